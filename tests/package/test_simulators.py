@@ -57,6 +57,7 @@ SMALL_CLUSTER = (
 )
 
 OBSERVED = ("--set", "performance_counters=true", "--set", "rvfi=true")
+BASE = ("--preset", "ri5cy", "--set", "xpulpv2=false")
 QUANTISING = ("--preset", "xpulpnn-cu", "--set", "qnt=true")
 
 
@@ -112,7 +113,7 @@ def test_cluster_in_icarus(generate, make, needs):
             "--prefix",
             "soc_",
         ),
-        ("--preset", "ri5cy", "--set", "xpulpv2=false"),
+        BASE,
     ],
     ids=["asynchronous", "base"],
 )
@@ -122,7 +123,11 @@ def test_core_in_icarus(options, generate, make, needs):
     done = make(folder, "icarus")
     assert done.returncode == 0, text_of(done)
     assert "\nPASS: " in done.stdout
-    slow = make(folder, "icarus", "ARGS=+latency=3 +stall=30 +seed=5")
+
+
+def test_core_with_slow_memory_in_icarus(generate, make, needs):
+    needs("iverilog")
+    slow = make(generate("core", *BASE), "icarus", "ARGS=+latency=3 +stall=30 +seed=5")
     assert slow.returncode == 0, text_of(slow)
     assert "latency 3, stall 30 %" in slow.stdout
 

@@ -97,9 +97,9 @@ _PLAIN = replace(preset("ri5cy"), xpulpv2=False)
 _CACHED = ClusterConfig()
 
 CLUSTER_UNITS: Mapping[str, BenchedUnit] = {
-    "private-cache": _private_cache(_CACHED, *SIMULATORS),
+    "private-cache": _private_cache(_CACHED, "verilator"),
     "private-cache-plain": _private_cache(replace(_CACHED, icache_ways=1, prefetch=False), "icarus"),
-    "icache": _icache(replace(_CACHED, cores=3), *SIMULATORS),
+    "icache": _icache(replace(_CACHED, cores=3), "verilator"),
     "icache-small": _icache(
         replace(_CACHED, cores=2, icache_private=64, icache_ways=2, icache_shared=256, icache_shared_banks=1), "icarus"
     ),

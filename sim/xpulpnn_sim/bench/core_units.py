@@ -1,6 +1,6 @@
 """Benches of the units of the core."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -87,13 +87,14 @@ def _rows_unit(
     vectors: int,
     config: CoreConfig = FULL,
     handshake: tuple[str, str] = ("start", "take"),
+    simulators: Sequence[str] = SIMULATORS,
 ) -> BenchedUnit:
     """A unit tested with table rows."""
 
     def describe() -> Mapping[str, Any]:
         return {"rows": controlled_rows(config, shape, control), "vectors_per_row": vectors, "handshake": handshake}
 
-    return BenchedUnit(bench, make, describe)
+    return BenchedUnit(bench, make, describe, simulators)
 
 
 def _dotp(config: DotpConfig) -> BenchedUnit:
@@ -221,8 +222,10 @@ CORE_UNITS: Mapping[str, BenchedUnit] = {
     "dotp-and-inferred": _dotp(replace(_REGISTERED, isolation="and", adders="inferred")),
     "dotp-none-inferred": _dotp(_INFERRED_DOTP),
     "dotp-two-widths": _dotp(replace(_REGISTERED, widths=frozenset({8, 2}))),
-    "alu": _rows_unit("alu", lambda: Alu(FULL), AluCtrl, alu_control, 20),
-    "simd-alu": _rows_unit("alu", lambda: SimdAlu(FULL), AluCtrl, _lanes_control, 20),
+    "alu": _rows_unit("alu", lambda: Alu(FULL), AluCtrl, alu_control, 20, simulators=["verilator"]),
+    "alu-part": _rows_unit("alu", lambda: Alu(FULL), AluCtrl, alu_control, 5, simulators=["icarus"]),
+    "simd-alu": _rows_unit("alu", lambda: SimdAlu(FULL), AluCtrl, _lanes_control, 20, simulators=["verilator"]),
+    "simd-alu-part": _rows_unit("alu", lambda: SimdAlu(FULL), AluCtrl, _lanes_control, 5, simulators=["icarus"]),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
     "div": _rows_unit("multicycle", Divider, DivCtrl, div_control, 40),
@@ -246,7 +249,6 @@ CORE_UNITS: Mapping[str, BenchedUnit] = {
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
     "backend-2": _backend("xpulpnn2", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
-    "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-2": _core("xpulpnn2", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),
 }
