@@ -26,14 +26,16 @@ class Random {
 class Obi {
   public:
     // A grant is withheld when a random number is below `grant_stall`; a response takes `least` cycles and up to
-    // `spread` - 1 more. `fault_data` answers reads outside the memory.
+    // `spread` - 1 more; nothing of an answer stays on a bus with such random timing, while an ideal one holds its words.
+    // `fault_data` answers reads outside the memory.
     Obi(Memory& memory, uint32_t seed, uint32_t grant_stall, uint32_t least, uint32_t spread, uint32_t fault_data)
         : memory_(memory),
           random_(seed),
           grant_stall_(grant_stall),
           least_(least),
           spread_(spread),
-          fault_data_(fault_data) {}
+          fault_data_(fault_data),
+          holds_(grant_stall == 0 && spread == 1) {}
 
     bool grant = false;   // driven in the coming cycle; never in the first
     bool rvalid = false;  // likewise
@@ -80,12 +82,17 @@ class Obi {
 
     // Chooses what the bus drives in `cycle`.
     void advance(uint64_t cycle) {
+        const bool answered = rvalid;
         rvalid = head_ != tail_ && responses_[head_ % DEPTH].ready_at <= cycle;
         if (rvalid) {
             const Response& response = responses_[head_++ % DEPTH];
             rdata = response.word;
             rdata_high = response.high;
             err = response.err;
+        } else if (answered && !holds_) {
+            rdata = ~rdata;
+            rdata_high = ~rdata_high;
+            err = !err;
         }
         grant = tail_ - head_ < DEPTH && (grant_stall_ == 0 || random_.next() >= grant_stall_);
     }
@@ -122,6 +129,7 @@ class Obi {
     Memory& memory_;
     Random random_;
     uint32_t grant_stall_, least_, spread_, fault_data_;
+    bool holds_;
     uint64_t ready_at_ = 0;
     Response responses_[DEPTH];
     uint32_t head_ = 0, tail_ = 0;
