@@ -259,6 +259,30 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
+async def nothing_else_is_a_mutex(dut: Dut) -> None:
+    """Loads a bit away from a free mutex do not lock it, stores a bit away from a locked one do not free it."""
+    await start(dut)
+    ports = ports_of(dut)
+    cores = range(ports.config.cores)
+    mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(ports.config.mutexes)]
+    near = {offset ^ WORD_BYTES << bit for offset in mutexes for bit in range(_OFFSET_BITS)}
+    # words of the dispatch queue are waited for
+    others = sorted(near - {*mutexes, EventRegister.DISPATCH_FIFO})
+    for offset in others:
+        await ports.step(Happening({core: Access(offset) for core in cores}))
+    await ports.idle(2)
+    for offset in mutexes:
+        locked = await answers_after(ports, {cores[-1]: Access(offset)})
+        ports.board.equal(locked, {cores[-1]: (2, 0)}, "a mutex that is free")
+    for offset in others:
+        await ports.step(Happening({core: store(offset, WORD_MASK) for core in cores}))
+    await ports.idle(2)
+    for offset in mutexes:
+        ports.board.equal(await answers_after(ports, {0: Access(offset)}), {}, "a mutex that is locked")
+        await answers_after(ports, {cores[-1]: store(offset, 0)})
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
 async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
     """A team pops what is pushed for it, in order; a push too many is answered when the slowest has made room."""
     await start(dut)

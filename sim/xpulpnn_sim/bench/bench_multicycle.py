@@ -8,11 +8,14 @@ how the unit calls ``start`` and ``take``.
 from random import Random
 
 import cocotb
+import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, sample, start
+from xpulpnn.isa.machine import NNRF_ENTRIES
+from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, run_vectors, sample, start
 from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.nnrf_words import accesses, words_read
 from xpulpnn_sim.bench.operands import OperandColumns
 from xpulpnn_sim.bench.pipeline_timing import arithmetic_cycles
 from xpulpnn_sim.bench.row_batches import batch_of_rows, value_of_rd
@@ -24,6 +27,8 @@ HOLD_PROBABILITY = 0.3
 _GAP_PROBABILITY = 0.3
 MAX_WAIT = 3
 _CYCLE_LIMIT = 64
+_NN_BEATS = 300
+_NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
 
 
 def wait(rng: Random, probability: float) -> int:
@@ -107,3 +112,16 @@ async def results_match_golden(dut: Dut) -> None:
         # EX is not empty in the reset
         getattr(dut, bench_data()["handshake"][0]).value = 1
         await pulse_reset(dut)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms", skip="wb_nn_we" not in bench_data()["inputs"])
+async def nn_words_match_writes(dut: Dut) -> None:
+    """The NN-RF is read from ID and written from WB, whatever is in EX; its reads see the newest word."""
+    rng, board = await start(dut), Scoreboard()
+    columns = accesses(NNRF_ENTRIES, _NN_BEATS, rng)
+    ports = {f"wb_nn_{name}": columns[name if name == "we" else f"w{name}"] for name in _NN_WRITES}
+    ports |= {f"id_nn_{name}_addr": columns[f"{name}_addr"] for name in _NN_READS}
+    ports["valid"] = np.array([rng.randrange(2) for _ in range(_NN_BEATS)])
+    reads = words_read(NNRF_ENTRIES, columns)
+    want = {f"id_nn_{name}": reads[name] for name in _NN_READS}
+    board.compare(want, await run_vectors(dut, ports, list(want)), columns, "NN-RF")

@@ -11,7 +11,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.bench.cadence import Background, Dut, sample
+from xpulpnn_sim.bench.cadence import Background, Driven, Dut, sample
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming
 
 TCDM_BYTES = 1 << 16
@@ -53,10 +53,10 @@ class _Port:
     memory: Bytes
     size: int
     timing: ObiTiming
+    driven: Driven
     handles: dict[str, Dut] = field(default_factory=dict[str, Dut])
     answers: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
     waiting: tuple[int, ...] | None = None
-    driven: dict[str, int] = field(default_factory=dict[str, int])
     runs: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
 
 
@@ -84,11 +84,12 @@ class DmaMemories(Background):
         self, dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT
     ) -> None:
         self.cycle = 0
-        self._dut, self._rng = dut, rng
-        ports = [_Port(f"tcdm__{number}", memories.tcdm, WORD_BYTES, tcdm) for number in range(4)]
-        ports.append(_Port("ext", memories.l2, 2 * WORD_BYTES, ext))
+        self._clk, self._rng = dut.clk, rng
+        inside = [f"tcdm__{number}" for number in range(4)]
+        ports = [_Port(name, memories.tcdm, WORD_BYTES, tcdm, Driven(dut, f"{name}__")) for name in inside]
+        ports.append(_Port("ext", memories.l2, 2 * WORD_BYTES, ext, Driven(dut, "ext__")))
         for port in ports:
-            names = ["req", "gnt", "addr", "we", "be", "wdata", "rvalid", "rdata"]
+            names = ["req", "addr", "we", "be", "wdata"]
             names += ["beats"] if port.name == "ext" else []
             port.handles = {name: getattr(dut, f"{port.name}__{name}") for name in names}
         self._ports = ports
@@ -98,21 +99,15 @@ class DmaMemories(Background):
         """Accesses under way."""
         return sum(len(port.answers) for port in self._ports)
 
-    def _drive(self, port: _Port, **values: int) -> None:
-        for name, value in values.items():
-            if port.driven.get(name) != value:
-                port.driven[name] = value
-                port.handles[name].value = value
-
     async def _run(self) -> None:
-        rng, clk = self._rng, self._dut.clk
+        rng, clk = self._rng, self._clk
         while True:
             for port in self._ports:
                 ready = bool(port.answers) and port.answers[0][0] <= self.cycle
                 if ready:
-                    self._drive(port, rdata=port.answers.popleft()[1])
+                    port.driven.drive(rdata=port.answers.popleft()[1])
                 grant = port.timing.grant >= 1 or rng.random() < port.timing.grant
-                self._drive(port, gnt=int(grant), rvalid=int(ready))
+                port.driven.drive(gnt=int(grant), rvalid=int(ready))
             await FallingEdge(clk)
             for port in self._ports:
                 if sample(port.handles["req"]):
@@ -126,7 +121,7 @@ class DmaMemories(Background):
         fields = ("addr", "we", "be", "wdata") if sample(port.handles["we"]) else ("addr", "we", "be")
         request = tuple(sample(port.handles[name]) for name in fields)
         assert port.waiting in (None, request), f"{port.name}: {port.waiting} changed to {request} before its grant"
-        granted = port.driven["gnt"]
+        granted = port.driven.values["gnt"]
         port.waiting = None if granted else request
         if not granted:
             return

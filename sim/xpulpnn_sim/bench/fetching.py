@@ -9,11 +9,14 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
+from xpulpnn_sim.bench.cadence import Background, Driven, Dut, sample
 from xpulpnn_sim.bench.obi import OUTSTANDING_LIMIT, ObiTiming
 
 PART_BYTES = 8
 """What can be read or not as a whole."""
+
+NEVER = 1 << 30
+"""Cycle of an answer that does not come."""
 
 _SPREAD, _CHANGE = 0x9E37_79B1, 0x85EB_CA6B
 _PATIENCE = 600
@@ -72,6 +75,15 @@ class ChangingCode:
         return self._failures[part]
 
 
+@dataclass(slots=True)
+class Asked:
+    """A request for a line: byte address, first cycle of it, and cycle of its answer and whether that was an error."""
+
+    address: int
+    cycle: int
+    answer: tuple[int, bool] = NEVER, False
+
+
 class ReadResponder(Background):
     """Memory on a read-only port: the only writer of grant and response. Rejects requests that break the protocol.
 
@@ -98,6 +110,8 @@ class ReadResponder(Background):
     -------
     requests : list of int
         Byte addresses, by grant.
+    asked : list of Asked
+        What was asked for, in order.
     """
 
     def __init__(
@@ -113,12 +127,9 @@ class ReadResponder(Background):
         outstanding: int,
     ) -> None:
         self.requests: list[int] = []
+        self.asked: list[Asked] = []
         self._dut, self._port, self._code, self._timing, self._rng = dut, port, code, timing, rng
         self._size, self._shift, self._limit = size, shift, outstanding
-
-    def _answer(self, grant: int, valid: int, data: int, error: int) -> None:
-        answer = {"gnt": grant, "rvalid": valid, "rdata": data, "err": error}
-        drive(self._dut, {f"{self._port}__{name}": value for name, value in answer.items()})
 
     def _errors(self, address: int) -> int:
         parts = range(0, self._size, PART_BYTES)
@@ -130,17 +141,29 @@ class ReadResponder(Background):
         responses: deque[tuple[int, int, int]] = deque()
         waiting: int | None = None
         bits, parts = self._size * BYTE_BITS, self._size // PART_BYTES
-        cycle = 0
+        driven = Driven(self._dut, f"{self._port}__")
+        cycle = answers = 0
+        answered = True
         while True:
             ready = bool(responses) and responses[0][0] <= cycle
             grant = timing.grant >= 1 or rng.random() < timing.grant
-            data, error = responses.popleft()[1:] if ready else (rng.getrandbits(bits), rng.getrandbits(parts))
-            self._answer(int(grant), int(ready), data, error)
+            driven.drive(gnt=int(grant), rvalid=int(ready))
+            if ready:
+                _, data, error = responses.popleft()
+                driven.drive(rdata=data, err=error)
+                self.asked[answers].answer = cycle, error > 0
+                answers += 1
+            elif answered:
+                # nothing of an answer stays
+                driven.drive(rdata=rng.getrandbits(bits), err=rng.getrandbits(parts))
+            answered = ready
             await FallingEdge(clk)
             if sample(req):
                 address = sample(addr) << self._shift
                 assert address % self._size == 0, f"{address:#x} is not aligned"
                 assert waiting in (None, address), f"{waiting} changed to {address} before its grant"
+                if waiting is None:
+                    self.asked.append(Asked(address, cycle))
                 waiting = None if grant else address
                 if grant:
                     self.requests.append(address)
@@ -201,6 +224,7 @@ class Fetcher(Background):
 
     async def _run(self) -> None:
         port = {name: getattr(self._dut, f"{self._port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
+        driven = Driven(self._dut, f"{self._port}__")
         under_way: deque[Fetch] = deque()
         asked: Fetch | None = None
         silence = cycle = 0
@@ -210,9 +234,9 @@ class Fetcher(Background):
                 address = next(self._addresses, self._END)
                 ended = address is self._END
                 asked = Fetch(address, requested=cycle) if isinstance(address, int) else None
-            drive(self._dut, {f"{self._port}__req": int(asked is not None)})
+            driven.drive(req=int(asked is not None))
             if asked is not None:
-                drive(self._dut, {f"{self._port}__addr": asked.address})
+                driven.drive(addr=asked.address)
             await FallingEdge(self._dut.clk)
             silence = silence + 1 if under_way or asked else 0
             if sample(port["rvalid"]):

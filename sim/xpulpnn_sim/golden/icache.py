@@ -32,10 +32,14 @@ class CacheLevel:
 
     def look_up(self, address: int) -> bool:
         """Whether the byte at ``address`` is there; counts a hit or a miss."""
-        hit = address // ICACHE_LINE_BYTES in self._kept.get(self._set_of(address), ())
+        hit = self.holds(address)
         self.hits += hit
         self.misses += not hit
         return hit
+
+    def holds(self, address: int) -> bool:
+        """Whether the byte at ``address`` is there; counts nothing."""
+        return address // ICACHE_LINE_BYTES in self._kept.get(self._set_of(address), ())
 
     def keep(self, address: int) -> None:
         """Keep the line with the byte at ``address``, in place of the oldest of a full set."""
