@@ -37,12 +37,16 @@ class BenchedUnit:
         Makes the data for the bench.
     simulators : sequence of str
         Where the bench runs.
+    reacts : bool
+        What the bench does depends on all that it sees, as in a long run against memories: on a mutant that shows
+        anything the bench itself has to run, and a record of it on the unit tells no more.
     """
 
     bench: str
     make: ComponentMaker
     describe: Callable[[], Mapping[str, Any]] = dict
     simulators: Sequence[str] = SIMULATORS
+    reacts: bool = False
 
     def emit(self) -> EmittedVerilog:
         """Verilog and ports."""

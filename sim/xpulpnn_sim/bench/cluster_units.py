@@ -33,7 +33,7 @@ from xpulpnn_sim.bench.runner import SIMULATORS
 def _icache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
     shared = {"shared": config.icache_shared, "banks": config.icache_shared_banks}
     data = {"cores": config.cores, "private": config.icache_private, "ways": config.icache_ways, **shared}
-    return BenchedUnit("icache", lambda: InstructionCache(config), lambda: data, simulators)
+    return BenchedUnit("icache", lambda: InstructionCache(config), lambda: data, simulators, reacts=True)
 
 
 def _private_cache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
@@ -68,11 +68,12 @@ def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -
     """``stride``: of the lengths that are tried at every alignment."""
     numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
     counts = {"stride": stride, "transfers": transfers, "commands": transfers // 8}
-    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
+    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators, reacts=True)
 
 
 def _axi(make: ComponentMaker, bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
-    return BenchedUnit("axi_bridge", make, lambda: {"bits": bits, "writes": writes, "runs": runs, "slack": 1.2})
+    data = {"bits": bits, "writes": writes, "runs": runs, "slack": 1.2}
+    return BenchedUnit("axi_bridge", make, lambda: data, reacts=True)
 
 
 def _cluster_axi(*simulators: str, **settings: Any) -> BenchedUnit:

@@ -114,7 +114,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     # a bench that has changed since then may find what it did not find
     known = {row["mutant"]: row for row in _rows(verdicts) if row["killed"] or row.get("benches") == benches}
     waiting = [number for number in judged if number not in known]
-    if waiting:
+    if waiting and not benched.reacts:
         told("record", 0, 1)
         replayed = replay(
             unit, benched.emit(), mutated, netlist, folder, {**told_bench, **longer}, seed=settings.bench_seed
