@@ -8,8 +8,8 @@ from typing import NamedTuple
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, Icache, IcacheCounter
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.bench.handover import bench_data
@@ -19,6 +19,7 @@ from xpulpnn_sim.golden.icache import CacheLevel
 
 _FETCHES = 150
 _TIMINGS = [PROMPT, ObiTiming(1.0, 20, 20), ObiTiming(0.5, 1, 40)]
+_OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, BLOCK_BYTES.bit_length() - 1)
 _WARM_LATENCY = 3
 """Cycles from the grant of a fetch to its answer if only the shared cache has its line."""
 
@@ -32,7 +33,7 @@ class Counts(NamedTuple):
     congestion: int
 
 
-async def access(dut: Dut, register: int, value: int | None = None) -> int:
+async def access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
     """Write a register, or read it; returns after the cycle of the answer, with its value."""
     request = {"req": 1, "addr": register, "we": int(value is not None), "be": ALL_BYTES, "wdata": value or 0}
     drive(dut, {f"port__{name}": field for name, field in request.items()})
@@ -40,6 +41,7 @@ async def access(dut: Dut, register: int, value: int | None = None) -> int:
     dut.port__req.value = 0
     await FallingEdge(dut.clk)
     assert sample(dut.port__rvalid), "registers answer in the next cycle"
+    assert sample(dut.port__err) == fails, f"error at {register:#x} must be {fails}"
     read = sample(dut.port__rdata)
     await RisingEdge(dut.clk)
     return read
@@ -173,7 +175,7 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
     rng, board = await _start(dut, prefetch=0)
     code, shared = ChangingCode(rng, 0.02), CacheLevel(bench_data()["shared"], bench_data()["ways"])
     span = 2 * bench_data()["shared"] // ICACHE_LINE_BYTES
-    stream = [0x1C00_0000 + rng.randrange(span) * ICACHE_LINE_BYTES + at for _ in range(4 * span) for at in (0, 12)]
+    stream = [0x1C00_0000 + rng.randrange(span) * ICACHE_LINE_BYTES + at for _ in range(2 * span) for at in (0, 12)]
     await fetch_all(dut, rng, code, [stream], ObiTiming(0.7, 1, 5))
     private = await counters(dut, Icache.PRIVATE_COUNTERS)
     found = await counters(dut, Icache.SHARED_COUNTERS)
@@ -217,3 +219,22 @@ async def registers_read_as_written(dut: Dut) -> None:
     _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
     board.equal(len(memory.requests), len(lines) // 2, "reads of memory while enabled")
     board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "counters that were not started")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def nothing_else_is_a_register(dut: Dut) -> None:
+    """Accesses a bit away from every register fail, and change neither settings nor counters nor what is kept."""
+    rng, board = await _start(dut, prefetch=0)
+    code, lines = ChangingCode(rng), lines_of(0x1C00_0000, 2)
+    levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
+    registers = set(Icache) | {first + WORD_BYTES * counter for first in levels for counter in IcacheCounter}
+    near = {register ^ 1 << bit for register in registers for bit in _OFFSET_BITS} - registers
+    await fetch_all(dut, rng, code, [lines], PROMPT)
+    await access(dut, Icache.COUNT, 0)
+    before = [await access(dut, register) for register in sorted(registers)]
+    for offset in sorted(near):
+        await access(dut, offset, rng.getrandbits(XLEN), fails=True)
+        board.equal(await access(dut, offset, fails=True), 0, f"{offset:#x}, where no register is")
+    board.equal([await access(dut, register) for register in sorted(registers)], before, "registers")
+    _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+    board.equal(memory.requests, [], "reads of lines that are kept")

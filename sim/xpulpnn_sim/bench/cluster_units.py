@@ -38,7 +38,7 @@ def _icache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
 
 def _private_cache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
     data = {"size": config.icache_private, "ways": config.icache_ways, "prefetch": config.prefetch}
-    return BenchedUnit("private_cache", lambda: PrivateCache(config), lambda: data, simulators)
+    return BenchedUnit("private_cache", lambda: PrivateCache(config), lambda: data, simulators, reacts=True)
 
 
 def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:

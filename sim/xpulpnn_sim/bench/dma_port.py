@@ -6,7 +6,7 @@ from random import Random
 
 from cocotb.triggers import Event, FallingEdge, RisingEdge
 
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
 
 _ALL_BYTES = (1 << WORD_BYTES) - 1
@@ -53,8 +53,8 @@ class CommandPort(Background):
         assert not (await self._access(_Access(address, True, value))).failed, f"error at {address:#x}"
 
     async def fails(self, address: int, *, write: bool) -> bool:
-        """Whether an access is answered with an error."""
-        return (await self._access(_Access(address, write, 0))).failed
+        """Whether an access is answered with an error; ones are written."""
+        return (await self._access(_Access(address, write, WORD_MASK))).failed
 
     async def write_all(self, address: int, values: list[int]) -> None:
         """Write words to one address, one behind the other."""
