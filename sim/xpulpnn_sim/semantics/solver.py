@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, GateKind
+from xpulpnn_sim.formal.aiger_text import write_aiger
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
 
 PROVED, REFUTED, UNDECIDED = "proved", "REFUTED", "time is up"
 """Verdicts."""
@@ -46,10 +47,10 @@ def solve(graph: GateGraph, wrong: int, abc: str, timeout_s: float) -> tuple[str
         return PROVED, frozenset()
     if wrong == TRUE:
         return REFUTED, frozenset()
-    content, inputs = _aiger(graph, wrong)
+    miter = write_aiger(graph, wrong)
     with tempfile.TemporaryDirectory(prefix="xpulpnn-semantics-") as name:
         folder = Path(name)
-        (folder / "miter.aig").write_bytes(content)
+        (folder / "miter.aig").write_bytes(miter.content)
         try:
             done = subprocess.run(
                 [abc, "-c", _COMMANDS],
@@ -68,41 +69,7 @@ def solve(graph: GateGraph, wrong: int, abc: str, timeout_s: float) -> tuple[str
             return PROVED, frozenset()
         if "SATISFIABLE" in text:
             bits = (folder / "example.txt").read_text().split("#")[0].strip()
-            return REFUTED, frozenset(node << 1 for node, bit in zip(inputs, bits, strict=True) if bit == "1")
+            return REFUTED, frozenset(literal for literal, bit in zip(miter.inputs, bits, strict=True) if bit == "1")
     if "UNDECIDED" in text:
         return UNDECIDED, frozenset()
     raise ToolError(f"abc must decide an equality, not end with {text.strip().splitlines()[-1:]}")
-
-
-def _aiger(graph: GateGraph, wanted: int) -> tuple[bytes, list[int]]:
-    """A binary AIGER file whose output is a literal, and the nodes of its inputs."""
-    cone = graph.cone([wanted])
-    inputs = [node for node in cone if graph.nodes[node].kind is GateKind.INPUT]
-    literals = {0: 0} | {node: 2 * number for number, node in enumerate(inputs, 1)}
-    gates: list[tuple[int, int]] = []
-
-    def both(x: int, y: int) -> int:
-        gates.append((max(x, y), min(x, y)))
-        return 2 * (len(inputs) + len(gates))
-
-    for node in cone:
-        kind, operands, _ = graph.nodes[node]
-        if kind in (GateKind.CONSTANT, GateKind.INPUT):
-            continue
-        x, y, *rest = (literals[operand >> 1] ^ operand & 1 for operand in operands)
-        if kind is GateKind.AND:
-            literals[node] = both(x, y)
-        elif kind is GateKind.XOR:
-            literals[node] = both(both(x, y) ^ 1, both(x ^ 1, y ^ 1) ^ 1)
-        else:
-            one_of_both = both(x ^ 1, y ^ 1) ^ 1
-            literals[node] = both(both(x, y) ^ 1, both(one_of_both, rest[0]) ^ 1) ^ 1
-    header = f"aig {len(inputs) + len(gates)} {len(inputs)} 0 1 {len(gates)}\n{literals[wanted >> 1] ^ wanted & 1}\n"
-    packed = bytearray()
-    for number, (x, y) in enumerate(gates, len(inputs) + 1):
-        for delta in (2 * number - x, x - y):
-            while delta >= 0x80:
-                packed.append(delta & 0x7F | 0x80)
-                delta >>= 7
-            packed.append(delta)
-    return header.encode() + bytes(packed), inputs
