@@ -9,23 +9,19 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands import formal_faults, formal_instructions
 from xpulpnn_sim.commands.common import (
     FAILED,
     INTERRUPTED,
     OK,
     add_configuration,
-    add_json,
     configuration,
     core_title,
     output,
     progress_bar,
-    require_folder,
-    require_writable,
     write_json,
 )
-from xpulpnn_sim.folder_lock import folder_lock
+from xpulpnn_sim.commands.proof_options import add_proof_options, require_proof_options, workplace
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal import model_check
 from xpulpnn_sim.riscv_formal.campaign import Campaign
@@ -34,7 +30,6 @@ from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_wavefo
 from xpulpnn_sim.riscv_formal.gates import emit_design
 from xpulpnn_sim.riscv_formal.model_check import Outcome
 from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
-from xpulpnn_sim.yosys import CHOICES, find_yosys
 
 _MOST_DEPTH = 200
 _LEAST_DEPTH = 6
@@ -69,42 +64,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"clock cycle after reset in which what retires is checked (default {DEPTH}, at most {_MOST_DEPTH})",
     )
-    parser.add_argument(
-        "--timeout", type=float, default=600.0, metavar="S", help="seconds for the search of each check (default 600)"
-    )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="checks side by side (default 2)")
-    parser.add_argument("--resume", action="store_true", help="take outcomes of an earlier run in the same folder")
-    parser.add_argument(
-        "--faults",
-        action="store_true",
-        help="instead, put one fault after the other into the core, and see whether the check that must find it does",
-    )
     formal_instructions.add_arguments(parser)
     parser.add_argument(
         "--uncut",
         action="store_true",
         help="cut nothing: for a failure that the core itself may not be able to show (slow)",
     )
-    parser.add_argument("--list", action="store_true", help="show the checks and what they assume, and go")
-    parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="DIR",
-        help="folder for outcomes and counterexamples (default build/formal/PRESET)",
+    add_proof_options(
+        parser,
+        "formal",
+        each="each check",
+        seeding="put one fault after the other into the core, and see whether the check that must find it does",
+        listing="the checks and what they assume",
     )
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; fails if a check fails or time is up."""
-    require_writable(arguments.json)
+    require_proof_options(arguments, {"depth": _LEAST_DEPTH, "jobs": 1, "timeout": 1})
     if arguments.depth > _MOST_DEPTH:
         raise InputError(f"--depth must be at most {_MOST_DEPTH}, not {arguments.depth}")
-    for name, low in (("depth", _LEAST_DEPTH), ("jobs", 1), ("timeout", 1)):
-        if getattr(arguments, name) < low:
-            raise InputError(f"--{name} must be at least {low}, not {getattr(arguments, name):g}")
     if arguments.instructions is not None:
         return formal_instructions.run(arguments)
     config = configuration(arguments)
@@ -116,16 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
         output().print(_listing(checks))
         output().print(_cut_classes(checks))
         return OK
-    abc, yosys = find_abc(), find_yosys(arguments.yosys)
-    folder = arguments.output or Path("build", "formal", arguments.preset)
-    require_folder(folder, "--output")
-    with folder_lock(folder, "--output"):
+    with workplace(arguments, "formal") as work:
         campaign = Campaign(
             suite=suite,
             design=emit_design(config, suite.masks),
-            folder=folder,
-            yosys=yosys,
-            abc=abc,
+            folder=work.folder,
+            yosys=work.yosys,
+            abc=work.abc,
             timeout_s=arguments.timeout,
         )
         return formal_faults.run(arguments, campaign, checks) if arguments.faults else _run(arguments, campaign, checks)

@@ -5,7 +5,6 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -13,7 +12,6 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands import formal_seeded
 from xpulpnn_sim.commands.common import (
     FAILED,
@@ -23,10 +21,9 @@ from xpulpnn_sim.commands.common import (
     core_title,
     output,
     progress_bar,
-    require_folder,
     write_json,
 )
-from xpulpnn_sim.folder_lock import folder_lock
+from xpulpnn_sim.commands.proof_options import workplace
 from xpulpnn_sim.harness.models import cached_emission
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.semantics.backend import backend_gates, fields_of, source_of
@@ -34,7 +31,6 @@ from xpulpnn_sim.semantics.campaign import Ledger, Proofs, Verdict, name_of, pro
 from xpulpnn_sim.semantics.campaign import run as run_proofs
 from xpulpnn_sim.semantics.passage import Control
 from xpulpnn_sim.semantics.solver import PROVED
-from xpulpnn_sim.yosys import find_yosys
 
 _FOOT = (
     "for any state of the core, any operands and any timing of memory; without products, whose proofs are `equivalence`"
@@ -58,20 +54,17 @@ def run(arguments: argparse.Namespace) -> int:
     config = configuration(arguments)
     rows = [row for row in enabled(config.extensions, config.widths) if row.size == 4]
     chosen = _chosen(arguments.instructions, rows)
-    abc, yosys = find_abc(), find_yosys(arguments.yosys)
-    folder = arguments.output or Path("build", "formal", arguments.preset)
-    require_folder(folder, "--output")
-    verilog, manifest = cached_emission("core", replace(config, rvfi=True))
-    source = source_of(verilog, manifest["hierarchy"])
-    layouts = [fields_of(manifest["modules"][unit]["ports"], "ctrl") for unit in ("dotp_unit", "mult")]
-    with folder_lock(folder, "--output"):
+    with workplace(arguments, "formal") as work:
+        verilog, manifest = cached_emission("core", replace(config, rvfi=True))
+        source = source_of(verilog, manifest["hierarchy"])
+        layouts = [fields_of(manifest["modules"][unit]["ports"], "ctrl") for unit in ("dotp_unit", "mult")]
         with progress_bar("gates", None):
-            backend = backend_gates(source, yosys)
+            backend = backend_gates(source, work.yosys)
         control = Control(dotp=layouts[0], mult=layouts[1])
-        proofs = Proofs(backend=backend, control=control, abc=abc, timeout_s=arguments.timeout)
+        proofs = Proofs(backend=backend, control=control, abc=work.abc, timeout_s=arguments.timeout)
         if arguments.faults:
-            return formal_seeded.run(arguments, proofs, source, chosen, yosys)
-        return _run(arguments, proofs, chosen, Ledger(folder, source))
+            return formal_seeded.run(arguments, proofs, source, chosen, work.yosys)
+        return _run(arguments, proofs, chosen, Ledger(work.folder, source))
 
 
 def _run(arguments: argparse.Namespace, proofs: Proofs, chosen: Sequence[Insn], ledger: Ledger) -> int:

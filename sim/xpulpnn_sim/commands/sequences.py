@@ -3,37 +3,31 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands.common import (
     FAILED,
     INTERRUPTED,
     OK,
     add_configuration,
-    add_json,
     configuration,
     core_title,
     output,
     progress_bar,
-    require_folder,
-    require_writable,
     write_json,
 )
+from xpulpnn_sim.commands.proof_options import add_proof_options, require_proof_options, workplace
 from xpulpnn_sim.faulty.core import CoreFault
 from xpulpnn_sim.faulty.sequencing import SEQUENCE_FAULTS
-from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_waveform
 from xpulpnn_sim.sequencing import proof
 from xpulpnn_sim.sequencing.gates import emit_scene
 from xpulpnn_sim.sequencing.proof import Outcome, Prover
 from xpulpnn_sim.sequencing.rules import Rule, rules
-from xpulpnn_sim.yosys import CHOICES, find_yosys
 
 _LEAST_DEPTH = 5
 _FAULTS_OF = "xpulpnn2"
@@ -54,34 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="search the cycles after reset up to this one, in place of a proof for every cycle",
     )
-    parser.add_argument(
-        "--timeout", type=float, default=600.0, metavar="S", help="seconds for the search of each (default 600)"
+    add_proof_options(
+        parser,
+        "sequences",
+        each="each",
+        seeding=f"put faults, one by one, into the core {_FAULTS_OF}, and see whether the property finds it",
+        listing="the properties and what they leave out",
     )
-    parser.add_argument("--resume", action="store_true", help="take outcomes of an earlier run in the same folder")
-    parser.add_argument(
-        "--faults",
-        action="store_true",
-        help=f"instead, put faults, one by one, into the core {_FAULTS_OF}, and see whether the property finds it",
-    )
-    parser.add_argument("--list", action="store_true", help="show the properties and what they leave out, and go")
-    parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="DIR",
-        help="folder for outcomes and examples (default build/sequences/PRESET)",
-    )
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; fails if a property fails or time is up, or a fault is not found."""
-    require_writable(arguments.json)
-    for name, low in (("depth", _LEAST_DEPTH), ("timeout", 1)):
-        value = getattr(arguments, name)
-        if value is not None and value < low:
-            raise InputError(f"--{name} must be at least {low}, not {value:g}")
+    require_proof_options(arguments, {"depth": _LEAST_DEPTH, "timeout": 1})
     config = configuration(arguments)
     chosen = _chosen(arguments.rules, rules(config))
     if arguments.list:
@@ -89,11 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         return OK
     if arguments.faults and arguments.preset != _FAULTS_OF:
         raise InputError(f"--preset must be {_FAULTS_OF} with --faults, not {arguments.preset}")
-    abc, yosys = find_abc(), find_yosys(arguments.yosys)
-    folder = arguments.output or Path("build", "sequences", arguments.preset)
-    require_folder(folder, "--output")
-    with folder_lock(folder, "--output"):
-        prover = Prover(folder=folder, yosys=yosys, abc=abc, timeout_s=arguments.timeout, resume=arguments.resume)
+    with workplace(arguments, "sequences") as work:
+        prover = Prover(**work._asdict(), timeout_s=arguments.timeout, resume=arguments.resume)
         names = {rule.name for rule in chosen}
         faults = [fault for fault in SEQUENCE_FAULTS if fault.check in names] if arguments.faults else [None]
         return _run(arguments, prover, chosen, faults)
