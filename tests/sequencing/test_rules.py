@@ -18,6 +18,8 @@ from xpulpnn_sim.sequencing.progress import watch_progress
 from xpulpnn_sim.sequencing.proof import PASSED, PROVED, Outcome, Prover
 from xpulpnn_sim.sequencing.rules import rules
 
+_OF_RI5CY = ("loops", "obi", "fetches", "interrupts", "registers", "data", "progress")
+
 
 def stepped(module: Module, inputs: dict[str, Signal], cycles: list[dict[str, int]], wrong) -> list[list[str]]:
     """What is wrong in each cycle."""
@@ -64,19 +66,33 @@ def test_progress():
     class Port:
         rvfi_valid, irq_ack = Signal(), Signal()
 
-    module, sleeping, pending = Module(), Signal(), Signal()
-    seen = {"sleeping": sleeping, "any_pending": pending}
-    wrong = watch_progress(module, Port, seen, 3)
-    inputs = {"valid": Port.rvfi_valid, "sleeping": sleeping, "pending": pending}
-    cycles = [{"valid": 1}, *[{}] * 3, {"valid": 1}, *[{"sleeping": 1}] * 6, *[{"sleeping": 1, "pending": 1}] * 5]
-    shown = stepped(module, inputs, cycles, wrong)
-    assert shown == [*([[]] * 15), ["nothing retires"]]
+    names = (
+        "sleeping",
+        "any_pending",
+        "ex_valid",
+        "ex_access",
+        "ex_done",
+        "booted",
+        "fetch_running",
+        "late",
+        "gives_back",
+    )
+    module, seen = Module(), {name: Signal(name=name) for name in names}
+    watched = watch_progress(module, Port, seen, 3)
+    inputs = {"valid": Port.rvfi_valid, **seen}
+    computing, accessing = {"ex_valid": 1}, {"ex_valid": 1, "ex_access": 1}
+    cycles = [{"valid": 1}, *[{}] * 3, {"valid": 1}, *[{"sleeping": 1}] * 6, *[computing] * 6, *[accessing] * 5]
+    shown = stepped(module, inputs, cycles, watched.wrong)
+    assert shown == [*([[]] * 21), ["nothing retires"]]
+    cycles = [*[{"sleeping": 1, "any_pending": 1}] * 5]
+    assert stepped(module, inputs, cycles, watched.wrong)[-1] == ["nothing retires"]
+    assert stepped(module, inputs, [{"booted": 1}], watched.lemmas) == [[]]
 
 
 @pytest.mark.unit
 def test_rules_follow_from_the_core():
     names = {name: [rule.name for rule in rules(preset(name))] for name in ("ri5cy", "xpulpnn2")}
-    assert names["xpulpnn2"] == ["loops", "mac_load", "obi", "interrupts", "progress"]
+    assert names["xpulpnn2"] == ["loops", "mac_load", "obi", "fetches", "interrupts", "registers", "data", "progress"]
     assert set(names["xpulpnn2"]) - set(names["ri5cy"]) == {"mac_load"}
     counts = {name: sum(fault.check == name for fault in SEQUENCE_FAULTS) for name in names["xpulpnn2"]}
     assert min(counts.values()) >= 2
@@ -88,7 +104,10 @@ def test_rules_follow_from_the_core():
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["mac_load", "--preset", "ri5cy"], "PROPERTY must be one of loops, obi, interrupts, progress"),
+        (
+            ["mac_load", "--preset", "ri5cy"],
+            "PROPERTY must be one of loops, obi, fetches, interrupts, registers, data, progress",
+        ),
         (["--depth", "3"], "--depth must be at least 5, not 3"),
         (["--timeout", "0"], "--timeout must be at least 1, not 0"),
         (["--faults", "--preset", "ri5cy"], "--preset must be xpulpnn2 with --faults, not ri5cy"),
@@ -103,7 +122,7 @@ def test_bad_input(words: list[str], text: str, capsys: pytest.CaptureFixture[st
 def test_list(capsys: pytest.CaptureFixture[str]):
     assert cli.main(["sequences", "--list", "--preset", "ri5cy"]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
-    assert shown == ["property", "loops", "obi", "interrupts", "progress"]
+    assert shown == ["property", *_OF_RI5CY]
 
 
 @pytest.mark.unit
@@ -114,7 +133,7 @@ def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     }
     monkeypatch.setattr(Prover, "prove", lambda self, rule, scene, depth: found[rule.name])
     monkeypatch.setattr("xpulpnn_sim.commands.sequences.emit_scene", lambda config: None)
-    monkeypatch.setattr("xpulpnn_sim.commands.sequences.find_abc", lambda: "abc")
+    monkeypatch.setattr("xpulpnn_sim.commands.proof_options.find_abc", lambda: "abc")
     words = ["sequences", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
     assert cli.main(words) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

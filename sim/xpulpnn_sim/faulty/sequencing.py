@@ -1,8 +1,25 @@
 """Faults of the emitted core of the preset xpulpnn2, each of which a property between instructions must find."""
 
-from xpulpnn_sim.faulty.core import CoreFault
+from dataclasses import replace
+
+from xpulpnn_sim.faulty.core import CORE_FAULTS, CoreFault
+
+_ALSO_IN_RISCV_FORMAL = {
+    "a dropped word is taken": "fetches",
+    "the second word of an instruction may fail": "fetches",
+    "nothing is forwarded from WB": "registers",
+    "no wait for a value being loaded": "registers",
+    "the second access goes to the first word": "data",
+    "bytes of a load in the wrong order": "data",
+}
+"""Faults that a check there finds too, and the property here."""
 
 SEQUENCE_FAULTS = (
+    *(
+        replace(fault, check=_ALSO_IN_RISCV_FORMAL[fault.name])
+        for fault in CORE_FAULTS
+        if fault.name in _ALSO_IN_RISCV_FORMAL
+    ),
     CoreFault(
         "a taken branch counts", "hw_loops", "(ex_leaves & ~ex_taken) | gives_back", "ex_leaves | gives_back", "loops"
     ),

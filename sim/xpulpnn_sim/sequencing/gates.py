@@ -23,7 +23,8 @@ WRONG, PARTS = "wrong", "parts"
 BROKEN, LEMMAS = "broken", "lemmas"
 """Outputs of the graph: whether anything is wrong or a lemma does not hold, and which lemma."""
 
-_CONSTANT = ("boot_addr", "hart_id", "watched_entry", "watched_bit")
+_CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
+_CONSTANT += ("held_address", "held_halves", "held_fails")
 _SCRIPT = """read_verilog -sv core.v
 read_verilog -sv -formal top.sv
 hierarchy -check -top top
@@ -104,7 +105,11 @@ def script(rule: Rule, scene: Scene) -> str:
     def there(selection: str) -> bool:
         return selection.partition("/")[0] in scene.modules
 
-    first = [f"setattr -set init 32'b{bits} {selection}" for selection, bits in rule.first.items() if there(selection)]
+    first = [
+        f"setattr -set init {len(bits)}'b{bits} {selection}"
+        for selection, bits in rule.first.items()
+        if there(selection)
+    ]
     cuts = [f"cutpoint {selection}" for selection in rule.cuts if there(selection)]
     seen = [
         f"connect -nounset -set seen_{name}_{index} {MODULE}.{path}"
@@ -123,8 +128,8 @@ def top_text(rule: Rule, scene: Scene) -> str:
         signal = name
         if name in ("clk", "rst"):
             continue
-        if name == "prompt":
-            signal = f"1'b{int(rule.prompt)}"
+        if name in ("prompt", "holds"):
+            signal = f"1'b{int(getattr(rule, name))}"
         elif name.startswith("seen_"):
             body += _seen_wires(name, port["width"], name.removeprefix("seen_") in rule.sees, scene)
         elif name in _CONSTANT:
@@ -137,7 +142,7 @@ def top_text(rule: Rule, scene: Scene) -> str:
             signal = PARTS
         elif name == f"broken_{rule.name}":
             ports += [f"output {BROKEN}", f"output {bits} {LEMMAS}"]
-            body.append(f"assign {BROKEN} = |{{{LEMMAS}, {PARTS}}};")
+            body.append(f"assign {BROKEN} = |{{{LEMMAS}{'' if rule.within else f', {PARTS}'}}};")
             signal = LEMMAS
         elif name.startswith("rvfi_"):
             ports.append(f"output {bits} {name}")
@@ -160,22 +165,28 @@ def _seen_wires(name: str, width: int, needed: bool, scene: Scene) -> list[str]:
     return [*(f"wire [{each - 1}:0] {wire};" for wire in wires), f"wire [{width - 1}:0] {name} = {{{joined}}};"]
 
 
+def latches(end: str, folder: Path, above: int = 0) -> frozenset[int]:
+    """Numbers of the latches of a register, from a bit on, by the end of its path."""
+    rows = [line.split(maxsplit=3) for line in (folder / "rule.map").read_text().splitlines()]
+    return frozenset(
+        int(number) for kind, number, bit, name in rows if kind == "latch" and name.endswith(end) and int(bit) >= above
+    )
+
+
 def narrowed(rule: Rule, graph: Named, parts: Sequence[str], folder: Path) -> Aiger:
     """The graph that is searched, with 0 in the upper bits of narrow registers.
 
     It has an output before the others: whether a part that is looked at is wrong.
     """
-    latches = list(graph.graph.latches)
-    for line in (folder / "rule.map").read_text().splitlines():
-        kind, number, bit, name = line.split(maxsplit=3)
-        keeps = next((bits for end, bits in rule.narrow.items() if kind == "latch" and name.endswith(end)), None)
-        if keeps is not None and int(bit) >= keeps:
-            latches[int(number)] = (FALSE, 0)
+    kept = list(graph.graph.latches)
+    for end, bits in rule.narrow.items():
+        for number in latches(end, folder, above=bits):
+            kept[number] = (FALSE, 0)
     made = Graph()
     inputs = [made.input() for _ in range(graph.graph.inputs)]
-    state = [made.latch(reset) for _, reset in latches]
+    state = [made.latch(reset) for _, reset in kept]
     found = made.copy(graph.graph, [*inputs, *state])
-    for latch, (following, _) in zip(state, latches, strict=True):
+    for latch, (following, _) in zip(state, kept, strict=True):
         made.follow(latch, found[following >> 1] ^ following & 1)
     wrong = FALSE
     for bit, name in enumerate(parts):

@@ -67,7 +67,18 @@ def fetch_lemmas(seen, under_way):
         "fetches under way are counted": under_way == fetches,
         "few fetches are under way": fetches <= DEPTH,
         "a fetch that waits for its grant has room": implies(seen["fetch_held"], fetches < DEPTH),
-        "a second half is beyond a word boundary": implies(seen["lsu_second"], seen["lsu_crosses"]),
+    }
+
+
+def queue_lemmas(seen):
+    """The queue of words fetched; parameter as of :func:`access_lemmas`."""
+    names = ("count", "live", "drops", "held", "stale", "running")
+    count, live, drops, held, stale, running = (seen[f"fetch_{name}"] for name in names)
+    return {
+        "nothing is fetched at first": running | (~held & (count == 0) & (live == 0) & (drops == 0)),
+        "the queue has room for what is under way": count + live <= DEPTH,
+        "a request has room in the queue": implies(held & ~stale, count + live < DEPTH),
+        "a request nobody wants is alone": implies(stale, held, count == 0, live == 0),
     }
 
 

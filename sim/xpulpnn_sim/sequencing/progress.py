@@ -2,11 +2,14 @@
 
 from amaranth.hdl import Signal
 
+from xpulpnn_sim.sequencing.lemmas import Watched, implies
+
 
 def watch_progress(m, core, seen, window):
-    """What goes wrong if nothing retires for ``window`` cycles, and no interrupt is taken.
+    """What goes wrong if nothing retires for ``window`` cycles, no interrupt is taken, and no unit computes.
 
-    Only wfi may wait longer, and only while no enabled interrupt is pending.
+    Only wfi may wait longer, and only while no enabled interrupt is pending. That a multiplication or division ends is
+    proved of its unit.
 
     Parameters
     ----------
@@ -17,12 +20,17 @@ def watch_progress(m, core, seen, window):
 
     Returns
     -------
-    dict of str to Value, 1 bit
-        What must stay 0, by parts.
+    Watched
+        What it says; the lemmas keep fetching and sleeping apart from states in which they would stand still.
     """
     quiet = Signal(range(window + 2), name="progress_quiet")
-    with m.If(core.rvfi_valid | core.irq_ack | (seen["sleeping"] & ~seen["any_pending"])):
+    computes = seen["ex_valid"] & ~seen["ex_access"][0] & ~seen["ex_done"]
+    with m.If(core.rvfi_valid | core.irq_ack | computes | (seen["sleeping"] & ~seen["any_pending"])):
         m.d.sync += quiet.eq(0)
     with m.Elif(quiet <= window):
         m.d.sync += quiet.eq(quiet + 1)
-    return {"nothing retires": quiet > window}
+    lemmas = {
+        "what counts late is in EX": implies(seen["late"].any() & ~seen["gives_back"], seen["ex_valid"]),
+        "what is booted fetches": implies(seen["booted"], seen["fetch_running"]),
+    }
+    return Watched({"nothing retires": quiet > window}, lemmas)

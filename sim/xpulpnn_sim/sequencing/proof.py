@@ -14,7 +14,18 @@ from typing import NamedTuple
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.riscv_formal.aiger import Aiger, Named, read_witness
-from xpulpnn_sim.sequencing.gates import BROKEN, LEMMAS, PARTS, WRONG, Scene, build_graph, narrowed, script, top_text
+from xpulpnn_sim.sequencing.gates import (
+    BROKEN,
+    LEMMAS,
+    PARTS,
+    WRONG,
+    Scene,
+    build_graph,
+    latches,
+    narrowed,
+    script,
+    top_text,
+)
 from xpulpnn_sim.sequencing.rules import Rule
 from xpulpnn_sim.sequencing.steps import from_any_state
 from xpulpnn_sim.yosys import Yosys
@@ -128,11 +139,18 @@ class Prover:
         """Nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is."""
         began = time.monotonic()
         wrong = graph.graph.outputs[graph.outputs[BROKEN][0]]
-        step = from_any_state(graph.graph, wrong)
-        shown = replace(graph, graph=step, outputs=_moved(graph.outputs))
-        for name, searched, depth in (("first", replace(graph.graph, outputs=[wrong]), 0), ("step", step, 1)):
+        searches = [
+            ("first", replace(graph.graph, outputs=[wrong]), 0),
+            ("step", from_any_state(graph.graph, wrong), 1),
+        ]
+        if rule.within:
+            part = graph.graph.outputs[graph.outputs[WRONG][0]]
+            within = from_any_state(graph.graph, wrong, found=part, zero=latches(rule.counts, folder))
+            searches.append(("within", within, rule.within))
+        for name, searched, depth in searches:
             found = self._explore(name, searched, folder, depth)
             if found.cycle is not None:
+                shown = replace(graph, graph=searched, outputs=_moved(graph.outputs))
                 last = _replay(graph if name == "first" else shown, found.inputs)[-1]
                 parts, lemmas = names
                 broken = [*_set(parts, last.get(PARTS, 0)), *_set(lemmas, last.get(LEMMAS, 0))]

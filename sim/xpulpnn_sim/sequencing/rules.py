@@ -9,8 +9,8 @@ from xpulpnn.errors import InputError
 ADDRESS_BITS, COUNT_BITS = 6, 3
 """Bits that addresses of instructions and counts of loops have where ``loops`` is searched."""
 
-WINDOW = 44
-"""Cycles in which something retires with prompt memories, in ``progress``: a division takes 35."""
+WINDOW = 16
+"""Cycles in which something retires with prompt memories, in ``progress``, but for those in which a unit computes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,13 @@ class Rule:
         Parts that a search does not look at, because they compare what is narrow with what is not.
     prompt : bool
         The memories grant at once and answer in the next cycle.
+    holds : bool
+        At one address the instruction memory holds always the same, the data memory what was stored there.
+    within : int
+        If not 0, nothing is wrong this number of cycles after any state that keeps the lemmas in which what ``counts``
+        is 0, so that it never is; else that follows from one cycle to the next.
+    counts : str
+        A register that is counted from 0 up to where something is wrong, by the end of its path.
     depth : int
         Last cycle that is searched where the property is not proved of every cycle, unless another is asked for.
     """
@@ -51,6 +58,9 @@ class Rule:
     narrow: Mapping[str, int] = field(default_factory=dict[str, int])
     unsearched: tuple[str, ...] = ()
     prompt: bool = False
+    holds: bool = False
+    within: int = 0
+    counts: str = ""
     depth: int = 15
 
 
@@ -66,6 +76,16 @@ _LOOPS = ("hw_loops/w:lp*",)
 _ACCESSES = ("ex_valid", "ex_access", "lsu_outstanding", "lsu_wb_busy", "lsu_second")
 _PIPELINE = ("booted", "if_pc", "id_valid", "id_pc", "id_raw", "id_compressed", "has_ex", "has_wb", "faulted")
 _PIPELINE += ("ex_ready", "ex_branch", "ex_csr", "ex_insn", "ex_pc_rdata", "ex_trap")
+_QUEUE = tuple(f"fetch_{name}" for name in ("count", "live", "drops", "held", "stale", "running"))
+_FETCHES = (*_QUEUE, *(f"fetch_{name}" for name in ("exact", "current", "words", "errors")))
+_FETCHES += ("id_error", "id_word", "ex_cause")
+_VALUES = tuple(f"wb_{kind}_{part}" for kind in ("rd", "base") for part in ("we", "addr", "wdata"))
+_VALUES += ("wb_late_we", "wb_late_addr", "wb_old", "wb_old_addr", "wb_wrote", "wb_restores", "registers")
+_VALUES += ("id_error", "id_word", "ex_we", "ex_addr", "ex_base", "ex_target", "ex_late_we", "ex_loads", "wb_loads")
+_VALUES += ("ex_wb_base", "ex_requantise")
+_VALUES += tuple(f"ex_{field}_rdata" for field in ("rs1", "rs2", "rd"))
+_LSU = tuple(f"lsu_{name}" for name in ("crosses", "wb_crosses", "fault__store", "wb_byte", "wb_size", "first"))
+_LSU += ("lsu_ex_address",)
 _HANDLERS = ("handler", "intr", "ex_target", "ex_pc_wdata", "ex_intr")
 _NN_STATE = ("id_word", "ex_rs1_rdata", "ex_nn_act_rdata", "ex_nn_wgt_rdata", "ex_base", "ex_we", "ex_addr")
 _NN_STATE += ("ex_late_we", "ex_late_addr", "ex_loads", "ex_entry", "wb_loads", "ex_requantise")
@@ -117,19 +137,43 @@ _COMMON = (
         sees=(*_ACCESSES, "lsu_crosses", "fetch_live", "fetch_drops", "fetch_held"),
     ),
     Rule(
+        name="fetches",
+        says="each instruction is what memory holds at its address, and traps if the bus fails there",
+        limits="memory that does not change",
+        cuts=(*_UNITS, *_COUNTERS, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        sees=(*_ACCESSES, *_PIPELINE, *_FETCHES),
+        holds=True,
+    ),
+    Rule(
         name="interrupts",
         says="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
         cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         sees=("mie_bits", "mstatus_bits", "mtvec_bits", "mepc_bits", "enter_pc", *_ACCESSES, *_PIPELINE, *_HANDLERS),
     ),
     Rule(
+        name="registers",
+        says="each register read, in any of three fields, has what was written there last, through either port",
+        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        sees=(*_ACCESSES, *_PIPELINE, *_VALUES),
+    ),
+    Rule(
+        name="data",
+        says="each load brings what the last older store put there, whatever sizes and addresses",
+        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOOPS),
+        sees=(*_ACCESSES, *_PIPELINE, *_LSU, "ex_target"),
+        first={"scene/w:data_value": "x"},
+        holds=True,
+    ),
+    Rule(
         name="progress",
-        says=f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits",
+        says=f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits or a unit computes",
         limits="memories that answer in the next cycle",
-        cuts=(*_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS, "ex_stage/dotp"),
-        sees=("sleeping", "any_pending"),
+        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        sees=("sleeping", "any_pending", "ex_done", "late", "gives_back", *_ACCESSES, *_PIPELINE, *_QUEUE),
         prompt=True,
-        depth=64,
+        within=WINDOW + 1,
+        counts="scene.progress_quiet",
+        depth=40,
     ),
 )
 

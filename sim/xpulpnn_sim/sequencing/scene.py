@@ -8,11 +8,14 @@ from xpulpnn.core.core import Core
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.sequencing.bus import watch_bus
+from xpulpnn_sim.sequencing.data_values import HeldBit, watch_data
+from xpulpnn_sim.sequencing.fetching import HeldWord, hold_word, watch_fetches
 from xpulpnn_sim.sequencing.interrupts import watch_interrupts
-from xpulpnn_sim.sequencing.lemmas import Watched, access_lemmas, fetch_lemmas, pipeline_lemmas
+from xpulpnn_sim.sequencing.lemmas import Watched, access_lemmas, fetch_lemmas, implies, pipeline_lemmas, queue_lemmas
 from xpulpnn_sim.sequencing.loops import watch_loops
 from xpulpnn_sim.sequencing.nn_entries import watch_nn_entries
 from xpulpnn_sim.sequencing.progress import watch_progress
+from xpulpnn_sim.sequencing.register_values import watch_registers
 from xpulpnn_sim.sequencing.rules import WINDOW, rules
 from xpulpnn_sim.sequencing.seen import seen_signals
 
@@ -26,8 +29,9 @@ _PARTS = 12
 _LEMMAS = 64
 """Lemmas of a property at most."""
 
-_MAY_BE_MISSING = ("kappa", "lambda", "ex_requantise")
-"""Signals of units that a core with the properties need not have."""
+_MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "ex_requantise": 5, "late": 2}
+_MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_back"), 1)
+"""Signals of units that a core with the properties need not have, 0 then, and their widths."""
 
 
 class Scene(wiring.Component):
@@ -48,8 +52,12 @@ class Scene(wiring.Component):
         What the memories would like to do in this cycle; without anything to answer there is no answer.
     instr_rdata, data_rdata : In(32)
         What they answer with.
-    watched_entry, watched_bit : In
-        What the property of the NN-RF is about, always the same.
+    holds : In(1)
+        At one address, the instruction memory holds always the same, and the data memory what was stored there.
+    held_address, held_halves, held_fails : In
+        The address, and what is there, :class:`~xpulpnn_sim.sequencing.fetching.HeldWord`.
+    watched_register, watched_entry, watched_bit : In
+        What the properties of the registers and the NN-RF are about, always the same.
     seen_* : In
         Signals of the core, :func:`~xpulpnn_sim.sequencing.seen.seen_signals`.
     rvfi_* : Out
@@ -66,7 +74,8 @@ class Scene(wiring.Component):
         ports = {"boot_addr": In(XLEN), "hart_id": In(XLEN), "irq": In(XLEN), "prompt": In(1)}
         for bus in ("instr", "data"):
             ports |= {f"{bus}_{name}": In(1) for name in ("gnt", "answer", "err")} | {f"{bus}_rdata": In(XLEN)}
-        ports |= {"watched_entry": In(3), "watched_bit": In(5)}
+        ports |= {"holds": In(1), "held_address": In(XLEN), "held_halves": In(XLEN), "held_fails": In(2)}
+        ports |= {"watched_register": In(5), "watched_entry": In(3), "watched_bit": In(5)}
         ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
         ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
@@ -88,14 +97,27 @@ class Scene(wiring.Component):
             *(getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS),
         ]
         seen = {name: getattr(self, f"seen_{name}") for name in self.seen}
-        seen |= {name: seen.get(name, Const(0, XLEN)) for name in _MAY_BE_MISSING}
+        seen |= {name: seen.get(name, Const(0, width)) for name, width in _MAY_BE_MISSING.items()}
         fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
+        held = HeldWord(m, self.held_address, self.held_halves, self.held_fails)
+        asked, rdata, err = hold_word(m, core.instr, held, fetches, self.instr_rdata, self.instr_err)
+        kept_bit = HeldBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
+        with m.If(self.holds):
+            m.d.comb += [core.instr.rdata.eq(rdata), core.instr.err.eq(err), core.data.rdata.eq(kept_bit.rdata)]
         accessing, flowing = access_lemmas(seen, accesses), pipeline_lemmas(core, seen, started)
+        counting = fetch_lemmas(seen, fetches)
+        fetching = counting | queue_lemmas(seen)
+        crossing = {"a second half is beyond a word boundary": implies(seen["lsu_second"], seen["lsu_crosses"])}
         bus = watch_bus(m, "instr", core.instr, fetches, FETCHES) | watch_bus(m, "data", core.data, accesses, ACCESSES)
         watched = {
-            "obi": Watched(bus, accessing | fetch_lemmas(seen, fetches)),
+            "obi": Watched(bus, accessing | counting | crossing),
+            "fetches": watch_fetches(core, seen, held, asked).given(accessing | flowing | fetching),
             "interrupts": watch_interrupts(m, core, seen, self.irq).given(accessing | flowing),
-            "progress": Watched(watch_progress(m, core, seen, WINDOW), {}),
+            "registers": watch_registers(m, core, seen, self.watched_register, self.watched_bit, self.config).given(
+                accessing | flowing
+            ),
+            "data": watch_data(m, core, seen, started, kept_bit).given(accessing | flowing),
+            "progress": watch_progress(m, core, seen, WINDOW).given(accessing | flowing | fetching),
         }
         if self.config.xpulpv2:
             watched["loops"] = watch_loops(m, core, seen, started).given(accessing | flowing)

@@ -4,17 +4,29 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS
+from xpulpnn.core.prefetch import DEPTH
+from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, REGISTERS, XLEN
 from xpulpnn.isa.retirement import WIDTHS
 
 _NNRF = "core.backend.ex_stage.nnrf"
 _TAP = "core.backend.rvfi_tap"
-_RECORD = ("insn", "pc_rdata", "pc_wdata", "trap", "intr", "rs1_rdata", "nn_act_rdata", "nn_wgt_rdata")
+_RECORD = ("insn", "pc_rdata", "pc_wdata", "trap", "cause", "intr", "rs1_rdata", "rs2_rdata", "rd_rdata")
+_RECORD += ("nn_act_rdata", "nn_wgt_rdata")
 """Fields of the record of the instruction in EX; those of the one in WB are on the retirement port."""
 
 _PREFETCH = "core.if_stage.prefetch"
-_LSU = ("outstanding", "wb_busy", "second", "crosses")
-_FETCHING = {"live": 3, "drops": 3, "held": 1}
+_WRITTEN = {
+    f"{name}_{part}": width for name in ("rd", "base") for part, width in {"we": 1, "addr": 5, "wdata": XLEN}.items()
+}
+"""Writes of the instruction in WB that it made in EX."""
+
+_WB = "core.backend.wb_stage"
+_WRITES = {"late_we": ("wb__we", 1), "late_addr": ("wb__addr", 5), "old": ("old", XLEN), "old_addr": ("old_addr", 5)}
+_WRITES |= {name: (name, 1) for name in ("wrote", "restores")}
+_LSU = dict.fromkeys(("outstanding", "wb_busy", "second", "crosses", "wb_crosses", "fault__store"), 1)
+_LSU |= {"wb_byte": 2, "wb_size": 2, "first": XLEN, "ex_address": XLEN}
+_FETCHING = {"count": 3, "live": 3, "drops": 3, "current": 30}
+_FETCHING |= dict.fromkeys(("held", "stale", "running", "exact"), 1)
 
 
 class Seen(NamedTuple):
@@ -57,9 +69,17 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
         "has_ex": Seen(1, (f"{_TAP}.wb_valid_value",)),
         "has_wb": Seen(1, (f"{_TAP}.wb_valid",)),
         **{f"ex_{name}": Seen(WIDTHS[name], (f"{_TAP}.ex_{name}",)) for name in _RECORD},
+        **{f"wb_{name}": Seen(width, (f"{_TAP}.wb_{name}",)) for name, width in _WRITTEN.items()},
+        **{f"wb_{name}": Seen(width, (f"{_WB}.{path}",)) for name, (path, width) in _WRITES.items()},
+        "registers": Seen(
+            XLEN * (REGISTERS - 1),
+            tuple(f"core.backend.id_stage.regfile.x[{number}]" for number in range(1, REGISTERS)),
+        ),
         "ex_valid": Seen(1, ("core.backend.id_stage.id_ex__valid",)),
+        "ex_done": Seen(1, ("core.backend.ex_stage.done",)),
         "ex_ready": Seen(1, (f"{_TAP}.ex_ready",)),
         "ex_target": Seen(32, ("core.backend.id_stage.id_ex__op_c",)),
+        "id_error": Seen(1, ("core.if_stage.insn__payload__error",)),
         "id_raw": Seen(32, ("core.if_stage.id_raw",)),
         "id_compressed": Seen(1, ("core.if_stage.insn__payload__compressed",)),
         "id_word": Seen(32, ("core.if_stage.insn__payload__word",)),
@@ -74,8 +94,10 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
         "ex_csr": Seen(2, ("core.backend.id_stage.id_ex__csr",)),
         "ex_branch": Seen(1, ("core.backend.id_stage.id_ex__branch",)),
         "ex_access": Seen(6, ("core.backend.id_stage.id_ex__lsu",)),
-        **{f"lsu_{name}": Seen(1, (f"core.backend.lsu.{name}",)) for name in _LSU},
+        **{f"lsu_{name}": Seen(width, (f"core.backend.lsu.{name}",)) for name, width in _LSU.items()},
         **{f"fetch_{name}": Seen(width, (f"{_PREFETCH}.{name}",)) for name, width in _FETCHING.items()},
+        "fetch_words": Seen(XLEN * DEPTH, tuple(f"{_PREFETCH}.word{index}" for index in range(DEPTH))),
+        "fetch_errors": Seen(DEPTH, tuple(f"{_PREFETCH}.error{index}" for index in range(DEPTH))),
     }
     if config.xpulpv2:
         names = [f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount")]
@@ -88,6 +110,7 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
     if config.mac_load:
         found["ex_loads"] = Seen(1, ("core.backend.id_stage.id_ex__nn_we",))
         found["ex_entry"] = Seen(config.nn_addr_bits, ("core.backend.id_stage.id_ex__nn_addr",))
+        found["ex_wb_base"] = Seen(1, ("core.backend.id_stage.id_ex__wb_base",))
         found["wb_loads"] = Seen(1, ("core.backend.wb_stage.nn_pending",))
         activations = [f"nn_act{index}" for index in range(NNRF_ACTIVATIONS)] if config.mac_load_nn else []
         words = [*activations, *(f"nn_wgt{index}" for index in range(NNRF_WEIGHTS))]

@@ -1,10 +1,12 @@
 """A graph of gates that starts in any state: the step of an induction over clock cycles."""
 
+from collections.abc import Collection
+
 from xpulpnn_sim.riscv_formal.aiger import Aiger
-from xpulpnn_sim.riscv_formal.graph import TRUE, Graph
+from xpulpnn_sim.riscv_formal.graph import FALSE, TRUE, Graph
 
 
-def from_any_state(graph: Aiger, wrong: int) -> Aiger:
+def from_any_state(graph: Aiger, wrong: int, *, found: int | None = None, zero: Collection[int] = ()) -> Aiger:
     """The same from any state in which nothing is wrong.
 
     Parameters
@@ -13,26 +15,34 @@ def from_any_state(graph: Aiger, wrong: int) -> Aiger:
         The gates.
     wrong : int
         Literal of what must stay 0.
+    found : int
+        Literal of what is looked for in a later cycle; ``None``: something wrong.
+    zero : collection of int
+        Numbers of the latches that are 0 in the first cycle.
 
     Returns
     -------
     Aiger
-        A graph with an output before the others: something is wrong in a later cycle. Its first inputs are those of
+        A graph with an output before the others: what is looked for, in a later cycle. Its first inputs are those of
         ``graph``; the others are the latches in the first cycle.
     """
     made = Graph()
     inputs = [made.input() for _ in range(graph.inputs)]
     later, began_well = made.latch(0), made.latch(0)
     latches = [made.latch(0) for _ in graph.latches]
-    state = [made.choose(later, latch, made.input()) for latch in latches]
-    found = made.copy(graph, [*inputs, *state])
+    begins = [made.input() for _ in latches]
+    state = [
+        made.choose(later, latch, FALSE if number in zero else begin)
+        for number, (latch, begin) in enumerate(zip(latches, begins, strict=True))
+    ]
+    copied = made.copy(graph, [*inputs, *state])
 
     def there(literal: int) -> int:
-        return found[literal >> 1] ^ literal & 1
+        return copied[literal >> 1] ^ literal & 1
 
     for latch, (following, _) in zip(latches, graph.latches, strict=True):
         made.follow(latch, there(following))
     made.follow(later, TRUE)
     made.follow(began_well, made.choose(later, began_well, there(wrong) ^ 1))
     shown = [there(literal) for literal in graph.outputs]
-    return made.aiger(bad=[], outputs=[made.both(began_well, there(wrong)), *shown])
+    return made.aiger(bad=[], outputs=[made.both(began_well, there(wrong if found is None else found)), *shown])
