@@ -117,6 +117,8 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
         words += ["nn_kappa", "nn_lambda"] if config.requantise else []
         found["nn_words"] = Seen(32 * len(words), tuple(f"{_NNRF}.{name}" for name in words))
     if config.requantise:
+        # what is kept of an access shares a register with the unit, whose name it has
+        found["wb_old"] = Seen(XLEN, (f"{_WB}.requantiser_old",))
         found["ex_requantise"] = Seen(5, ("core.backend.id_stage.id_ex__requantise",))
         found |= {name: Seen(32, (f"{_NNRF}.nn_{name}",)) for name in ("kappa", "lambda")}
     return found
