@@ -86,7 +86,11 @@ def test_progress():
     assert shown == [*([[]] * 21), ["nothing retires"]]
     cycles = [*[{"sleeping": 1, "any_pending": 1}] * 5]
     assert stepped(module, inputs, cycles, watched.wrong)[-1] == ["nothing retires"]
-    assert stepped(module, inputs, [{"booted": 1}], watched.lemmas) == [[]]
+    cycles = [{"booted": 1}, {"booted": 1, "fetch_running": 1, "late": 1}]
+    assert stepped(module, inputs, cycles, watched.lemmas) == [
+        ["what counts late is in EX"],
+        ["what is booted fetches"],
+    ]
 
 
 @pytest.mark.unit
