@@ -55,7 +55,7 @@ def probe(report: Path, folder: Path, body: str, size: tuple[int, int] = (1400, 
         f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}", "--enable-logging=stderr",
         "--virtual-time-budget=20000", "--dump-dom", page.as_uri(),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     text = re.search(r'<pre id="probe">(.+?)</pre>', done.stdout)
     assert text, "plots must be drawn"
