@@ -117,6 +117,11 @@ def watch_registers(m, core, seen, register, watched_bit, config):
         "WB writes what EX has not": implies(
             has_wb & seen["wb_late_we"] & ~restores, ~Mux(seen["wb_loads"], seen["wb_base_we"], seen["wb_rd_we"])
         ),
+        "the base of a Mac&Load in EX is not rd": implies(ex_both & of_base, seen["ex_late_addr"] != seen["ex_addr"]),
+        "the base of a Mac&Load in WB is not rd": implies(
+            has_wb & seen["wb_late_we"] & ~restores & seen["wb_loads"] & seen["wb_rd_we"],
+            seen["wb_late_addr"] != seen["wb_rd_addr"],
+        ),
         "EX writes once": implies(has_wb, ~(seen["wb_rd_we"] & seen["wb_base_we"])),
         "what traps writes nothing": implies(has_wb & core.rvfi_trap, ~(seen["wb_rd_we"] | seen["wb_base_we"])),
         "a failed access restores": restores == seen["faulted"],
