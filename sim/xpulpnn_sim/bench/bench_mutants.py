@@ -24,10 +24,10 @@ _PASSED = 42
 
 
 def tests_of(bench: str) -> list[Any]:
-    """The tests of a bench, in order; ``bench`` is the name of its module."""
+    """The tests of a bench that are for its unit, in order; ``bench`` is the name of its module."""
     module = import_module(bench)
     decorated = [value for value in vars(module).values() if hasattr(value, "generate_tests")]
-    return [test for each in decorated for test in each.generate_tests()]
+    return [test for each in decorated for test in each.generate_tests() if not test.skip]
 
 
 @cocotb.test()
