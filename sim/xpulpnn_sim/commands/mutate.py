@@ -22,13 +22,14 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
+from xpulpnn_sim.commands.yosys_option import add_yosys
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.mutation.campaign import Settings, campaign
 from xpulpnn_sim.mutation.judged import Judged
 from xpulpnn_sim.mutation.summary import collected, rows_of
 from xpulpnn_sim.verilator import require_verilator
-from xpulpnn_sim.yosys import CHOICES, find_yosys
+from xpulpnn_sim.yosys import find_yosys
 
 _FOOT = (
     "killed by a check of the bench, by its limit of time, by the simulator's own checks, of cores by programs; "
@@ -67,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     mutate_core.add_arguments(parser)
     parser.add_argument("--resume", action="store_true", help="take verdicts of an earlier run in the same folder")
-    parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
+    add_yosys(parser)
     parser.add_argument(
         "-o",
         "--output",

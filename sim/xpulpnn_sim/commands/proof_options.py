@@ -9,8 +9,9 @@ from typing import NamedTuple
 from xpulpnn.errors import InputError
 from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands.common import add_json, require_folder, require_writable
+from xpulpnn_sim.commands.yosys_option import add_yosys
 from xpulpnn_sim.folder_lock import folder_lock
-from xpulpnn_sim.yosys import CHOICES, Yosys, find_yosys
+from xpulpnn_sim.yosys import Yosys, find_yosys
 
 
 class Workplace(NamedTuple):
@@ -43,7 +44,7 @@ def add_proof_options(parser: argparse.ArgumentParser, name: str, *, each: str, 
     parser.add_argument("--resume", action="store_true", help="take outcomes of an earlier run in the same folder")
     parser.add_argument("--faults", action="store_true", help=f"instead, {seeding}")
     parser.add_argument("--list", action="store_true", help=f"show {listing}, and go")
-    parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
+    add_yosys(parser)
     parser.add_argument(
         "-o",
         "--output",
