@@ -8,10 +8,11 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.notation import definition
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.formal.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.guide.evaluator import Machine, Reference
-from xpulpnn_sim.semantics.execution import Before, Effects, definition, execute, understood
+from xpulpnn_sim.semantics.execution import Before, Effects, execute, understood
 from xpulpnn_sim.semantics.integers import Integers
 from xpulpnn_sim.semantics.seeded import seeded
 from xpulpnn_sim.stimuli import element_width, instruction_words, operand_columns, random_word

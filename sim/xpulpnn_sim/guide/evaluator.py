@@ -20,10 +20,8 @@ from xpulpnn.isa.machine import (
     WORD_MASK,
     XLEN,
 )
-from xpulpnn.isa.semantics import statements
+from xpulpnn.isa.notation import LOOPS, MEMORY, beyond_notation, definition, is_lane, lane_width, width_read
 
-_MEMORY = {"mem8": 8, "mem16": 16, "mem32": 32}
-_LOOPS = ("lpstart", "lpend", "lpcount")
 _FLAGS = {"MIE": MSTATUS_MIE_BIT, "MPIE": MSTATUS_MPIE_BIT}
 _CONSTANTS: dict[str, Any] = {"bits": range(XLEN), "ones": -1}
 
@@ -125,7 +123,7 @@ class Reference:
 
     def __init__(self, insn: Insn) -> None:
         self.insn = insn
-        self._body = ast.parse("\n".join(statements(insn))).body
+        self._body = definition(insn)
 
     def execute(self, word: int, machine: Machine) -> None:
         """Do on ``machine`` what the instruction ``word``, one of the row, does; raises :class:`InputError` for a
@@ -179,7 +177,7 @@ class _Execution:
             case ast.Expr(value=ast.Call(func=ast.Name(id="wait"), args=[condition])):
                 self.value(condition)
             case _:
-                raise _outside(statement)
+                raise beyond_notation(statement)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         match target:
@@ -195,7 +193,7 @@ class _Execution:
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 self._assign_element(name, self.value(index), self.value(value))
             case _:
-                raise _outside(target)
+                raise beyond_notation(target)
 
     def _assign_name(self, name: str, value: int) -> None:
         number = self._register(name)
@@ -214,21 +212,21 @@ class _Execution:
         csrs["mstatus"] = csrs["mstatus"] & ~(1 << bit) | (value & 1) << bit
 
     def _write_lane(self, lane: int, value: int) -> None:
-        number, width = self._fields["rd"], self._lane_width()
+        number, width = self._fields["rd"], lane_width(self._insn)
         low = lane * width
         word = self._registers.get(number, self._machine.regs[number])
         self._registers[number] = word & ~(((1 << width) - 1) << low) | zx(value, width) << low
 
     def _assign_element(self, name: str, index: int, value: int) -> None:
         machine = self._machine
-        if name in _MEMORY:
-            for byte in range(_MEMORY[name] // BYTE_BITS):
+        if name in MEMORY:
+            for byte in range(MEMORY[name] // BYTE_BITS):
                 machine.stored[(index + byte) & WORD_MASK] = value >> BYTE_BITS * byte & 0xFF
         elif name == "NN":
             self._writes.append(lambda: machine.nn.__setitem__(index, value))
         elif name == "CSR":
             self._writes.append(lambda: self._write_csr(index, value))
-        elif name in _LOOPS:
+        elif name in LOOPS:
             self._writes.append(lambda: machine.csrs.__setitem__(f"{name}{index}", value & WORD_MASK))
         else:
             raise InputError(f"element assigned to must be one of the notation, not {name}")
@@ -265,7 +263,7 @@ class _Execution:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self.value(body) if self.value(test) else self.value(orelse)
             case ast.Call(func=ast.Name(id="s"), args=[operand], keywords=[]):
-                return sx(self.value(operand), self._width(operand))
+                return sx(self.value(operand), width_read(self._insn, operand))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords) if name in _FUNCTIONS:
                 named = {str(keyword.arg): self.value(keyword.value) for keyword in keywords}
                 return _FUNCTIONS[name](*map(self.value, arguments), **named)
@@ -274,7 +272,7 @@ class _Execution:
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 return self._element(name, index)
             case _:
-                raise _outside(node)
+                raise beyond_notation(node)
 
     def _generated(self, element: ast.expr, name: str, source: ast.comprehension) -> list[int]:
         found: list[int] = []
@@ -309,25 +307,6 @@ class _Execution:
             return self._insn.size
         raise InputError(f"name must be one of the notation, not {name}")
 
-    def _lane_width(self) -> int:
-        assert self._insn.fmt is not None
-        return self._insn.fmt.width
-
-    def _is_lane(self, name: str) -> bool:
-        return self._insn.fmt is not None and name not in self._immediates
-
-    def _width(self, node: ast.expr) -> int:
-        """Bits of what ``s()`` reads."""
-        match node:
-            case ast.Subscript(value=ast.Name(id=name)) if name in _MEMORY:
-                return _MEMORY[name]
-            case ast.Subscript(value=ast.Name(id=name)) if self._is_lane(name):
-                return self._lane_width()
-            case ast.Name():
-                return XLEN
-            case _:
-                raise _outside(node)
-
     def _element(self, name: str, index: ast.expr) -> int:
         machine = self._machine
         if isinstance(index, ast.Slice):
@@ -336,15 +315,15 @@ class _Execution:
             high, low = self.value(index.lower), self.value(index.upper)
             return zx(self._value_of(name) >> low, high - low + 1)
         position = self.value(index)
-        if name in _MEMORY:
-            size = _MEMORY[name] // BYTE_BITS
+        if name in MEMORY:
+            size = MEMORY[name] // BYTE_BITS
             return sum(machine.read((position + byte) & WORD_MASK) << BYTE_BITS * byte for byte in range(size))
         if name == "NN":
             return machine.nn[position]
         if name == "CSR":
             return self._read_csr(position)
-        if self._is_lane(name):
-            width = self._lane_width()
+        if is_lane(self._insn, name):
+            width = lane_width(self._insn)
             return zx(self._value_of(name) >> position * width, width)
         return self._value_of(name) >> position & 1
 
@@ -354,7 +333,3 @@ class _Execution:
             return 0
         # the user's counters show those of the machine
         return csrs.get(f"m{csr.name}", csrs[csr.name]) if csr.access is CsrAccess.RO else csrs[csr.name]
-
-
-def _outside(node: ast.AST) -> InputError:
-    return InputError(f"statement must be in the notation, not {ast.unparse(node)}")

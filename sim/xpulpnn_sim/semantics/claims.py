@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.notation import definition
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE
-from xpulpnn_sim.semantics.execution import Effects, definition, execute
+from xpulpnn_sim.semantics.execution import Effects, execute
 from xpulpnn_sim.semantics.integers import low
 from xpulpnn_sim.semantics.passage import Passage
 

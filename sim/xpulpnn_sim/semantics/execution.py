@@ -12,12 +12,10 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
-from xpulpnn.isa.semantics import statements
+from xpulpnn.isa.notation import LOOPS, MEMORY, beyond_notation, definition, is_lane, lane_width, width_read
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE
 from xpulpnn_sim.semantics.integers import Integers, Number, constant, known, low, trimmed, unsigned
 
-_MEMORY = {"mem8": 8, "mem16": 16, "mem32": 32}
-_LOOPS = ("lpstart", "lpend", "lpcount")
 _BEYOND = frozenset({"CSR", "trap", "wait", "MIE", "mepc"})
 _SYSTEM = frozenset({"fence.i"})
 """Names of what is not executed here, and operations that only the controller knows."""
@@ -89,11 +87,6 @@ class Effects:
     loops: list[tuple[str, int, list[int]]] = field(default_factory=list[tuple[str, int, list[int]]])
 
 
-def definition(insn: Insn) -> list[ast.stmt]:
-    """The statements of a row."""
-    return ast.parse("\n".join(statements(insn))).body
-
-
 def understood(insn: Insn) -> bool:
     """Whether the statements of a row are of the part of the notation that is executed here.
 
@@ -162,7 +155,7 @@ class _Execution:
                     self.run(inner)
                 self._guard = outside
             case _:
-                raise _outside(statement)
+                raise beyond_notation(statement)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         match target:
@@ -178,7 +171,7 @@ class _Execution:
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 self._assign_element(name, self.value(index), self.value(value))
             case _:
-                raise _outside(target)
+                raise beyond_notation(target)
 
     def _assign_name(self, name: str, value: Number) -> None:
         if name in self._registers:
@@ -193,7 +186,7 @@ class _Execution:
     def _write_lane(self, lane: Number, value: Number) -> None:
         written = self.effects.registers
         word = written.pop()[2] if written and written[-1][0] == "rd" else low(self._registers["rd"], XLEN)
-        width = self._lane_width()
+        width = lane_width(self._insn)
         new = list(word)
         for index in range(self._lanes()):
             here = self._z.equal(lane, constant(index))
@@ -204,11 +197,11 @@ class _Execution:
 
     def _assign_element(self, name: str, index: Number, value: Number) -> None:
         word = low(value, XLEN)
-        if name in _MEMORY:
-            self.effects.stores.append((self._guard, low(index, XLEN), _MEMORY[name] // 8, word))
+        if name in MEMORY:
+            self.effects.stores.append((self._guard, low(index, XLEN), MEMORY[name] // 8, word))
         elif name == "NN":
             self.effects.entries.append((self._guard, index, word))
-        elif name in _LOOPS:
+        elif name in LOOPS:
             self.effects.loops.append((name, index[0], word))
         else:
             raise InputError(f"element assigned to must be one of the notation, not {name}")
@@ -233,13 +226,13 @@ class _Execution:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return z.choose(z.is_true(self.value(test)), self.value(body), self.value(orelse))
             case ast.Call(func=ast.Name(id="s"), args=[operand], keywords=[]):
-                return trimmed(low(self.value(operand), self._width(operand)))
+                return trimmed(low(self.value(operand), width_read(self._insn, operand)))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
                 return self._call(name, arguments, keywords)
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 return self._element(name, index)
             case _:
-                raise _outside(node)
+                raise beyond_notation(node)
 
     def _binary(self, op: ast.operator, left: ast.expr, right: ast.expr) -> Number:
         z, x, y = self._z, self.value(left), self.value(right)
@@ -262,7 +255,7 @@ class _Execution:
                 modulus = known(y) or 0
                 if modulus.bit_count() == 1:
                     return unsigned(low(x, modulus.bit_length() - 1))
-        raise _outside(left)
+        raise beyond_notation(left)
 
     def _compare(self, op: ast.cmpop, x: Number, y: Number) -> int:
         match op:
@@ -273,7 +266,7 @@ class _Execution:
             case ast.Gt() | ast.LtE():
                 found = self._z.less(y, x)
             case _:
-                raise _outside(op)
+                raise beyond_notation(op)
         return found ^ isinstance(op, ast.NotEq | ast.GtE | ast.LtE)
 
     def _call(self, name: str, arguments: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> Number:
@@ -326,7 +319,7 @@ class _Execution:
                 del self._names[name]
                 return found
             case _:
-                raise _outside(terms)
+                raise beyond_notation(terms)
 
     def _range(self, node: ast.expr) -> range:
         match node:
@@ -337,7 +330,7 @@ class _Execution:
             case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
                 return range(count)
             case _:
-                raise _outside(node)
+                raise beyond_notation(node)
 
     def _value_of(self, name: str) -> Number:
         for names in (self._registers, self._immediates, self._names):
@@ -345,28 +338,9 @@ class _Execution:
                 return names[name]
         raise InputError(f"name must be one of the notation, not {name}")
 
-    def _lane_width(self) -> int:
-        assert self._insn.fmt is not None
-        return self._insn.fmt.width
-
     def _lanes(self) -> int:
         assert self._insn.fmt is not None
         return self._insn.fmt.lanes
-
-    def _is_lane(self, name: str) -> bool:
-        return self._insn.fmt is not None and name not in self._immediates
-
-    def _width(self, node: ast.expr) -> int:
-        """Bits of what ``s()`` reads."""
-        match node:
-            case ast.Subscript(value=ast.Name(id=name)) if name in _MEMORY:
-                return _MEMORY[name]
-            case ast.Subscript(value=ast.Name(id=name)) if self._is_lane(name):
-                return self._lane_width()
-            case ast.Name():
-                return XLEN
-            case _:
-                raise _outside(node)
 
     def _element(self, name: str, index: ast.expr) -> Number:
         z = self._z
@@ -375,12 +349,12 @@ class _Execution:
                 return unsigned(low(self._value_of(name), high + 1)[lowest:])
             case _:
                 position = self.value(index)
-        if name in _MEMORY:
-            self.effects.loads.append((self._guard, low(position, XLEN), _MEMORY[name] // 8))
-            return unsigned(self._before.loaded[: _MEMORY[name]])
+        if name in MEMORY:
+            self.effects.loads.append((self._guard, low(position, XLEN), MEMORY[name] // 8))
+            return unsigned(self._before.loaded[: MEMORY[name]])
         if name == "NN":
             return self._entry(position)
-        word, width = self._value_of(name), self._lane_width() if self._is_lane(name) else 1
+        word, width = self._value_of(name), lane_width(self._insn) if is_lane(self._insn, name) else 1
         number = known(position)
         if number is None:
             word, number = z.right(word, [FALSE] * (width.bit_length() - 1) + position), 0
@@ -392,7 +366,3 @@ class _Execution:
         for number in range(1, len(entries)):
             found = self._z.choose(self._z.equal(index, constant(number)), unsigned(entries[number]), found)
         return found
-
-
-def _outside(node: ast.AST) -> InputError:
-    return InputError(f"statement must be in the notation, not {ast.unparse(node)}")

@@ -5,7 +5,7 @@ import copy
 
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
-from xpulpnn_sim.semantics.execution import definition
+from xpulpnn.isa.notation import definition
 
 _RARE = 0x5A3C_96F0
 """Value of a source in the one case that is wrong; even, since it may be an address."""
