@@ -1,4 +1,4 @@
-"""``xpulpnn equivalence``: dot-product structures against their definition, emitted Verilog against its RTLIL."""
+"""``xpulpnn equivalence``: units against their definitions, emitted Verilog against its RTLIL."""
 
 import argparse
 from itertools import groupby
