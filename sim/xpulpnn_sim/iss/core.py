@@ -180,6 +180,15 @@ class Iss:
         self._halted = True
         self._code.clear()
 
+    def retire(self) -> None:
+        """Let go of memory and of all that was made of its instructions; the hart runs no more.
+
+        The two know each other: without this only a search for garbage would find the many functions.
+        """
+        self.memory.watchers.remove(self._forget)
+        self._code.clear()
+        self._operations.clear()
+
     def step(self) -> Step:
         """Take an interrupt, wait one cycle in wfi, or execute one instruction."""
         csrs, state = self.csrs, self.state

@@ -40,14 +40,17 @@ def executed(
     hart.load(int(base), program.words.tolist())
     hart.path = path = []
     last = int(program.pcs[-1])
-    while hart.state.pc != last:
-        hart.run(_BLOCK, until=last)
-        if hart.csrs["mcause"]:
-            raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
-        if hart.executed > limit:
-            raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
-        yield (np.array(path, np.uint32) - base) // _WORD_BYTES
-        path.clear()
+    try:
+        while hart.state.pc != last:
+            hart.run(_BLOCK, until=last)
+            if hart.csrs["mcause"]:
+                raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
+            if hart.executed > limit:
+                raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
+            yield (np.array(path, np.uint32) - base) // _WORD_BYTES
+            path.clear()
+    finally:
+        hart.retire()
     yield np.array([len(program) - 1], np.uint32)
 
 
