@@ -4,10 +4,12 @@ It is ``$XPULPNN_CACHE``, else ``$XDG_CACHE_HOME/xpulpnn``, else ``~/.cache/xpul
 of all that determines it, so that entries never go out of date, and emptying the cache costs time alone.
 """
 
+import fcntl
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
@@ -70,6 +72,18 @@ def store(entry: Path, text: str) -> None:
     """Write an entry, which counts from now on even if its text is the old one."""
     write_text(entry, text)
     os.utime(entry)
+
+
+@contextmanager
+def alone(lock: Path) -> Generator[None]:
+    """Wait until no other process makes the entry with this lock; what a killed one holds is free."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            # whoever waits has the file open, whoever comes later finds the entry
+            lock.unlink(missing_ok=True)
 
 
 def _ours(folder: Path) -> list[Path]:

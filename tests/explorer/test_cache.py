@@ -1,17 +1,21 @@
 """Results of flows on disk: what is a hit, what is not, and what happens to broken entries."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
 import pytest
 
-from xpulpnn.config import preset
+from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import ConfigError
 from xpulpnn.settings import apply_settings
+from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.explorer.cache import cached_flow
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, ModuleArea, PathStep
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.harness.models import cached_emission
 
 pytestmark = pytest.mark.unit
 
@@ -108,6 +112,22 @@ def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch:
     assert emit_design("nnrf", config) == design
     (entry,) = (tmp_path / "designs").iterdir()
     assert entry.name.startswith("nnrf-")
+
+
+def test_who_asks_at_the_same_time_waits_for_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def emit_top(top: str, config: CoreConfig, *, both_edges: bool) -> EmittedVerilog:
+        asked.append(top)
+        sleep(0.2)
+        return EmittedVerilog(header="", modules={top: "module\n"}, manifest={"top": top}, rtlil={})
+
+    monkeypatch.setattr("xpulpnn_sim.tops.emit_top", emit_top)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: cached_emission("nnrf", preset("xpulpnn")), range(3)))
+    assert asked == ["nnrf"]
+    assert found == [("\nmodule\n", {"top": "nnrf"})] * 3
+    assert len(list((tmp_path / "designs").iterdir())) == 1
 
 
 def test_another_configuration_is_another_design(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ place, so that any number of processes may ask for the same model at the same ti
 same for all models with or all without waveforms, is compiled once and kept beside them.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -13,14 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import util
 from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.harness.testbench import CONTROL, TOP, Rig
-from xpulpnn_sim.user_cache import cache_directory, counts
+from xpulpnn_sim.user_cache import alone, cache_directory, counts
 from xpulpnn_sim.verilator import require_verilator
 
 COMPILER_VARIABLE = "XPULPNN_COMPILER"
@@ -132,18 +131,6 @@ def _sweep(cache: Path) -> None:
                 shutil.rmtree(folder)
 
 
-@contextmanager
-def _alone(lock: Path) -> Generator[None]:
-    """Wait until no other process builds the same; what a killed one holds is free."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            # whoever waits has the file open, whoever comes later finds the library
-            lock.unlink(missing_ok=True)
-
-
 def _whole(generated: Sequence[str], chosen: str) -> str:
     """One source of all the C++ of a model, whose headers take longer to read than most of its files to compile.
 
@@ -165,7 +152,7 @@ def _runtime(cache: Path, objects: Path, identity: str, make: list[str], environ
     """Verilator's run-time library, compiled in ``objects`` if the cache does not hold it."""
     archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
     if not counts(archive):
-        with _alone(archive.with_suffix(".lock")):
+        with alone(archive.with_suffix(".lock")):
             if not counts(archive):
                 _run([*make, _RUNTIME], objects, environment)
                 (objects / _RUNTIME).rename(archive)
@@ -207,7 +194,7 @@ def build_model(
     require_tools()
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     _sweep(cache)
-    with _alone(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
+    with alone(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
         if counts(library):
             return library
         folder = Path(name)

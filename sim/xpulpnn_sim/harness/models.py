@@ -13,7 +13,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.harness.build import build_model
 from xpulpnn_sim.harness.schema import BANK, DATA, DMA, FETCH, HART, LINES, REFILL, RETIRE, STREAM, PortKind
 from xpulpnn_sim.harness.testbench import Adapter, Rig
-from xpulpnn_sim.user_cache import cache_directory, counts, store
+from xpulpnn_sim.user_cache import alone, cache_directory, counts, store
 
 _STREAM_PORTS = {
     "ready": "insn__ready",
@@ -113,19 +113,24 @@ def cached_emission(
     for path in _sources():
         digest.update(path.read_bytes())
     entry = cache_directory() / "designs" / f"{top}-{digest.hexdigest()[:32]}.json"
-    known = _read(entry) if counts(entry) else None
-    if known is None:
+    if (known := _read(entry)) is not None:
+        return known
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with alone(entry.with_suffix(".lock")):
+        if (known := _read(entry)) is not None:
+            return known
         # Amaranth and the generator take longer to import than a cached model to run
         from xpulpnn_sim.tops import emit_top
 
         emitted = emit_top(top, config, both_edges=both_edges)
         store(entry, json.dumps({"verilog": emitted.text, "manifest": emitted.manifest}))
-        known = emitted.text, emitted.manifest
-    return known
+    return emitted.text, emitted.manifest
 
 
 def _read(entry: Path) -> tuple[str, dict[str, Any]] | None:
-    """A cached emission; None if there is none or it cannot be read."""
+    """A cached emission; None if there is none that counts or it cannot be read."""
+    if not counts(entry):
+        return None
     try:
         content = json.loads(entry.read_text())
         verilog, manifest = content["verilog"], content["manifest"]
