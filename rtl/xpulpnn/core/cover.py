@@ -31,9 +31,9 @@ class Cube(NamedTuple):
         bits = (("-", "-"), ("0", "1"))
         return "".join(bits[self.mask >> i & 1][self.match >> i & 1] for i in reversed(range(width)))
 
-    def meets(self, other: "Cube") -> bool:
-        """Whether some word lies in both cubes."""
-        return not (self.match ^ other.match) & self.mask & other.mask
+    def apart(self, other: "Cube") -> int:
+        """The bits that are fixed in both cubes, each to another value; 0 if some word lies in both."""
+        return (self.match ^ other.match) & self.mask & other.mask
 
     def contains(self, other: "Cube") -> bool:
         """Whether every word of ``other`` lies in this cube."""
@@ -49,11 +49,15 @@ def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
     for cube in map(Cube.of, on):
         if any(wide.contains(cube) for wide in cover):
             continue
+        mask = cube.mask
+        # the bits that tell each blocked cube from this one: the last of them has to stay
+        apart = {cube.apart(other) for other in blocked}
         for bit in range(width):
-            wider = Cube(cube.mask & ~(1 << bit), cube.match & ~(1 << bit))
-            if cube.mask >> bit & 1 and not any(wider.meets(other) for other in blocked):
-                cube = wider
-        cover.append(cube)
+            flag = 1 << bit
+            if mask & flag and apart.isdisjoint((0, flag)):
+                mask &= ~flag
+                apart = {bits & ~flag for bits in apart}
+        cover.append(Cube(mask, cube.match & mask))
     return [cube.pattern(width) for cube in cover]
 
 

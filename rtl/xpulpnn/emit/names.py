@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from xpulpnn.errors import ToolError
 
@@ -53,6 +54,7 @@ def field_base(wire: str) -> str | None:
     return wire[: match.start()] if match else None
 
 
+@lru_cache(1 << 16)
 def plain_name(wire: str) -> str:
     """A net's name as in the source: without Amaranth's counter, fields joined by underscores."""
     base = field_base(wire) or wire
