@@ -78,8 +78,8 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         verilate, make = super()._build_command()
         # Style warnings belong to the lint check of the emitted Verilog; here they would hide what the bench finds.
         verilate[verilate.index("--public-flat-rw")] = "-Wno-lint"
-        # A bench model runs for a second or two, so that compiling it costs more than running it.
-        make += [*MAKE_VARIABLES, "OPT_FAST=-O0", "OPT_GLOBAL=-O1"]
+        # A bench runs for a second or two, most of it in Python: compiling costs more than running.
+        make += [*MAKE_VARIABLES, "OPT_FAST=-O0", "OPT_GLOBAL=-O0"]
         # "python" is not on the path of every environment.
         make.append(f"PYTHON3={sys.executable}")
         # Verilator's list of all sources of the model, which is included instead of compiled.
