@@ -18,7 +18,7 @@ from xpulpnn_sim.sequencing.progress import watch_progress
 from xpulpnn_sim.sequencing.proof import PASSED, PROVED, Outcome, Prover
 from xpulpnn_sim.sequencing.rules import rules
 
-_OF_RI5CY = ("loops", "obi", "fetches", "interrupts", "registers", "data", "progress")
+_OF_RI5CY = ("loops", "obi", "fetches", "interrupts", "registers", "data", "system", "progress")
 
 
 def stepped(module: Module, inputs: dict[str, Signal], cycles: list[dict[str, int]], wrong) -> list[list[str]]:
@@ -96,7 +96,7 @@ def test_progress():
 @pytest.mark.unit
 def test_rules_follow_from_the_core():
     names = {name: [rule.name for rule in rules(preset(name))] for name in ("ri5cy", "xpulpnn2")}
-    assert names["xpulpnn2"] == ["loops", "mac_load", "obi", "fetches", "interrupts", "registers", "data", "progress"]
+    assert names["xpulpnn2"] == ["loops", "mac_load", *_OF_RI5CY[1:]]
     assert set(names["xpulpnn2"]) - set(names["ri5cy"]) == {"mac_load"}
     counts = {name: sum(fault.check == name for fault in SEQUENCE_FAULTS) for name in names["xpulpnn2"]}
     assert min(counts.values()) >= 2
@@ -110,7 +110,7 @@ def test_rules_follow_from_the_core():
     [
         (
             ["mac_load", "--preset", "ri5cy"],
-            "PROPERTY must be one of loops, obi, fetches, interrupts, registers, data, progress",
+            f"PROPERTY must be one of {', '.join(_OF_RI5CY)}",
         ),
         (["--depth", "3"], "--depth must be at least 5, not 3"),
         (["--timeout", "0"], "--timeout must be at least 1, not 0"),

@@ -13,7 +13,7 @@ from xpulpnn_sim.sequencing.words import Word
 
 pytestmark = pytest.mark.unit
 
-KINDS = ("branches", "jumps", "returns", "sleeps", "accesses_csr")
+KINDS = ("branches", "jumps", "returns", "sleeps", "calls", "breaks", "fences", "syncs", "accesses_csr")
 
 
 def words_of(row: Insn, draw: random.Random) -> list[int]:
@@ -41,6 +41,10 @@ def test_kinds_are_those_of_the_table():
                 "jumps": row.is_jump,
                 "returns": row.op == "mret",
                 "sleeps": row.op == "wfi",
+                "calls": row.op == "ecall",
+                "breaks": row.op in ("ebreak", "c.ebreak"),
+                "fences": row.op == "fence",
+                "syncs": row.op == "fence.i",
                 "accesses_csr": row.op.startswith("csr"),
             }
             found.extend((value, kind) for kind in KINDS if ctx.get(seen[kind]) != wanted[kind])

@@ -11,6 +11,8 @@ _ALSO_IN_RISCV_FORMAL = {
     "no wait for a value being loaded": "registers",
     "the second access goes to the first word": "data",
     "bytes of a load in the wrong order": "data",
+    "csrrc sets": "system",
+    "mepc loses a bit": "system",
 }
 """Faults that a check there finds too, and the property here."""
 
@@ -73,6 +75,28 @@ SEQUENCE_FAULTS = (
         "faulted ? {access_pc, 1'b0} : id_pc",
         "faulted ? {access_pc, 1'b0} : id_next",
         "interrupts",
+    ),
+    CoreFault(
+        "mret leaves interrupts off",
+        "csr_file",
+        "mstatus_bits[0] <= mstatus_bits[1];",
+        "mstatus_bits[0] <= 1'b0;",
+        "system",
+    ),
+    CoreFault("ebreak is ecall", "id_stage", "(decoder_ctrl_system == SYSTEM_EBREAK) ? 4'h3 : 4'hb", "4'hb", "system"),
+    CoreFault(
+        "fence.i keeps what was fetched",
+        "controller",
+        "wire flush = intent__system & (system__kind == SYSTEM_FENCE_I);",
+        "wire flush = 1'b0;",
+        "system",
+    ),
+    CoreFault(
+        "fence.i does not wait for what is older",
+        "id_stage",
+        "((decoder_ctrl_system == SYSTEM_WFI) | (decoder_ctrl_system == SYSTEM_FENCE_I)) & ~drained",
+        "(decoder_ctrl_system == SYSTEM_WFI) & ~drained",
+        "system",
     ),
     CoreFault(
         "wfi sleeps although an interrupt waits",

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, Mux
 
-from xpulpnn.core.control import LsuCtrl, MemSize
+from xpulpnn.core.control import LsuCtrl, MemSize, Unit
+from xpulpnn.core.csr_check import ADDRESS_BITS
 from xpulpnn.core.prefetch import DEPTH
+from xpulpnn_sim.sequencing.words import Word
 
 
 class Watched(NamedTuple):
@@ -103,4 +105,23 @@ def pipeline_lemmas(core, seen, started):
         "a trap does not wait": implies(has_ex & seen["ex_trap"], seen["ex_ready"], ~id_valid),
         "a failed access is recorded": implies(seen["faulted"], has_wb, core.rvfi_trap, ~has_ex),
         "what is not compressed has low bits 11": implies(id_valid, seen["id_compressed"] ^ seen["id_raw"][:2].all()),
+    }
+
+
+def csr_lemmas(seen, in_ex, word):
+    """Accesses to CSRs; ``seen`` as of :func:`access_lemmas`; ``in_ex``: ``word`` is in EX and does not trap."""
+    operand = Mux(word.funct3[2], word.rs1, seen["ex_rs1_rdata"])
+    of_the_word = [
+        seen["ex_csr"] == word.funct3[:2],
+        seen["ex_csr_write"] == word.writes_csr,
+        seen["ex_csr_address"][:ADDRESS_BITS] == word.top12,
+        seen["ex_base"] == operand,
+        seen["ex_unit"] == Unit.CSR,
+        ~seen["ex_late_we"],
+    ]
+    expanded = Word(seen["id_word"])
+    return {
+        "no access to a CSR is compressed": implies(seen["id_valid"] & seen["id_compressed"], ~expanded.accesses_csr),
+        "CSR accesses are CSR accesses": implies(in_ex, word.accesses_csr == (seen["ex_csr"] != 0)),
+        "CSR accesses are those of the word": implies(in_ex & word.accesses_csr, *of_the_word),
     }

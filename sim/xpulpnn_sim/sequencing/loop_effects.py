@@ -76,12 +76,10 @@ class Effects:
         self.accesses = {name: word.accesses_csr & (word.top12 == csr_address(name)) for name in before}
         self.after = {name: Signal(32, name=f"{prefix}_{name}") for name in before}
         values = self._values(pc, rs1)
-        operand = Mux(word.funct3[2], word.rs1, rs1)
         for name, old in before.items():
             kind, loop = name[:-1], int(name[-1])
             chosen, value = values[kind]
             after = self.after[name]
-            written = Mux(word.funct3[1], Mux(word.funct3[0], old & ~operand, old | operand), operand)
             mask = _ALL if kind == "lpcount" else _HALF_WORDS
             m.d.comb += after.eq(old)
             if kind == "lpcount":
@@ -91,7 +89,7 @@ class Effects:
                 m.d.comb += after.eq(value & mask)
             if not in_ex:
                 with m.If(self.accesses[name] & word.writes_csr):
-                    m.d.comb += after.eq(written & mask)
+                    m.d.comb += after.eq(word.written(old, rs1) & mask)
 
     def _values(self, pc, rs1):
         """Which set-up instructions set a register, and to what."""

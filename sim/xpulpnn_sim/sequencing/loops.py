@@ -2,13 +2,11 @@
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from xpulpnn.core.control import Unit
-from xpulpnn_sim.sequencing.lemmas import Watched, implies
+from xpulpnn_sim.sequencing.lemmas import Watched, csr_lemmas, implies
 from xpulpnn_sim.sequencing.loop_effects import LOOPS, REGISTERS, Effects, sets_up
 from xpulpnn_sim.sequencing.words import Word
 
 _ADDRESS = slice(1, 32)
-_CSR_BITS = 12
 
 
 def watch_loops(m, core, seen, started):
@@ -87,17 +85,8 @@ def _differ(one, other):
 def _kind_lemmas(seen, in_ex, ex, wb):
     """What the words of instructions say is what the stages do."""
     expanded, raw = Word(seen["id_word"]), Word(seen["id_raw"])
-    kinds = ("branches", "jumps", "returns", "accesses_csr")
+    kinds = ("branches", "jumps", "returns")
     alike = Cat(getattr(expanded, kind) == getattr(raw, kind) for kind in kinds).all()
-    operand = Mux(ex.word.funct3[2], ex.word.rs1, seen["ex_rs1_rdata"])
-    accesses_csr = [
-        seen["ex_csr"] == ex.word.funct3[:2],
-        seen["ex_csr_write"] == ex.word.writes_csr,
-        seen["ex_csr_address"][:_CSR_BITS] == ex.word.top12,
-        seen["ex_base"] == operand,
-        seen["ex_unit"] == Unit.CSR,
-        ~seen["ex_late_we"],
-    ]
     return {
         "what is expanded is alike": implies(seen["id_valid"] & seen["id_compressed"], alike, ~sets_up(expanded)),
         "an access in EX does nothing else": implies(
@@ -106,8 +95,7 @@ def _kind_lemmas(seen, in_ex, ex, wb):
         "an access in WB does nothing else": implies(seen["lsu_wb_busy"], ~(wb.sets | wb.late | wb.word.jumps)),
         "a set-up does not wait": implies(in_ex & ex.sets, seen["ex_ready"], ~seen["lsu_wb_busy"]),
         "branches are branches": implies(in_ex, seen["ex_branch"] == ex.word.branches),
-        "CSR accesses are CSR accesses": implies(in_ex, ex.word.accesses_csr == (seen["ex_csr"] != 0)),
-        "CSR accesses are those of the word": implies(in_ex & ex.word.accesses_csr, *accesses_csr),
+        **csr_lemmas(seen, in_ex, ex.word),
     }
 
 

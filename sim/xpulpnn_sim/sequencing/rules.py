@@ -91,6 +91,10 @@ _NN_STATE = ("id_word", "ex_rs1_rdata", "ex_nn_act_rdata", "ex_nn_wgt_rdata", "e
 _NN_STATE += ("ex_late_we", "ex_late_addr", "ex_loads", "ex_entry", "wb_loads", "ex_requantise")
 _LOOP_STATE = ("id_word", "ex_rs1_rdata", "ex_base", "ex_csr_write", "ex_csr_address", "ex_unit", "ex_late_we")
 _LOOP_STATE += ("late", "ex_took", "wb_took", "gives_back", "id_looped")
+_STORED = tuple(f"{name}_bits" for name in ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause"))
+_SYSTEM = ("id_word", "id_error", "ex_rs1_rdata", "ex_base", "ex_csr_write", "ex_csr_address", "ex_unit", "ex_late_we")
+_SYSTEM += ("ex_cause", "ex_pc_wdata", "ex_we", "ex_addr", "wb_late_we", "asking_pc", "granted_pc")
+_SYSTEM += ("lsu_fault__store",)
 _TRAPS = ("enter", "enter_interrupt", "enter_pc")
 _LOOP_REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
 
@@ -163,6 +167,12 @@ _COMMON = (
         sees=(*_ACCESSES, *_PIPELINE, *_LSU, "ex_target"),
         first={"scene/w:data_value": "x"},
         holds=True,
+    ),
+    Rule(
+        name="system",
+        says="CSRs keep what is written; exceptions, mret and fence.i do what they must, and nothing else does",
+        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        sees=(*_STORED, "enter_pc", "id_leaves", *_ACCESSES, *_PIPELINE, *_QUEUE, *_SYSTEM),
     ),
     Rule(
         name="progress",

@@ -18,6 +18,7 @@ from xpulpnn_sim.sequencing.progress import watch_progress
 from xpulpnn_sim.sequencing.register_values import watch_registers
 from xpulpnn_sim.sequencing.rules import WINDOW, rules
 from xpulpnn_sim.sequencing.seen import seen_signals
+from xpulpnn_sim.sequencing.system import watch_system
 
 FETCHES, ACCESSES = 4, 1
 """Transfers that the instruction port and the data port may have under way."""
@@ -117,6 +118,7 @@ class Scene(wiring.Component):
                 accessing | flowing
             ),
             "data": watch_data(m, core, seen, started, kept_bit).given(accessing | flowing),
+            "system": watch_system(m, core, seen, self.boot_addr, fetches).given(accessing | flowing | fetching),
             "progress": watch_progress(m, core, seen, WINDOW).given(accessing | flowing | fetching),
         }
         if self.config.xpulpv2:

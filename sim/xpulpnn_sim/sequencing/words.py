@@ -1,7 +1,9 @@
 """Instruction words as the properties read them, apart from the gates of decoder and expansion."""
 
-_SYSTEM, _BRANCH, _JAL, _JALR = 0x73, 0x63, 0x6F, 0x67
-_MRET, _WFI = 0x3020_0073, 0x1050_0073
+from amaranth.hdl import Mux
+
+_SYSTEM, _BRANCH, _JAL, _JALR, _MISC_MEM = 0x73, 0x63, 0x6F, 0x67, 0x0F
+_MRET, _WFI, _ECALL, _EBREAK, _C_EBREAK = 0x3020_0073, 0x1050_0073, 0x0000_0073, 0x0010_0073, 0x9002
 
 
 class Word:
@@ -51,6 +53,26 @@ class Word:
         return self.raw == _WFI
 
     @property
+    def calls(self):
+        """Ecall."""
+        return self.raw == _ECALL
+
+    @property
+    def breaks(self):
+        """Ebreak and c.ebreak."""
+        return (self.raw == _EBREAK) | (self.raw == _C_EBREAK)
+
+    @property
+    def fences(self):
+        """Fence."""
+        return (self.opcode == _MISC_MEM) & (self.funct3 == 0b000)
+
+    @property
+    def syncs(self):
+        """Fence.i."""
+        return (self.opcode == _MISC_MEM) & (self.funct3 == 0b001)
+
+    @property
     def accesses_csr(self):
         """An instruction on a CSR, of any of the six kinds."""
         return self.wide & (self.opcode == _SYSTEM) & (self.funct3[:2] != 0)
@@ -59,3 +81,8 @@ class Word:
     def writes_csr(self):
         """Of those: one that writes, not only reads."""
         return (self.funct3[:2] == 0b01) | (self.rs1 != 0)
+
+    def written(self, old, rs1):
+        """Of those that write: what, before the CSR drops bits; ``old`` is the CSR, ``rs1`` the register."""
+        operand = Mux(self.funct3[2], self.rs1, rs1)
+        return Mux(self.funct3[1], Mux(self.funct3[0], old & ~operand, old | operand), operand)
