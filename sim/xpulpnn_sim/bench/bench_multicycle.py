@@ -5,6 +5,7 @@ operation leaves at the end of a cycle with ``done`` and ``take``; a falling ``s
 how the unit calls ``start`` and ``take``.
 """
 
+from dataclasses import replace
 from random import Random
 
 import cocotb
@@ -12,21 +13,22 @@ import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import NNRF_ENTRIES
+from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
 from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, run_vectors, sample, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.nnrf_words import accesses, words_read
 from xpulpnn_sim.bench.operands import OperandColumns
 from xpulpnn_sim.bench.pipeline_timing import arithmetic_cycles
-from xpulpnn_sim.bench.row_batches import batch_of_rows, value_of_rd
+from xpulpnn_sim.bench.row_batches import Batch, batch_of, batch_of_rows, rows_with_controls, sources, value_of_rd
 from xpulpnn_sim.bench.scoreboard import Scoreboard
-from xpulpnn_sim.golden.effects import U32, Effects
+from xpulpnn_sim.golden.effects import U32, Effects, Sources
 
 FLUSH_PROBABILITY = 0.15
 HOLD_PROBABILITY = 0.3
 _GAP_PROBABILITY = 0.3
 MAX_WAIT = 3
 _CYCLE_LIMIT = 64
+_PARTS = 4
 _NN_BEATS = 300
 _NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
 
@@ -87,31 +89,56 @@ class OperationDriver:
         raise AssertionError(f"no result within {_CYCLE_LIMIT} cycles of {operation}")
 
 
+async def run(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) -> None:
+    """Execute a batch, and compare results and cycles."""
+    driver = OperationDriver(dut)
+    columns = (column.tolist() for column in batch.stimulus.values())
+    operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
+    found: list[tuple[int, int]] = []
+    for operation in operations:
+        gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, FLUSH_PROBABILITY)
+        if gap:
+            await driver.idle(gap)
+        if flush:
+            await driver.abandon(rng.choice(operations), flush)
+        found.append(await driver.execute(operation, wait(rng, HOLD_PROBABILITY)))
+    results, cycles = zip(*found, strict=True)
+    batch.check(board, {"result": results})
+    rows = (batch.insns[row] for row in batch.row)
+    wanted = [arithmetic_cycles(insn, operation["op_b"]) for insn, operation in zip(rows, operations, strict=True)]
+    board.compare({"cycles": wanted}, {"cycles": cycles}, batch.stimulus, "cycles to done")
+
+
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def results_match_golden(dut: Dut) -> None:
-    """All rows interleaved, with flushes, waiting results and gaps; then again after a reset in flight."""
-    rng, board = await start(dut), Scoreboard()
-    driver = OperationDriver(dut)
-    for _ in range(2):
-        batch = batch_of_rows(rng, _result)
-        columns = (column.tolist() for column in batch.stimulus.values())
-        operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
-        found: list[tuple[int, int]] = []
-        for operation in operations:
-            gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, FLUSH_PROBABILITY)
-            if gap:
-                await driver.idle(gap)
-            if flush:
-                await driver.abandon(rng.choice(operations), flush)
-            found.append(await driver.execute(operation, wait(rng, HOLD_PROBABILITY)))
-        results, cycles = zip(*found, strict=True)
-        batch.check(board, {"result": results})
-        rows = (batch.insns[row] for row in batch.row)
-        wanted = [arithmetic_cycles(insn, operation["op_b"]) for insn, operation in zip(rows, operations, strict=True)]
-        board.compare({"cycles": wanted}, {"cycles": cycles}, batch.stimulus, "cycles to done")
+    """All rows interleaved, with flushes, waiting results and gaps; then a part of them after a reset in flight."""
+    rng, board, rows = await start(dut), Scoreboard(), rows_with_controls()
+    for chosen in (rows, rng.sample(rows, -(-len(rows) // _PARTS))):
+        await run(dut, batch_of_rows(rng, _result, chosen), rng, board)
         # EX is not empty in the reset
         getattr(dut, bench_data()["handshake"][0]).value = 1
         await pulse_reset(dut)
+
+
+_DIVISIONS = ("div", "divu", "rem", "remu")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms", skip=all(row[0] not in _DIVISIONS for row in bench_data()["rows"]))
+async def divisors_have_every_length(dut: Dut) -> None:
+    """As many leading zeros as a word can have, or leading ones where divisors are signed, then anything."""
+    rng = await start(dut)
+    lengths = list(range(XLEN))
+    rng.shuffle(lengths)
+    drawn: list[tuple[Insn, dict[str, int], Sources]] = []
+    for insn, control in rows_with_controls():
+        if insn.mnemonic in _DIVISIONS:
+            unsigned = insn.mnemonic.endswith("u")
+            # quotients of one half of the lengths, remainders of the other
+            mine = lengths[insn.mnemonic.startswith("rem") :: 2]
+            divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in mine]
+            rs2 = np.array(divisors if unsigned else [~divisor & WORD_MASK for divisor in divisors], dtype=np.uint32)
+            drawn.append((insn, control, replace(sources(insn, len(mine), rng), rs2=rs2)))
+    await run(dut, batch_of(drawn, rng), rng, Scoreboard())
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms", skip="wb_nn_we" not in bench_data()["inputs"])

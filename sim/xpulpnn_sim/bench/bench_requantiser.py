@@ -32,7 +32,7 @@ def _sum(insn: Insn, places: int, rng: Random) -> int:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def results_match_golden(dut: Dut) -> None:
     """Rows interleaved; without ``valid`` the result is 0 whatever the other inputs are."""
-    rng, rows = await start(dut), list(rows_with_controls())
+    rng, rows = await start(dut), rows_with_controls()
     stimulus: dict[str, list[int]] = {name: [] for name in bench_data()["inputs"]}
     expected: list[int] = []
     count = bench_data()["vectors_per_row"] * len(rows)

@@ -4,7 +4,7 @@ The launcher tells which rows the unit executes and their control words (data ``
 asks the reference model, and interleaves the rows, so that every vector follows one of another format or operation.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -59,10 +59,13 @@ class Batch:
                 board.compare({name: self.expected[name][mine]}, {name: column[mine]}, context, label)
 
 
-def rows_with_controls() -> Iterator[tuple[Insn, dict[str, int]]]:
-    """The rows of the unit under test and the values of its control ports, from the launcher."""
-    for mnemonic, operands, control in bench_data()["rows"]:
-        yield find(mnemonic, operands), control
+ControlledInsn = tuple[Insn, dict[str, int]]
+"""A row and the values of the control ports for it."""
+
+
+def rows_with_controls() -> list[ControlledInsn]:
+    """The rows of the unit under test, from the launcher."""
+    return [(find(mnemonic, operands), control) for mnemonic, operands, control in bench_data()["rows"]]
 
 
 def sources(insn: Insn, count: int, rng: Random) -> Sources:
@@ -88,30 +91,45 @@ def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[
     return {"result": effects.rd}
 
 
-def batch_of_rows(rng: Random, expectation: Expectation = value_of_rd) -> Batch:
-    """``vectors_per_row`` executions (launcher's data) of every row of the unit, in random order."""
-    data = bench_data()
-    count = data["vectors_per_row"]
+def batch_of_rows(
+    rng: Random, expectation: Expectation = value_of_rd, rows: Iterable[ControlledInsn] | None = None
+) -> Batch:
+    """``vectors_per_row`` executions (launcher's data) of every row of the unit, or of some, in random order."""
+    count = bench_data()["vectors_per_row"]
+    chosen = rows_with_controls() if rows is None else rows
+    drawn = [(insn, control, sources(insn, count, rng)) for insn, control in chosen]
+    return batch_of(drawn, rng, expectation)
+
+
+def batch_of(
+    drawn: Iterable[tuple[Insn, Mapping[str, int], Sources]], rng: Random, expectation: Expectation = value_of_rd
+) -> Batch:
+    """Given executions of rows, each with the values of its control ports, in random order."""
     insns: list[Insn] = []
+    counts: list[int] = []
     stimuli: list[dict[str, npt.ArrayLike]] = []
     wanted: list[dict[str, U32]] = []
-    for insn, control in rows_with_controls():
-        src = sources(insn, count, rng)
+    for insn, control, src in drawn:
         operands = ports_of_row(insn, src)
         insns.append(insn)
+        counts.append(len(src.word))
         stimuli.append({**control, **operands})
         wanted.append(expectation(insn, execute(insn, src), operands))
-    order = list(range(count * len(insns)))
+    order = list(range(sum(counts)))
     rng.shuffle(order)
 
     def column(parts: Iterator[npt.ArrayLike]) -> npt.NDArray[np.int64]:
-        return np.concatenate([np.broadcast_to(np.asarray(part).astype(np.int64), count) for part in parts])[order]
+        rows = zip(parts, counts, strict=True)
+        return np.concatenate([np.broadcast_to(np.asarray(part).astype(np.int64), count) for part, count in rows])[
+            order
+        ]
 
     outputs = sorted({name for part in wanted for name in part})
+    inputs = bench_data()["inputs"]
     return Batch(
         insns=tuple(insns),
         row=column(iter(range(len(insns)))),
-        stimulus={port: column(part[port] for part in stimuli) for port in stimuli[0] if port in data["inputs"]},
+        stimulus={port: column(part[port] for part in stimuli) for port in stimuli[0] if port in inputs},
         expected={name: column(part.get(name, 0) for part in wanted) for name in outputs},
         checked={name: column(name in part for part in wanted).astype(bool) for name in outputs},
     )
