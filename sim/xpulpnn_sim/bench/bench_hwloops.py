@@ -25,7 +25,8 @@ from xpulpnn_sim.bench.loop_model import (
 )
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 
-STEPS = 400
+STEPS = 340
+_FAULTS = 200
 _TOP = 0xFFFF_FFD0
 """A base from which execution runs past the end of the address space."""
 NAMES = [f"{name}{loop}" for loop in range(HARDWARE_LOOPS) for name in ("lpstart", "lpend", "lpcount")]
@@ -223,7 +224,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
     pipeline = Pipeline(dut, execution.size_at, FULL_SPEED, rng)
     counted: set[int] = set()
     times = 0
-    for number in range(STEPS // 2):
+    for number in range(_FAULTS):
         pipeline.speed = rng.choice((FULL_SPEED, Speed(0.7, 0.8, 0.6)))
         steps = execution.steps(rng.randint(10, 30), machine)
         # an access, and behind it what has no effect before it leaves EX
@@ -254,20 +255,39 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_bit_of_a_count_counts(dut: Dut) -> None:
-    """With any power of two but 1 iterations left, the end of a loop leads to its start."""
+    """With any power of two but 1 iterations left, the end of a loop leads to its start, and one less is left.
+
+    What leaves ID counts at once, and a fault gives it back; what is decided late counts when it leaves EX.
+    """
     rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
     for loop, bit in product(range(HARDWARE_LOOPS), range(XLEN)):
         first, end, after = (rng.getrandbits(XLEN - 2) << 2 for _ in range(3))
-        here = InId(end, (after - end) & WORD_MASK, 0)
+        here, where = InId(end, (after - end) & WORD_MASK, 0), f"loop {loop}, bit {bit}"
         pipeline.show_stages(end, here, None, ex_leaves=False)
         for register, value in ((START, first), (END, end), (COUNT, 1 << bit)):
             drive(dut, {"we": 1 << REGISTERS_PER_LOOP * loop + register, "wdata": value})
             await RisingEdge(dut.clk)
         dut.we.value = 0
         await FallingEdge(dut.clk)
-        pipeline.board.equal(hex(sample(dut.id_next)), hex(first if bit else after), f"id_next, loop {loop}, bit {bit}")
-        pipeline.check_fetching(end, here, f"loop {loop}, bit {bit}")
+        pipeline.board.equal(hex(sample(dut.id_next)), hex(first if bit else after), f"id_next, {where}")
+        pipeline.check_fetching(end, here, where)
+        before = list(pipeline.registers())
+        counted = before.copy()
+        counted[REGISTERS_PER_LOOP * loop + COUNT] -= bit > 0
+        for late in (0, 1):
+            pipeline.show_stages(end, here, None, ex_leaves=False)
+            drive(dut, {"id_leaves": 1, "id_follows": 1, "id_late": late})
+            await RisingEdge(dut.clk)
+            pipeline.show_stages(end, None, None, ex_leaves=bool(late))
+            for _ in range(late):
+                await RisingEdge(dut.clk)
+                pipeline.show_stages(end, None, None, ex_leaves=False)
+            await FallingEdge(dut.clk)
+            pipeline.board.equal(list(pipeline.registers()), counted, f"registers, {where}, late {late}")
+            if not late:
+                await pipeline.fault(end)
+                pipeline.board.equal(list(pipeline.registers()), before, f"registers after a fault, {where}")
         await RisingEdge(dut.clk)
 
 
