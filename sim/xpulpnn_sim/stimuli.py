@@ -1,15 +1,26 @@
 """Stimuli shared by the benches: corner cases per element format and seeded random operands and instruction words."""
 
+from collections.abc import Iterable
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
+from xpulpnn.isa.cluster import BLOCK_BYTES
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 
 Words = npt.NDArray[np.uint32]
 """A column of 32-bit words."""
+
+OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, BLOCK_BYTES.bit_length() - 1)
+"""Bits of an address that tell the words of a block of registers."""
+
+
+def near_offsets(registers: Iterable[int]) -> list[int]:
+    """Offsets of other words a bit away from that of a register."""
+    given = set(registers)
+    return sorted({offset ^ 1 << bit for offset in given for bit in OFFSET_BITS} - given)
 
 
 def lane_corners(width: int) -> list[int]:
@@ -57,6 +68,14 @@ def random_words(rng: Random, count: int) -> Words:
     words = [random_word(rng) for _ in range(count)]
     shifts = [rng.randrange(XLEN) if rng.random() < _LOW_ZEROS else 0 for _ in range(count)]
     return np.array([word << shift & WORD_MASK for word, shift in zip(words, shifts, strict=True)], dtype=np.uint32)
+
+
+def separating_words(rng: Random) -> list[int]:
+    """Words, in any order, in which every two bits take all four combinations of values."""
+    places = [sum(1 << bit for bit in range(XLEN) if bit >> digit & 1) for digit in range((XLEN - 1).bit_length())]
+    words = [value ^ flip for value in (0, *places) for flip in (0, WORD_MASK)]
+    rng.shuffle(words)
+    return words
 
 
 def corner_pairs(width: int) -> tuple[Words, Words]:

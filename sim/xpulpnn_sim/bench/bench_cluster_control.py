@@ -12,9 +12,9 @@ from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES, WordMemory
 from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
 from xpulpnn_sim.bench.scoreboard import Scoreboard
+from xpulpnn_sim.stimuli import near_offsets
 
 _TRANSFERS = 300
-_OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, BLOCK_BYTES.bit_length() - 1)
 
 
 class Registers(WordMemory):
@@ -65,8 +65,7 @@ def _transfers(offsets: list[int], rng: Random) -> list[Transfer]:
 
     transfers = [access(rng.choice(offsets), rng.getrandbits(1), ALL_BYTES) for _ in range(_TRANSFERS)]
     transfers += [access(offset, 1, enables) for offset in offsets for enables in range(ALL_BYTES + 1)]
-    near = {offset ^ 1 << bit for offset in offsets for bit in _OFFSET_BITS}
-    transfers += [access(offset, write, ALL_BYTES) for offset in sorted(near) for write in (0, 1)]
+    transfers += [access(offset, write, ALL_BYTES) for offset in near_offsets(offsets) for write in (0, 1)]
     rng.shuffle(transfers)
     return transfers
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from random import Random
 
 import cocotb
@@ -14,8 +15,9 @@ from xpulpnn_sim.bench.obi import ALL_BYTES
 from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.cluster_timer import ClusterTimer
+from xpulpnn_sim.stimuli import separating_words
 
-_TRANSFERS = 500
+_TRANSFERS = 400
 _LONGEST_GAP = 30
 _CYCLE_LIMIT = 40_000
 _NEAR_WRAP = 0xFFFF_FFF0
@@ -26,6 +28,7 @@ _LONG_GAPS = 0.1
 _SHORTENED = 0.3
 _NOWHERE = BLOCK_BYTES - WORD_BYTES
 """Offset without a register."""
+_STORED = [register for register in Timer if not register.name.startswith(("START", "RESET"))]
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
 
 
@@ -65,8 +68,16 @@ def _shortened(rng: Random) -> Iterator[Transfer]:
     yield Transfer(TIMER + count, gap=whole + rng.randrange(whole))
 
 
+def _words(rng: Random) -> Iterator[Transfer]:
+    """Every register takes words in which any two bits differ both ways, and is read behind each."""
+    for register, word in product(_STORED, separating_words(rng)):
+        yield Transfer(TIMER + register, 1, value=word)
+        yield Transfer(TIMER + register)
+
+
 def _transfers(rng: Random) -> Iterator[Transfer]:
-    """Stretches of transfers around 0, the end of the count, and anything."""
+    """All words, then stretches of transfers around 0, the end of the count, and anything."""
+    yield from _words(rng)
     for _ in range(_TRANSFERS // _STRETCH):
         base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
         for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):

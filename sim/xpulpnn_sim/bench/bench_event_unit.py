@@ -1,5 +1,7 @@
 """Bench of the event unit: every response and output in every cycle, and the latencies that programs pay."""
 
+from collections.abc import Sequence
+from itertools import product
 from random import Random
 
 import cocotb
@@ -21,6 +23,7 @@ from xpulpnn_sim.bench.cadence import Dut, start
 from xpulpnn_sim.bench.event_unit_ports import EventUnitPorts, Happening
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.golden.event_unit import Access
+from xpulpnn_sim.stimuli import OFFSET_BITS, near_offsets, separating_words
 
 _EPISODE_CYCLES = 200
 _PATIENCE = 20
@@ -30,7 +33,6 @@ _IMPATIENCE = 0.02
 _LONGEST = 12
 """Cycles after which everything that can be answered has been, however many cores wait."""
 
-_OFFSET_BITS = (BLOCK_BYTES // WORD_BYTES).bit_length() - 1
 _REGISTERS = range(0, EventRegister.WAIT, WORD_BYTES)
 _BARRIER_REGISTERS = range(0, BARRIER_BYTES, WORD_BYTES)
 _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
@@ -140,7 +142,7 @@ class RandomTraffic:
             case "near":
                 # a bit away from something: nothing must take it for that
                 access = self._access()
-                return Access(access.offset ^ WORD_BYTES << rng.randrange(_OFFSET_BITS), access.write, access.data)
+                return Access(access.offset ^ 1 << rng.choice(OFFSET_BITS), access.write, access.data)
             case _:
                 return Access(rng.randrange(0, BLOCK_BYTES, WORD_BYTES), writes, self._data())
 
@@ -240,6 +242,39 @@ async def latencies_of_what_waits(dut: Dut) -> None:
         equal(triggered, {0: (1, None), last: (3, 1)}, "a software event by a store")
 
 
+async def store_words(ports: EventUnitPorts, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
+    """All cores store, each the next word, and load a register; the shared view loads that of one of them."""
+    cores = range(ports.config.cores)
+    await ports.step(Happening({core: store(store_to, words[core % len(words)]) for core in cores}))
+    shared = Access(SHARED_CORE_BYTES * rng.choice(cores) + register)
+    await ports.step(Happening(dict.fromkeys(cores, Access(register)), shared=shared))
+    # now nobody is in its way
+    await ports.idle(1)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def every_bit_is_its_own(dut: Dut) -> None:
+    """Masks are written, cleared and set, and events cleared, by words in which any two bits differ both ways."""
+    rng = await start(dut)
+    ports, words = ports_of(dut), separating_words(rng)
+    rotated = [words[first:] + words[:first] for first in range(len(words))]
+    for register in (EventRegister.MASK, EventRegister.IRQ_MASK, EventRegister.SW_EVENTS_MASK):
+        for first, way in product(range(len(words)), range(3)):
+            # what is cleared or set has nothing to do with what is there
+            await store_words(ports, rng, register + WORD_BYTES * way, rotated[first - 5 * way], register)
+    await enable(ports, WORD_MASK)
+    cores, events = ports.config.cores, range(ports.config.sw_events)
+    everybody = (1 << cores) - 1
+    lines = {"dma_events": everybody, "dma_interrupts": everybody, "timer_events": 3, "cluster_events": 3}
+    for chosen in rotated:
+        for triggered in (events[at : at + cores] for at in events[::cores]):
+            triggers = [store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
+            await ports.step(Happening(dict(enumerate(triggers))))
+        await ports.step(Happening({0: store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
+        await ports.idle(1)
+        await store_words(ports, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
+
+
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
     """All cores lock at once: each gets it with the message of the core before it, in the order of the numbers."""
@@ -265,9 +300,8 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
     ports = ports_of(dut)
     cores = range(ports.config.cores)
     mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(ports.config.mutexes)]
-    near = {offset ^ WORD_BYTES << bit for offset in mutexes for bit in range(_OFFSET_BITS)}
     # words of the dispatch queue are waited for
-    others = sorted(near - {*mutexes, EventRegister.DISPATCH_FIFO})
+    others = [offset for offset in near_offsets(mutexes) if offset != EventRegister.DISPATCH_FIFO]
     for offset in others:
         await ports.step(Happening({core: Access(offset) for core in cores}))
     await ports.idle(2)

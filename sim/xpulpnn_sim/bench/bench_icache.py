@@ -8,18 +8,18 @@ from typing import NamedTuple
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
-from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, Icache, IcacheCounter
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES, PROMPT, ObiTiming
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.icache import CacheLevel
+from xpulpnn_sim.stimuli import near_offsets
 
 _FETCHES = 150
 _TIMINGS = [PROMPT, ObiTiming(1.0, 20, 20), ObiTiming(0.5, 1, 40)]
-_OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, BLOCK_BYTES.bit_length() - 1)
 _WARM_LATENCY = 3
 """Cycles from the grant of a fetch to its answer if only the shared cache has its line."""
 
@@ -228,12 +228,12 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
     code, lines = ChangingCode(rng), lines_of(0x1C00_0000, 2)
     levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
     registers = set(Icache) | {first + WORD_BYTES * counter for first in levels for counter in IcacheCounter}
-    near = {register ^ 1 << bit for register in registers for bit in _OFFSET_BITS} - registers
     await fetch_all(dut, rng, code, [lines], PROMPT)
     await access(dut, Icache.COUNT, 0)
     before = [await access(dut, register) for register in sorted(registers)]
-    for offset in sorted(near):
-        await access(dut, offset, rng.getrandbits(XLEN), fails=True)
+    for offset in near_offsets(registers):
+        for value in (lines[0], lines[0] + 1):
+            await access(dut, offset, value, fails=True)
         board.equal(await access(dut, offset, fails=True), 0, f"{offset:#x}, where no register is")
     board.equal([await access(dut, register) for register in sorted(registers)], before, "registers")
     _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)

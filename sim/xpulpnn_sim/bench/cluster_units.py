@@ -104,8 +104,8 @@ CLUSTER_UNITS: Mapping[str, BenchedUnit] = {
     "icache-small": _icache(
         replace(_CACHED, cores=2, icache_private=64, icache_ways=2, icache_shared=256, icache_shared_banks=1), "icarus"
     ),
-    "event-unit": _event_unit(6, "icarus", dma=True),
-    "event-unit-3": _event_unit(6, "verilator", cores=3, mutexes=2, sw_events=3, dispatch_depth=2),
+    "event-unit": _event_unit(5, "icarus", dma=True),
+    "event-unit-3": _event_unit(5, "verilator", cores=3, mutexes=2, sw_events=3, dispatch_depth=2),
     "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
     "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
     "tcdm": _tcdm(400, *SIMULATORS),
