@@ -1,16 +1,17 @@
 """A command port of the DMA engine, seen from a core."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from cocotb.triggers import Event, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
+from xpulpnn_sim.bench.cadence import Background, Driven, Dut, sample
 
 _ALL_BYTES = (1 << WORD_BYTES) - 1
-_PATIENCE = 20_000
+_PATIENCE = 8000
 """Cycles without a grant or an answer after which the unit counts as stuck."""
 
 
@@ -23,8 +24,10 @@ class _Access:
     answered: Event = field(default_factory=Event)
 
 
-class CommandPort(Background):
+class CommandPort:
     """Makes accesses one after the other, the next one at the earliest in the cycle of the response to the last.
+
+    It is at work while it is one of :class:`CommandPorts`.
 
     Parameters
     ----------
@@ -39,8 +42,13 @@ class CommandPort(Background):
     """
 
     def __init__(self, dut: Dut, port: str, rng: Random, pause: float = 0.0) -> None:
-        self._dut, self._port, self._rng, self._pause = dut, port, rng, pause
+        self._port, self._rng, self._pause = port, rng, pause
+        self._driven = Driven(dut, f"{port}__")
+        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
         self._pending: deque[_Access] = deque()
+        self._under_way: deque[_Access] = deque()
+        self._shown: _Access | None = None
+        self._waited = 0
 
     async def read(self, address: int) -> int:
         """The word at ``address``, of an access that must succeed."""
@@ -69,32 +77,43 @@ class CommandPort(Background):
         await access.answered.wait()
         return access
 
+    def show(self) -> None:
+        """Request what comes next, if it is time for it."""
+        if self._shown is None and self._pending and not (self._pause and self._rng.random() < self._pause):
+            self._shown = access = self._pending.popleft()
+            request = {"addr": access.address, "we": int(access.write), "be": _ALL_BYTES, "wdata": access.value}
+            self._driven.drive(req=1, **request)
+        else:
+            self._driven.drive(req=int(self._shown is not None))
+
+    def see(self) -> None:
+        """Take grant and response."""
+        if sample(self._seen["rvalid"]):
+            assert self._under_way, f"{self._port} is answered without a request"
+            access, self._waited = self._under_way.popleft(), 0
+            access.failed = bool(sample(self._seen["err"]))
+            if not access.write:
+                access.value = sample(self._seen["rdata"])
+            access.answered.set()
+        waiting = self._shown or self._under_way
+        self._waited = self._waited + 1 if waiting else 0
+        assert self._waited < _PATIENCE, f"{self._port}: {waiting} for {self._waited} cycles"
+        if self._shown is not None and sample(self._seen["gnt"]):
+            self._under_way.append(self._shown)
+            self._shown, self._waited = None, 0
+
+
+class CommandPorts(Background):
+    """Ports at work: one part of the bench for all of them, which saves time."""
+
+    def __init__(self, dut: Dut, ports: Sequence[CommandPort]) -> None:
+        self._clk, self._ports = dut.clk, ports
+
     async def _run(self) -> None:
-        clk, port = self._dut.clk, self._port
-        req, gnt = (getattr(self._dut, f"{port}__{name}") for name in ("req", "gnt"))
-        rvalid, rdata, err = (getattr(self._dut, f"{port}__{name}") for name in ("rvalid", "rdata", "err"))
-        under_way: deque[_Access] = deque()
-        shown: _Access | None = None
-        waited = 0
         while True:
-            waited = waited + 1 if shown or under_way else 0
-            assert waited < _PATIENCE, f"{port}: {under_way or shown} for {waited} cycles"
-            if shown is None and self._pending and not (self._pause and self._rng.random() < self._pause):
-                shown = self._pending.popleft()
-                request = {"req": 1, "addr": shown.address, "we": int(shown.write), "wdata": shown.value}
-                drive(self._dut, {f"{port}__{name}": value for name, value in (request | {"be": _ALL_BYTES}).items()})
-            await FallingEdge(clk)
-            if sample(rvalid):
-                assert under_way, f"{port} is answered without a request"
-                access, waited = under_way.popleft(), 0
-                access.failed = bool(sample(err))
-                if not access.write:
-                    access.value = sample(rdata)
-                access.answered.set()
-            if shown is not None and sample(gnt):
-                under_way.append(shown)
-                shown, waited = None, 0
-                await RisingEdge(clk)
-                req.value = 0
-            else:
-                await RisingEdge(clk)
+            for port in self._ports:
+                port.show()
+            await FallingEdge(self._clk)
+            for port in self._ports:
+                port.see()
+            await RisingEdge(self._clk)
