@@ -1,0 +1,51 @@
+"""What a campaign asks the record of a bench, and what the bench itself."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from xpulpnn_sim.bench.benched import BenchedUnit
+from xpulpnn_sim.mutation import campaign
+from xpulpnn_sim.mutation.lanes import KILLED, OPEN, SAME
+from xpulpnn_sim.mutation.mutants import Mutant
+from xpulpnn_sim.mutation.replay import Replayed
+
+pytestmark = pytest.mark.unit
+
+SETTINGS = campaign.Settings(count=3, seed=1, bench_seed=1, jobs=1, limit_s=1, proof_s=0)
+
+
+def mutant(number: int) -> Mutant:
+    words = dict.fromkeys(("module", "cell", "port", "change", "source", "command"), "")
+    return Mutant(number=number, bit=0, **words)
+
+
+@pytest.mark.parametrize(("reacts", "recorded", "run"), [(False, 1, [3]), (True, 0, [0, 1, 2, 3])])
+def test_the_record_of_a_bench_that_reacts_tells_nothing(monkeypatch, tmp_path, reacts, recorded, run):
+    asked: list[int] = []
+    benches: list[list[int]] = []
+
+    def replay(*arguments, **named):
+        asked.append(1)
+        return {1: Replayed(outcome=KILLED, test="some"), 2: Replayed(outcome=SAME), 3: Replayed(outcome=OPEN)}
+
+    def run_bench(*arguments, data, **named):
+        benches.append(data["mutants"])
+        rows = [{"mutant": number, "killed": "check" if number == 1 else "", "test": ""} for number in data["mutants"]]
+        with Path(data["verdicts"]).open("a") as file:
+            file.writelines(f"{json.dumps(row)}\n" for row in rows)
+
+    unit = BenchedUnit("some", lambda: None, reacts=reacts)
+    design = SimpleNamespace(text="", manifest={"top": "some"})
+    made = SimpleNamespace(design=design, inputs=(), mutants=tuple(map(mutant, (1, 2, 3))))
+    monkeypatch.setattr(BenchedUnit, "emit", lambda self: design)
+    monkeypatch.setattr(campaign, "UNITS", {"some": unit})
+    for name, stand_in in (("mutate", made), ("mutated_netlist", None)):
+        monkeypatch.setattr(campaign, name, lambda *arguments, stand_in=stand_in: stand_in)
+    monkeypatch.setattr(campaign, "replay", replay)
+    monkeypatch.setattr(campaign, "run_bench", run_bench)
+    found = campaign.campaign("some", SETTINGS, tmp_path / "out", None, resume=False, told=lambda *progress: None)
+    assert (len(asked), benches) == (recorded, [run])
+    assert [judged.killed for judged in found] == ["check", "", ""]
