@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import product
 from random import Random
 from typing import NamedTuple
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, Icache, IcacheCounter
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.bench.handover import bench_data
@@ -19,6 +20,9 @@ from xpulpnn_sim.golden.icache import CacheLevel
 from xpulpnn_sim.stimuli import near_offsets
 
 _FETCHES = 150
+_LATE = 4
+"""Cycles after which an event has been counted."""
+
 _TIMINGS = [PROMPT, ObiTiming(1.0, 20, 20), ObiTiming(0.5, 1, 40)]
 _WARM_LATENCY = 3
 """Cycles from the grant of a fetch to its answer if only the shared cache has its line."""
@@ -79,10 +83,17 @@ Stream = Sequence[int | None]
 
 
 async def fetch_all(
-    dut: Dut, rng: Random, code: ChangingCode, streams: Sequence[Stream], timing: ObiTiming, *, flush: bool = False
+    dut: Dut,
+    rng: Random,
+    code: ChangingCode,
+    streams: Sequence[Stream],
+    timing: ObiTiming,
+    *,
+    first: int = 0,
+    flush: bool = False,
 ) -> tuple[list[Fetcher], ReadResponder]:
-    """Fetch a stream with each of the first cores, check the words, and wait until nothing is under way."""
-    fetchers = [Fetcher(dut, f"cores__{core}", code, iter(stream)) for core, stream in enumerate(streams)]
+    """Fetch a stream with each core from ``first`` on, check the words, and wait until nothing is under way."""
+    fetchers = [Fetcher(dut, f"cores__{first + index}", code, iter(stream)) for index, stream in enumerate(streams)]
     limit = 2 * bench_data()["banks"]
     memory = ReadResponder(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
     with ExitStack() as stack:
@@ -133,55 +144,62 @@ async def _start(dut: Dut, *, prefetch: int) -> tuple[Random, Scoreboard]:
     return rng, Scoreboard()
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1])
-async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float) -> None:
-    """All cores wander through the same code; without prefetching the hits of their own caches are predicted."""
-    rng, board = await _start(dut, prefetch=prefetch)
-    code = ChangingCode(rng, failing)
-    seed = rng.random()
-    streams = [list(wandering(Random(seed), _FETCHES, idle=0.3 * core)) for core in range(bench_data()["cores"])]
-    fetchers, memory = await fetch_all(dut, rng, code, streams, timing)
-    private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
-    fetches = [fetch for fetcher in fetchers for fetch in fetcher.fetches]
-    board.equal(private.transactions, len(fetches), "fetches")
-    board.equal(private.congestion, sum(fetch.granted - fetch.requested for fetch in fetches), "waits of fetches")
-    board.equal(private.hits + private.misses, private.transactions, "transactions of the cores' caches")
-    board.equal(shared.hits + shared.misses, shared.transactions, "transactions of the shared cache")
-    board.equal(len(memory.requests), 2 * shared.misses, "reads of memory")
-    if not prefetch:
-        addresses = [[fetch.address for fetch in fetcher.fetches] for fetcher in fetchers]
-        board.equal((private.hits, private.misses), walk(addresses, code), "hits, misses of the cores' caches")
-        board.equal(shared.transactions, private.misses, "lines that the shared cache is asked for")
-    await access(dut, Icache.CLEAR_COUNTERS, 0)
-    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "cleared counters")
+def _first_line(rng: Random) -> int:
+    """Address of a line anywhere."""
+    return rng.getrandbits(XLEN) & -BLOCK_BYTES
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(prefetch=[0, 1], timing=_TIMINGS)
-async def flushed_code_is_not_seen_again(dut: Dut, prefetch: int, timing: ObiTiming) -> None:
-    """The code changes and is flushed, also while it is being read: whatever is fetched afterwards is new."""
-    rng, _ = await _start(dut, prefetch=prefetch)
-    for _ in range(2):
-        code = ChangingCode(rng, 0.05)
-        streams = [list(wandering(rng, _FETCHES, idle=0.1, spread=1)) for _ in range(bench_data()["cores"])]
-        await fetch_all(dut, rng, code, streams, timing, flush=True)
-        await pulse_reset(dut)
+def _visits(rng: Random, number: int) -> list[int]:
+    """Two words of each of so many lines, half of them of more lines than the shared cache holds, the others of a
+    few more than that of a core."""
+    first, data = _first_line(rng), bench_data()
+    spans = [2 * data["shared"] // ICACHE_LINE_BYTES, 3 * data["private"] // 2 // ICACHE_LINE_BYTES]
+    words = range(0, ICACHE_LINE_BYTES, WORD_BYTES)
+    lines = [first + rng.randrange(rng.choice(spans)) * ICACHE_LINE_BYTES for _ in range(number)]
+    return [(line + at) & WORD_MASK for line in lines for at in rng.sample(words, 2)]
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_core_alone_is_predicted(dut: Dut) -> None:
-    """One core that fetches more code than the shared cache holds: every hit and miss of both levels."""
+    """One core after the other fetches more code than the shared cache holds: every hit and miss of both levels."""
     rng, board = await _start(dut, prefetch=0)
+    cores, each = bench_data()["cores"], 3 * bench_data()["shared"] // ICACHE_LINE_BYTES // bench_data()["cores"]
     code, shared = ChangingCode(rng, 0.02), CacheLevel(bench_data()["shared"], bench_data()["ways"])
-    span = 2 * bench_data()["shared"] // ICACHE_LINE_BYTES
-    stream = [0x1C00_0000 + rng.randrange(span) * ICACHE_LINE_BYTES + at for _ in range(2 * span) for at in (0, 12)]
-    await fetch_all(dut, rng, code, [stream], ObiTiming(0.7, 1, 5))
-    private = await counters(dut, Icache.PRIVATE_COUNTERS)
-    found = await counters(dut, Icache.SHARED_COUNTERS)
-    board.equal((private.hits, private.misses), walk([stream], code, shared), "hits, misses of the core's cache")
-    board.equal((found.hits, found.misses), (shared.hits, shared.misses), "hits, misses of the shared cache")
-    board.equal(found.congestion, 0, "a core alone waits for no other")
+    for core in range(cores):
+        stream = _visits(rng, each)
+        await access(dut, Icache.CLEAR_COUNTERS, 0)
+        await fetch_all(dut, rng, code, [stream], ObiTiming(0.7, 1, 5), first=core)
+        private = await counters(dut, Icache.PRIVATE_COUNTERS)
+        found = await counters(dut, Icache.SHARED_COUNTERS)
+        shared.hits = shared.misses = 0
+        board.equal((private.hits, private.misses), walk([stream], code, shared), f"hits, misses of core {core}")
+        board.equal((found.hits, found.misses), (shared.hits, shared.misses), "hits, misses of the shared cache")
+        board.equal(found.congestion, 0, "a core alone waits for no other")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def every_core_fetches_ahead(dut: Dut) -> None:
+    """Straight code flows where only the shared cache has it; a loop that a core's cache holds is asked for once."""
+    rng, board = await _start(dut, prefetch=1)
+    some = _first_line(rng)
+    for core, first in product(range(bench_data()["cores"]), (some, ~some & -BLOCK_BYTES & WORD_MASK)):
+        where = f"core {core} at {first:#x}"
+        code = ChangingCode(rng)
+        straight = lines_of(first, bench_data()["private"] // ICACHE_LINE_BYTES)
+        await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
+        await access(dut, Icache.FLUSH_PRIVATE, 1)
+        fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
+        # the second line is asked for when the first one comes
+        flow = [fetch.granted for fetch in fetchers[0].fetches[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
+        board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
+        await access(dut, Icache.FLUSH_PRIVATE, 1)
+        await access(dut, Icache.CLEAR_COUNTERS, 0)
+        # the line behind the loop is kept, too
+        loop = straight[: -2 * ICACHE_LINE_BYTES // WORD_BYTES]
+        await fetch_all(dut, rng, code, [loop * 2], PROMPT, first=core)
+        lines = len(loop) * WORD_BYTES // ICACHE_LINE_BYTES + 1
+        found = await counters(dut, Icache.SHARED_COUNTERS)
+        board.equal(found.transactions, lines, f"lines of a loop that are asked for, {where}")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -238,3 +256,65 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
     board.equal([await access(dut, register) for register in sorted(registers)], before, "registers")
     _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
     board.equal(memory.requests, [], "reads of lines that are kept")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def counters_count_far(dut: Dut) -> None:
+    """Hits in every cycle, then waits in every cycle, of all cores."""
+    rng, board = await _start(dut, prefetch=0)
+    code, cores, far, line = ChangingCode(rng), bench_data()["cores"], bench_data()["far"], _first_line(rng)
+    await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)
+    await access(dut, Icache.CLEAR_COUNTERS, 0)
+    requests = [f"cores__{core}__req" for core in range(cores)]
+    drive(dut, dict.fromkeys(requests, 1))
+    await ClockCycles(dut.clk, far)
+    drive(dut, dict.fromkeys(requests, 0))
+    await ClockCycles(dut.clk, _LATE)
+    hits = cores * far
+    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(hits, hits, 0, 0), "hits in every cycle")
+    # memory grants nothing
+    await access(dut, Icache.FLUSH, 1)
+    drive(dut, dict.fromkeys(requests, 1))
+    await ClockCycles(dut.clk, far)
+    private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
+    board.equal(private[:3], Counts(hits, hits + cores, cores, 0)[:3], "one miss of each core")
+    late = range(far - _LATE, far + 4 * _LATE)
+    board.equal(private.congestion // cores in late, True, f"{private.congestion} waits in every cycle")
+    # one core has asked the shared cache, the others wait
+    board.equal(shared.congestion in late, cores > 1, f"{shared.congestion} waits for the shared cache")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1])
+async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float) -> None:
+    """All cores wander through the same code; without prefetching the hits of their own caches are predicted."""
+    rng, board = await _start(dut, prefetch=prefetch)
+    code = ChangingCode(rng, failing)
+    seed = rng.random()
+    streams = [list(wandering(Random(seed), _FETCHES, idle=0.3 * core)) for core in range(bench_data()["cores"])]
+    fetchers, memory = await fetch_all(dut, rng, code, streams, timing)
+    private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
+    fetches = [fetch for fetcher in fetchers for fetch in fetcher.fetches]
+    board.equal(private.transactions, len(fetches), "fetches")
+    board.equal(private.congestion, sum(fetch.granted - fetch.requested for fetch in fetches), "waits of fetches")
+    board.equal(private.hits + private.misses, private.transactions, "transactions of the cores' caches")
+    board.equal(shared.hits + shared.misses, shared.transactions, "transactions of the shared cache")
+    board.equal(len(memory.requests), 2 * shared.misses, "reads of memory")
+    if not prefetch:
+        addresses = [[fetch.address for fetch in fetcher.fetches] for fetcher in fetchers]
+        board.equal((private.hits, private.misses), walk(addresses, code), "hits, misses of the cores' caches")
+        board.equal(shared.transactions, private.misses, "lines that the shared cache is asked for")
+    await access(dut, Icache.CLEAR_COUNTERS, 0)
+    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "cleared counters")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(prefetch=[0, 1], timing=_TIMINGS[::2])
+async def flushed_code_is_not_seen_again(dut: Dut, prefetch: int, timing: ObiTiming) -> None:
+    """The code changes and is flushed, also while it is being read: whatever is fetched afterwards is new."""
+    rng, _ = await _start(dut, prefetch=prefetch)
+    for _ in range(2):
+        code = ChangingCode(rng, 0.05)
+        streams = [list(wandering(rng, _FETCHES, idle=0.1, spread=1)) for _ in range(bench_data()["cores"])]
+        await fetch_all(dut, rng, code, streams, timing, flush=True)
+        await pulse_reset(dut)

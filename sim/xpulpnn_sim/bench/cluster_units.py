@@ -30,9 +30,10 @@ from xpulpnn_sim.bench.benched import BenchedUnit, ComponentMaker
 from xpulpnn_sim.bench.runner import SIMULATORS
 
 
-def _icache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
+def _icache(config: ClusterConfig, far: int, *simulators: str) -> BenchedUnit:
+    """``far``: cycles in which the counters go on."""
     shared = {"shared": config.icache_shared, "banks": config.icache_shared_banks}
-    data = {"cores": config.cores, "private": config.icache_private, "ways": config.icache_ways, **shared}
+    data = {"cores": config.cores, "private": config.icache_private, "ways": config.icache_ways, "far": far, **shared}
     return BenchedUnit("icache", lambda: InstructionCache(config), lambda: data, simulators, reacts=True)
 
 
@@ -100,9 +101,11 @@ _CACHED = ClusterConfig()
 CLUSTER_UNITS: Mapping[str, BenchedUnit] = {
     "private-cache": _private_cache(_CACHED, "verilator"),
     "private-cache-plain": _private_cache(replace(_CACHED, icache_ways=1, prefetch=False), "icarus"),
-    "icache": _icache(replace(_CACHED, cores=3), "verilator"),
+    "icache": _icache(replace(_CACHED, cores=3), 1 << 13, "verilator"),
     "icache-small": _icache(
-        replace(_CACHED, cores=2, icache_private=64, icache_ways=2, icache_shared=256, icache_shared_banks=1), "icarus"
+        replace(_CACHED, cores=2, icache_private=64, icache_ways=2, icache_shared=256, icache_shared_banks=1),
+        1 << 6,
+        "icarus",
     ),
     "event-unit": _event_unit(5, "icarus", dma=True),
     "event-unit-3": _event_unit(5, "verilator", cores=3, mutexes=2, sw_events=3, dispatch_depth=2),
