@@ -25,6 +25,8 @@ _STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Sta
 _RUNS = 30
 _LIMIT = 16
 """Transfers that the bridge lets under way at most; the initiator would have twice as many."""
+_PATIENCE = 600
+"""Cycles without a grant or an answer that count as a hang."""
 
 
 class Initiator(Background):
@@ -64,11 +66,14 @@ class Initiator(Background):
         dut, under_way = self._dut, deque[Request]()
         seen = {name: getattr(dut, f"port__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
         asked: Request | None = None
+        silence = 0
         while True:
             if asked is None and len(under_way) < 2 * _LIMIT and self._rng.random() >= self._pause:
                 asked = self._traffic.next()
             self._show(asked)
             await FallingEdge(dut.clk)
+            silence = silence + 1 if asked or under_way else 0
+            assert silence < _PATIENCE, f"{asked or under_way[0]} waits for {silence} cycles"
             answered = bool(sample(seen["rvalid"]))
             assert under_way or not answered, "an answer to nothing"
             request = under_way.popleft() if answered else None
@@ -76,10 +81,11 @@ class Initiator(Background):
             if request is not None:
                 data = 0 if request.write else sample(seen["rdata"])
                 self.answers.append((request, data, sample(seen["err"])))
+                silence = 0
             if asked is not None and sample(seen["gnt"]):
                 under_way.append(asked)
                 self.most = max(self.most, len(under_way))
-                asked = None
+                asked, silence = None, 0
             self.idle = asked is None and not under_way and self._traffic.ended
             await RisingEdge(dut.clk)
             self.cycle += 1
