@@ -1,10 +1,12 @@
 """Emission of components as Verilog-2005, with a manifest of ports, configuration and names."""
 
 import gc
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from importlib.metadata import version
 from textwrap import wrap
 from typing import Any, Literal
@@ -16,7 +18,7 @@ from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, Port, component_port
 from xpulpnn.emit.members import member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter, Net
 from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
-from xpulpnn.emit.process import no_note
+from xpulpnn.emit.process import Note, no_note
 from xpulpnn.emit.style import Interface, Style, is_reset_port
 from xpulpnn.errors import InputError
 
@@ -26,6 +28,12 @@ _COLUMNS = 110
 Reset = Literal["sync", "async-low"]
 RESETS: tuple[Reset, ...] = ("sync", "async-low")
 """How registers are reset: synchronously by ``rst``, active high, or asynchronously by ``rst_n``, active low."""
+
+_CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)
+"""Modules that are instantiated in RTLIL."""
+
+_KEPT = 1 << 10
+"""Modules of which the text is kept for designs to come."""
 
 LICENCE = "Apache-2.0"
 """SPDX identifier of the licence of emitted text."""
@@ -84,6 +92,48 @@ def plain(value: object) -> Any:
     return value
 
 
+@lru_cache(_KEPT)
+def _written(
+    text: str,
+    ports: tuple[tuple[str, str], ...],
+    inside: tuple[tuple[str, Interface], ...],
+    style: Style,
+    about: str,
+    note: Note,
+) -> tuple[tuple[str, ...], ModuleText]:
+    """Clocks and resets of a module, and its text; designs have many modules in common.
+
+    Parameters
+    ----------
+    text : str
+        Its RTLIL.
+    ports : tuple of (str, str)
+        Names and meanings of the component's ports.
+    inside : tuple of (str, Interface)
+        The modules that are instantiated in it.
+    style : Style
+        How the text is to look.
+    about : str
+        Comment on the module.
+    note : callable
+        Comment on a case.
+    """
+    module, meanings = rtlil.parse(text), dict(ports)
+    inputs = (wire.name[1:] for wire in module.wires.values() if wire.port == "input")
+    clocking = tuple(name for name in inputs if name not in meanings)
+    writer = ModuleWriter(
+        module,
+        [*clocking, *meanings],
+        dict(inside),
+        style,
+        clocking=clocking,
+        meanings={name: style.clocking_meaning(name) for name in clocking} | meanings,
+        summary=about,
+        note=note,
+    )
+    return clocking, writer.write()
+
+
 class _Emission:
     """Collects the modules of one call."""
 
@@ -99,24 +149,20 @@ class _Emission:
     def build(self, component: wiring.Component, text: str, foreign: ForeignOutputs) -> Emitted:
         """Add one component; those whose text is the same share a module."""
         interfaces = self.known | {name: Interface(outputs) for name, outputs in foreign.items()}
-        module = rtlil.parse(text)
+        inside = sorted(interfaces.keys() & set(_CELL.findall(text)))
         ports = [port for port in component_ports(component) if port.width]
-        known = {port.name for port in ports}
-        clocking = tuple(
-            wire.name[1:] for wire in module.wires.values() if wire.port == "input" and wire.name[1:] not in known
-        )
-        names = [*clocking, *(port.name for port in ports)]
-        described = self._ports(component, clocking, ports)
-        written = ModuleWriter(
-            module,
-            names,
-            interfaces,
+        meanings, note = member_meanings(component), getattr(component, "case_note", no_note)
+        # a component that writes comments of its own may write others the next time
+        write = _written if note is no_note else _written.__wrapped__
+        clocking, written = write(
+            text,
+            tuple((port.name, meanings.get(port.name, "")) for port in ports),
+            tuple((name, interfaces[name]) for name in inside),
             self.style,
-            clocking=clocking,
-            meanings={name: row["meaning"] for name, row in zip(names, described, strict=True)},
-            summary=summary(component),
-            note=getattr(component, "case_note", no_note),
-        ).write()
+            summary(component),
+            note,
+        )
+        described = self._ports(component, clocking, ports)
         is_top = component is self.top
         name = self.name if is_top else self._module_name(snake_case(type(component).__name__), written)
         self.texts[name] = written
