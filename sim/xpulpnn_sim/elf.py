@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from io import BytesIO
 from itertools import zip_longest
 from pathlib import Path
+from struct import Struct
 from typing import NamedTuple
 
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import Section, Symbol, SymbolTableSection
+from elftools.elf.sections import Section, SymbolTableSection
 
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES
@@ -27,6 +28,10 @@ _CLASS_32, _LITTLE_ENDIAN = 1, 1
 _CLASS_AT, _DATA_AT = 4, 5
 _HEADER_BYTES = 52
 _EXECUTABLE_SECTION = 0x4
+_ENTRY = Struct("<IIIBBH")
+"""Of a symbol table: place of the name, value, size, binding and kind, visibility, number of the section."""
+_KIND = 0xF
+_UNTYPED, _FUNCTION, _SECTION, _FILE = 0, 2, 3, 4
 _KINDS = {
     "ET_REL": "a relocatable object: link it",
     "ET_DYN": "a shared object or position-independent executable",
@@ -132,7 +137,7 @@ class _Symbol(NamedTuple):
     name: str
     value: int
     size: int
-    kind: str
+    kind: int
     is_global: bool
     section: int | None
     """Number of the section of code it is defined in."""
@@ -282,7 +287,7 @@ def _read(path: Path, elf: ELFFile, size: int) -> _Parsed:
         symbol
         for section in sections
         if isinstance(section, SymbolTableSection)
-        for symbol in _symbols(section.iter_symbols(), code)
+        for symbol in _symbols(section.data(), elf.get_section(section["sh_link"]).data(), code)
     ]
     notes = b"".join(section.data() for section in sections if section.name == NOTE_SECTION)
     return _Parsed(header["e_type"], str(header["e_machine"]), header["e_entry"], loads, zeroes, symbols, code, notes)
@@ -307,13 +312,13 @@ def _code(section: Section) -> Window:
     return section["sh_addr"], section["sh_size"]
 
 
-def _symbols(entries: Iterable[Symbol], code: Mapping[int, Window]) -> Iterator[_Symbol]:
-    for symbol in entries:
-        where, kind = symbol["st_shndx"], symbol["st_info"]["type"]
-        if symbol.name and where != "SHN_UNDEF" and kind not in ("STT_FILE", "STT_SECTION"):
-            section = where if where in code else None
-            is_global = symbol["st_info"]["bind"] != "STB_LOCAL"
-            yield _Symbol(symbol.name, symbol["st_value"], symbol["st_size"], kind, is_global, section)
+def _symbols(entries: bytes, names: bytes, code: Mapping[int, Window]) -> Iterator[_Symbol]:
+    """What a symbol table defines; some compilers leave ten thousand labels in it."""
+    for at, value, size, info, _, where in _ENTRY.iter_unpack(entries):
+        kind = info & _KIND
+        name = names[at : names.index(b"\0", at)].decode(errors="replace")
+        if name and where and kind not in (_FILE, _SECTION):
+            yield _Symbol(name, value, size, kind, info > _KIND, where if where in code else None)
 
 
 def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
@@ -338,7 +343,7 @@ def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterat
         symbol
         for symbol in symbols
         if symbol.section is not None
-        and symbol.kind in ("STT_FUNC", "STT_NOTYPE")
+        and symbol.kind in (_FUNCTION, _UNTYPED)
         # mapping symbols and labels the assembler made up
         and not symbol.name.startswith(("$", ".L"))
     ]
