@@ -235,6 +235,8 @@ def run_bench(
             extra_env={
                 "PYTHONWARNINGS": _WARNINGS,
                 "COCOTB_REWRITE_ASSERTION_FILES": _EXPLAINED,
+                # pytest rewrites these assertions, and has plugins that nobody needs there
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
                 SEED_VARIABLE: str(seed),
                 DATA_VARIABLE: str(data_file.resolve()),
             },
