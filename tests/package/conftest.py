@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim import cli
+from xpulpnn_sim.files import write_text
 from xpulpnn_sim.verilator import verilator_folder
 
 Generate = Callable[..., Path]
@@ -59,6 +60,32 @@ def make(tools: Path) -> Make:
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
     return run
+
+
+_ONCE = """#!/bin/sh
+# Compiles a file of Verilator's run-time library, which takes longer than a small design, once for all tests.
+for source; do :; done
+case $source in */include/verilated*.cpp) ;; *) exec "$@" ;; esac
+kept=$0.$(echo "$@" | cksum | tr " " -).o
+for word; do test "$before" = -o && object=$word; before=$word; done
+if ! test -e "$kept"; then
+    "$@" || exit
+    cp "$object" "$kept.$$" && mv "$kept.$$" "$kept"
+else
+    cp "$kept" "$object"
+fi
+"""
+
+
+@pytest.fixture
+def quick(pytestconfig: pytest.Config) -> str:
+    """MAKEFLAGS with which the C++ compiler is done soonest."""
+    folder = pytestconfig.rootpath / "build" / "objects"
+    folder.mkdir(parents=True, exist_ok=True)
+    once = folder / "once"
+    write_text(once, _ONCE)
+    once.chmod(0o755)
+    return f"-- OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0 OBJCACHE={once}"
 
 
 @pytest.fixture

