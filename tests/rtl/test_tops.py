@@ -32,7 +32,8 @@ CASES = [("core", name, config) for name, config in PRESETS.items()]
 CASES += [("backend", "simulated", replace(FULL, rvfi=True, regfile="array"))]
 CASES += [("ex-stage", "register", replace(FULL, dotp=REGISTERED))]
 CASES += [("dotp", name, replace(FULL, dotp=dotp)) for name, dotp in STRUCTURES.items()]
-CASES += [("cluster", "whole", replace(CLUSTER_PRESETS["cluster"], icache_private=512))]
+# more cores and banks are more instances of the same modules
+CASES += [("cluster", "whole", replace(CLUSTER_PRESETS["cluster"], cores=3, banks=8, icache_private=512))]
 CASES += [("tcdm", "options", ClusterConfig(cores=5, banks=1, arbiter="strict", broadcast=True, rvfi=True))]
 CASES += [(top, "alone", FULL) for top in TOPS if top not in ("core", "backend", "ex-stage")]
 
