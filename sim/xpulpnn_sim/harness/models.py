@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -100,19 +101,21 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
 """Top and ports of each engine."""
 
 
-def _sources() -> Iterator[Path]:
-    folder = Path(xpulpnn.__file__).parent
-    return (path for path in sorted(folder.rglob("*.py")))
+@cache
+def _generator() -> str:
+    """Hash of the sources that this process emits designs with, those of its first look at them."""
+    digest = hashlib.sha256(version("amaranth").encode())
+    for path in sorted(Path(xpulpnn.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def cached_emission(
     top: str, config: CoreConfig | ClusterConfig, *, both_edges: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
-    digest = hashlib.sha256(f"{version('amaranth')} {both_edges} {_key(config)}".encode())
-    for path in _sources():
-        digest.update(path.read_bytes())
-    entry = cache_directory() / "designs" / f"{top}-{digest.hexdigest()[:32]}.json"
+    digest = hashlib.sha256(f"{_generator()} {both_edges} {_key(config)}".encode()).hexdigest()
+    entry = cache_directory() / "designs" / f"{top}-{digest[:32]}.json"
     if (known := _read(entry)) is not None:
         return known
     entry.parent.mkdir(parents=True, exist_ok=True)
