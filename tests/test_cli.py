@@ -15,7 +15,7 @@ from rich.progress import Progress
 from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
 from xpulpnn_sim.harness import build, tools
-from xpulpnn_sim.tops import ALL_TOPS
+from xpulpnn_sim.top_names import ALL_TOPS
 
 FIELDS = {
     "kernel",

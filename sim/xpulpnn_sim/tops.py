@@ -76,9 +76,6 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
 }
 """Builders of the components of a cluster."""
 
-ALL_TOPS = (*TOPS, *CLUSTER_TOPS)
-"""Names of all that can be generated."""
-
 
 def _component(name: str, config: CoreConfig | ClusterConfig) -> wiring.Component:
     if isinstance(config, ClusterConfig):

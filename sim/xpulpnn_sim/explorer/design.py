@@ -5,7 +5,7 @@ from xpulpnn_sim.harness.models import cached_emission
 
 
 def emit_design(top: str, config: Configuration) -> EmittedDesign:
-    """Verilog and manifest of the component ``top``, one of :data:`xpulpnn_sim.tops.ALL_TOPS`, through the cache.
+    """Verilog and manifest of the component ``top``, one of :data:`xpulpnn_sim.top_names.ALL_TOPS`, through the cache.
 
     Raises :class:`~xpulpnn.errors.ConfigError` if the configuration has no such component.
     """

@@ -14,7 +14,7 @@ from xpulpnn_sim.explorer.options import WHOLE_CLUSTERS
 from xpulpnn_sim.explorer.parts import with_macros
 from xpulpnn_sim.explorer.results import EmittedDesign, Flow
 from xpulpnn_sim.explorer.task import ResultField, StepOutcome
-from xpulpnn_sim.tops import CLUSTER_TOPS
+from xpulpnn_sim.top_names import CLUSTER_NAMES
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
 
@@ -110,7 +110,7 @@ class FlowStep:
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Area and timing of the design."""
-        changed = with_macros(design) if design.top in CLUSTER_TOPS and design.top not in WHOLE_CLUSTERS else design
+        changed = with_macros(design) if design.top in CLUSTER_NAMES and design.top not in WHOLE_CLUSTERS else design
         if self.structures:
             changed = emit_design(design.top, apply_settings(design.config, self.structures))
         output, hit = cached_flow(self.flow, changed)
@@ -153,7 +153,7 @@ def flow_steps(request: Request, top: str = "") -> list[FlowStep]:
 
 def _flows(name: str, request: Request, top: str) -> list[Flow]:
     match name:
-        case "ecp5" | "ice40" if top in CLUSTER_TOPS:
+        case "ecp5" | "ice40" if top in CLUSTER_NAMES:
             raise InputError(f"--flow must be asic or builtin for {top}, not {name}")
         case "ecp5" | "ice40":
             from xpulpnn_sim.explorer.fpga import FpgaFlow

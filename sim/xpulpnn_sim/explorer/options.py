@@ -5,7 +5,7 @@ from pathlib import Path
 from shlex import join
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.tops import ALL_TOPS, CLUSTER_TOPS
+from xpulpnn_sim.top_names import ALL_TOPS, CLUSTER_NAMES
 
 CLUSTER = "cluster"
 WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")
@@ -145,7 +145,7 @@ class ExploreOptions:
                 raise InputError(f"--{given[0].replace('settings', 'set')} must be left out with --paper")
         elif self.no_energy:
             raise InputError("--no-energy must be left out without --paper")
-        if self.component in CLUSTER_TOPS and self.component not in WHOLE_CLUSTERS:
+        if self.component in CLUSTER_NAMES and self.component not in WHOLE_CLUSTERS:
             given = [name for name in ("kernel", "energy", "general") if getattr(self, name)]
             if given:
                 raise InputError(f"--{given[0]} must be left out with --top {self.component}, which runs no programs")
@@ -160,7 +160,7 @@ class ExploreOptions:
     @property
     def presets(self) -> tuple[str, ...]:
         """Presets to start from, as they are given."""
-        return self.preset or ((DEFAULT_CLUSTER_PRESET,) if self.component in CLUSTER_TOPS else (DEFAULT_PRESET,))
+        return self.preset or ((DEFAULT_CLUSTER_PRESET,) if self.component in CLUSTER_NAMES else (DEFAULT_PRESET,))
 
     @property
     def command(self) -> str:

@@ -18,7 +18,7 @@ from xpulpnn_sim.explorer.objectives import Objective
 from xpulpnn_sim.explorer.options import WHOLE_CLUSTERS
 from xpulpnn_sim.explorer.results import Configuration, PointResult
 from xpulpnn_sim.explorer.space import Point, Skipped, make_point
-from xpulpnn_sim.tops import CLUSTER_TOPS
+from xpulpnn_sim.top_names import CLUSTER_NAMES
 
 PRESET = "preset"
 """Name of the choice among presets."""
@@ -47,7 +47,7 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
     "mult": frozenset({"multiplier"}),
     "simd-alu": frozenset({"shifter"}),
     "nnrf": frozenset(),
-    **{top: frozenset[str]() for top in CLUSTER_TOPS if top not in WHOLE_CLUSTERS},
+    **{top: frozenset[str]() for top in CLUSTER_NAMES if top not in WHOLE_CLUSTERS},
 }
 """Choices of structure that components have; all others have every one."""
 

@@ -12,7 +12,7 @@ from xpulpnn.config import ALL_WIDTHS, CLUSTER_PRESETS, PRESETS, ClusterConfig, 
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.settings import apply_settings, with_setting
 from xpulpnn_sim.explorer.results import Configuration
-from xpulpnn_sim.tops import CLUSTER_TOPS
+from xpulpnn_sim.top_names import CLUSTER_NAMES
 
 MOST_COMBINATIONS = 100_000
 """Of presets and swept values; more take long to look at, let alone to run."""
@@ -116,7 +116,7 @@ def parse_space(
     top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
     """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
-    usual = ClusterConfig() if top in CLUSTER_TOPS else CoreConfig()
+    usual = ClusterConfig() if top in CLUSTER_NAMES else CoreConfig()
     names, common = _presets(top, presets), _common(settings, usual)
     return names, common, _swept(sweeps, common, usual)
 
@@ -133,14 +133,14 @@ def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipp
 
 
 def _named(top: str, name: str) -> Configuration:
-    if top not in CLUSTER_TOPS:
+    if top not in CLUSTER_NAMES:
         return preset(name)
     return CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name))
 
 
 def _presets(top: str, texts: Sequence[str]) -> list[str]:
     names = [name.strip() for text in texts for name in text.split(",")]
-    known = (*CLUSTER_PRESETS, *PRESETS) if top in CLUSTER_TOPS else tuple(PRESETS)
+    known = (*CLUSTER_PRESETS, *PRESETS) if top in CLUSTER_NAMES else tuple(PRESETS)
     for name in names:
         if name not in known:
             raise InputError(f"--preset must be a list out of {','.join(known)}, not {name or 'empty'}")

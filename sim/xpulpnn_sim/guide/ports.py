@@ -9,7 +9,8 @@ from xpulpnn.emit.members import member_meanings
 from xpulpnn.emit.names import port_name
 from xpulpnn.errors import InputError
 from xpulpnn_sim.guide import html
-from xpulpnn_sim.tops import ALL_TOPS, CLUSTER_TOPS, TOPS
+from xpulpnn_sim.top_names import ALL_TOPS
+from xpulpnn_sim.tops import CLUSTER_TOPS, TOPS
 
 _CLOCKING = (
     ("clk", "clock; everything happens on its rising edge"),
