@@ -38,8 +38,12 @@ makes each a function of its own."""
 COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")
 """For a model that counts which lines and bits are used."""
 
-# Only the evaluation runs every cycle; the run-time library just costs compile time.
-_OPTIMISATION = ("OPT_FAST=-O3", "OPT_GLOBAL=-O1")
+# Only the evaluation runs every cycle; of the run-time library what writes waveforms does work that lasts.
+_OPTIMISATION = {
+    False: ("OPT_FAST=-O3", "OPT_GLOBAL=-O0 -fno-sanitize=undefined"),
+    True: ("OPT_FAST=-O3", "OPT_GLOBAL=-O1"),
+}
+"""Options of make by whether the model writes waveforms. What it does not optimise clang would check."""
 _CXX_FLAGS = "-std=c++20 -g0 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LINK = ("g++", "-shared", "-pthread")
 _CXX_HEADERS = "CXX_HEADERS"
@@ -185,7 +189,7 @@ def build_model(
     root = require_verilator()
     # both parts of a model are to be of the same Verilator, whatever has replaced it in its folder since
     tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
-    how = (*tools, _CXX_FLAGS, *_OPTIMISATION)
+    how = (*tools, _CXX_FLAGS, *_OPTIMISATION[trace])
     identity = (sorted(files.items()), flags, how, *_LINK, _whole((), chosen))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
@@ -209,7 +213,8 @@ def build_model(
         _run([str(root / "bin" / "verilator"), *flags, *inputs], folder, environment)
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
         # "python" is not on the path of every environment
-        make = ["make", "-f", f"V{TOP}.mk", f"CXX={compile_command}", f"PYTHON3={sys.executable}", *_OPTIMISATION]
+        make = ["make", "-f", f"V{TOP}.mk", f"CXX={compile_command}", f"PYTHON3={sys.executable}"]
+        make += _OPTIMISATION[trace]
         kind = (how, trace, files["lz4.h"], *(("covered",) if covered else ()))
         archive = _runtime(cache, objects, repr(kind), make, environment)
         parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
