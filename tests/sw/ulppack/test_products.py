@@ -42,6 +42,7 @@ def results(function: Function, cores: int = 1) -> np.ndarray:
         assert hart.state.regs[SP] == function.stack_top(core)
         for name in KEPT:
             assert hart.state.regs[register_number(name)] == register_number(name) * 0x0101_0101
+        hart.retire()
     after = np.frombuffer(memory.read_bytes(function.image.base, function.image.data.size), np.uint8)
     for name, symbol in function.image.symbols.items():
         if name not in OWN:
