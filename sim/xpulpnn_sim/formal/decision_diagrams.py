@@ -33,9 +33,13 @@ class Diagrams:
         key = (condition, high, low)
         known = self._results.get(key)
         if known is None:
-            top = min(self._nodes[one][0] for one in key)
-            low, high = (self.choose(*(self._half(one, top, branch) for one in key)) for branch in (1, 2))
-            known = self._results[key] = self._node(top, low, high)
+            top = min(self._nodes[condition][0], self._nodes[high][0], self._nodes[low][0])
+            # without loops: this is called millions of times
+            if_low, if_high = self._halves(condition, top)
+            high_low, high_high = self._halves(high, top)
+            low_low, low_high = self._halves(low, top)
+            zero, one = self.choose(if_low, high_low, low_low), self.choose(if_high, high_high, low_high)
+            known = self._results[key] = self._node(top, zero, one)
         return known
 
     def inverted(self, function: int, flip: int) -> int:
@@ -53,9 +57,10 @@ class Diagrams:
         x, y = operands
         return self.choose(x, y, 0) if kind is GateKind.AND else self.choose(x, self.inverted(y, 1), y)
 
-    def _half(self, node: int, top: int, branch: int) -> int:
-        found = self._nodes[node]
-        return found[branch] if found[0] == top else node
+    def _halves(self, node: int, top: int) -> tuple[int, int]:
+        """The function with variable ``top`` 0 and 1."""
+        variable, low, high = self._nodes[node]
+        return (low, high) if variable == top else (node, node)
 
     def _node(self, variable: int, low: int, high: int) -> int:
         if low == high:
