@@ -126,25 +126,25 @@ class _Reduction:
         return self.terms
 
     def _add(self, part: Polynomial) -> None:
+        terms, having, modulo = self.terms, self._having, self._modulo
         for monomial, coefficient in part.items():
-            total = (self.terms.get(monomial, 0) + coefficient) % self._modulo
+            before = terms.get(monomial)
+            total = ((before or 0) + coefficient) % modulo
             if total:
-                if monomial not in self.terms:
+                if before is None:
                     for node in monomial:
-                        self._enter(node).add(monomial)
-                self.terms[monomial] = total
-            elif monomial in self.terms:
-                del self.terms[monomial]
+                        (having[node] if node in having else self._enter(node)).add(monomial)
+                terms[monomial] = total
+            elif before is not None:
+                del terms[monomial]
                 for node in monomial:
-                    self._having[node].discard(monomial)
+                    having[node].discard(monomial)
 
     def _enter(self, node: int) -> set[Monomial]:
-        having = self._having.get(node)
-        if having is None:
-            having = self._having[node] = set()
-            kind, _, level = self._graph.nodes[node]
-            if kind is not GateKind.INPUT:
-                heapq.heappush(self._queue, (-level, kind, node))
+        having = self._having[node] = set()
+        kind, _, level = self._graph.nodes[node]
+        if kind is not GateKind.INPUT:
+            heapq.heappush(self._queue, (-level, kind, node))
         return having
 
     def _replacement(self, node: int) -> Polynomial:
