@@ -33,6 +33,10 @@ IN, OUT, WITHIN = "in", "out", "within"
 TELLING = (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST)
 DIRECTIONS = (IN, OUT, WITHIN)
 _PATIENCE = 2000
+_ROUNDS = 10
+_GIVING_CYCLES = 4
+"""From the answer to who gives an identifier back to the answer to who waits for it, at most."""
+
 
 Words = list[int]
 
@@ -76,12 +80,12 @@ class Ports:
         status = await self.initiators[port].read(self.addresses[port] + Dma.STATUS)
         return status % (1 << STATUS_IDS), status >> STATUS_IDS
 
-    async def wait(self, number: int, port: int = 0) -> None:
-        """Wait for the end of all transfers of an identifier."""
-        for _ in range(_PATIENCE):
+    async def wait(self, number: int, port: int = 0, patience: int = _PATIENCE) -> None:
+        """Wait for the end of all transfers of an identifier, for so many reads of the status."""
+        for _ in range(patience):
             if not (await self.status(port))[0] >> number & 1:
                 return
-        raise AssertionError(f"identifier {number} in use for {_PATIENCE} reads of the status")
+        raise AssertionError(f"identifier {number} in use for {patience} reads of the status")
 
     async def free(self, number: int, port: int = 0) -> None:
         """Give it back."""
@@ -132,16 +136,15 @@ def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = DmaC
     return [command_word(direction, length, flags), inside + tcdm, outside + ext]
 
 
-def plain_transfers(rng: Random, stride: int) -> Iterator[Words]:
-    """All alignments of both sides; of the lengths 1 to 300 every ``stride``-th, another one first each time."""
-    first = 0
+def plain_transfers(rng: Random) -> Iterator[Words]:
+    """All alignments of both sides, the next length up to 300 each time."""
+    length = rng.randrange(MOST_BYTES)
     for direction in DIRECTIONS:
         for ext in range(8):
             for tcdm in range(8):
-                for length in range(1 + first, MOST_BYTES + 1, stride):
-                    places = [rng.randrange(0, TCDM_BYTES // 2 - 2 * MOST_BYTES, 8) for _ in range(2)]
-                    yield transfer(direction, length, places[0] + ext, places[1] + tcdm)
-                first = (first + 1) % stride
+                length = length % MOST_BYTES + 1
+                places = [rng.randrange(0, TCDM_BYTES // 2 - 2 * MOST_BYTES, 8) for _ in range(2)]
+                yield transfer(direction, length, places[0] + ext, places[1] + tcdm)
 
 
 def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
@@ -174,6 +177,21 @@ async def command_all(ports: Ports, commands: Iterator[Words]) -> None:
     await ports.free(number)
 
 
+async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
+    """Of any ports that wait for an identifier, one gets what is given back."""
+    everybody = range(len(ports.initiators))
+    for _ in range(_ROUNDS):
+        giving, *waiting = rng.sample(everybody, rng.randint(2, len(everybody)))
+        readers = {port: cocotb.start_soon(ports.identifier(port)) for port in waiting}
+        while readers:
+            number = rng.randrange(bench_data()["identifiers"])
+            await ports.free(number, giving)
+            for _ in range(_GIVING_CYCLES):
+                await RisingEdge(ports.dut.clk)
+            done = [port for port, reader in readers.items() if reader.done()]
+            board.equal([await readers.pop(port) for port in done], [number], "what is given back")
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def identifiers(dut: Dut) -> None:
     """The lowest free one is given; without a free one the read waits until one is given back."""
@@ -186,7 +204,8 @@ async def identifiers(dut: Dut) -> None:
         near = [cocotb.start_soon(ports.nothing_near(board, port)) for port in range(len(ports.initiators))]
         for task in near:
             await task
-        board.equal(await ports.status(1), (0, every), "as before")
+        for port in range(len(ports.initiators)):
+            board.equal(await ports.status(port), (0, every), "as before")
         readers = [cocotb.start_soon(ports.identifier(port)) for port in (1, 2)]
         for _ in range(20):
             await RisingEdge(dut.clk)
@@ -200,6 +219,7 @@ async def identifiers(dut: Dut) -> None:
         await ports.free(number)
         await ports.wait(count - 1, 3)
         board.equal(sorted([await reader for reader in readers]), [number, count - 1], "identifiers given back")
+        await one_gets_each(ports, board, rng)
         await ports.initiators[0].write(PRIVATE_DMA + Dma.STATUS, every)
         board.equal(await ports.status(), (0, 0), "all given back")
         ports.check(board, "long")
@@ -269,24 +289,25 @@ async def an_end_is_told_when_all_is_written(dut: Dut, direction: str) -> None:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(
     case=[
-        (IN, 0, 0, 1, 8.0),
-        (OUT, 0, 0, 1, 8.0),
-        (WITHIN, 0, 0, 1, 8.0),
-        (IN, 3, 6, 1, 8.0),
-        (OUT, 5, 2, 1, 8.0),
-        (WITHIN, 1, 2, 1, 8.0),
-        (IN, 0, 0, 20, 5.5),
+        (IN, 0, 0, 1, 8.0, 4096),
+        (OUT, 0, 0, 1, 8.0, 4096),
+        (WITHIN, 0, 0, 1, 8.0, 4096),
+        (IN, 3, 6, 1, 8.0, 4096),
+        (OUT, 5, 2, 1, 8.0, 4096),
+        (WITHIN, 1, 2, 1, 8.0, 4096),
+        (IN, 0, 0, 20, 5.5, 8192),
+        (IN, 5, 1, 1, 8.0, bench_data()["longest"]),
     ]
 )
-async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float]) -> None:
+async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
     """A long copy moves a window per cycle, at any alignment, where the memory answers at once."""
-    direction, ext, tcdm, latency, wanted = case
-    rng, board, length = await start(dut), Scoreboard(), 8192
+    direction, ext, tcdm, latency, wanted, length = case
+    rng, board = await start(dut), Scoreboard()
     async with ports_of(dut, rng, timing=(PROMPT, ObiTiming(1.0, latency, latency))) as ports:
         number = await ports.identifier()
         await ports.command(transfer(direction, length, ext, tcdm))
         begin = ports.memory.cycle
-        await ports.wait(number)
+        await ports.wait(number, patience=length)
         cycles = ports.memory.cycle - begin
         dut._log.info(f"{case}: {length / cycles:.2f} bytes per cycle")
         # filling and draining, and the loop that reads the status
@@ -300,7 +321,7 @@ async def all_alignments_and_lengths(dut: Dut, timing: tuple[ObiTiming, ObiTimin
     """Bytes arrive where they should, the others stay."""
     rng, board = await start(dut), Scoreboard()
     async with ports_of(dut, rng, timing=timing) as ports:
-        await command_all(ports, plain_transfers(rng, bench_data()["stride"]))
+        await command_all(ports, plain_transfers(rng))
         ports.check(board, "plain")
 
 

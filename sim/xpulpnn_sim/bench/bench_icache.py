@@ -181,8 +181,11 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
 async def every_core_fetches_ahead(dut: Dut) -> None:
     """Straight code flows where only the shared cache has it; a loop that a core's cache holds is asked for once."""
     rng, board = await _start(dut, prefetch=1)
-    some = _first_line(rng)
-    for core, first in product(range(bench_data()["cores"]), (some, ~some & -BLOCK_BYTES & WORD_MASK)):
+    some, sets = _first_line(rng), bench_data()["private"] // ICACHE_LINE_BYTES // bench_data()["ways"]
+    # from there on a way has other tags in sets whose numbers differ in any one bit
+    middle = max(1, sets // 2 - 1) * ICACHE_LINE_BYTES
+    for core, block in product(range(bench_data()["cores"]), (some, ~some & -BLOCK_BYTES & WORD_MASK)):
+        first = block + middle
         where = f"core {core} at {first:#x}"
         code = ChangingCode(rng)
         straight = lines_of(first, bench_data()["private"] // ICACHE_LINE_BYTES)
@@ -200,6 +203,19 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         lines = len(loop) * WORD_BYTES // ICACHE_LINE_BYTES + 1
         found = await counters(dut, Icache.SHARED_COUNTERS)
         board.equal(found.transactions, lines, f"lines of a loop that are asked for, {where}")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def reset_forgets_all_lines(dut: Dut) -> None:
+    """A way of every set is full, of the cores' caches the first one with what is fetched first after the reset."""
+    rng, _ = await _start(dut, prefetch=0)
+    code, first, number = ChangingCode(rng), _first_line(rng), bench_data()["shared"] // bench_data()["ways"]
+    lines = [first + at & WORD_MASK for at in range(0, number, ICACHE_LINE_BYTES)]
+    for stream in (lines, lines[::-1]):
+        await fetch_all(dut, rng, code, [stream] * bench_data()["cores"], PROMPT)
+        await pulse_reset(dut)
+        code.generation += 1
+        code.settle()
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

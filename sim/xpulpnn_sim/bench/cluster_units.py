@@ -21,6 +21,7 @@ from xpulpnn.config import EXT_DATA_BITS, ClusterConfig, preset
 from xpulpnn.isa.cluster import (
     BLOCK_BYTES,
     CONTROL,
+    DMA_LENGTH_BITS,
     EVENT_UNIT,
     EVENT_UNIT_BYTES,
     TIMER,
@@ -65,10 +66,9 @@ def _core_demux(*simulators: str, **settings: Any) -> BenchedUnit:
     return BenchedUnit("core_demux", lambda: CoreDemux(config), lambda: {"config": settings}, simulators)
 
 
-def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -> BenchedUnit:
-    """``stride``: of the lengths that are tried at every alignment."""
+def _dma(config: ClusterConfig, transfers: int, longest: int, *simulators: str) -> BenchedUnit:
     numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
-    counts = {"stride": stride, "transfers": transfers, "commands": transfers // 8}
+    counts = {"transfers": transfers, "commands": transfers // 8, "longest": longest}
     return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators, reacts=True)
 
 
@@ -120,8 +120,8 @@ CLUSTER_UNITS: Mapping[str, BenchedUnit] = {
     "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
     "cluster-timer": BenchedUnit("cluster_timer", ClusterTimer),
     "cluster-control": BenchedUnit("cluster_control", lambda: ClusterControl(3), lambda: {"cores": 3}),
-    "dma": _dma(ClusterConfig(), 100, 120, "verilator"),
-    "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 300, 40, "icarus"),
+    "dma": _dma(ClusterConfig(), 120, (1 << DMA_LENGTH_BITS - 1) + 500, "verilator"),
+    "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 40, 8192, "icarus"),
     "peripheral-bus": _funnelled(
         lambda: PeripheralBus(5, _BLOCKS),
         [f"initiators__{number}" for number in range(5)],

@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,19 @@ RUN_BYTES = 256
 WRITE_BLOCK_BYTES = 64
 """No read comes between the writes of a run to such an aligned block."""
 
+_PAGE_BYTES, _PRIME = 1 << 16, 1021
+
 Bytes = npt.NDArray[np.uint8]
 
 
+def _place(address: Any, size: int) -> Any:
+    """Where the byte at an address is in a memory, or those of several: another place if any bit is another one."""
+    # the remainders of all powers of two differ from 0
+    return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
+
+
 class Memories:
-    """Both memories, as bytes; beyond their ends they begin again."""
+    """Both memories, as bytes; beyond their ends they begin again, at another place."""
 
     def __init__(self, rng: Random) -> None:
         self.tcdm = np.frombuffer(rng.randbytes(TCDM_BYTES), np.uint8).copy()
@@ -37,12 +46,12 @@ class Memories:
         for inside, memory, size in ((True, self.tcdm, TCDM_BYTES), (False, self.l2, L2_BYTES)):
             here = (targets // TCDM_SPACE == TCDM_BASE // TCDM_SPACE) == inside
             # of several writes to one byte the last one counts: in reverse order the first of each
-            places, last = np.unique((targets[here] % size)[::-1], return_index=True)
+            places, last = np.unique(_place(targets[here], size)[::-1], return_index=True)
             memory[places] = found[here][::-1][last]
 
     def _at(self, addresses: npt.NDArray[np.uint32]) -> Bytes:
         inside = addresses // TCDM_SPACE == TCDM_BASE // TCDM_SPACE
-        return np.where(inside, self.tcdm[addresses % TCDM_BYTES], self.l2[addresses % L2_BYTES])
+        return np.where(inside, self.tcdm[_place(addresses, TCDM_BYTES)], self.l2[_place(addresses, L2_BYTES)])
 
 
 @dataclass(slots=True)
@@ -128,7 +137,7 @@ class DmaMemories(Background):
         address, writes, enables, *value = request
         self._check(port, address, writes, enables)
         timing, rng = port.timing, self._rng
-        place = address % len(port.memory)
+        place = _place(address, len(port.memory))
         window = port.memory[place : place + port.size]
         bits = np.array([enables >> byte & 1 for byte in range(port.size)], np.bool_)
         answer = rng.randbytes(port.size)
