@@ -296,16 +296,19 @@ async def an_end_is_told_when_all_is_written(dut: Dut, direction: str) -> None:
         (OUT, 5, 2, 1, 8.0, 4096),
         (WITHIN, 1, 2, 1, 8.0, 4096),
         (IN, 0, 0, 20, 5.5, 8192),
-        (IN, 5, 1, 1, 8.0, bench_data()["longest"]),
+        (IN, 5, 1, 1, 8.0, bench_data()["line"] + 500),
     ]
 )
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
-    """A long copy moves a window per cycle, at any alignment, where the memory answers at once."""
+    """A long copy moves a window per cycle, at any alignment, where the memory answers at once; one has two lines."""
     direction, ext, tcdm, latency, wanted, length = case
     rng, board = await start(dut), Scoreboard()
     async with ports_of(dut, rng, timing=(PROMPT, ObiTiming(1.0, latency, latency))) as ports:
         number = await ports.identifier()
-        await ports.command(transfer(direction, length, ext, tcdm))
+        line = bench_data()["line"]
+        flags, stride = (DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D, 2 * line) if length > line else (0, 0)
+        words = transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
+        await ports.command([*words, line, stride, line, stride] if flags else words)
         begin = ports.memory.cycle
         await ports.wait(number, patience=length)
         cycles = ports.memory.cycle - begin

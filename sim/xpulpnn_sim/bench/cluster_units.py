@@ -66,9 +66,10 @@ def _core_demux(*simulators: str, **settings: Any) -> BenchedUnit:
     return BenchedUnit("core_demux", lambda: CoreDemux(config), lambda: {"config": settings}, simulators)
 
 
-def _dma(config: ClusterConfig, transfers: int, longest: int, *simulators: str) -> BenchedUnit:
+def _dma(config: ClusterConfig, transfers: int, line: int, *simulators: str) -> BenchedUnit:
+    """``line``: bytes of the longest line."""
     numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
-    counts = {"transfers": transfers, "commands": transfers // 8, "longest": longest}
+    counts = {"transfers": transfers, "commands": transfers // 8, "line": line}
     return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators, reacts=True)
 
 
@@ -120,7 +121,7 @@ CLUSTER_UNITS: Mapping[str, BenchedUnit] = {
     "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
     "cluster-timer": BenchedUnit("cluster_timer", ClusterTimer),
     "cluster-control": BenchedUnit("cluster_control", lambda: ClusterControl(3), lambda: {"cores": 3}),
-    "dma": _dma(ClusterConfig(), 120, (1 << DMA_LENGTH_BITS - 1) + 500, "verilator"),
+    "dma": _dma(ClusterConfig(), 120, 1 << DMA_LENGTH_BITS - 1, "verilator"),
     "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 40, 8192, "icarus"),
     "peripheral-bus": _funnelled(
         lambda: PeripheralBus(5, _BLOCKS),
