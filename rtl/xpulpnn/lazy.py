@@ -9,15 +9,7 @@ from typing import Any
 
 
 def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package.
-
-    Parameters
-    ----------
-    package : str
-        Its name.
-    homes : mapping of str to str
-        The module that each public name comes from.
-    """
+    """The ``__getattr__`` of a package."""
 
     def load(name: str) -> Any:
         if name not in homes:

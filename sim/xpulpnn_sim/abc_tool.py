@@ -32,39 +32,15 @@ def find_abc() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What ABC found.
+    """What ABC found."""
 
-    Parameters
-    ----------
-    verdict : str
-        See :data:`NEVER`.
-    frames : sequence of sequences of int
-        With the verdict ``sometimes``: values of the inputs in each cycle, up to the one in which the output is 1.
-    """
-
-    verdict: str
+    verdict: str  # see NEVER
+    # with the verdict `sometimes`: values of the inputs in each cycle, up to the one in which the output is 1
     frames: Sequence[Sequence[int]] = ()
 
 
 def run_abc(abc: str, aiger: bytes, commands: str, *, timeout_s: float) -> Answer:
-    """Is the only output of a graph ever 1?
-
-    Parameters
-    ----------
-    abc : str
-        The program.
-    aiger : bytes
-        The graph, a binary AIGER file.
-    commands : str
-        Commands of ABC after the file is read; they must prove the output 0, or leave a counterexample.
-    timeout_s : float
-        Seconds; a little more is for reading and writing.
-
-    Raises
-    ------
-    ToolError
-        If ABC fails.
-    """
+    """Is the only output of a graph ever 1?"""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-abc-") as name:
         folder = Path(name)
         (folder / "graph.aig").write_bytes(aiger)

@@ -45,76 +45,34 @@ class ElfError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of the program in memory.
+    """A piece of the program in memory."""
 
-    Members
-    -------
-    address : int
-        Where it starts.
-    data : bytes
-        Its initial content.
-    size : int
-        Bytes in memory; what follows ``data`` (.bss) is zero.
-    """
-
-    address: int
-    data: bytes
-    size: int
+    address: int  # where it starts
+    data: bytes  # its initial content
+    size: int  # bytes in memory; what follows `data` (.bss) is zero
 
 
 class Function(NamedTuple):
-    """Code that belongs to one symbol.
+    """Code that belongs to one symbol."""
 
-    Members
-    -------
-    address : int
-        First instruction.
-    size : int
-        Bytes; of a label without a size, up to the next symbol or the end of its section.
-    name : str
-        The symbol.
-    """
-
-    address: int
-    size: int
+    address: int  # first instruction
+    size: int  # Bytes; of a label without a size, up to the next symbol or the end of its section
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A program.
-
-    Members
-    -------
-    path : Path
-        The file.
-    entry : int
-        First instruction.
-    segments : tuple of Segment
-        Content of the memory, by address, disjoint.
-    symbols : mapping of str to int
-        Value of every named symbol; a global one hides local ones.
-    functions : tuple of Function
-        The code by address, disjoint.
-    tohost : int
-        Address of the exit channel.
-    fromhost : int or None
-        Address of its return channel, if the program has one.
-    cores : tuple of CoreNote
-        The cores its parts were compiled for, as far as they say.
-    cluster : ClusterNote or None
-        The cluster it was compiled for, if any.
-    """
+    """A program."""
 
     path: Path
-    entry: int
-    segments: tuple[Segment, ...]
-    symbols: Mapping[str, int]
-    functions: tuple[Function, ...]
-    tohost: int
-    fromhost: int | None
-    cores: tuple[CoreNote, ...] = ()
-    cluster: ClusterNote | None = None
+    entry: int  # first instruction
+    segments: tuple[Segment, ...]  # content of the memory, by address, disjoint
+    symbols: Mapping[str, int]  # value of every named symbol; a global one hides local ones
+    functions: tuple[Function, ...]  # the code by address, disjoint
+    tohost: int  # address of the exit channel
+    fromhost: int | None  # address of its return channel, if the program has one
+    cores: tuple[CoreNote, ...] = ()  # the cores its parts were compiled for, as far as they say
+    cluster: ClusterNote | None = None  # the cluster it was compiled for, if any
 
     def function_at(self, address: int) -> Function | None:
         """The function that holds ``address``."""
@@ -199,15 +157,7 @@ def _joined(pieces: Iterable[Window]) -> tuple[Window, ...]:
 
 
 def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
-    """The program in the file ``path``; raises :class:`ElfError`.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    ram : sequence of (int, int)
-        Memory beside the segments, where the entry and the exit channel may be as well.
-    """
+    """The program in the file ``path``; raises :class:`ElfError`."""
     content = _content(path)
     parsed = _parse(path, content)
     if parsed.kind != "ET_EXEC":

@@ -44,27 +44,13 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The end of a run.
-
-    Members
-    -------
-    reason : Reason
-        What ended it.
-    code : int
-        The program's own code for FAIL, else 0.
-    pc : int
-        Address of the last instruction, or of the one that could not be fetched.
-    address : int or None
-        Data address of a bad access.
-    text : str
-        One line for people.
-    """
+    """The end of a run."""
 
     reason: Reason
-    code: int
-    pc: int
-    address: int | None
-    text: str
+    code: int  # the program's own code for FAIL, else 0
+    pc: int  # address of the last instruction, or of the one that could not be fetched
+    address: int | None  # data address of a bad access
+    text: str  # one line for people
 
     @property
     def ok(self) -> bool:
@@ -74,17 +60,9 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Bytes a program prints.
+    """Bytes a program prints."""
 
-    Members
-    -------
-    descriptor : int
-        STDOUT or STDERR.
-    data : bytes
-        What it prints.
-    """
-
-    descriptor: int
+    descriptor: int  # STDOUT or STDERR
     data: bytes
 
 
@@ -138,15 +116,7 @@ def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
 
 
 def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: NameOf) -> Exit:
-    """All cores wait and nothing is under way that could end it.
-
-    Parameters
-    ----------
-    waiting : sequence of (int, int, str)
-        Core, address of its instruction, and what it does there ("waits for barrier 0"), by core.
-    name_of, line_of : callable
-        Symbol and line of the source of an address, empty if there is none.
-    """
+    """All cores wait and nothing is under way that could end it."""
     places: dict[tuple[int, str], list[int]] = {}
     for core, pc, what in waiting:
         places.setdefault((pc, what), []).append(core)
@@ -169,17 +139,7 @@ def host_call(
     read_memory: Callable[[int, int], bytes],
     inside: Callable[[int, int], bool],
 ) -> Output | None:
-    """What to print for a ``value`` written to ``tohost``; None if it is not the address of a valid call.
-
-    Parameters
-    ----------
-    value : int
-        The word written.
-    read_memory : callable
-        ``size`` bytes from an address.
-    inside : callable
-        Whether ``size`` bytes from an address are memory.
-    """
+    """What to print for a ``value`` written to ``tohost``; None if it is not the address of a valid call."""
     if value == 0 or value % CALL_ALIGNMENT or not inside(value, CALL.size):
         return None
     call, descriptor, buffer, length = CALL.unpack(read_memory(value, CALL.size))

@@ -26,21 +26,11 @@ _ARRAYS = ("images", "labels")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Images:
-    """Images of one size.
+    """Images of one size."""
 
-    Parameters
-    ----------
-    path : Path
-        Where they are from.
-    samples : array of int
-        ``[image][row][column][colour]``, or without colours.
-    labels : array of int or None
-        The class of each, if these are known.
-    """
-
-    path: Path
-    samples: NDArray[Any]
-    labels: NDArray[np.int64] | None
+    path: Path  # where they are from
+    samples: NDArray[Any]  # `[image][row][column][colour]`, or without colours
+    labels: NDArray[np.int64] | None  # the class of each, if these are known
 
     def first(self, count: int | None) -> "Images":
         """Not more than so many of them, from the beginning."""
@@ -62,21 +52,7 @@ class Images:
 
 
 def read_images(path: Path, labels: Path | None = None) -> Images:
-    """The images in a folder or file.
-
-    Parameters
-    ----------
-    path : Path
-        A folder of PNG files in the order of their names, their classes behind the last ``_`` of the name; an IDX file
-        of unsigned bytes, plain or packed by gzip; or an npz file with ``images`` and, if they are known, ``labels``.
-    labels : Path or None
-        An IDX file; None: of ``images-idx3`` the one called ``labels-idx1`` beside it, if there is one.
-
-    Raises
-    ------
-    InputError
-        What is none of these, or images without a common size.
-    """
+    """The images in a folder or file."""
     if path.is_dir():
         found = _folder(path)
     elif path.suffix == ".npz":

@@ -76,36 +76,17 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CodeSection:
-    """A section of an object file that holds code or data.
-
-    Members
-    -------
-    name : str
-        Its name.
-    address : int
-        Where it starts; 0 in objects.
-    data : bytes
-        Its content.
-    is_code : bool
-        Whether it holds instructions.
-    symbols : tuple of Symbol
-        Names in it, by address.
-    data_ranges : tuple of (int, int)
-        First and last address of what the assembler marked as data.
-    relocations : mapping of int to tuple of str
-        What the linker is still to fill in, by address.
-    lines : mapping of int to SourceLine
-        The line that begins at an address.
-    """
+    """A section of an object file that holds code or data."""
 
     name: str
-    address: int
+    address: int  # where it starts; 0 in objects
     data: bytes
-    is_code: bool
-    symbols: tuple[Symbol, ...] = ()
-    data_ranges: tuple[tuple[int, int], ...] = ()
+    is_code: bool  # whether it holds instructions
+    symbols: tuple[Symbol, ...] = ()  # names in it, by address
+    data_ranges: tuple[tuple[int, int], ...] = ()  # first and last address of what the assembler marked as data
+    # what the linker is still to fill in, by address
     relocations: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
-    lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])
+    lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # the line that begins at an address
 
     def range_of(self, symbol: Symbol) -> tuple[int, int]:
         """First address of a symbol and the one behind it; without a size it ends at the next symbol."""
@@ -130,24 +111,12 @@ class CodeSection:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """A program, an object, or a member of a library.
+    """A program, an object, or a member of a library."""
 
-    Members
-    -------
-    title : str
-        The file, ``lib.a(member.o)`` for members.
-    kind : str
-        ``program`` or ``object``.
-    sections : tuple of CodeSection
-        What it holds, in the order of the file.
-    cores : tuple of CoreNote
-        The cores its parts were compiled for, as far as they say.
-    """
-
-    title: str
-    kind: str
-    sections: tuple[CodeSection, ...]
-    cores: tuple[CoreNote, ...]
+    title: str  # the file, `lib.a(member.o)` for members
+    kind: str  # `program` or `object`
+    sections: tuple[CodeSection, ...]  # what it holds, in the order of the file
+    cores: tuple[CoreNote, ...]  # the cores its parts were compiled for, as far as they say
 
     def name_of(self, address: int, section: CodeSection) -> str:
         """Symbol and offset of an address that ``section`` speaks of; in a program it may be in another one."""

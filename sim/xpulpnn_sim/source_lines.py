@@ -8,13 +8,7 @@ from xpulpnn_sim.objects import SourceLine, read_objects
 
 
 class SourceLines:
-    """The debug information of a program, read when the first line is asked for.
-
-    Parameters
-    ----------
-    path : Path
-        The ELF file; a program that was made in memory has none, and no lines.
-    """
+    """The debug information of a program, read when the first line is asked for."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -19,21 +19,11 @@ from xpulpnn_sw.disasm import render
 
 @dataclass(frozen=True, slots=True)
 class Trapped:
-    """An exception.
+    """An exception."""
 
-    Members
-    -------
-    pc : int
-        Address of the instruction.
-    cause : int
-        Its code in mcause.
-    word : int
-        The instruction, 16 or 32 bits by its length.
-    """
-
-    pc: int
-    cause: int
-    word: int
+    pc: int  # address of the instruction
+    cause: int  # its code in mcause
+    word: int  # the instruction, 16 or 32 bits by its length
 
 
 def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:

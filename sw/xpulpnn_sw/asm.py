@@ -32,27 +32,13 @@ _DATA_SIZES = {".word": 4, ".half": 2}
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """An assembled program, one item per instruction or data word.
+    """An assembled program, one item per instruction or data word."""
 
-    Parameters
-    ----------
-    words : list of int
-        Instruction or data words; 16 bits where the size is 2.
-    sizes : list of int
-        Bytes of each word: 2 or 4.
-    pcs : list of int
-        Address of each word.
-    lines : list of int
-        Source line of each word, counted from 1.
-    labels : dict of str to int
-        Named labels and constants.
-    """
-
-    words: list[int] = field(default_factory=list[int])
-    sizes: list[int] = field(default_factory=list[int])
-    pcs: list[int] = field(default_factory=list[int])
-    lines: list[int] = field(default_factory=list[int])
-    labels: dict[str, int] = field(default_factory=dict[str, int])
+    words: list[int] = field(default_factory=list[int])  # instruction or data words; 16 bits where the size is 2
+    sizes: list[int] = field(default_factory=list[int])  # bytes of each word: 2 or 4
+    pcs: list[int] = field(default_factory=list[int])  # address of each word
+    lines: list[int] = field(default_factory=list[int])  # source line of each word, counted from 1
+    labels: dict[str, int] = field(default_factory=dict[str, int])  # named labels and constants
 
     def to_bytes(self) -> bytes:
         """The little-endian image."""

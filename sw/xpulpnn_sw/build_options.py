@@ -32,59 +32,28 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a program is compiled and where it lies.
+    """How a program is compiled and where it lies."""
 
-    Parameters
-    ----------
-    config : CoreConfig
-        The core it is for: its header declares only what this core has.
-    core : str
-        What that core is called in messages; empty: after the preset it is.
-    opt : str
-        Optimisation level, such as ``-O2``.
-    include : tuple of Path
-        Folders of header files.
-    define : tuple of str
-        Macros, ``NAME`` or ``NAME=VALUE``.
-    extra : tuple of str
-        Further options for compiling.
-    linking : tuple of str
-        Further options for linking: libraries and their folders.
-    start_files : bool
-        Whether the program starts with the runtime's crt0.
-    script : Path or None
-        Linker script instead of the runtime's.
-    stack, ram, rom : int
-        Bytes of the stack, of everything in the data region, of everything in the code region.
-    heap : int
-        Bytes for malloc where the program calls it; 0: a quarter of the ram.
-    cluster : ClusterLayout or None
-        The program is for the cores of a cluster, its stacks are there, and the ram is the L2; None: for one core.
-    loop_pass : bool
-        Turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2.
-    report : Report or None
-        Collects what that did.
-    jobs : int
-        Compilers at a time.
-    """
-
+    # the core it is for: its header declares only what this core has
     config: CoreConfig = field(default_factory=lambda: PRESETS["xpulpnn"])
-    core: str = ""
-    opt: str = "-O2"
-    include: tuple[Path, ...] = ()
-    define: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    linking: tuple[str, ...] = ()
-    start_files: bool = True
-    script: Path | None = None
-    stack: int = DEFAULT_STACK
-    ram: int = DEFAULT_RAM
-    rom: int = DEFAULT_ROM
-    heap: int = 0
+    core: str = ""  # what that core is called in messages; empty: after the preset it is
+    opt: str = "-O2"  # optimisation level, such as `-O2`
+    include: tuple[Path, ...] = ()  # folders of header files
+    define: tuple[str, ...] = ()  # Macros, `NAME` or `NAME=VALUE`
+    extra: tuple[str, ...] = ()  # further options for compiling
+    linking: tuple[str, ...] = ()  # further options for linking: libraries and their folders
+    start_files: bool = True  # whether the program starts with the runtime's crt0
+    script: Path | None = None  # linker script instead of the runtime's
+    stack: int = DEFAULT_STACK  # bytes of the stack, of everything in the data region, of everything in the code region
+    ram: int = DEFAULT_RAM  # bytes of the stack, of everything in the data region, of everything in the code region
+    rom: int = DEFAULT_ROM  # bytes of the stack, of everything in the data region, of everything in the code region
+    heap: int = 0  # bytes for malloc where the program calls it; 0: a quarter of the ram
+    # the program is for the cores of a cluster, its stacks are there, and the ram is the L2; None: for one core
     cluster: ClusterLayout | None = None
+    # turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2
     loop_pass: bool = True
-    report: Report | None = None
-    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+    report: Report | None = None  # collects what that did
+    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)  # compilers at a time
 
     def __post_init__(self) -> None:
         if not 0 < self.ram <= MAX_RAM:

@@ -89,24 +89,12 @@ copy_{name}:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCheck:
-    """The program for a configuration.
+    """The program for a configuration."""
 
-    Parameters
-    ----------
-    assembled : Assembled
-        Instructions, from the start of the memory on.
-    source : sequence of str
-        Their lines.
-    operands : sequence of int
-        Words to add up, at :data:`OPERANDS_AT`.
-    results : sequence of int
-        Words that it leaves at :data:`RESULTS_AT`: a sum per core, the sum of all.
-    """
-
-    assembled: Assembled
+    assembled: Assembled  # Instructions, from the start of the memory on
     source: Sequence[str]
-    operands: Sequence[int]
-    results: Sequence[int]
+    operands: Sequence[int]  # words to add up, at OPERANDS_AT
+    results: Sequence[int]  # words that it leaves at RESULTS_AT: a sum per core, the sum of all
 
     @property
     def return_value(self) -> int:
@@ -171,20 +159,7 @@ def _copy(config: ClusterConfig, *, inwards: bool) -> str:
 
 
 def cluster_check(config: ClusterConfig, operands: Sequence[int]) -> ClusterCheck:
-    """The program for a cluster.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        The cluster.
-    operands : sequence of int
-        :data:`OPERANDS` words.
-
-    Raises
-    ------
-    ConfigError
-        If the TCDM is too small.
-    """
+    """The program for a cluster."""
     if config.tcdm_bytes < TCDM_USED:
         raise ConfigError(f"tcdm_bytes must be at least {TCDM_USED} for the testbench, not {config.tcdm_bytes}")
     assert len(operands) == OPERANDS

@@ -14,24 +14,12 @@ MAX_TCDM = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLayout:
-    """The cores a program is for, and their TCDM, at whose start the stacks are.
+    """The cores a program is for, and their TCDM, at whose start the stacks are."""
 
-    Parameters
-    ----------
-    cores : int
-        1 to 16.
-    tcdm : int
-        Bytes of the TCDM.
-    stack : int
-        Bytes of the stack of core 0, a multiple of 16.
-    core_stack : int
-        Bytes of the stack of each other core, a multiple of 16.
-    """
-
-    cores: int = DEFAULT_CORES
+    cores: int = DEFAULT_CORES  # 1 to 16
     tcdm: int = DEFAULT_TCDM
-    stack: int = DEFAULT_MASTER_STACK
-    core_stack: int = DEFAULT_CORE_STACK
+    stack: int = DEFAULT_MASTER_STACK  # bytes of the stack of core 0, a multiple of 16
+    core_stack: int = DEFAULT_CORE_STACK  # bytes of the stack of each other core, a multiple of 16
 
     def __post_init__(self) -> None:
         if not 1 <= self.cores <= MAX_CORES:

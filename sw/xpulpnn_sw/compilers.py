@@ -74,13 +74,7 @@ _NOISE = tuple(f"zig: warning: argument unused during compilation: '{option}" fo
 
 
 class CompileError(ToolError):
-    """The compiler or linker refused a program.
-
-    Members
-    -------
-    messages : str
-        What it printed.
-    """
+    """The compiler or linker refused a program."""
 
     def __init__(self, messages: str) -> None:
         """Keep the compiler's own words."""
@@ -90,18 +84,10 @@ class CompileError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C compiler that is installed.
+    """A C compiler that is installed."""
 
-    Parameters
-    ----------
-    kind : str
-        ``gcc`` or ``zig``.
-    command : tuple of str
-        How it is called.
-    """
-
-    kind: str
-    command: tuple[str, ...]
+    kind: str  # `gcc` or `zig`
+    command: tuple[str, ...]  # how it is called
 
     @property
     def archiver(self) -> tuple[str, ...]:

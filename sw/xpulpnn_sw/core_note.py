@@ -21,24 +21,12 @@ _KEYS = ("core", "extensions", "widths", "groups")
 
 @dataclass(frozen=True, slots=True)
 class CoreNote:
-    """The core that a part of a program was compiled for.
+    """The core that a part of a program was compiled for."""
 
-    Members
-    -------
-    name : str
-        What the core is called: the preset and its settings.
-    extensions : frozenset of str
-        Names of the extensions beyond RV32IMC.
-    widths : frozenset of int
-        SIMD element widths in bits.
-    groups : frozenset of str
-        Names of the optional groups of CSRs.
-    """
-
-    name: str
-    extensions: frozenset[str]
-    widths: frozenset[int]
-    groups: frozenset[str]
+    name: str  # what the core is called: the preset and its settings
+    extensions: frozenset[str]  # names of the extensions beyond RV32IMC
+    widths: frozenset[int]  # SIMD element widths in bits
+    groups: frozenset[str]  # names of the optional groups of CSRs
 
     @classmethod
     def of(cls, config: CoreConfig, name: str) -> "CoreNote":
@@ -93,18 +81,10 @@ _CLUSTER = re.compile(rb"^cluster; cores (\d+); tcdm (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ClusterNote:
-    """The cluster that a program was compiled for.
+    """The cluster that a program was compiled for."""
 
-    Members
-    -------
-    cores : int
-        How many cores.
-    tcdm_bytes : int
-        Size of their shared memory.
-    """
-
-    cores: int
-    tcdm_bytes: int
+    cores: int  # how many cores
+    tcdm_bytes: int  # size of their shared memory
 
 
 def cluster_note(cores: int, tcdm_bytes: int) -> str:

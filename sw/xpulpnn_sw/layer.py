@@ -39,23 +39,14 @@ class ConvLayer(Windows):
 
     ``acc[oy,ox,o] = bias[o] + sum(weight[o,ky,kx,c] * input[oy*s_y - top + ky, ox*s_x - left + kx, c])`` with
     ``outside`` around the map.
-
-    Parameters
-    ----------
-    height, width, channels, kernel_height, kernel_width, stride, padding
-        As of :class:`~xpulpnn_sw.windows.Windows`; a window is what a filter meets.
-    out_channels : int
-        Number of filters.
-    outside : int
-        The value around the map, in the range of the inputs; 0 means -1 where these have one bit.
     """
 
     usual_padding: ClassVar[str] = "1"
     options: ClassVar[tuple[str, ...]] = OPTIONS_WITH_VALUE
 
-    out_channels: int
-    padding: tuple[int, int, int, int] = (1, 1, 1, 1)
-    outside: int = 0
+    out_channels: int  # number of filters
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as of Windows; a window is what a filter meets
+    outside: int = 0  # the value around the map, in the range of the inputs; 0 means -1 where these have one bit
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""
@@ -112,21 +103,11 @@ class ConvLayer(Windows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulLayer:
-    """Matrix product ``result[p,o] = sum(weight[o,k] * activation[p,k])``, the MatMul of a convolution by itself.
+    """Matrix product ``result[p,o] = sum(weight[o,k] * activation[p,k])``, the MatMul of a convolution by itself."""
 
-    Parameters
-    ----------
-    out_channels : int
-        Rows of the weight matrix.
-    reduction : int
-        Products summed for one output.
-    pixels : int
-        Rows of the activation matrix.
-    """
-
-    out_channels: int
-    reduction: int
-    pixels: int
+    out_channels: int  # rows of the weight matrix
+    reduction: int  # products summed for one output
+    pixels: int  # rows of the activation matrix
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""

@@ -86,21 +86,11 @@ class Symbol:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Initial memory contents of a kernel.
+    """Initial memory contents of a kernel."""
 
-    Parameters
-    ----------
-    base : int
-        Address of the first byte.
-    data : array of uint8
-        The bytes.
-    symbols : mapping of str to Symbol
-        What lies where.
-    """
-
-    base: int
+    base: int  # address of the first byte
     data: NDArray[np.uint8]
-    symbols: Mapping[str, Symbol]
+    symbols: Mapping[str, Symbol]  # what lies where
 
     def view(self, name: str, memory: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
         """The bytes of a symbol, in ``memory`` (loaded from ``data``) instead of ``data`` if given."""
@@ -145,28 +135,15 @@ class ImageBuilder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLayout:
-    """Results of a kernel in memory.
+    """Results of a kernel in memory."""
 
-    Parameters
-    ----------
-    symbol : str
-        Their name in the image.
-    bits : int
-        Element width: that of the layer for requantised results, 32 for accumulators, which are signed; a bit stands
-        for -1 or +1.
-    shape : tuple of int
-        Shape of the decoded array, channels last.
-    pixel_bytes : int
-        Distance of two pixels.
-    signed : bool
-        Whether narrower results are in two's complement.
-    """
-
-    symbol: str
+    symbol: str  # their name in the image
+    # element width: that of the layer for requantised results, 32 for accumulators, which are signed; a bit stands for
+    # -1 or +1
     bits: int
-    shape: tuple[int, ...]
-    pixel_bytes: int
-    signed: bool = False
+    shape: tuple[int, ...]  # shape of the decoded array, channels last
+    pixel_bytes: int  # distance of two pixels
+    signed: bool = False  # whether narrower results are in two's complement
 
     @property
     def results_bytes(self) -> int:
@@ -190,15 +167,7 @@ class OutputLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanesLayout(OutputLayout):
-    """Results in memory channel by channel, each row of a channel in words of its own.
-
-    Parameters
-    ----------
-    symbol, bits, shape, signed
-        As of :class:`OutputLayout`: the decoded array is ``[row][column][channel]`` too.
-    pixel_bytes : int
-        Distance of two rows.
-    """
+    """Results in memory channel by channel, each row of a channel in words of its own."""
 
     @property
     def results_bytes(self) -> int:

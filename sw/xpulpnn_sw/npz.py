@@ -12,20 +12,7 @@ from xpulpnn.errors import InputError
 
 
 def npz_arrays(path: Path, what: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of ``numpy.savez``.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    what : str
-        What error messages call it.
-
-    Raises
-    ------
-    InputError
-        What is no such file, or not a whole one, or has objects.
-    """
+    """The arrays of a file of ``numpy.savez``."""
     if not path.is_file():
         raise InputError(f"{what} must be an existing file, not {path}")
     try:

@@ -18,23 +18,14 @@ _USUAL = (False, True, False)
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Element widths in bits and signs.
+    """Element widths in bits and signs."""
 
-    Parameters
-    ----------
-    x, w, y : int
-        Width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised.
-        Numbers of one bit are -1 and +1.
-    x_signed, w_signed, y_signed : bool
-        Two's complement, or unsigned; of one bit as usual.
-    """
-
-    x: int
-    w: int
-    y: int
-    x_signed: bool = False
-    w_signed: bool = True
-    y_signed: bool = False
+    x: int  # width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised
+    w: int  # width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised
+    y: int  # width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised
+    x_signed: bool = False  # Two's complement, or unsigned; of one bit as usual
+    w_signed: bool = True  # Two's complement, or unsigned; of one bit as usual
+    y_signed: bool = False  # Two's complement, or unsigned; of one bit as usual
 
     def __post_init__(self) -> None:
         """Reject widths that no element has."""

@@ -9,15 +9,7 @@ _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 
 
 class SourcePlaces:
-    """Places in the sources, found by line markers of the preprocessor and ``.loc`` directives.
-
-    Parameters
-    ----------
-    text : str
-        Assembly text.
-    source : Path
-        What to name where the text tells nothing.
-    """
+    """Places in the sources, found by line markers of the preprocessor and ``.loc`` directives."""
 
     def __init__(self, text: str, source: Path) -> None:
         self._lines, self._source = text.split("\n"), source

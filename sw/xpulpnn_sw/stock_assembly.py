@@ -50,30 +50,14 @@ _REGISTER_SLOTS = (Slot(7, 5), Slot(15, 5), RS2)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A statement that cannot be translated.
+    """A statement that cannot be translated."""
 
-    Members
-    -------
-    line : int
-        Line of the text, counted from 1.
-    text : str
-        What is wrong with it.
-    """
-
-    line: int
-    text: str
+    line: int  # line of the text, counted from 1
+    text: str  # what is wrong with it
 
 
 def translate(text: str, config: CoreConfig) -> tuple[str, list[Problem]]:
-    """``text`` for a stock assembler, with the same lines, and what is wrong with it.
-
-    Parameters
-    ----------
-    text : str
-        Assembly text as the compilers write it, or of a file by hand after the C preprocessor.
-    config : CoreConfig
-        The core: instructions it does not have are problems.
-    """
+    """``text`` for a stock assembler, with the same lines, and what is wrong with it."""
     if not any(_OURS.search(line) for line in text.splitlines()):
         return text, []
     return _Translation(text, config).result()

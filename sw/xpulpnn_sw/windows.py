@@ -12,19 +12,7 @@ OPTIONS_WITH_VALUE = ("s", "p", "v")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """Places of a window on a feature map.
-
-    Parameters
-    ----------
-    height, width, channels : int
-        Size of the input feature map.
-    kernel_height, kernel_width : int
-        Size of the window.
-    stride : (int, int)
-        Step in y and in x.
-    padding : (int, int, int, int)
-        Rows and columns around the map at top, bottom, left and right that windows may reach into.
-    """
+    """Places of a window on a feature map."""
 
     usual_padding: ClassVar[str] = "0"
     """Unless the text of a layer says otherwise."""
@@ -32,12 +20,13 @@ class Windows:
     options: ClassVar[tuple[str, ...]] = ("s", "p")
     """Keys of the options that the text of a layer may have."""
 
-    height: int
-    width: int
-    channels: int
-    kernel_height: int
-    kernel_width: int
-    stride: tuple[int, int] = (1, 1)
+    height: int  # size of the input feature map
+    width: int  # size of the input feature map
+    channels: int  # size of the input feature map
+    kernel_height: int  # size of the window
+    kernel_width: int  # size of the window
+    stride: tuple[int, int] = (1, 1)  # step in y and in x
+    # rows and columns around the map at top, bottom, left and right that windows may reach into
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def __post_init__(self) -> None:

@@ -12,19 +12,6 @@ def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
     Modified Booth recoding (O. L. MacSorley, High-speed arithmetic in binary computers, 1961): every two bits of ``b``
     and the one below them select -2, -1, 0, 1 or 2 times ``a``. A negative row is inverted; its missing 1 at the place
     of the row comes in an extra word after the rows.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the recoder and the rows: signals ``one_{i} two_{i} row_{i}`` and ``negative``.
-    a, b : Value
-        Multiplicand and multiplier, two's complement or unsigned: modulo ``2**len(a)`` that makes no difference.
-
-    Returns
-    -------
-    list of Value
-        ``len(a) // 2`` rows, lowest place first. The missing ones of the rows ``i`` to ``j`` are the bits from place
-        ``2 * i`` on up to ``2 * j`` of the last element.
     """
     width = len(a)
     negative = Signal(width, name="negative")

@@ -15,22 +15,6 @@ def carry_save(m: Module, rows: Iterable[Value | Row], width: int, name: str) ->
     A tree of 3:2 compressors on whole words, each taking the three words that arrive first, so that the depth is that
     of a Wallace tree for words that arrive together, and late words enter late. Columns in which words are constantly
     0 cost nothing after synthesis.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the compressors: signals ``{name}_sum{i}`` and ``{name}_carry{i}``.
-    rows : iterable of Value or (int, Value)
-        At least two words, shorter ones being extended by 0, optionally with their levels.
-    width : int
-        Bits of the sum.
-    name : str
-        Prefix of the signals.
-
-    Returns
-    -------
-    tuple of Row
-        Two words of ``width`` bits and their levels.
     """
     leveled = [row if isinstance(row, tuple) else (0, row) for row in rows]
     queue = [(level, order, row) for order, (level, row) in enumerate(leveled)]

@@ -16,15 +16,6 @@ def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value) -> 
 
     A sparse parallel prefix network: carries ripple through groups of four places, the carry out of each group doubles
     its reach with each level, and the carries inside the groups ripple from it.
-
-    Parameters
-    ----------
-    m : Module
-        Receives the logic.
-    starting, passing : Value
-        Bits that send a carry on their own, and bits that pass on the one they receive. As wide as each other.
-    carry : Value
-        Carry into bit 0.
     """
     width = len(passing)
     # Place i stands for bit i - 1, so that what leaves places 0 to i is the carry into bit i.

@@ -61,15 +61,6 @@ class Lanes:
     """Masks of the partition selected by a :class:`~xpulpnn.core.alu_ctrl.LaneFmt` signal.
 
     Boundaries of widths that ``config`` lacks are constant, so they cost nothing.
-
-    Parameters
-    ----------
-    m : Module
-        Receives the logic of :meth:`spread_up` and :meth:`spread_down`.
-    config : CoreConfig
-        Tells the element widths that exist.
-    fmt : Value
-        The partition.
     """
 
     def __init__(self, m: Module, config: CoreConfig, fmt: Value) -> None:

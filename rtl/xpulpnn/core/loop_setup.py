@@ -9,21 +9,7 @@ SETUP_BYTES = 4
 
 
 def set_up_loop(hwloop, op, payload, op_a, target):
-    """Statements that drive all of ``hwloop`` but ``valid``.
-
-    Parameters
-    ----------
-    hwloop : HwLoopSignature
-        Set-up leaving ID.
-    op : HwLoopOp
-        The instruction.
-    payload : InsnSignature's payload
-        Its word and address.
-    op_a : Value, 32 bits
-        Its operand a, the value of its register.
-    target : Value, 32 bits
-        What its offset leads to.
-    """
+    """Statements that drive all of ``hwloop`` but ``valid``."""
     word = payload.word
     before_body = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
     immediate_count = (op == HwLoopOp.SETUPI) | (op == HwLoopOp.COUNTI)

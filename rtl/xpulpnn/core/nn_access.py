@@ -10,23 +10,11 @@ from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT
 
 
 class EntryLoad(NamedTuple):
-    """What the instruction in ID loads into the NN-RF.
-
-    Parameters
-    ----------
-    is_mac_load : Value, 1 bit
-        The instruction is a Mac&Load.
-    reloads : Value, 1 bit
-        It is one that reloads an entry.
-    valid : Value, 1 bit
-        It loads an entry: so does pv.rqld.
-    entry : Value
-        Number of the entry.
-    """
+    """What the instruction in ID loads into the NN-RF."""
 
     is_mac_load: Value
     reloads: Value
-    valid: Value
+    valid: Value  # it loads an entry: so does pv.rqld
     entry: Value
 
 
@@ -35,19 +23,7 @@ def _first_weight(config: CoreConfig) -> int:
 
 
 def nn_waits(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> Value:
-    """Address the NN-RF; returns whether the instruction in EX is going to load an entry that the one in ID reads.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    config : CoreConfig
-        Mac&Load forms and requantisation.
-    stage : IdStage
-        Its ``insn`` and ``id_ex``; gets the addresses.
-    decoder : Decoder
-        Control words of the instruction in ID.
-    """
+    """Address the NN-RF; returns whether the instruction in EX is going to load an entry that the one in ID reads."""
     word, ctrl, id_ex = stage.insn.payload.word, decoder.ctrl, stage.id_ex
     reload = Signal()
     nn_form = ctrl.mac_load == MacLoad.NN

@@ -14,23 +14,6 @@ def select_operands(m, config, ctrl, reads, ex_result, payload, immediate, targe
     """Build the operands a, b and c before the ID/EX register; returns them.
 
     The result of EX comes last: one multiplexer chooses between it and what the other sources have come to by then.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    config : CoreConfig
-        Element widths.
-    ctrl : IdCtrl
-        Control word of the instruction.
-    reads : dict
-        :class:`~xpulpnn.core.operands.OperandRead` of ``rs1``, ``rs2`` and ``rs3``.
-    ex_result : Value, 32 bits
-        Result of the instruction in EX.
-    payload : InsnSignature's payload
-        The instruction.
-    immediate, target : Value, 32 bits
-        Immediate, and target of a branch.
     """
     rs1, rs2, rs3 = (reads[name] for name in ("rs1", "rs2", "rs3"))
     zimm = payload.word[15:20]

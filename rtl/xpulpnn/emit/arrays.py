@@ -15,41 +15,22 @@ _LITERAL = re.compile(r"(\d+)'h([0-9a-f]+)")
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One register.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    alike : tuple
-        What elements of one array must have in common: width, reset value, clock edge and reset.
-    lines : tuple of str
-        What it does at a clock edge.
-    """
+    """One register."""
 
     name: str
+    # what elements of one array must have in common: width, reset value, clock edge and reset
     alike: tuple[object, ...]
-    lines: tuple[str, ...]
+    lines: tuple[str, ...]  # what it does at a clock edge
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayOfRegisters:
-    """An array that stands for registers.
+    """An array that stands for registers."""
 
-    Parameters
-    ----------
-    name : str
-        What the names of the elements begin with.
-    first, last : int
-        Numbers of the elements.
-    lines : tuple of str
-        What element ``{index}`` does at a clock edge.
-    """
-
-    name: str
-    first: int
-    last: int
-    lines: tuple[str, ...]
+    name: str  # what the names of the elements begin with
+    first: int  # numbers of the elements
+    last: int  # numbers of the elements
+    lines: tuple[str, ...]  # what element `{index}` does at a clock edge
 
     def element(self, number: int) -> str:
         """The name of an element."""

@@ -25,19 +25,7 @@ class _Block:
 
 
 class Clocked:
-    """The registers and memories of a module.
-
-    Parameters
-    ----------
-    module : Module
-        The module.
-    nets : Nets
-        Its names.
-    style : Style
-        How the text is to look.
-    note : callable
-        Comment on a case.
-    """
+    """The registers and memories of a module."""
 
     def __init__(self, module: Module, nets: Nets, style: Style, note: Note) -> None:
         self._module = module

@@ -28,21 +28,7 @@ class _Block:
 
 
 class Combinational:
-    """The combinational processes of a module.
-
-    Parameters
-    ----------
-    module : Module
-        The module.
-    netlist : Netlist
-        The same, simplified.
-    nets : Nets
-        Its names.
-    arrays : mapping
-        Registers that are elements of arrays, and their numbers.
-    note : callable
-        Comment on a case.
-    """
+    """The combinational processes of a module."""
 
     def __init__(
         self,

@@ -8,17 +8,7 @@ from xpulpnn.emit.rtlil import Enumeration, Sig, Slice, Wire
 
 
 class Enumerations:
-    """The enumerations of one module: which nets have one, and which of their values the text names.
-
-    Parameters
-    ----------
-    wires : mapping
-        Nets by name.
-    aliases : mapping
-        Values of the nets that are other names, such as those of fields.
-    space : NameSpace
-        Where names of constants are taken.
-    """
+    """The enumerations of one module: which nets have one, and which of their values the text names."""
 
     def __init__(self, wires: Mapping[str, Wire], aliases: Mapping[str, Sig], space: NameSpace) -> None:
         self._space = space

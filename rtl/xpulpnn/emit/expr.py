@@ -19,24 +19,12 @@ _CHAINED = frozenset({"&", "|", "^", "+"})
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """An expression.
+    """An expression."""
 
-    Parameters
-    ----------
-    text : str
-        Verilog source.
-    primary : bool
-        A name, select, literal, concatenation or one of them inverted: needs no parentheses.
-    signed : bool
-        A signed expression; an unsigned operand beside it would change its meaning.
-    operator : str
-        Its outermost operator, if it has two operands.
-    """
-
-    text: str
-    primary: bool = True
-    signed: bool = False
-    operator: str = ""
+    text: str  # Verilog source
+    primary: bool = True  # A name, select, literal, concatenation or one of them inverted: needs no parentheses
+    signed: bool = False  # A signed expression; an unsigned operand beside it would change its meaning
+    operator: str = ""  # its outermost operator, if it has two operands
 
     @property
     def operand(self) -> str:
@@ -69,19 +57,7 @@ def self_width(cell: Cell) -> int:
 
 
 class Printer:
-    """Writes values and operators.
-
-    Parameters
-    ----------
-    name : callable
-        Text of a slice: a net's name, a select of it or the name of a field.
-    inlined : dict
-        Operators written where their result is read, by result net.
-    memories : dict
-        Names of the memories, by their names in RTLIL.
-    enumerations : Enumerations
-        Knows the names of values.
-    """
+    """Writes values and operators."""
 
     def __init__(
         self,

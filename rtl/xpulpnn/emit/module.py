@@ -37,27 +37,7 @@ class ModuleText:
 
 
 class ModuleWriter:
-    """Writes one module.
-
-    Parameters
-    ----------
-    module : Module
-        The parsed RTLIL.
-    port_names : sequence of str
-        Port names in the wanted order.
-    known : mapping
-        Every module that may be instantiated.
-    style : Style
-        How the text is to look.
-    clocking : sequence of str
-        Which of the ports are clocks and resets that clock domains brought.
-    meanings : mapping
-        Comment on each port.
-    summary : str
-        Comment on the module.
-    note : callable
-        Comment on a case.
-    """
+    """Writes one module."""
 
     def __init__(
         self,

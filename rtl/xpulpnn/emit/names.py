@@ -69,13 +69,7 @@ def port_name(name: str) -> str:
 
 
 class NameSpace:
-    """Hands out unique identifiers of one module.
-
-    Parameters
-    ----------
-    reserved : iterable of str
-        Port names, which nothing may take or change.
-    """
+    """Hands out unique identifiers of one module."""
 
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(reserved)

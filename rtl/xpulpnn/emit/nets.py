@@ -31,21 +31,7 @@ _MAX_COPIES = 3
 
 
 class Nets:
-    """Names of one module.
-
-    Parameters
-    ----------
-    module : Module
-        The parsed RTLIL.
-    netlist : Netlist
-        The same, simplified.
-    port_names : sequence of str
-        Port names in the wanted order.
-    clocking : sequence of str
-        Which of the ports are clocks and resets that clock domains brought.
-    style : Style
-        How the text is to look.
-    """
+    """Names of one module."""
 
     def __init__(
         self, module: Module, netlist: Netlist, port_names: Sequence[str], clocking: Sequence[str], style: Style

@@ -6,27 +6,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Piece:
-    """A statement outside of clocked blocks.
+    """A statement outside of clocked blocks."""
 
-    Parameters
-    ----------
-    wire : str
-        The net that it assigns where it is declared; empty if it is another kind of statement.
-    lines : list of str
-        Its text; the first line of an assignment begins with ``assign``.
-    sources : set of str
-        The nets that it reads.
-    declares : bool
-        Whether it declares its net.
-    declaration : str
-        What comes before the ``=`` if it does.
-    """
-
-    wire: str
-    lines: list[str]
-    sources: set[str]
+    wire: str  # the net that it assigns where it is declared; empty if it is another kind of statement
+    lines: list[str]  # its text; the first line of an assignment begins with `assign`
+    sources: set[str]  # the nets that it reads
     declares: bool = False
-    declaration: str = ""
+    declaration: str = ""  # what comes before the `=` if it does
 
 
 def ordered(pieces: Sequence[Piece], candidates: set[str]) -> list[Piece]:

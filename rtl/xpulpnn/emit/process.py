@@ -25,21 +25,7 @@ def no_note(path: Path) -> Sequence[str]:
 
 
 class ProcessPrinter:
-    """Writes statements.
-
-    Parameters
-    ----------
-    printer : Printer
-        Writes values.
-    enumerations : Enumerations
-        Knows the names of values.
-    target : callable
-        Text of an assigned slice.
-    operator : str
-        ``"="`` in combinational blocks, ``"<="`` in clocked ones.
-    note : callable
-        Comment on a case.
-    """
+    """Writes statements."""
 
     def __init__(
         self,

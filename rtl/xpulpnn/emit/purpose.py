@@ -39,17 +39,7 @@ def _selectors(statements: list[Statement]) -> Iterator[Sig]:
 
 
 class Purposes:
-    """What the anonymous nets of a module are for.
-
-    Parameters
-    ----------
-    netlist : Netlist
-        The module.
-    names : mapping
-        Nets that have names.
-    aliases : mapping
-        Values of the nets that are other names.
-    """
+    """What the anonymous nets of a module are for."""
 
     def __init__(self, netlist: Netlist, names: Mapping[str, str], aliases: Mapping[str, Sig]) -> None:
         self._netlist = netlist

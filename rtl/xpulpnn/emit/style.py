@@ -13,24 +13,12 @@ def is_reset_port(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Choices that leave the function alone.
+    """Choices that leave the function alone."""
 
-    Parameters
-    ----------
-    prefix : str
-        Begins the name of every module.
-    reset : "sync" or "async-low"
-        When and at which level registers are reset.
-    initial : bool
-        Whether registers have initial values.
-    both_edges : bool
-        Whether every change of the clock is an edge.
-    """
-
-    prefix: str = ""
-    reset: str = "sync"
-    initial: bool = True
-    both_edges: bool = False
+    prefix: str = ""  # begins the name of every module
+    reset: str = "sync"  # when and at which level registers are reset
+    initial: bool = True  # whether registers have initial values
+    both_edges: bool = False  # whether every change of the clock is an edge
 
     @property
     def is_asynchronous(self) -> bool:
@@ -50,15 +38,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What a parent must know of a module.
-
-    Parameters
-    ----------
-    outputs : frozenset of str
-        Its output ports.
-    resets : frozenset of str
-        The reset ports that its clock domains brought.
-    """
+    """What a parent must know of a module."""
 
     outputs: frozenset[str]
-    resets: frozenset[str] = frozenset()
+    resets: frozenset[str] = frozenset()  # the reset ports that its clock domains brought

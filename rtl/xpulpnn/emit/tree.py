@@ -49,17 +49,7 @@ def bodies(node: Branch | Choice) -> "list[list[Node]]":
 
 
 def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
-    """The same process of one net without assignments of a value that the net has already.
-
-    Parameters
-    ----------
-    nodes : sequence of Node
-        Statements of one net.
-    width : int
-        Bits of the net.
-    known : Sig or None
-        What the net is before them, None if that depends.
-    """
+    """The same process of one net without assignments of a value that the net has already."""
     kept: list[Node] = []
     for node in nodes:
         if isinstance(node, Assign):

@@ -71,33 +71,15 @@ PERFORMANCE_EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Csr:
-    """One control and status register.
+    """One control and status register."""
 
-    Parameters
-    ----------
-    address : int
-        12-bit address.
-    name : str
-        Name in assembly.
-    access : CsrAccess
-        Effect of reads and writes.
-    reset : int
-        Value after reset, or its constant part.
-    writable : int
-        Mask of the bits that a write changes; the others keep their reset value.
-    group : CsrGroup
-        When the register exists.
-    source : ResetSource
-        Where the rest of the reset value comes from.
-    """
-
-    address: int
+    address: int  # 12-bit address
     name: str
-    access: CsrAccess
-    reset: int = 0
-    writable: int = 0
-    group: CsrGroup = CsrGroup.BASE
-    source: ResetSource = ResetSource.CONSTANT
+    access: CsrAccess  # effect of reads and writes
+    reset: int = 0  # value after reset, or its constant part
+    writable: int = 0  # mask of the bits that a write changes; the others keep their reset value
+    group: CsrGroup = CsrGroup.BASE  # when the register exists
+    source: ResetSource = ResetSource.CONSTANT  # where the rest of the reset value comes from
 
 
 _RW, _RO, _WI, _WO = CsrAccess

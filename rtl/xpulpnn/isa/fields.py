@@ -184,21 +184,11 @@ HALF_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A field as one instruction uses it.
-
-    Parameters
-    ----------
-    field : Field
-        The bits.
-    excluded : int or None
-        A value the instruction does not take (``rd-0``, ``ciw10-0``).
-    updated : bool
-        The register is both read and written (``rd~``).
-    """
+    """A field as one instruction uses it."""
 
     field: Field
-    excluded: int | None = None
-    updated: bool = False
+    excluded: int | None = None  # A value the instruction does not take (`rd-0`, `ciw10-0`)
+    updated: bool = False  # the register is both read and written (`rd~`)
 
     @property
     def restricted(self) -> bool:
@@ -221,24 +211,12 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One comma-separated operand: ``rd``, ``imm12``, ``imm12(rs1!)``, ``(rs1!)``, ``clsp8(x2)``.
+    """One comma-separated operand: ``rd``, ``imm12``, ``imm12(rs1!)``, ``(rs1!)``, ``clsp8(x2)``."""
 
-    Parameters
-    ----------
-    value : Token or None
-        The register or immediate outside the parentheses.
-    base : Token or None
-        The base register, if it is a field.
-    fixed_base : int or None
-        Number of the base register, if it is implied.
-    increment : bool
-        The base is written back.
-    """
-
-    value: Token | None
-    base: Token | None = None
-    fixed_base: int | None = None
-    increment: bool = False
+    value: Token | None  # the register or immediate outside the parentheses
+    base: Token | None = None  # the base register, if it is a field
+    fixed_base: int | None = None  # number of the base register, if it is implied
+    increment: bool = False  # the base is written back
 
     @property
     def tokens(self) -> tuple[Token, ...]:

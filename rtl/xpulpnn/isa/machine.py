@@ -149,15 +149,7 @@ SHORTEST_DIVISION = 3
 
 
 def division_cycles(divisor: int, *, signed: bool) -> int:
-    """Cycles of a division: 3 plus the places the divisor can move up without changing its sign; 35 for 0.
-
-    Parameters
-    ----------
-    divisor : int
-        The divisor as an unsigned word.
-    signed : bool
-        Whether it is div or rem; the dividend does not matter.
-    """
+    """Cycles of a division: 3 plus the places the divisor can move up without changing its sign; 35 for 0."""
     if signed and divisor >> (XLEN - 1):
         return SHORTEST_DIVISION + XLEN - 1 - (divisor ^ WORD_MASK).bit_length()
     return SHORTEST_DIVISION + XLEN - divisor.bit_length()

@@ -10,18 +10,10 @@ from typing import NamedTuple
 
 
 class Operation(NamedTuple):
-    """Meaning of one operation.
-
-    Parameters
-    ----------
-    phrase : str
-        In words.
-    statements : str
-        Template of the statements, one per line; empty if nothing happens that software sees.
-    """
+    """Meaning of one operation."""
 
     phrase: str
-    statements: str
+    statements: str  # template of the statements, one per line; empty if nothing happens that software sees
 
 
 def _shift(kind: str, value: str) -> Operation:

@@ -51,20 +51,10 @@ class WaitCause(IntEnum):
 
 
 class RetirementField(NamedTuple):
-    """A column of the record.
+    """A column of the record."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the port without its prefix.
-    width : int
-        Bits of the port.
-    meaning : str
-        What it says.
-    """
-
-    name: str
-    width: int
+    name: str  # name of the port without its prefix
+    width: int  # bits of the port
     meaning: str
 
 

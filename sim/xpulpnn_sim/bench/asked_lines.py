@@ -34,19 +34,6 @@ def asked_lines(
     the line behind the last fetch is asked for, if it was not there when that fetch was granted, and was not asked for
     last; not behind a flush before the next fetch. A line is kept if all of it could be read, and there was no flush
     meanwhile.
-
-    Parameters
-    ----------
-    cache : CacheLevel
-        The empty cache.
-    fetches : sequence of Fetch
-        All fetches, in order.
-    requests : sequence of Asked
-        What the memory was asked for; only when it answered, and whether it failed, is taken from them.
-    flushes : mapping of int to int or None
-        Address of each flush by its cycle, None for all lines.
-    prefetch : bool
-        Whether lines are fetched ahead.
     """
     grants = {fetch.granted: fetch for fetch in fetches}
     found: list[tuple[int, int]] = []

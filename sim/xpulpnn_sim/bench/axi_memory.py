@@ -39,25 +39,7 @@ class Stalls(NamedTuple):
 
 
 class AxiMemory:
-    """Bytes that an AXI port reads and writes, by the subordinate of cocotbext-axi.
-
-    Parameters
-    ----------
-    dut : handle
-        Unit with the port.
-    port : str
-        Its name.
-    content : array of uint8
-        What is there, from address ``base`` on; changed in place.
-    base : int
-        Its first address.
-    stalls : Stalls
-        Of every channel.
-    rng : Random
-        Their source.
-    failing : range
-        Addresses of which every access fails.
-    """
+    """Bytes that an AXI port reads and writes, by the subordinate of cocotbext-axi."""
 
     def __init__(
         self,
@@ -98,24 +80,7 @@ class AxiMemory:
 
 
 class AxiRules(Background):
-    """Checks in every cycle what the manager shows: a burst is what it promises and stays as it is until it is taken.
-
-    Parameters
-    ----------
-    dut : handle
-        Unit with the port.
-    port : str
-        Its name.
-    longest : dict
-        Bytes of a burst at most, of "aw" and "ar".
-
-    Members
-    -------
-    bursts : dict
-        Transfers of each burst, by channel.
-    addresses : set of int
-        Where bursts that read begin.
-    """
+    """Checks in every cycle that a manager's bursts keep their promises and stay as they are until taken."""
 
     def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
         self._clk, self._rst, self._longest = dut.clk, dut.rst, longest

@@ -30,19 +30,7 @@ _PATIENCE = 600
 
 
 class Initiator(Background):
-    """Makes the requests of a :class:`Traffic` and keeps the answers.
-
-    Parameters
-    ----------
-    dut : handle
-        The bridge.
-    traffic : Traffic
-        Its requests.
-    rng : Random
-        Source of pauses.
-    pause : float
-        Probability of a cycle without a request, where there may be one.
-    """
+    """Makes the requests of a :class:`Traffic` and keeps the answers."""
 
     def __init__(self, dut: Dut, traffic: Traffic, rng: Random, pause: float) -> None:
         self._dut, self._traffic, self._rng, self._pause = dut, traffic, rng, pause

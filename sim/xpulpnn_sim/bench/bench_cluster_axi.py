@@ -64,26 +64,7 @@ again:
 
 
 class Surroundings:
-    """What the cluster is connected with.
-
-    Parameters
-    ----------
-    dut : handle
-        The cluster.
-    rng : Random
-        Source of stalls.
-    stalls : Stalls
-        Of all AXI channels.
-
-    Members
-    -------
-    program : ClusterCheck
-        The program at the start of L2.
-    l2 : array of uint32
-        Words of L2.
-    host : CommandPort
-        The host.
-    """
+    """What the cluster is connected with."""
 
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
         self.dut, self.rng = dut, rng

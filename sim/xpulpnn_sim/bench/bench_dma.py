@@ -42,19 +42,7 @@ Words = list[int]
 
 
 class Ports:
-    """The command ports, and everything around the engine.
-
-    Parameters
-    ----------
-    dut : handle
-        The engine.
-    rng : Random
-        Source of stalls.
-    pause : float
-        Probability of a cycle without a request before each access of a core.
-    timing : (ObiTiming, ObiTiming)
-        Stalls inside and outside.
-    """
+    """The command ports, and everything around the engine."""
 
     def __init__(self, dut: Dut, rng: Random, pause: float, timing: tuple[ObiTiming, ObiTiming]) -> None:
         self.dut = dut

@@ -30,21 +30,11 @@ _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 20, 20), ObiTiming
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is accessed.
+    """What is accessed."""
 
-    Parameters
-    ----------
-    own : sequence of sequence of sequence of int
-        Addresses of the words of each initiator in each place.
-    failing : set of int
-        Those of which every access fails, one of each initiator in each place.
-    holes : sequence of int
-        Addresses where nothing is, each a bit away from a place.
-    """
-
-    own: Sequence[Sequence[Sequence[int]]]
-    failing: set[int]
-    holes: Sequence[int]
+    own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each initiator in each place
+    failing: set[int]  # those of which every access fails, one of each initiator in each place
+    holes: Sequence[int]  # addresses where nothing is, each a bit away from a place
 
     def memory(self) -> WordMemory:
         """Words that nobody has written yet."""
@@ -112,17 +102,7 @@ class Turns(Background):
 
 
 class Bus:
-    """Initiators with something to do, memories that answer, and a check of whose turn it is.
-
-    Parameters
-    ----------
-    dut : handle
-        The unit, just reset.
-    timing : int
-        Of the memories, and which part of the holes is accessed.
-    rng : Random
-        Source of words, transfers and stalls.
-    """
+    """Initiators with something to do, memories that answer, and a check of whose turn it is."""
 
     def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
         data = bench_data()

@@ -27,13 +27,7 @@ _FLUSH_PROBABILITY = 0.01
 
 
 class Flusher(Background):
-    """Changes the code and flushes the cache at random: the only writer of the flush ports.
-
-    Members
-    -------
-    flushes : list of (int, int or None)
-        Cycle and address of each flush, None for all lines.
-    """
+    """Changes the code and flushes the cache at random: the only writer of the flush ports."""
 
     def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetcher: Fetcher) -> None:
         self.flushes: list[tuple[int, int | None]] = []

@@ -35,26 +35,13 @@ _CYCLE_LIMIT = 200
 
 @dataclass(slots=True)
 class Operation:
-    """One pv.qnt: what the unit receives, and what it must do.
-
-    Members
-    -------
-    insn : Insn
-        The row.
-    pixels, middle : int
-        Operands.
-    thresholds : dict of int to int
-        Half-words by address; those that no search looks at are made up when asked for.
-    asked : list of int
-        Addresses in the order of the reference model: of pixel 0, then of pixel 1.
-    result : int
-        Codes.
-    """
+    """One pv.qnt: what the unit receives, and what it must do."""
 
     insn: Insn
     pixels: int
     middle: int
-    thresholds: dict[int, int]
+    thresholds: dict[int, int]  # Half-words by address; those that no search looks at are made up when asked for
+    # addresses in the order of the reference model: of pixel 0, then of pixel 1
     asked: list[int] = field(default_factory=list[int])
     result: int = 0
 

@@ -22,31 +22,15 @@ _BASES = (TCDM_BASE, 0)
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What masters ask for.
+    """What masters ask for."""
 
-    Parameters
-    ----------
-    name : str
-        What the messages call it.
-    asking : float
-        Probability that a master without a request makes one.
-    words : int
-        How many neighbouring words are accessed; 0: all.
-    stride : int
-        Words between them.
-    stays : int
-        Cycles after which all of them are the next words; 0: they stay.
-    writing, setting : float
-        Probabilities of a write, and of a test&set among the reads.
-    """
-
-    name: str
-    asking: float
-    words: int = 0
-    stride: int = 1
-    stays: int = 0
-    writing: float = 0.3
-    setting: float = 0.1
+    name: str  # what the messages call it
+    asking: float  # probability that a master without a request makes one
+    words: int = 0  # how many neighbouring words are accessed; 0: all
+    stride: int = 1  # words between them
+    stays: int = 0  # cycles after which all of them are the next words; 0: they stay
+    writing: float = 0.3  # probabilities of a write, and of a test&set among the reads
+    setting: float = 0.1  # probabilities of a write, and of a test&set among the reads
 
 
 def _traffic(config: ClusterConfig) -> list[Traffic]:
@@ -61,18 +45,10 @@ def _traffic(config: ClusterConfig) -> list[Traffic]:
 
 @dataclass(slots=True)
 class Masters:
-    """All ports of the memory: the only writer of the requests.
-
-    Parameters
-    ----------
-    dut : handle
-        The memory.
-    number : int
-        How many ports.
-    """
+    """All ports of the memory: the only writer of the requests."""
 
     dut: Dut
-    number: int
+    number: int  # how many ports
     waiting: dict[int, Request] = field(default_factory=dict[int, Request])
     passed: dict[int, int] = field(default_factory=dict[int, int])
     """Grants of the bank that a request has seen go to others."""

@@ -25,27 +25,14 @@ ComponentMaker = Callable[[], wiring.Component]
 
 @dataclass(frozen=True, slots=True)
 class BenchedUnit:
-    """A unit and its bench.
+    """A unit and its bench."""
 
-    Parameters
-    ----------
-    bench : str
-        The bench is the module ``bench_<bench>`` of this package; the top module is called the same.
-    make : callable
-        Builds the component.
-    describe : callable
-        Makes the data for the bench.
-    simulators : sequence of str
-        Where the bench runs.
-    reacts : bool
-        What the bench does depends on all that it sees, as in a long run against memories: on a mutant that shows
-        anything the bench itself has to run, and a record of it on the unit tells no more.
-    """
-
-    bench: str
-    make: ComponentMaker
-    describe: Callable[[], Mapping[str, Any]] = dict
-    simulators: Sequence[str] = SIMULATORS
+    bench: str  # the bench is the module `bench_<bench>` of this package; the top module is called the same
+    make: ComponentMaker  # builds the component
+    describe: Callable[[], Mapping[str, Any]] = dict  # makes the data for the bench
+    simulators: Sequence[str] = SIMULATORS  # where the bench runs
+    # what the bench does depends on all that it sees, as in a long run against memories: on a mutant that shows
+    # anything the bench itself has to run, and a record of it on the unit tells no more
     reacts: bool = False
 
     def emit(self) -> EmittedVerilog:

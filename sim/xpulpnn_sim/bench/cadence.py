@@ -66,20 +66,7 @@ def drive(dut: Dut, ports: Mapping[str, int]) -> None:
 
 
 class Driven:
-    """Ports that one part of a bench alone drives: a value that stays is not driven again, which saves time.
-
-    Parameters
-    ----------
-    dut : handle
-        The unit under test.
-    prefix : str
-        What the names of the ports begin with.
-
-    Members
-    -------
-    values : dict of str to int
-        What is driven, by the rest of the name.
-    """
+    """Ports that one part of a bench alone drives: a value that stays is not driven again, which saves time."""
 
     def __init__(self, dut: Dut, prefix: str = "") -> None:
         self.values: dict[str, int] = {}
@@ -116,15 +103,7 @@ def unsigned(handle: Dut) -> int:
 
 
 def sample(handle: Dut, *, decides: bool = True) -> int:
-    """The value of a port, of which others may hear; raises ``ValueError`` for an undefined bit.
-
-    Parameters
-    ----------
-    handle : handle
-        The port.
-    decides : bool
-        Whether the bench may go on in another way for another value, and not only compare it.
-    """
+    """The value of a port, of which others may hear; raises ``ValueError`` for an undefined bit."""
     value = unsigned(handle)
     for who in _witnesses:
         value = who.seen(handle, value, decides=decides)
@@ -172,24 +151,7 @@ class Background(ABC):
 
 
 class PortMonitor(Background):
-    """Samples ports in the middle of every cycle, or of those in which one port is high.
-
-    Parameters
-    ----------
-    dut : handle
-        The unit under test.
-    ports : sequence of str
-        Ports to sample.
-    valid : str, optional
-        Port that marks the cycles that count.
-
-    Members
-    -------
-    rows : list of tuple of int
-        Values of the ports, by cycle.
-    cycles : list of int
-        When they were sampled, in cycles from the beginning.
-    """
+    """Samples ports in the middle of every cycle, or of those in which one port is high."""
 
     def __init__(self, dut: Dut, ports: Sequence[str], valid: str = "") -> None:
         self.rows: list[tuple[int, ...]] = []

@@ -40,13 +40,7 @@ class CsrCycle:
 
 
 class CsrModel:
-    """The registers of one hart.
-
-    Parameters
-    ----------
-    groups : frozenset of CsrGroup
-        Groups of registers that exist.
-    """
+    """The registers of one hart."""
 
     def __init__(self, groups: frozenset[CsrGroup]) -> None:
         self._groups = groups

@@ -70,24 +70,7 @@ class _Port:
 
 
 class DmaMemories(Background):
-    """Answers the ports of the engine: the only writer of their grants and responses.
-
-    Parameters
-    ----------
-    dut : handle
-        The engine.
-    memories : Memories
-        What is accessed.
-    rng : Random
-        Source of stalls, and of the data that mean nothing.
-    tcdm, ext : ObiTiming
-        Stalls inside and outside.
-
-    Members
-    -------
-    cycle : int
-        Cycles since the beginning.
-    """
+    """Answers the ports of the engine: the only writer of their grants and responses."""
 
     def __init__(
         self, dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT

@@ -28,17 +28,6 @@ class CommandPort:
     """Makes accesses one after the other, the next one at the earliest in the cycle of the response to the last.
 
     It is at work while it is one of :class:`CommandPorts`.
-
-    Parameters
-    ----------
-    dut : handle
-        Unit with the port.
-    port : str
-        Begins the names of its signals.
-    rng : Random
-        Source of pauses.
-    pause : float
-        Probability of a cycle without a request before each.
     """
 
     def __init__(self, dut: Dut, port: str, rng: Random, pause: float = 0.0) -> None:

@@ -24,20 +24,7 @@ _PATIENCE = 600
 
 
 class ChangingCode:
-    """Words that depend on their address and on how often the code has been changed.
-
-    Parameters
-    ----------
-    rng : Random
-        Draws which parts cannot be read.
-    failing : float
-        Probability of that.
-
-    Members
-    -------
-    generation : int
-        How often the code was changed; whoever changes the code increments it.
-    """
+    """Words that depend on their address and on how often the code has been changed."""
 
     def __init__(self, rng: Random, failing: float = 0.0) -> None:
         self.generation = 0
@@ -85,34 +72,7 @@ class Asked:
 
 
 class ReadResponder(Background):
-    """Memory on a read-only port: the only writer of grant and response. Rejects requests that break the protocol.
-
-    Parameters
-    ----------
-    dut : handle
-        Unit with the port.
-    port : str
-        Name of the port.
-    code : ChangingCode
-        What is read.
-    timing : ObiTiming
-        Grant and response stalls.
-    rng : Random
-        Source of stalls, and of the data shown where nothing was asked for.
-    size : int
-        Bytes of a transfer.
-    shift : int
-        Bits that the address is shifted by.
-    outstanding : int
-        Requests under way at most.
-
-    Members
-    -------
-    requests : list of int
-        Byte addresses, by grant.
-    asked : list of Asked
-        What was asked for, in order.
-    """
+    """Memory on a read-only port: the only writer of grant and response. Rejects requests that break the protocol."""
 
     def __init__(
         self,
@@ -194,26 +154,7 @@ class Fetch:
 
 
 class Fetcher(Background):
-    """The fetches of one core: the only writer of request and address.
-
-    Parameters
-    ----------
-    dut : handle
-        Unit with the port.
-    port : str
-        Name of the port.
-    code : ChangingCode
-        What is fetched.
-    addresses : iterator of int
-        Byte addresses to fetch; None for a cycle without a request. The fetcher stops requesting at its end.
-
-    Members
-    -------
-    fetches : list of Fetch
-        Fetches answered, in order.
-    done : bool
-        All fetches are answered.
-    """
+    """The fetches of one core: the only writer of request and address."""
 
     _END = "end"
 

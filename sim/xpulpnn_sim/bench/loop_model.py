@@ -63,23 +63,13 @@ class LoopAction:
 
 @dataclass(frozen=True, slots=True)
 class LoopStep:
-    """An executed instruction.
-
-    Members
-    -------
-    pc, size, action
-        The instruction.
-    before : tuple of 6 int
-        The loop registers before it.
-    sequel : int
-        Address of the next instruction unless it transfers control; a loop may go back.
-    """
+    """An executed instruction."""
 
     pc: int
     size: int
     action: LoopAction
-    before: tuple[int, ...]
-    sequel: int
+    before: tuple[int, ...]  # the loop registers before it
+    sequel: int  # address of the next instruction unless it transfers control; a loop may go back
 
 
 @dataclass(slots=True)
@@ -118,15 +108,7 @@ class LoopMachine:
 
 
 class RandomExecution:
-    """Draws instructions one by one. An address has a fixed size, the rest is new in every execution.
-
-    Parameters
-    ----------
-    base : int
-        Where execution begins.
-    rng : Random
-        Source of everything.
-    """
+    """Draws instructions one by one. An address has a fixed size, the rest is new in every execution."""
 
     _KINDS = {
         LoopEffect.PLAIN: 10,

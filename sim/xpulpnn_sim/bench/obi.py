@@ -28,13 +28,7 @@ _ENABLED = [
 
 
 class WordMemory(dict[int, int]):
-    """Words by aligned byte address; a word never written holds a value that depends on its address.
-
-    Parameters
-    ----------
-    failing : tuple of (int, int)
-        First address and size of words of which every access is answered with an error.
-    """
+    """Words by aligned byte address; a word never written holds a value that depends on its address."""
 
     def __init__(self, failing: tuple[tuple[int, int], ...] = ()) -> None:
         super().__init__()
@@ -94,28 +88,6 @@ class ObiResponder(Background):
     """Memory on one OBI port: the only writer of grant and response. Rejects requests that break the protocol.
 
     When it ends it forgets what is outstanding: the unit must be reset.
-
-    Parameters
-    ----------
-    dut : handle
-        Unit with the port.
-    port : str
-        Its name, such as "data" or "instr".
-    memory : WordMemory
-        What is accessed.
-    timing : ObiTiming
-        Grant and response stalls.
-    rng : Random
-        Source of stalls, and of the data shown where nothing was asked for.
-    outstanding : int, optional
-        Requests granted and not answered at most.
-    asleep : handle, optional
-        Port with which the unit promises that nothing is under way.
-
-    Members
-    -------
-    log : list of Grant
-        Grants in their order.
     """
 
     def __init__(

@@ -14,54 +14,22 @@ _REQUEST = ("addr", "we", "be", "wdata")
 
 @dataclass(slots=True)
 class Transfer:
-    """An access, and what became of it.
+    """An access, and what became of it."""
 
-    Parameters
-    ----------
-    address : int
-        Aligned byte address.
-    write, enables, value : int
-        As in OBI.
-    gap : int
-        Cycles without a request before it.
-
-    Members
-    -------
-    requested, granted, answered : int
-        Cycles of the first request, the grant and the answer, from the beginning.
-    data : int
-        What was read.
-    failed : bool
-        Whether the answer was an error.
-    """
-
-    address: int
-    write: int = 0
-    enables: int = ALL_BYTES
-    value: int = 0
-    gap: int = 0
-    requested: int = -1
-    granted: int = -1
-    answered: int = -1
-    data: int = 0
-    failed: bool = False
+    address: int  # aligned byte address
+    write: int = 0  # as in OBI
+    enables: int = ALL_BYTES  # as in OBI
+    value: int = 0  # as in OBI
+    gap: int = 0  # cycles without a request before it
+    requested: int = -1  # cycles of the first request, the grant and the answer, from the beginning
+    granted: int = -1  # cycles of the first request, the grant and the answer, from the beginning
+    answered: int = -1  # cycles of the first request, the grant and the answer, from the beginning
+    data: int = 0  # what was read
+    failed: bool = False  # whether the answer was an error
 
 
 class ObiInitiator(Background):
-    """Makes transfers one after the other, the next one in the cycle of the answer at the earliest.
-
-    Parameters
-    ----------
-    dut : handle
-        Unit with the port.
-    port : str
-        Its name.
-
-    Members
-    -------
-    done : list of Transfer
-        Those that are answered.
-    """
+    """Makes transfers one after the other, the next one in the cycle of the answer at the earliest."""
 
     def __init__(self, dut: Dut, port: str) -> None:
         self.done: list[Transfer] = []

@@ -31,15 +31,6 @@ class FetchHabits:
 class RandomCode(WordMemory):
     """Code made when first looked at: compressed instructions are any row of the table as often as any half-word,
     some of the rows with all operands 0 or all their bits 1.
-
-    Parameters
-    ----------
-    rng : Random
-        Source of the code.
-    full_length : float
-        Probability that a half-word is the beginning of a four-byte instruction.
-    failing : float
-        Probability that a word is answered with an error.
     """
 
     def __init__(self, rng: Random, full_length: float = _FULL_LENGTH_PROBABILITY, failing: float = 0.0) -> None:

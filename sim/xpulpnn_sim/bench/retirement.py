@@ -16,17 +16,7 @@ from xpulpnn_sim.retirement import RETIREMENT, Records
 
 
 class RetirementMonitor(PortMonitor):
-    """Collects retirements. Rejects a cycle without one for which the unit names no cause.
-
-    Parameters
-    ----------
-    dut : handle
-        A unit with a retirement port.
-    prefix : str
-        What the names of its ports begin with.
-    extra : sequence of str
-        More ports to sample with each retirement.
-    """
+    """Collects retirements. Rejects a cycle without one for which the unit names no cause."""
 
     def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
         super().__init__(dut, [*(prefix + field.name for field in RETIREMENT_FIELDS), *extra], prefix + VALID.name)

@@ -27,25 +27,13 @@ Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Executions of many rows in one order.
-
-    Members
-    -------
-    insns : tuple of Insn
-        The rows.
-    row : int array
-        Position in ``insns`` of every vector.
-    stimulus, expected : dict of arrays
-        OperandColumns by port.
-    checked : dict of bool arrays
-        Where a column of ``expected`` applies.
-    """
+    """Executions of many rows in one order."""
 
     insns: tuple[Insn, ...]
-    row: npt.NDArray[np.int64]
-    stimulus: dict[str, npt.NDArray[np.int64]]
-    expected: dict[str, npt.NDArray[np.int64]]
-    checked: dict[str, npt.NDArray[np.bool_]]
+    row: npt.NDArray[np.int64]  # position in `insns` of every vector
+    stimulus: dict[str, npt.NDArray[np.int64]]  # OperandColumns by port
+    expected: dict[str, npt.NDArray[np.int64]]  # OperandColumns by port
+    checked: dict[str, npt.NDArray[np.bool_]]  # where a column of `expected` applies
 
     def check(self, board: Scoreboard, observed: Mapping[str, Any]) -> None:
         """Compare row by row, so that a failure names the instruction."""

@@ -52,22 +52,7 @@ def line(address: int, size: int) -> deque[Request]:
 
 
 class Traffic:
-    """Runs of several kinds, which take turns at random.
-
-    Parameters
-    ----------
-    rng : Random
-        Who chooses.
-    kinds : sequence
-        Runs of each kind, in their order.
-    size : int
-        Bytes of a transfer.
-
-    Members
-    -------
-    made : list of Request
-        Requests given so far.
-    """
+    """Runs of several kinds, which take turns at random."""
 
     def __init__(self, rng: Random, kinds: Sequence[Sequence[deque[Request]]], size: int) -> None:
         self._rng, self._size = rng, size

@@ -60,11 +60,6 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
     cocotb's own passes ``--public-flat-rw``, which forbids most optimisations and makes the C++ of a large netlist
     explode; the control file among the sources replaces it. cocotb's main program and the model become one source, and
     the headers of the run-time library are read from a precompiled file.
-
-    Parameters
-    ----------
-    runtime : Path
-        Folder of what all models share: the headers, before :meth:`build` is called.
     """
 
     def __init__(self, runtime: Path) -> None:
@@ -198,26 +193,7 @@ def run_bench(
     data: Mapping[str, Any],
     module: str = "",
 ) -> None:
-    """Run the bench of ``design`` on it; raises :class:`ToolError` with the seed if one of its tests fails.
-
-    Parameters
-    ----------
-    design : EmittedVerilog
-        What to simulate. Top module x has the bench :mod:`xpulpnn_sim.bench.bench_x`.
-    unit : str
-        What the messages of the bench call it.
-    simulator : str
-        One of :data:`SIMULATORS`.
-    cache, results : Path
-        Folders for builds (shared between runs) and for the log and result file of this run.
-    seed : int
-        Seed of all random stimuli.
-    data : mapping
-        JSON values handed to the bench (:func:`xpulpnn_sim.bench.handover.bench_data`), beside the unit's name and
-        ports.
-    module : str
-        The bench is ``bench_<module>``; named after the top module unless given.
-    """
+    """Run the bench of ``design`` on it; raises :class:`ToolError` with the seed if one of its tests fails."""
     folder, top = compile_design(design, simulator, cache), design.manifest["top"]
     results.mkdir(parents=True, exist_ok=True)
     data_file, log = results / "data.json", results / "bench.log"

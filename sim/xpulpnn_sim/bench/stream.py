@@ -101,15 +101,6 @@ class StreamDriver:
     After a jump one cycle without an instruction; after a taken branch none until ``branch__valid``, then one more
     cycle without. While a taken branch is waiting, and in cycles without an instruction, the payload shows other
     instructions, which must have no effect.
-
-    Parameters
-    ----------
-    dut : handle
-        The back end.
-    rng : Random
-        Source of wrong-path words and of pauses.
-    pause : float
-        Probability of an extra cycle without an instruction.
     """
 
     def __init__(self, dut: Dut, rng: Random, pause: float) -> None:

@@ -19,22 +19,10 @@ _KNOWN: dict[str, Sequence[str]] = {"preset": tuple(PRESETS), "compiler": COMPIL
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a subcommand, or a word it takes.
+    """An option of a subcommand, or a word it takes."""
 
-    Members
-    -------
-    names : tuple of str
-        ``-o``, ``--output``; empty for a word without a name.
-    values : tuple of str
-        What it may be, as far as that is a choice.
-    takes_value : bool
-        Whether a value follows.
-    text : str
-        Its help.
-    """
-
-    names: tuple[str, ...]
-    values: tuple[str, ...]
+    names: tuple[str, ...]  # `-o`, `--output`; empty for a word without a name
+    values: tuple[str, ...]  # what it may be, as far as that is a choice
     takes_value: bool
     text: str
 

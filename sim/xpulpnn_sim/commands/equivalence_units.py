@@ -27,22 +27,12 @@ _CLUSTER = "cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A unit in one structure: the claims about it, and for each fault some about the unit with it.
+    """A unit in one structure: the claims about it, and for each fault some about the unit with it."""
 
-    Parameters
-    ----------
-    name : str
-        Unit and structure.
-    key : hashable
-        Same for the same unit in other configurations.
-    claims, broken : callable
-        Make the claims.
-    """
-
-    name: str
-    key: Hashable
+    name: str  # unit and structure
+    key: Hashable  # same for the same unit in other configurations
     claims: Callable[[], Sequence[Claim]]
-    broken: Callable[[], Sequence[Sequence[Claim]]]
+    broken: Callable[[], Sequence[Sequence[Claim]]]  # make the claims
 
 
 Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]

@@ -90,13 +90,7 @@ def command_line(arguments: argparse.Namespace) -> str:
 
 
 def emitted_top(arguments: argparse.Namespace) -> EmittedVerilog:
-    """The Verilog that the options ask for.
-
-    Raises
-    ------
-    InputError
-        If an option has a value that it does not know.
-    """
+    """The Verilog that the options ask for."""
     if arguments.top not in ALL_TOPS:
         raise InputError(f"TOP must be one of {', '.join(ALL_TOPS)}, not {arguments.top}")
     if arguments.package and arguments.top not in PACKAGED:

@@ -47,27 +47,13 @@ _MOST_REPORTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How networks are run.
+    """How networks are run."""
 
-    Parameters
-    ----------
-    check : str
-        Of which images every retirement is checked: one of :data:`~xpulpnn_sim.netruns.job.CHECKS`.
-    jobs : int
-        Processes.
-    dask : str
-        Address of a Dask scheduler whose workers run them instead; empty for none.
-    fresh : bool
-        Whether to use nothing that an interrupted run left.
-    library : Library or None
-        Cells for energies of the layers on one core.
-    """
-
-    check: str = CHECKS[0]
+    check: str = CHECKS[0]  # of which images every retirement is checked: one of CHECKS
     jobs: int = 1
-    dask: str = ""
-    fresh: bool = False
-    library: Library | None = None
+    dask: str = ""  # address of a Dask scheduler whose workers run them instead; empty for none
+    fresh: bool = False  # whether to use nothing that an interrupted run left
+    library: Library | None = None  # cells for energies of the layers on one core
 
 
 def usable_processors() -> int:

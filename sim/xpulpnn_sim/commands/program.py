@@ -29,15 +29,7 @@ _FILE_MODE = 0o644
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """A piece of memory to write into a file after the run.
-
-    Members
-    -------
-    address, size : int
-        The piece.
-    path : Path
-        The file.
-    """
+    """A piece of memory to write into a file after the run."""
 
     address: int
     size: int
@@ -45,17 +37,7 @@ class Dump:
 
 
 def add_program(parser: argparse.ArgumentParser, *, limit_options: Sequence[str], unit: str) -> None:
-    """Add the program and the options of every run.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        The subcommand.
-    limit_options : sequence of str
-        Names of the option that ends a run.
-    unit : str
-        What it counts.
-    """
+    """Add the program and the options of every run."""
     parser.add_argument("program", type=Path, metavar="PROG.elf", help="32-bit RISC-V executable")
     parser.add_argument(
         "--ram",
@@ -189,25 +171,11 @@ def show(printed: Output) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended.
-
-    Parameters
-    ----------
-    executable : Executable
-        The program.
-    exit : Exit
-        The end.
-    trapped : Trapped or None
-        The last exception.
-    config : CoreConfig
-        The core.
-    core : str
-        What it is called.
-    """
+    """How a run ended."""
 
     executable: Executable
     exit: Exit
-    trapped: Trapped | None
+    trapped: Trapped | None  # the last exception
     config: CoreConfig
     core: str
 

@@ -23,21 +23,7 @@ class Workplace(NamedTuple):
 
 
 def add_proof_options(parser: argparse.ArgumentParser, name: str, *, each: str, seeding: str, listing: str) -> None:
-    """Add the options that both have.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        Gets them.
-    name : str
-        The subcommand.
-    each : str
-        What ``--timeout`` is for.
-    seeding : str
-        What ``--faults`` does instead.
-    listing : str
-        What ``--list`` shows.
-    """
+    """Add the options that both have."""
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="S", help=f"seconds for the search of {each} (default 600)"
     )

@@ -74,13 +74,6 @@ def require(arguments: argparse.Namespace) -> None:
 class CoverageRun:
     """Programs with their coverage.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Options of the command.
-    plan : Plan
-        Where programs come from.
-
     Raises :class:`InputError` for a page that cannot be written, and for aims that are no crosses.
     """
 

@@ -39,56 +39,18 @@ Told = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a core is mutated and judged.
-
-    Parameters
-    ----------
-    count : int
-        Mutants.
-    seed : int
-        Which mutants.
-    instructions : int
-        Retirements of random programs for each.
-    jobs : int
-        Mutants that run side by side.
-    limit_s : int
-        Seconds of computing after which a mutant counts as found.
-    proof_s : int
-        Seconds for each search of a proof; 0 for no proofs.
-    """
+    """How a core is mutated and judged."""
 
     count: int
-    seed: int
-    instructions: int
-    jobs: int
-    limit_s: int
-    proof_s: int
+    seed: int  # which mutants
+    instructions: int  # retirements of random programs for each
+    jobs: int  # mutants that run side by side
+    limit_s: int  # seconds of computing after which a mutant counts as found
+    proof_s: int  # seconds for each search of a proof; 0 for no proofs
 
 
 def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
-    """Judge the mutants of a core.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of the configuration.
-    settings : Settings
-        How.
-    folder : Path
-        Gets the files of Yosys, verdicts, proofs and the result.
-    yosys : Yosys
-        Makes the mutants and their gates.
-    resume : bool
-        Whether verdicts that are in the folder count, if they are about the same mutants. What no program has found
-        runs again if there are other programs, or more instructions, than when it was judged.
-    told : callable
-        Gets what is done ("model", "programs" or "proofs"), how many mutants it is done with, and of how many.
-
-    Raises
-    ------
-    ToolError
-        If a tool fails, or a program fails on the core itself.
-    """
+    """Judge the mutants of a core."""
     folder.mkdir(parents=True, exist_ok=True)
     told("model", 0, settings.count)
     core = mutated_core(plan.config, settings.count, settings.seed, folder, yosys)

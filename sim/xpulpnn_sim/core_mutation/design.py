@@ -85,21 +85,11 @@ extern "C" int chosen_mutant() { return chosen; }
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutatedCore:
-    """The compiled core with its mutants.
-
-    Parameters
-    ----------
-    library : Path
-        The model.
-    mutants : tuple of Mutant
-        What may be chosen; their numbers are 1, 2, ...
-    digest : str
-        Hash of the design.
-    """
+    """The compiled core with its mutants."""
 
     library: Path
-    digest: str
-    mutants: tuple[Mutant, ...]
+    digest: str  # hash of the design
+    mutants: tuple[Mutant, ...]  # what may be chosen; their numbers are 1, 2,
 
     def choose(self, number: int) -> None:
         """Make the models of this process that are created from now on the mutant ``number``; 0 for the core itself."""
@@ -107,26 +97,7 @@ class MutatedCore:
 
 
 def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedCore:
-    """Make mutants of a core and compile them.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        The core; it gets its retirement port.
-    count : int
-        Mutants to make; fewer if there are no more.
-    seed : int
-        Which ones.
-    folder : Path
-        Gets the files of Yosys.
-    yosys : Yosys
-        Makes them.
-
-    Raises
-    ------
-    ToolError
-        If a tool fails, or finds no place for a mutant.
-    """
+    """Make mutants of a core and compile them."""
     observed = replace(config, rvfi=True)
     (folder / "unit.il").write_text(rtlil.convert(Core(observed), name=TOP))
     names = {"top": TOP, "base": BASE, "list": _LIST, "inner": _INNER, "design": _DESIGN}
@@ -147,22 +118,7 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
 
 
 def write_part(place: str, folder: Path, yosys: Yosys) -> str:
-    """Write a flat module of the core alone, for mutants of its cells.
-
-    Parameters
-    ----------
-    place : str
-        Path of its instance in the core.
-    folder : Path
-        Where the core was written; the module goes there, too.
-    yosys : Yosys
-        Writes it.
-
-    Returns
-    -------
-    str
-        Name of the module; that of the file has ``.il`` behind.
-    """
+    """Write a flat module of the core alone, for mutants of its cells."""
     part = place.replace(".", "_")
     script = _PART.format(top=TOP, place=place, part=part)
     yosys.run(script, folder, what=place, results=[f"{part}.il"], name=part)

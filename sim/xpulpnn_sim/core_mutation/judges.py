@@ -28,33 +28,15 @@ _ENDED = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a judge does.
-
-    Parameters
-    ----------
-    core : MutatedCore
-        The mutants.
-    plan : Plan
-        Of the configuration.
-    instructions : int
-        Retirements of random programs for each.
-    waiting : tuple of int
-        Mutants to judge.
-    jobs : int
-        How many side by side.
-    limit_s : int
-        Seconds of computing after which a mutant counts as found.
-    verdicts : Path
-        File that gets a line for each.
-    """
+    """What a judge does."""
 
     core: MutatedCore
     plan: Plan
-    instructions: int
-    waiting: tuple[int, ...]
-    jobs: int
-    limit_s: int
-    verdicts: Path
+    instructions: int  # retirements of random programs for each
+    waiting: tuple[int, ...]  # mutants to judge
+    jobs: int  # how many side by side
+    limit_s: int  # seconds of computing after which a mutant counts as found
+    verdicts: Path  # file that gets a line for each
 
 
 def judge(work: Work) -> None:

@@ -13,23 +13,7 @@ _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
 
 
 def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, ...]:
-    """Mutants in all parts of the core.
-
-    Parameters
-    ----------
-    lines : sequence of str
-        Commands of Yosys, one for each place.
-    count : int
-        How many of them to take.
-    seed : int
-        Which ones.
-
-    Returns
-    -------
-    tuple of Mutant
-        Each part, an instance of a module, gets a share by the square root of its places: arithmetic has most of the
-        gates, control most of what can go wrong.
-    """
+    """Mutants in all parts of the core."""
     parts: dict[str, list[str]] = {}
     for line in dict.fromkeys(lines):
         words = words_of(line)

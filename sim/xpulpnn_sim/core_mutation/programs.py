@@ -51,46 +51,22 @@ _LATE = (Reason.MAX_CYCLES, Reason.ENDLESS_LOOP, Reason.TRAP_LOOP, Reason.DEADLO
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a program has found.
+    """What a program has found."""
 
-    Members
-    -------
-    how : str
-        :data:`CHECK` or :data:`TIME`; empty if nothing.
-    test : str
-        The program.
-    text : str
-        The first line of the report.
-    """
-
-    how: str = ""
+    how: str = ""  # CHECK or TIME; empty if nothing
     test: str = ""
-    text: str = ""
+    text: str = ""  # the first line of the report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """A program, and what it shows on the core itself, where every retirement is as the simulator says.
-
-    Parameters
-    ----------
-    name : str
-        Which one.
-    executable : Executable
-        The program.
-    machine : Machine
-        Its surroundings.
-    right : Stream
-        What it shows.
-    case : Directed or None
-        The directed program that it is: then results, memory and bus are checked as well.
-    """
+    """A program, and what it shows on the core itself, where every retirement is as the simulator says."""
 
     name: str
     executable: Executable
     machine: Machine
     right: Stream
-    case: Directed | None = None
+    case: Directed | None = None  # the directed program that it is: then results, memory and bus are checked as well
 
     @classmethod
     def made(
@@ -147,17 +123,7 @@ def _first_lines(text: str) -> str:
 
 
 def random_programs(plan: Plan, instructions: int, library: Path) -> Iterator[Judge]:
-    """The programs that ``xpulpnn verify`` runs for so many instructions.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of the configuration.
-    instructions : int
-        Retired instructions to reach.
-    library : Path
-        The compiled core.
-    """
+    """The programs that ``xpulpnn verify`` runs for so many instructions."""
     done = 0
     for seed in count():
         case = plan.case(seed)

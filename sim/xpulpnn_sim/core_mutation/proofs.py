@@ -44,21 +44,7 @@ Proved = tuple[str, str]
 
 
 class Prover:
-    """Compares mutants with the core; what is found is kept as it comes.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        The core.
-    mutants : sequence of Mutant
-        All its mutants.
-    folder : Path
-        Has the files of the core, and gets what is found.
-    yosys : Yosys
-        Makes the gates.
-    timeout_s : int
-        Seconds for each search; 0 for no proofs at all.
-    """
+    """Compares mutants with the core; what is found is kept as it comes."""
 
     def __init__(
         self, config: CoreConfig, mutants: Sequence[Mutant], folder: Path, yosys: Yosys, timeout_s: int
@@ -89,15 +75,7 @@ class Prover:
         return {row["mutant"]: (row["proof"], "") for row in known if row["proof"] in (EQUIVALENT, LEGAL)}
 
     def prove(self, left: Sequence[Mutant], told: Callable[[int, int], None]) -> dict[int, Proved]:
-        """What is proved, by number.
-
-        Parameters
-        ----------
-        left : sequence of Mutant
-            Those to compare.
-        told : callable
-            Hears of how many it is done with, and of how many.
-        """
+        """What is proved, by number."""
         if not self._timeout_s:
             return {}
         path = self._folder / _PROOFS

@@ -23,30 +23,14 @@ _CYCLE_WORDS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """What a run has shown.
+    """What a run has shown."""
 
-    Parameters
-    ----------
-    passed : bool
-        Whether the program has reported success.
-    retired : uint32[retirements, fields]
-        The records without number and cycle.
-    cycles : uint64[retirements]
-        When they retired.
-    lines : uint32[retirements]
-        Interrupt lines.
-    grants : uint32[accesses, fields]
-        Accesses on the data bus, without their cycles.
-    memory : dict of int to numpy array of uint8
-        Final memory by base address.
-    """
-
-    passed: bool
-    retired: NDArray[np.uint32]
-    cycles: NDArray[np.uint64]
+    passed: bool  # whether the program has reported success
+    retired: NDArray[np.uint32]  # the records without number and cycle
+    cycles: NDArray[np.uint64]  # when they retired
     lines: NDArray[np.uint32]
-    grants: NDArray[np.uint32]
-    memory: Windows
+    grants: NDArray[np.uint32]  # accesses on the data bus, without their cycles
+    memory: Windows  # final memory by base address
 
     def retires_as(self, other: "Stream") -> bool:
         """Whether both have passed and retired the same, interrupts under the same lines."""
@@ -78,19 +62,7 @@ class _Collector:
 
 
 def stream_of(executable: Executable, config: CoreConfig, machine: Machine, library: Path) -> Stream:
-    """Run a program on a model until it reports an end, or goes wrong, or has taken ``machine.max_cycles``.
-
-    Parameters
-    ----------
-    executable : Executable
-        The program.
-    config : CoreConfig
-        The core.
-    machine : Machine
-        Its surroundings.
-    library : Path
-        The compiled core.
-    """
+    """Run a program on a model until it reports an end, or goes wrong, or has taken ``machine.max_cycles``."""
     target = Target.of(config, machine)
     memory = load_memory(executable, machine.ram)
     settings = {"boot_addr": executable.entry, "tohost": executable.tohost} | target.settings

@@ -57,15 +57,7 @@ Lines = list[str] | None
 
 
 class Aims:
-    """Writes blocks that aim at crosses.
-
-    Parameters
-    ----------
-    crosses : Crosses
-        Of the configuration.
-    placer : Placer
-        Writes single instructions.
-    """
+    """Writes blocks that aim at crosses."""
 
     def __init__(self, crosses: Crosses, placer: Placer) -> None:
         self._crosses, self._placer = crosses, placer

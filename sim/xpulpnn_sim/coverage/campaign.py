@@ -30,34 +30,16 @@ from xpulpnn_sim.verify.stress import Stress
 
 @dataclass(slots=True)
 class CoveredResult:
-    """One random program.
-
-    Members
-    -------
-    seed : int
-        Its number.
-    plan : Plan
-        Where it came from.
-    verdict : Verdict
-        What came of it.
-    coverage : Coverage
-        What it reached, as without crosses.
-    crosses, times : array of int64
-        Numbers of the crosses it reached, and how often.
-    points : array of bool
-        Which lines and bits it used.
-    wall_s : float
-        Time it took.
-    """
+    """One random program."""
 
     seed: int
-    plan: Plan
+    plan: Plan  # where it came from
     verdict: Verdict
-    coverage: Coverage
-    crosses: NDArray[np.int64]
-    times: NDArray[np.int64]
-    points: NDArray[np.bool_]
-    wall_s: float
+    coverage: Coverage  # what it reached, as without crosses
+    crosses: NDArray[np.int64]  # numbers of the crosses it reached, and how often
+    times: NDArray[np.int64]  # numbers of the crosses it reached, and how often
+    points: NDArray[np.bool_]  # which lines and bits it used
+    wall_s: float  # time it took
 
 
 @cache
@@ -120,26 +102,7 @@ def points_of(config: CoreConfig) -> list[Point]:
 
 
 class Total:
-    """What programs have reached together.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Of the core.
-
-    Members
-    -------
-    collector : Collector
-        The crosses, with their counts.
-    points : list of Point
-        Lines and bits.
-    used : array of bool
-        Which of them.
-    verilog : str
-        The Verilog they are in.
-    components : mapping of str to str
-        Python class of each of its modules.
-    """
+    """What programs have reached together."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.collector = Collector(config)

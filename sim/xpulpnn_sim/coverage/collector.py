@@ -21,20 +21,7 @@ Numbers = NDArray[np.int64]
 
 
 class Collector:
-    """Counts the crosses of one configuration.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Of the core that the retirements come from.
-
-    Members
-    -------
-    crosses : Crosses
-        What is counted.
-    counts : array of int64[crosses.count]
-        How often each place was reached.
-    """
+    """Counts the crosses of one configuration."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.crosses: Crosses = crosses_of(config)
@@ -42,13 +29,7 @@ class Collector:
         self._words = Words(config)
 
     def add(self, records: Records) -> None:
-        """Count the crosses of a whole program, from its first retirement on.
-
-        Parameters
-        ----------
-        records : array of RETIREMENT
-            As the model that counts coverage reports them: the column ``halt`` holds what was waited for.
-        """
+        """Count the crosses of a whole program, from its first retirement on."""
         if not len(records):
             return
         details = self._words.of(records["insn"])

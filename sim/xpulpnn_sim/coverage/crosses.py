@@ -62,28 +62,14 @@ cannot be reached."""
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Family:
-    """One grid of crosses.
+    """One grid of crosses."""
 
-    Members
-    -------
-    name, meaning : str
-        What it is about, for people.
-    values : tuple of tuple
-        Of each axis.
-    axes : tuple of tuple of str
-        Their names for people.
-    states : array of int8
-        Of each place.
-    reasons : list of str
-        Why places are out of reach.
-    """
-
-    name: str
-    meaning: str
+    name: str  # what it is about, for people
+    meaning: str  # what it is about, for people
     values: tuple[tuple[Any, ...], ...]
-    axes: tuple[tuple[str, ...], ...]
+    axes: tuple[tuple[str, ...], ...]  # their names for people
     states: NDArray[np.int8]
-    reasons: list[str] = field(default_factory=list[str])
+    reasons: list[str] = field(default_factory=list[str])  # why places are out of reach
 
     def label(self, place: int) -> str:
         """A place of the flattened grid for people."""
@@ -117,26 +103,7 @@ def row_name(row: Insn) -> str:
 
 
 class Crosses:
-    """All crosses of a configuration, numbered through.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Decides which instructions there are.
-
-    Members
-    -------
-    families : dict of str to Family
-        By name.
-    starts : dict of str to int
-        Number of the first place of each.
-    count : int
-        Places.
-    states : array of int8[count]
-        Of each place.
-    rows : tuple of Insn
-        The instructions, by their place on the axes.
-    """
+    """All crosses of a configuration, numbered through."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)

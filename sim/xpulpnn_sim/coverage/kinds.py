@@ -130,18 +130,10 @@ def producers_of(row: Insn) -> tuple[Producer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a row reads, of a compressed one what its expansion does.
+    """What a row reads, of a compressed one what its expansion does."""
 
-    Members
-    -------
-    slots : tuple of str
-        Register operands out of ``rs1``, ``rs2`` and ``rd``, those of x0 left out.
-    entries : tuple of str
-        Entries of the NN-RF.
-    """
-
-    slots: tuple[str, ...]
-    entries: tuple[str, ...]
+    slots: tuple[str, ...]  # register operands out of `rs1`, `rs2` and `rd`, those of x0 left out
+    entries: tuple[str, ...]  # entries of the NN-RF
 
 
 def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
@@ -204,18 +196,7 @@ accesses memory; and the offset of a branch.
 
 
 class Words:
-    """Looks words up.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Decides which rows there are.
-
-    Members
-    -------
-    rows : tuple of Insn
-        The rows, in the order of their numbers.
-    """
+    """Looks words up."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)

@@ -22,22 +22,12 @@ _PLACES = 400
 
 @dataclass(frozen=True, slots=True)
 class OutOfReach:
-    """Places that cannot be reached for one reason.
+    """Places that cannot be reached for one reason."""
 
-    Members
-    -------
-    family, reason : str
-        Of which grid, and why.
-    count : int
-        How many there are.
-    names : tuple of str
-        The first of them.
-    """
-
-    family: str
-    reason: str
-    count: int
-    names: tuple[str, ...]
+    family: str  # of which grid, and why
+    reason: str  # of which grid, and why
+    count: int  # how many there are
+    names: tuple[str, ...]  # the first of them
 
 
 def out_of_reach(families: Mapping[str, Family]) -> list[OutOfReach]:
@@ -95,21 +85,7 @@ def _timing(total: Total) -> dict[str, Any]:
 
 
 def write_page(path: Path, total: Total, summary: Mapping[str, Any], facts: Mapping[str, str], command: str) -> None:
-    """Write the page in one step.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    total : Total
-        What was reached.
-    summary : mapping
-        As ``--json`` has it.
-    facts : mapping of str to str
-        What the heading says.
-    command : str
-        How it was made.
-    """
+    """Write the page in one step."""
     crosses = total.collector.crosses
     names = [name for name, family in crosses.families.items() if family.states.shape[0] == len(crosses.rows)]
     environment = page_environment("xpulpnn_sim.coverage")

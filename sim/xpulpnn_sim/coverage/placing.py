@@ -32,25 +32,13 @@ before it.
 
 @dataclass(slots=True)
 class Placed:
-    """An instruction with what it needs.
+    """An instruction with what it needs."""
 
-    Members
-    -------
-    before, after : list of str
-        Lines some time before and directly behind it.
-    text : str
-        The instruction.
-    values : dict of str to int
-        Its operands.
-    base_value : int
-        What its base register must hold, if that was chosen by the caller.
-    """
-
-    before: list[str]
+    before: list[str]  # lines some time before and directly behind it
     text: str
-    after: list[str] = field(default_factory=list[str])
+    after: list[str] = field(default_factory=list[str])  # lines some time before and directly behind it
     values: dict[str, int] = field(default_factory=dict[str, int])
-    base_value: int = 0
+    base_value: int = 0  # what its base register must hold, if that was chosen by the caller
 
     @property
     def lines(self) -> list[str]:
@@ -81,17 +69,7 @@ def memory_operand(row: Insn) -> Operand:
 
 
 class Placer:
-    """Writes single instructions.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of the choices.
-    labels : Labels
-        Source of label names.
-    interrupts : bool
-        Whether the machine raises interrupts, without which wfi would not end.
-    """
+    """Writes single instructions."""
 
     def __init__(self, draw: Draw, labels: Labels, *, interrupts: bool) -> None:
         self.draw, self.labels, self.interrupts = draw, labels, interrupts
@@ -106,21 +84,7 @@ class Placer:
         fails: bool = False,
         crosses_word: bool = False,
     ) -> Placed | None:
-        """An instruction of ``row``; None if there is no way.
-
-        Parameters
-        ----------
-        row : Insn
-            The row.
-        pins : mapping of str to int
-            Operands already chosen. A base that is chosen is not set up: see :class:`Placed`.
-        keep : collection of int
-            Registers it does not write.
-        scratch : tuple of int
-            Registers for addresses, for 32-bit and for compressed instructions.
-        fails, crosses_word : bool
-            Whether its access fails, or crosses a word.
-        """
+        """An instruction of ``row``; None if there is no way."""
         pins, kind = dict(pins or {}), kind_of(row)
         if kind in _MEMORY:
             return self._access(row, pins, keep, scratch, fails=fails, crosses_word=crosses_word)

@@ -27,36 +27,16 @@ _MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
 
 @dataclass(slots=True)
 class Pair:
-    """Lines of a pair.
-
-    Members
-    -------
-    before : list of str
-        What prepares it.
-    producer : list of str
-        What writes the register; the last instruction does.
-    consumer : list of str
-        What uses it; the first instruction does.
-    keep : set of int
-        Registers that nothing in between may write.
-    """
+    """Lines of a pair."""
 
     before: list[str]
-    producer: list[str]
-    consumer: list[str]
-    keep: set[int]
+    producer: list[str]  # what writes the register; the last instruction does
+    consumer: list[str]  # what uses it; the first instruction does
+    keep: set[int]  # registers that nothing in between may write
 
 
 class Producing:
-    """Writes pairs.
-
-    Parameters
-    ----------
-    crosses : Crosses
-        Of the configuration.
-    placer : Placer
-        Writes single instructions.
-    """
+    """Writes pairs."""
 
     def __init__(self, crosses: Crosses, placer: Placer) -> None:
         self._placer = placer

@@ -22,30 +22,14 @@ _DROPPED = "unused"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Something that is counted.
+    """Something that is counted."""
 
-    Members
-    -------
-    kind : str
-        ``line``, ``branch`` or ``toggle``.
-    module : str
-        Of the emitted Verilog.
-    line : int
-        In the emitted Verilog.
-    name : str
-        Which branch of the line, or which signal.
-    bit : int
-        Of the signal; -1: it has one.
-    change : str
-        ``0->1`` or ``1->0`` of a toggle.
-    """
-
-    kind: str
-    module: str
-    line: int
-    name: str
-    bit: int = -1
-    change: str = ""
+    kind: str  # `line`, `branch` or `toggle`
+    module: str  # of the emitted Verilog
+    line: int  # in the emitted Verilog
+    name: str  # which branch of the line, or which signal
+    bit: int = -1  # of the signal; -1: it has one
+    change: str = ""  # `0->1` or `1->0` of a toggle
 
 
 def read_counts(path: Path) -> NDArray[np.int64]:
@@ -81,21 +65,13 @@ def counted(points: Sequence[Point]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class ModuleCoverage:
-    """What was used of a module, all its instances together.
+    """What was used of a module, all its instances together."""
 
-    Members
-    -------
-    name, component : str
-        In the Verilog, and the Python class it was made of.
-    lines, branches, changes : tuple of int
-        Used and counted.
-    """
-
-    name: str
-    component: str
-    lines: tuple[int, int]
-    branches: tuple[int, int]
-    changes: tuple[int, int]
+    name: str  # in the Verilog, and the Python class it was made of
+    component: str  # in the Verilog, and the Python class it was made of
+    lines: tuple[int, int]  # used and counted
+    branches: tuple[int, int]  # used and counted
+    changes: tuple[int, int]  # used and counted
 
 
 def _merged(points: Sequence[Point], used: NDArray[np.bool_]) -> dict[Point, bool]:
@@ -110,17 +86,7 @@ def _merged(points: Sequence[Point], used: NDArray[np.bool_]) -> dict[Point, boo
 def module_table(
     points: Sequence[Point], used: NDArray[np.bool_], components: Mapping[str, str]
 ) -> list[ModuleCoverage]:
-    """Of each module what was used, in the order of the Verilog.
-
-    Parameters
-    ----------
-    points : sequence of Point
-        What is counted.
-    used : array of bool
-        Which of them were used.
-    components : mapping of str to str
-        Python class of each module.
-    """
+    """Of each module what was used, in the order of the Verilog."""
     tallies: dict[str, dict[str, list[int]]] = {}
     firsts: dict[str, int] = {}
     for point, was_used in _merged(points, used).items():

@@ -67,15 +67,9 @@ _MACHINES: Mapping[Need, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AimedPlan(Plan):
-    """A plan of programs that aim at crosses.
+    """A plan of programs that aim at crosses."""
 
-    Parameters
-    ----------
-    aims : tuple of int
-        Numbers of the crosses.
-    """
-
-    aims: tuple[int, ...]
+    aims: tuple[int, ...]  # numbers of the crosses
 
     def case(self, seed: int) -> Case:
         """The program ``seed`` and its machine."""
@@ -128,19 +122,7 @@ def need(crosses: Crosses, aim: int) -> Need:
 
 
 def steered(executor: Executor, plan: Plan, first: int, collector: Collector) -> Iterator[Any]:
-    """Results of programs from the number ``first`` on, without end; aims are the holes of ``collector``.
-
-    Parameters
-    ----------
-    executor : Executor
-        Where they run.
-    plan : Plan
-        Of programs without an aim.
-    first : int
-        Number of the first program.
-    collector : Collector
-        What has been reached; whoever takes the results adds them.
-    """
+    """Results of programs from the number ``first`` on, without end; aims are the holes of ``collector``."""
     seed = first
     while True:
         plans = batch(plan, collector, seed)

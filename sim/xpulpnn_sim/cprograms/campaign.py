@@ -32,48 +32,24 @@ _HOST_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How programs are compiled and run.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        The core.
-    compiler : str
-        ``gcc`` or ``zig``.
-    level : str
-        Optimisation, such as ``-O2``.
-    engine : str
-        What runs the program with the pass: ``iss`` or ``rtl``; the one without always runs on the ISS.
-    """
+    """How programs are compiled and run."""
 
     config: CoreConfig
-    compiler: str
-    level: str
-    engine: str = "iss"
+    compiler: str  # `gcc` or `zig`
+    level: str  # Optimisation, such as `-O2`
+    engine: str = "iss"  # what runs the program with the pass: `iss` or `rtl`; the one without always runs on the ISS
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A program whose results differ.
-
-    Parameters
-    ----------
-    seed : int
-        Its number.
-    setting : Setting
-        How it was compiled.
-    host, plain, passed : str
-        Its results: of this machine, of the core without and with the pass; empty if there is none.
-    pieces : tuple of int
-        Functions that are enough to see it.
-    """
+    """A program whose results differ."""
 
     seed: int
-    setting: Setting
-    host: str
-    plain: str
-    passed: str
-    pieces: tuple[int, ...] = tuple(range(PIECES))
+    setting: Setting  # how it was compiled
+    host: str  # its results: of this machine, of the core without and with the pass; empty if there is none
+    plain: str  # its results: of this machine, of the core without and with the pass; empty if there is none
+    passed: str  # its results: of this machine, of the core without and with the pass; empty if there is none
+    pieces: tuple[int, ...] = tuple(range(PIECES))  # functions that are enough to see it
 
     @property
     def text(self) -> str:
@@ -86,23 +62,12 @@ class Failure:
 
 @dataclass(slots=True)
 class Result:
-    """What came of some programs.
+    """What came of some programs."""
 
-    Members
-    -------
-    programs : int
-        How many ran.
-    failures : list of Failure
-        Those with differing results.
-    report : Report
-        What the pass did to them.
-    instructions : dict of str to int
-        Instructions executed ``without`` and ``with`` the pass (cycles on the RTL engine).
-    """
-
-    programs: int = 0
-    failures: list[Failure] = field(default_factory=list[Failure])
-    report: Report = field(default_factory=Report)
+    programs: int = 0  # how many ran
+    failures: list[Failure] = field(default_factory=list[Failure])  # those with differing results
+    report: Report = field(default_factory=Report)  # what the pass did to them
+    # instructions executed `without` and `with` the pass (cycles on the RTL engine)
     instructions: dict[str, int] = field(default_factory=lambda: {"without": 0, "with": 0})
 
     def merge(self, other: "Result") -> None:

@@ -42,15 +42,7 @@ typedef struct { int32_t a; int16_t b; uint8_t c; uint8_t d; int32_t e; } item_t
 
 
 def program(seed: int, pieces: Sequence[int] = tuple(range(PIECES))) -> str:
-    """A C file that defines ``uint32_t program_SEED(void)``: a number made of all results and of the memory.
-
-    Parameters
-    ----------
-    seed : int
-        Chooses the program.
-    pieces : sequence of int
-        The functions it has.
-    """
+    """A C file that defines ``uint32_t program_SEED(void)``: a number made of all results and of the memory."""
     lines = [f"/* random C program {seed} */", PRELUDE]
     lines += [f"static {kind} g_{name}[{_ELEMENTS}];" for name, kind in ARRAYS.items()]
     texts = [piece(seed, number) for number in pieces]

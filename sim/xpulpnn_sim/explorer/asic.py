@@ -49,30 +49,14 @@ _MACRO = "xpulpnn_macro"
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One mapping of a design.
+    """One mapping of a design."""
 
-    Parameters
-    ----------
-    number : int
-        From 1 on; the first one takes cells and nets in the order of the source.
-    source : NetlistModule
-        Gates made module by module, whose names tell their instances.
-    flat : NetlistModule
-        The mapped netlist.
-    library : Library
-        Its cells.
-    delay : float or None
-        Longest path by ABC, ps.
-    apart : frozenset of str
-        Types of cells that were not mapped.
-    """
-
-    number: int
-    source: NetlistModule
-    flat: NetlistModule
+    number: int  # from 1 on; the first one takes cells and nets in the order of the source
+    source: NetlistModule  # gates made module by module, whose names tell their instances
+    flat: NetlistModule  # the mapped netlist
     library: Library
-    delay: float | None
-    apart: frozenset[str]
+    delay: float | None  # longest path by ABC, ps
+    apart: frozenset[str]  # types of cells that were not mapped
 
     @cached_property
     def mapped(self) -> MappedNetlist:
@@ -92,30 +76,7 @@ class _Run:
 
 
 class AsicFlow:
-    """The flow on one library with one script.
-
-    Parameters
-    ----------
-    library : Library
-        Cells.
-    name : str
-        ``asic`` or ``builtin``.
-    script : str
-        ``area`` or ``speed``: which ABC commands.
-    repeat : int
-        Times the design is mapped, each with its cells and nets in another order; figures are medians.
-    clock_ns : float or None
-        Period to reach.
-    yosys : str
-        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
-    keep : bool
-        Whether outputs have the netlist.
-
-    Raises
-    ------
-    InputError
-        For another script, or a number that makes no sense.
-    """
+    """The flow on one library with one script."""
 
     def __init__(
         self,

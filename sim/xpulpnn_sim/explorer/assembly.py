@@ -35,18 +35,10 @@ class _Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Assembly:
-    """A netlist put together.
-
-    Members
-    -------
-    netlist : MappedNetlist
-        All gates.
-    pins : dict of str to int
-        Net at each bit of the ports of the parts, such as ``core0.data__addr[3]``.
-    """
+    """A netlist put together."""
 
     netlist: MappedNetlist
-    pins: dict[str, int]
+    pins: dict[str, int]  # net at each bit of the ports of the parts, such as `core0.data__addr[3]`
 
 
 @dataclass(frozen=True, slots=True)

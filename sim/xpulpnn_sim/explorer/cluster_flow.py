@@ -27,13 +27,7 @@ _GRANT = "data__gnt"
 
 
 class ClusterFlow:
-    """The flow on one library with one script.
-
-    Parameters
-    ----------
-    asic : AsicFlow
-        What maps the parts; it keeps their netlists.
-    """
+    """The flow on one library with one script."""
 
     def __init__(self, asic: AsicFlow) -> None:
         self._asic = asic

@@ -22,22 +22,12 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Size of a run.
+    """Size of a run."""
 
-    Parameters
-    ----------
-    points : int
-        Points that lack a result.
-    steps, known : int
-        Steps to run, and those whose results are known.
-    seconds : float
-        Sum of the times of the steps to run, one after the other.
-    """
-
-    points: int
-    steps: int
-    known: int
-    seconds: float
+    points: int  # points that lack a result
+    steps: int  # steps to run, and those whose results are known
+    known: int  # steps to run, and those whose results are known
+    seconds: float  # sum of the times of the steps to run, one after the other
 
     def scaled(self, factor: float) -> "Estimate":
         """The size of ``factor`` times as many points of the kind."""

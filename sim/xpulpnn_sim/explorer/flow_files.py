@@ -11,15 +11,7 @@ _KEPT = frozenset({".abc", ".constr", ".log", ".out", ".rpt", ".tcl", ".v", ".ys
 
 
 class FlowError(ToolError):
-    """A flow that failed, with the files it left.
-
-    Parameters
-    ----------
-    message : str
-        Why, in one line.
-    files : mapping of str to str
-        Text by name.
-    """
+    """A flow that failed, with the files it left."""
 
     def __init__(self, message: str, files: Mapping[str, str]) -> None:
         super().__init__(message)
@@ -28,20 +20,7 @@ class FlowError(ToolError):
 
 @contextmanager
 def flow_folder(files: dict[str, str], folder: str = "") -> Iterator[Path]:
-    """A folder for tools to run in; what is worth keeping is added to ``files`` when they have finished.
-
-    Parameters
-    ----------
-    files : dict of str to str
-        Text by name.
-    folder : str
-        Put before the names, with a slash; empty for none.
-
-    Raises
-    ------
-    FlowError
-        In the place of any :class:`ToolError`.
-    """
+    """A folder for tools to run in; what is worth keeping is added to ``files`` when they have finished."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
         try:
             yield Path(name)

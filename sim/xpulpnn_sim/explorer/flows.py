@@ -33,35 +33,16 @@ _CLOCK = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+) *(?P<unit>ns|mhz|)", re.IGNO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Flows that are asked for.
-
-    Parameters
-    ----------
-    flows : tuple of str
-        Out of :data:`FLOWS`.
-    scripts : tuple of str
-        Out of :data:`SCRIPTS`, for the flows that have them.
-    liberty : Path or None
-        Liberty file of the flow ``asic``.
-    seeds : int
-        Placements of the FPGA flows.
-    repeat : int
-        Runs of the ASIC flows, each with cells and nets in another order.
-    clock_ns : float or None
-        Clock period to reach.
-    yosys : str
-        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
-    chosen : frozenset of str
-        Parameters of the configurations that the user has chosen, which no flow may change.
-    """
+    """Flows that are asked for."""
 
     flows: tuple[str, ...]
-    scripts: tuple[str, ...]
-    liberty: Path | None
-    seeds: int
-    repeat: int = 1
-    clock_ns: float | None = None
-    yosys: str = ""
+    scripts: tuple[str, ...]  # out of SCRIPTS, for the flows that have them
+    liberty: Path | None  # Liberty file of the flow `asic`
+    seeds: int  # placements of the FPGA flows
+    repeat: int = 1  # runs of the ASIC flows, each with cells and nets in another order
+    clock_ns: float | None = None  # clock period to reach
+    yosys: str = ""  # which Yosys (see find_yosys)
+    # parameters of the configurations that the user has chosen, which no flow may change
     chosen: frozenset[str] = frozenset()
 
 
@@ -78,17 +59,10 @@ def parse_clock(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FlowStep:
-    """A synthesis flow, through the cache.
-
-    Parameters
-    ----------
-    flow : Flow
-        What to run.
-    chosen : frozenset of str
-        Parameters that stay as they are even if the flow would do better with others.
-    """
+    """A synthesis flow, through the cache."""
 
     flow: Flow
+    # parameters that stay as they are even if the flow would do better with others
     chosen: frozenset[str] = frozenset()
     kind: ResultField = "flows"
 
@@ -132,22 +106,7 @@ def library(request: Request) -> Library:
 
 
 def flow_steps(request: Request, top: str = "") -> list[FlowStep]:
-    """A step for each flow and script.
-
-    Parameters
-    ----------
-    request : Request
-        What is asked for.
-    top : str
-        The component, if it is one of clusters.
-
-    Raises
-    ------
-    InputError
-        For a flow that takes no such component.
-    ToolError
-        For an unreadable library.
-    """
+    """A step for each flow and script."""
     return [FlowStep(flow, request.chosen) for name in request.flows for flow in _flows(name, request, top)]
 
 

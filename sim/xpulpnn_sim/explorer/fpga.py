@@ -88,24 +88,7 @@ class _Placed:
 
 
 class FpgaFlow:
-    """Look-up tables, registers, multipliers and clock of a component in an FPGA.
-
-    Parameters
-    ----------
-    device : "ecp5" or "ice40"
-        Family; one part of each is used, named in the conditions.
-    seeds : int
-        Placements, with seeds 1 to this number; the clock of each is in the result.
-    clock_ns : float or None
-        Period to reach.
-    yosys : str
-        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
-
-    Raises
-    ------
-    InputError
-        For another device or fewer seeds than one.
-    """
+    """Look-up tables, registers, multipliers and clock of a component in an FPGA."""
 
     def __init__(self, device: Device, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
         if device not in DEVICE_FAMILIES:
@@ -144,13 +127,7 @@ class FpgaFlow:
         }
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Synthesise once, then place and route with each seed.
-
-        Raises
-        ------
-        ToolError
-            If a program is missing or fails, or the component is too large for the part.
-        """
+        """Synthesise once, then place and route with each seed."""
         started, tools, wrapper = time.monotonic(), self.tools(), wrap(design.manifest)
         files: dict[str, str] = {}
         with flow_folder(files) as folder:

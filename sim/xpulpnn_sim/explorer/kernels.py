@@ -32,21 +32,11 @@ _ONE_CORE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
-    """A kernel as it is written on the command line, ``KERNEL:BITS:VARIANT[:LAYER]``.
+    """A kernel as it is written on the command line, ``KERNEL:BITS:VARIANT[:LAYER]``."""
 
-    Parameters
-    ----------
-    layer : Layer
-        Shape of a convolution or of a MatMul.
-    bits : int
-        Operand width.
-    variant : str
-        Name of the implementation.
-    """
-
-    layer: Layer
-    bits: int
-    variant: str
+    layer: Layer  # shape of a convolution or of a MatMul
+    bits: int  # operand width
+    variant: str  # name of the implementation
 
     @property
     def kernel(self) -> str:
@@ -136,26 +126,13 @@ class EnergyStep:
     """Energy of a kernel on the back end or the core of the same configuration, or of general code on its core.
 
     Of a cluster it is that of one of its cores.
-
-    Parameters
-    ----------
-    library : Library
-        Cells.
-    spec : KernelSpec or None
-        The kernel; None for general code.
-    core : bool
-        Whether a kernel runs on the whole core, as general code always does.
-    yosys : str
-        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
-    window : int
-        Clock cycles whose switching is looked at.
     """
 
     library: Library
-    spec: KernelSpec | None
-    core: bool = False
-    yosys: str = ""
-    window: int = WINDOW_CYCLES
+    spec: KernelSpec | None  # the kernel; None for general code
+    core: bool = False  # whether a kernel runs on the whole core, as general code always does
+    yosys: str = ""  # which Yosys (see find_yosys)
+    window: int = WINDOW_CYCLES  # clock cycles whose switching is looked at
     kind: ResultField = "energies"
 
     @property

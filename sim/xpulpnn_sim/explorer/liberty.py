@@ -27,19 +27,11 @@ _LOAD_VARIABLES = frozenset({"total_output_net_capacitance"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Values over input slew and output load; a missing axis has the length 1.
+    """Values over input slew and output load; a missing axis has the length 1."""
 
-    Parameters
-    ----------
-    slews_ns, loads_ff : list of float
-        Ascending axes.
-    columns : list of lists of float
-        Indexed by load, slew: ns in delay tables, fJ in power tables.
-    """
-
-    slews_ns: list[float]
-    loads_ff: list[float]
-    columns: list[list[float]]
+    slews_ns: list[float]  # ascending axes
+    loads_ff: list[float]  # ascending axes
+    columns: list[list[float]]  # indexed by load, slew: ns in delay tables, fJ in power tables
 
     def at(self, slew_ns: float, load_ff: float) -> float:
         """Bilinear interpolation; beyond an end the last two points are continued."""
@@ -114,28 +106,16 @@ class FlipFlop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryCell:
-    """A library cell.
-
-    Parameters
-    ----------
-    area : float
-        In the unit of the library, um2 by custom.
-    leakage_nw : float
-        State-independent figure, or the mean over the states if the file has only those.
-    latch : bool
-        Whether it is a latch.
-    clock_gate : str
-        Kind of integrated clock gate, such as ``latch_posedge``; empty for other cells.
-    """
+    """A library cell."""
 
     name: str
-    area: float
-    leakage_nw: float
+    area: float  # in the unit of the library, um2 by custom
+    leakage_nw: float  # State-independent figure, or the mean over the states if the file has only those
     dont_use: bool
     pins: dict[str, Pin]
     flip_flop: FlipFlop | None
     latch: bool
-    clock_gate: str
+    clock_gate: str  # kind of integrated clock gate, such as `latch_posedge`; empty for other cells
 
     @property
     def inputs(self) -> list[Pin]:

@@ -13,16 +13,6 @@ class Expression:
     """A Boolean expression.
 
     Operators by falling precedence: ``!a`` and ``a'``; ``^``; ``*``, ``&`` or a space; ``+`` or ``|``.
-
-    Parameters
-    ----------
-    text : str
-        The expression; an empty one is constant true, as a missing ``when`` is. ValueError if it is malformed.
-
-    Attributes
-    ----------
-    inputs : list of str
-        Names in it, each once, in the order in which they occur.
     """
 
     def __init__(self, text: str) -> None:

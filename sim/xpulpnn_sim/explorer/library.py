@@ -19,52 +19,26 @@ _FO4_STEPS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A cell library as the flows use it.
+    """A cell library as the flows use it."""
 
-    Parameters
-    ----------
-    path : Path
-        Liberty file.
-    liberty : Liberty
-        Its content.
-    name : str
-        What reports call it.
-    physical : bool
-        Whether areas are in um2; the built-in library has areas in NAND2 equivalents alone.
-    sha256 : str
-        Of the file.
-    nand2 : str
-        The smallest 2-input NAND; its area is one gate equivalent.
-    ge_area : float
-        Area of it, um2 by custom.
-    fo4_ps : float
-        Mean of rise and fall delay of ``fo4_inverter`` driving four of itself, with the slew that such a chain
-        settles at, rounded to 0.1 ps.
-    fo4_inverter : str
-        The second smallest inverter, or the only one: the smallest one of a library is often slow for its load.
-    flip_flop : str
-        The smallest D flip-flop on the rising edge (what ``dfflibmap`` picks).
-    clock_gate : str
-        The smallest clock gate with a latch for rising-edge registers; empty if there is none.
-    driving_cell : str
-        Buffer that drives every input: the middle one of those that no other beats in both area and drive.
-    output_load_ff : float
-        Load of every output: the default input capacitance of the library if that is plausible, one to ten inputs of
-        its smallest inverter, else four of them.
-    """
-
-    path: Path
+    path: Path  # Liberty file
     liberty: Liberty
-    name: str
-    physical: bool
+    name: str  # what reports call it
+    physical: bool  # whether areas are in um2; the built-in library has areas in NAND2 equivalents alone
     sha256: str
-    nand2: str
-    ge_area: float
+    nand2: str  # the smallest 2-input NAND; its area is one gate equivalent
+    ge_area: float  # area of it, um2 by custom
+    # mean of rise and fall delay of `fo4_inverter` driving four of itself, with the slew that such a chain settles at,
+    # rounded to 0.1 ps
     fo4_ps: float
+    # the second smallest inverter, or the only one: the smallest one of a library is often slow for its load
     fo4_inverter: str
-    flip_flop: str
-    clock_gate: str
+    flip_flop: str  # the smallest D flip-flop on the rising edge (what `dfflibmap` picks)
+    clock_gate: str  # the smallest clock gate with a latch for rising-edge registers; empty if there is none
+    # buffer that drives every input: the middle one of those that no other beats in both area and drive
     driving_cell: str
+    # load of every output: the default input capacitance of the library if that is plausible, one to ten inputs of its
+    # smallest inverter, else four of them
     output_load_ff: float
 
     @property
@@ -89,17 +63,7 @@ def _arrived(place: str, content: bytes, values: dict[str, Any]) -> Library:
 
 
 def load_library(path: Path, *, name: str = "", physical: bool = True) -> Library:
-    """Reads a Liberty file; raises :class:`ToolError` if it is none or lacks a cell that no flow can do without.
-
-    Parameters
-    ----------
-    path : Path
-        Liberty file.
-    name : str
-        What reports call it; by default the name in the file.
-    physical : bool
-        Whether its areas are in um2.
-    """
+    """Reads a Liberty file; raises :class:`ToolError` if it is none or lacks a cell that no flow can do without."""
     liberty = read_liberty(path)
     usable = [cell for cell in liberty.cells.values() if not cell.dont_use and cell.area > 0]
 

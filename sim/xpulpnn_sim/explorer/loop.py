@@ -32,26 +32,7 @@ class Watcher:
 
 
 class Loop:
-    """Points of one run, in rounds.
-
-    Parameters
-    ----------
-    options : ExploreOptions
-        Of the run; its folder exists and is this run's own.
-    watcher : Watcher
-        Told how far it is.
-
-    Members
-    -------
-    results : list of PointResult
-        Of all rounds, in order.
-    cached : int
-        Number of results that were known already.
-    interrupted : str
-        How far the run came before it was interrupted; empty if it was not.
-    lost : str
-        What was lost, if that was the interruption.
-    """
+    """Points of one run, in rounds."""
 
     def __init__(self, options: ExploreOptions, watcher: Watcher) -> None:
         self._output = options.output

@@ -43,28 +43,16 @@ class Combinational:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MappedNetlist:
-    """A flat netlist of library cells.
+    """A flat netlist of library cells."""
 
-    Parameters
-    ----------
-    module : str
-        Name of the top module.
-    gates : list of MappedGate
-        All cells.
-    inputs, outputs : dict
-        Net by name of the port bit, such as ``op_a[3]``.
-    names : dict
-        Name of each net: the shortest of those that the Verilog gave it, else one made of the driver's instance path
-        and the number of the net, such as ``dotp.array.n123``.
-    apart : list of NetlistCell
-        Instances that were not mapped; their outputs are among the inputs, their inputs among the outputs.
-    """
-
-    module: str
+    module: str  # name of the top module
     gates: list[MappedGate]
-    inputs: dict[str, int]
-    outputs: dict[str, int]
+    inputs: dict[str, int]  # net by name of the port bit, such as `op_a[3]`
+    outputs: dict[str, int]  # net by name of the port bit, such as `op_a[3]`
+    # name of each net: the shortest of those that the Verilog gave it, else one made of the driver's instance path and
+    # the number of the net, such as `dotp.array.n123`
     names: dict[int, str]
+    # instances that were not mapped; their outputs are among the inputs, their inputs among the outputs
     apart: list[NetlistCell] = field(default_factory=list[NetlistCell])
 
     def combinational(self) -> Combinational:

@@ -28,16 +28,7 @@ DESIGN, LIBRARY, CONSTRAINTS = "design.v", "library.lib", "library.constr"
 
 
 def abc_commands(script: str, clock_ps: float | None = None) -> str:
-    """The commands of ABC, separated by semicolons.
-
-    Parameters
-    ----------
-    script : str
-        One of :data:`SCRIPTS`.
-    clock_ps : float or None
-        Delay to reach: the mapper and the sizing of gates take it as their target. Without one, the script for area
-        sizes for the least delay of what was mapped for area, that for speed maps for the least delay.
-    """
+    """The commands of ABC, separated by semicolons."""
     target = "" if clock_ps is None else f" -D {clock_ps:.0f}"
     sized = f"upsize{target}; dnsize{target}"
     if script == "area":

@@ -53,18 +53,10 @@ _OF_FLOWS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """A figure to make small or large.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`OBJECTIVES`.
-    flow : str
-        Name of the flow it is taken from, such as ``asic-area``; empty for figures that are of no flow.
-    """
+    """A figure to make small or large."""
 
     name: str
-    flow: str
+    flow: str  # name of the flow it is taken from, such as `asic-area`; empty for figures that are of no flow
 
     @property
     def direction(self) -> str:
@@ -87,22 +79,7 @@ class Objective:
 
 
 def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: bool) -> list[Objective]:
-    """The objectives of a search.
-
-    Parameters
-    ----------
-    names : str
-        ``NAME[@FLOW]``, comma-separated; empty for those of the first flow, and the cycles of kernels if there are any.
-    flows : sequence of str
-        Names of the flow steps that run.
-    kernels, energies : bool
-        Whether kernels run, and whether their energy is asked for.
-
-    Raises
-    ------
-    InputError
-        For an unknown objective, or one that nothing of the run measures.
-    """
+    """The objectives of a search."""
     default = [*_OF_FLOWS[flows[0].partition("-")[0]], *(["cycles"] if kernels else [])]
     listed: list[Objective] = []
     for text in names.split(",") if names else default:

@@ -59,17 +59,7 @@ class Shares:
 
 
 def with_origins(source: NetlistModule, flat: NetlistModule, mapped: MappedNetlist) -> tuple[MappedNetlist, Shares]:
-    """The mapped netlist with the instance of each gate and the readable name of each net.
-
-    Parameters
-    ----------
-    source : NetlistModule
-        Gates of Yosys, flattened after they were made module by module, so that their names tell their instances.
-    flat : NetlistModule
-        The mapped netlist as Yosys wrote it.
-    mapped : MappedNetlist
-        The same as library cells.
-    """
+    """The mapped netlist with the instance of each gate and the readable name of each net."""
     known = _Source(source, _register_names(flat, mapped), {cell.type for cell in mapped.apart})
     values = _mapped_values(mapped, known)
     told = _Telling(mapped, known, values)

@@ -41,17 +41,10 @@ _PERCENT = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What others say of a figure.
+    """What others say of a figure."""
 
-    Parameters
-    ----------
-    paper : str
-        Overhead in the paper, percent; empty if it tells none.
-    authors : tuple of float or None
-        Baseline and extension of the authors' RTL in the reference flow, in our unit.
-    """
-
-    paper: str = ""
+    paper: str = ""  # overhead in the paper, percent; empty if it tells none
+    # baseline and extension of the authors' RTL in the reference flow, in our unit
     authors: tuple[float, float] | None = None
 
 
@@ -87,15 +80,7 @@ def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
 
 
 def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[PointStep]]]:
-    """The points of the comparison and the steps of each.
-
-    Parameters
-    ----------
-    request : Request
-        Flows and library.
-    energy : bool
-        Whether cycles and energies of the cores are wanted.
-    """
+    """The points of the comparison and the steps of each."""
     flows = flow_steps(request)
     points: list[Point] = []
     steps: list[list[PointStep]] = []

@@ -64,15 +64,7 @@ def run_dask(
 
 
 class _Chain:
-    """The steps of one point, one after the other.
-
-    Members
-    -------
-    current : int or None
-        Number of the step that is to run; None when there is none left.
-    result : PointResult
-        What is known.
-    """
+    """The steps of one point, one after the other."""
 
     def __init__(self, number: int, task: Task, output: Path, report: Report) -> None:
         self.number = number

@@ -14,33 +14,16 @@ _Record = TypeVar("_Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmittedDesign:
-    """Emitted Verilog of one configuration.
+    """Emitted Verilog of one configuration."""
 
-    Parameters
-    ----------
-    top : str
-        Name of the component on the command line, such as ``ex-stage``.
-    module : str
-        Name of its Verilog module, such as ``ex_stage``.
-    config : Configuration
-        What it was emitted from.
-    verilog : str
-        The source.
-    manifest : mapping
-        Ports, hierarchy and names (see :mod:`xpulpnn.verilog`).
-    apart : frozenset of str
-        Modules of which the source has the ports alone: they are mapped by themselves.
-    memories : tuple of str
-        Modules whose memories would be macros, and are not mapped.
-    """
-
-    top: str
-    module: str
-    config: Configuration
+    top: str  # name of the component on the command line, such as `ex-stage`
+    module: str  # name of its Verilog module, such as `ex_stage`
+    config: Configuration  # what it was emitted from
     verilog: str
-    manifest: Mapping[str, Any]
+    manifest: Mapping[str, Any]  # Ports, hierarchy and names (see verilog)
+    # modules of which the source has the ports alone: they are mapped by themselves
     apart: frozenset[str] = frozenset()
-    memories: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()  # modules whose memories would be macros, and are not mapped
 
     @property
     def code(self) -> str:
@@ -50,25 +33,13 @@ class EmittedDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleArea:
-    """Cells of one instance of the hierarchy.
+    """Cells of one instance of the hierarchy."""
 
-    Parameters
-    ----------
-    path : str
-        Instance path from the top, such as ``ex_stage.dotp.array``; the top itself is its module name alone.
-    module : str
-        Name of its module.
-    own_ge, total_ge : float
-        Area in NAND2 equivalents without and with the instances below it.
-    own_cells : int
-        Library cells without the instances below it.
-    """
-
-    path: str
+    path: str  # instance path from the top, such as `ex_stage.dotp.array`; the top itself is its module name alone
     module: str
-    own_ge: float
-    total_ge: float
-    own_cells: int
+    own_ge: float  # area in NAND2 equivalents without and with the instances below it
+    total_ge: float  # area in NAND2 equivalents without and with the instances below it
+    own_cells: int  # library cells without the instances below it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,30 +54,15 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriticalPath:
-    """The longest path.
+    """The longest path."""
 
-    Parameters
-    ----------
-    tool : str
-        What found it, with its version; ABC's estimate is named as such.
-    netlist : str
-        ``mapped`` or ``routed``: the netlist it was found in, which is that of the result.
-    start, end : str
-        Port or register bit, by the names of the emitted Verilog.
-    delay_ps : float
-        From start to end.
-    steps : list of PathStep
-        The cells in between, first one first.
-    others : dict of str to float
-        Longest path of the same netlist by other tools, ps.
-    """
-
-    tool: str
-    netlist: str
-    start: str
-    end: str
-    delay_ps: float
-    steps: list[PathStep] = field(default_factory=list[PathStep])
+    tool: str  # what found it, with its version; ABC's estimate is named as such
+    netlist: str  # `mapped` or `routed`: the netlist it was found in, which is that of the result
+    start: str  # port or register bit, by the names of the emitted Verilog
+    end: str  # port or register bit, by the names of the emitted Verilog
+    delay_ps: float  # from start to end
+    steps: list[PathStep] = field(default_factory=list[PathStep])  # the cells in between, first one first
+    # longest path of the same netlist by other tools, ps
     others: dict[str, float] = field(default_factory=dict[str, float])
 
     def checked_by(self, others: Mapping[str, float]) -> "CriticalPath":
@@ -116,22 +72,12 @@ class CriticalPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantPath:
-    """The longest path from a core's request for data through its grant.
+    """The longest path from a core's request for data through its grant."""
 
-    Parameters
-    ----------
-    path : CriticalPath
-        From the register it starts at to the one it ends at.
-    request_ps, grant_ps : float
-        Arrival where the request leaves the core, and where the grant enters it.
-    fo4 : float
-        The whole path in FO4.
-    """
-
-    path: CriticalPath
-    request_ps: float
-    grant_ps: float
-    fo4: float
+    path: CriticalPath  # from the register it starts at to the one it ends at
+    request_ps: float  # arrival where the request leaves the core, and where the grant enters it
+    grant_ps: float  # arrival where the request leaves the core, and where the grant enters it
+    fo4: float  # the whole path in FO4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,75 +91,39 @@ class FlowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowResult:
-    """Outcome of one flow on one design; what a flow cannot tell is None or empty.
+    """Outcome of one flow on one design; what a flow cannot tell is None or empty."""
 
-    Parameters
-    ----------
-    flow : str
-        ``asic``, ``builtin``, ``ecp5`` or ``ice40``.
-    script : str
-        ``area`` or ``speed`` with the ABC flows, else empty.
-    tools : dict
-        Version of each tool used.
-    conditions : list of str
-        Everything a reader must know to trust the figures, in short sentences.
-    area_um2, area_kge : float
-        Cell area, and the same in thousands of the library's NAND2.
-    cells, flip_flops : int
-        Number of cells, registers included, and of registers alone.
-    delay_ps, delay_fo4 : float
-        Longest combinational path, and the same in the library's fan-out-of-four inverter delays.
-    clock_ps : float
-        Clock period that was asked for.
-    path : CriticalPath
-        Longest path in detail, of the netlist with this delay.
-    modules : list of ModuleArea
-        Area by instance, depth first, the top first, of the netlist with this area.
-    origins : dict of str to float
-        Shares of the area whose instance was told by its function, by what reads it, or is shared by several.
-    runs : list of FlowRun
-        Each mapping of the design; area and delay above are their medians, each that of one netlist.
-    structures : dict of str to str
-        Parameters of the configuration that the flow set itself.
-    area_run, delay_run : int
-        Numbers of the runs that area (with cells and instances) and delay (with the path) are of.
-    memory_bits : int
-        Bits of memories that are not mapped, in no area.
-    grant : GrantPath
-        Of a cluster: from requests of its cores through their grants.
-    luts, dsps, brams : int
-        FPGA resources (registers are ``flip_flops``).
-    fmax_mhz : list of float
-        FPGA clock per placement seed.
-    wall_s : float
-        Seconds the tools took (when they ran, not when read from the cache).
-    """
-
-    flow: str
-    script: str = ""
-    tools: dict[str, str]
-    conditions: list[str]
-    area_um2: float | None = None
-    area_kge: float | None = None
-    cells: int | None = None
-    flip_flops: int | None = None
+    flow: str  # `asic`, `builtin`, `ecp5` or `ice40`
+    script: str = ""  # `area` or `speed` with the ABC flows, else empty
+    tools: dict[str, str]  # version of each tool used
+    conditions: list[str]  # everything a reader must know to trust the figures, in short sentences
+    area_um2: float | None = None  # cell area, and the same in thousands of the library's NAND2
+    area_kge: float | None = None  # cell area, and the same in thousands of the library's NAND2
+    cells: int | None = None  # number of cells, registers included, and of registers alone
+    flip_flops: int | None = None  # number of cells, registers included, and of registers alone
+    # longest combinational path, and the same in the library's fan-out-of-four inverter delays
     delay_ps: float | None = None
+    # longest combinational path, and the same in the library's fan-out-of-four inverter delays
     delay_fo4: float | None = None
-    clock_ps: float | None = None
-    path: CriticalPath | None = None
+    clock_ps: float | None = None  # clock period that was asked for
+    path: CriticalPath | None = None  # longest path in detail, of the netlist with this delay
+    # area by instance, depth first, the top first, of the netlist with this area
     modules: list[ModuleArea] = field(default_factory=list[ModuleArea])
+    # shares of the area whose instance was told by its function, by what reads it, or is shared by several
     origins: dict[str, float] = field(default_factory=dict[str, float])
+    # each mapping of the design; area and delay above are their medians, each that of one netlist
     runs: list[FlowRun] = field(default_factory=list[FlowRun])
+    # parameters of the configuration that the flow set itself
     structures: dict[str, str] = field(default_factory=dict[str, str])
-    area_run: int = 1
-    delay_run: int = 1
-    memory_bits: int | None = None
-    grant: GrantPath | None = None
-    luts: int | None = None
-    dsps: int | None = None
-    brams: int | None = None
-    fmax_mhz: list[float] = field(default_factory=list[float])
-    wall_s: float = 0.0
+    area_run: int = 1  # numbers of the runs that area (with cells and instances) and delay (with the path) are of
+    delay_run: int = 1  # numbers of the runs that area (with cells and instances) and delay (with the path) are of
+    memory_bits: int | None = None  # bits of memories that are not mapped, in no area
+    grant: GrantPath | None = None  # of a cluster: from requests of its cores through their grants
+    luts: int | None = None  # FPGA resources (registers are `flip_flops`)
+    dsps: int | None = None  # FPGA resources (registers are `flip_flops`)
+    brams: int | None = None  # FPGA resources (registers are `flip_flops`)
+    fmax_mhz: list[float] = field(default_factory=list[float])  # FPGA clock per placement seed
+    wall_s: float = 0.0  # seconds the tools took (when they ran, not when read from the cache)
 
     @property
     def name(self) -> str:
@@ -259,82 +169,38 @@ class ModuleEnergy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyResult:
-    """Energy of one workload on one configuration.
+    """Energy of one workload on one configuration."""
 
-    Parameters
-    ----------
-    workload : str
-        Kernel specification or name of the program.
-    top : str
-        ``backend`` or ``core``: the netlist simulated.
-    tools, conditions
-        As in :class:`FlowResult`; method and limits are among the conditions.
-    cycles : int
-        Clock cycles whose switching was counted.
-    macs : float
-        Multiply-accumulates done in them; 0 for general code.
-    energy_per_cycle_fj, energy_per_mac_fj : float
-        Of the whole netlist; per MAC is None for general code.
-    area_kge : float
-        Area of the netlist simulated, which is not that of any :class:`FlowResult`: it has clock gates.
-    method : str
-        How it was mapped, in a few words.
-    modules : list of ModuleEnergy
-        By instance, depth first, the top first.
-    wall_s : float
-        Seconds it took.
-    """
-
-    workload: str
-    top: str
-    tools: dict[str, str]
-    conditions: list[str]
-    cycles: int
-    macs: float
-    energy_per_cycle_fj: float
-    energy_per_mac_fj: float | None
-    modules: list[ModuleEnergy]
+    workload: str  # kernel specification or name of the program
+    top: str  # `backend` or `core`: the netlist simulated
+    tools: dict[str, str]  # as in FlowResult; method and limits are among the conditions
+    conditions: list[str]  # as in FlowResult; method and limits are among the conditions
+    cycles: int  # clock cycles whose switching was counted
+    macs: float  # Multiply-accumulates done in them; 0 for general code
+    energy_per_cycle_fj: float  # of the whole netlist; per MAC is None for general code
+    energy_per_mac_fj: float | None  # of the whole netlist; per MAC is None for general code
+    modules: list[ModuleEnergy]  # by instance, depth first, the top first
+    # area of the netlist simulated, which is not that of any FlowResult: it has clock gates
     area_kge: float | None = None
-    method: str = ""
-    wall_s: float = 0.0
+    method: str = ""  # how it was mapped, in a few words
+    wall_s: float = 0.0  # seconds it took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointResult:
-    """All that is known about one configuration.
+    """All that is known about one configuration."""
 
-    Parameters
-    ----------
-    label : str
-        Short and unique in a run, such as ``xpulpnn multipliers=shared``.
-    top, preset : str
-        As given on the command line.
-    settings : dict
-        Changes to the preset.
-    configuration : dict
-        The whole configuration, echoed from the manifest of the emitted Verilog.
-    folder : str
-        Folder of the point, relative to that of the run.
-    error : str
-        Why the point failed, one line; empty if it did not. What was finished before is kept.
-    flows : list of FlowResult
-        One per flow and script.
-    kernels : list of dict
-        Records of ``xpulpnn cosim`` (guide, "Records of cosim").
-    energies : list of EnergyResult
-        One per workload.
-    """
-
-    label: str
-    top: str
-    preset: str
-    settings: dict[str, str]
-    configuration: dict[str, Any]
-    folder: str
-    error: str = ""
-    flows: list[FlowResult] = field(default_factory=list[FlowResult])
+    label: str  # short and unique in a run, such as `xpulpnn multipliers=shared`
+    top: str  # as given on the command line
+    preset: str  # as given on the command line
+    settings: dict[str, str]  # changes to the preset
+    configuration: dict[str, Any]  # the whole configuration, echoed from the manifest of the emitted Verilog
+    folder: str  # folder of the point, relative to that of the run
+    error: str = ""  # why the point failed, one line; empty if it did not
+    flows: list[FlowResult] = field(default_factory=list[FlowResult])  # one per flow and script
+    # records of `xpulpnn cosim` (guide, "Records of cosim")
     kernels: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    energies: list[EnergyResult] = field(default_factory=list[EnergyResult])
+    energies: list[EnergyResult] = field(default_factory=list[EnergyResult])  # one per workload
 
 
 class Flow(Protocol):

@@ -29,35 +29,15 @@ UNFINISHED = "interrupted before the end of"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How points are run.
+    """How points are run."""
 
-    Parameters
-    ----------
-    jobs : int
-        Processes at a time.
-    timeout_s : float
-        Longest time of one step.
-    dask : str
-        Address of a Dask scheduler whose workers run the points instead; empty for none.
-    """
-
-    jobs: int = 2
-    timeout_s: float = 3600.0
-    dask: str = ""
+    jobs: int = 2  # processes at a time
+    timeout_s: float = 3600.0  # longest time of one step
+    dask: str = ""  # address of a Dask scheduler whose workers run the points instead; empty for none
 
 
 class InterruptedRun(KeyboardInterrupt):
-    """A run that was interrupted, or that lost the machines it ran on.
-
-    Parameters
-    ----------
-    lost : str
-        What was lost; empty for an interrupt.
-    results : list of PointResult
-        What there is, in the order of the tasks; points that lack a step say so in their error.
-    finished : int
-        Number of points that lack none.
-    """
+    """A run that was interrupted, or that lost the machines it ran on."""
 
     def __init__(self, lost: str, results: list[PointResult], finished: int) -> None:
         super().__init__(lost or "interrupted")
@@ -68,24 +48,6 @@ class InterruptedRun(KeyboardInterrupt):
 
 def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, report: Report) -> list[PointResult]:
     """Results of all tasks, in their order; a point that failed has its error.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        The points.
-    output : Path
-        Folder of the run.
-    emit : callable
-        Function of a module that makes the design of a component name and configuration.
-    manner : Manner
-        How to run them.
-    report : callable
-        Told of every finished step.
-
-    Raises
-    ------
-    InterruptedRun
-        With all that is known, after every process and its tools have ended.
 
     Points without missing steps cost nothing; no process is started if none has any.
     """

@@ -73,45 +73,14 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search evaluated.
+    """What a search evaluated."""
 
-    Parameters
-    ----------
-    points : tuple of Point
-        In the order they were proposed.
-    skipped : tuple of Skipped
-        Proposals that cannot be built.
-    """
-
-    points: tuple[Point, ...]
-    skipped: tuple[Skipped, ...]
+    points: tuple[Point, ...]  # in the order they were proposed
+    skipped: tuple[Skipped, ...]  # proposals that cannot be built
 
 
 class Search:
-    """A search.
-
-    Parameters
-    ----------
-    top : str
-        Component.
-    common : mapping of str to str
-        Settings of every point.
-    choices : mapping of str to sequence of str
-        Values by setting, or by :data:`PRESET`.
-    objectives : sequence of Objective
-        What to make small or large.
-    obstacle : callable
-        Tells why a configuration cannot be evaluated; empty text if it can.
-    points : int
-        How many to evaluate, fewer if there are fewer.
-    seed : int
-        Of the proposals.
-
-    Members
-    -------
-    points : int
-        As above.
-    """
+    """A search."""
 
     def __init__(
         self,

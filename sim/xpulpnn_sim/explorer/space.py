@@ -31,24 +31,10 @@ def folder_name(label: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One configuration of one component.
+    """One configuration of one component."""
 
-    Parameters
-    ----------
-    label : str
-        Short and unique among the points of a run.
-    top : str
-        Name of the component on the command line.
-    preset : str
-        Name of the preset.
-    settings : mapping of str to str
-        Changes to it.
-    config : Configuration
-        The result.
-    """
-
-    label: str
-    top: str
+    label: str  # short and unique among the points of a run
+    top: str  # name of the component on the command line
     preset: str
     settings: Mapping[str, str]
     config: Configuration
@@ -76,25 +62,7 @@ class Space:
 
 
 def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]) -> Space:
-    """The product of presets and swept values.
-
-    Parameters
-    ----------
-    top : str
-        Component, one of the names of ``xpulpnn generate``.
-    presets : sequence of str
-        Names or comma-separated lists of names; that of a core stands for a cluster of such cores where the component
-        is one of clusters.
-    settings : sequence of str
-        ``KEY=VALUE``, applied to every point.
-    sweeps : sequence of str
-        ``KEY=V1,V2,...``; widths are joined by ``+`` inside a value.
-
-    Raises
-    ------
-    InputError
-        For an unknown preset, field or value, or if no combination can be built.
-    """
+    """The product of presets and swept values."""
     names, common, swept = parse_space(top, presets, settings, sweeps)
     size = len(names) * prod(len(values) for values in swept.values())
     if size > MOST_COMBINATIONS:

@@ -46,22 +46,7 @@ class OpenSta:
     version: str
 
     def longest_path(self, netlist: MappedNetlist, library: Library, folder: Path) -> CriticalPath | None:
-        """The longest path between inputs, registers and outputs, registers cut as in ABC; None if there is none.
-
-        Parameters
-        ----------
-        netlist : MappedNetlist
-            Mapped to ``library``.
-        library : Library
-            Cells, driver and load.
-        folder : Path
-            To run in.
-
-        Raises
-        ------
-        ToolError
-            With the tool's own message if it fails.
-        """
+        """The longest path between inputs, registers and outputs, registers cut as in ABC; None if there is none."""
         part = netlist.combinational()
         if not part.starts or not part.ends:
             return None

@@ -41,24 +41,12 @@ CONFIGURATION = "config.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """Result of a step.
-
-    Parameters
-    ----------
-    result : StepResult
-        Figures.
-    cached : bool
-        Whether it came from a cache.
-    error : str
-        What is wrong with it, one line; empty if nothing.
-    files : mapping of str to str
-        Text by name: what goes into a folder of the step's name in that of the point (see
-        :func:`~xpulpnn_sim.explorer.space.folder_name`).
-    """
+    """Result of a step."""
 
     result: StepResult
-    cached: bool = False
-    error: str = ""
+    cached: bool = False  # whether it came from a cache
+    error: str = ""  # what is wrong with it, one line; empty if nothing
+    # text by name: what goes into a folder of the step's name in that of the point (see folder_name)
     files: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -86,36 +74,16 @@ class PointStep(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is to be done for a point.
-
-    Parameters
-    ----------
-    point : Point
-        The configuration.
-    steps : tuple of PointStep
-        In the order of the results.
-    keys : tuple of str
-        One per step: results are the same if keys are.
-    folder_name : str
-        What the result calls the folder of the point.
-    configuration : dict
-        Echo of the configuration in an earlier run's manifest; empty without one.
-    known : mapping of str to result
-        Results of an earlier run, by key.
-    strange : frozenset of str
-        Files that were in the folder of the point before any run was.
-    fresh_since : float
-        Time since the epoch, in seconds, before which no entry of the cache counts.
-    """
+    """What is to be done for a point."""
 
     point: Point
-    steps: tuple[PointStep, ...]
-    keys: tuple[str, ...]
-    folder_name: str
-    configuration: dict[str, Any]
-    known: Mapping[str, StepResult]
-    strange: frozenset[str] = frozenset()
-    fresh_since: float = 0.0
+    steps: tuple[PointStep, ...]  # in the order of the results
+    keys: tuple[str, ...]  # one per step: results are the same if keys are
+    folder_name: str  # what the result calls the folder of the point
+    configuration: dict[str, Any]  # echo of the configuration in an earlier run's manifest; empty without one
+    known: Mapping[str, StepResult]  # results of an earlier run, by key
+    strange: frozenset[str] = frozenset()  # files that were in the folder of the point before any run was
+    fresh_since: float = 0.0  # time since the epoch, in seconds, before which no entry of the cache counts
 
     @property
     def missing(self) -> int:
@@ -171,19 +139,7 @@ def plan(
     *,
     fresh_since: float | None = None,
 ) -> Task:
-    """The task of a point.
-
-    Parameters
-    ----------
-    point : Point
-        The configuration.
-    steps : sequence of (PointStep, settings)
-        What to do, in order, each with its settings: to ask for them may mean to ask tools for their versions.
-    output : Path
-        The folder of the run.
-    fresh_since : float or None
-        Time since the epoch, in seconds; what is older is ignored, in the folder and in the cache.
-    """
+    """The task of a point."""
     task = Task(
         point=point,
         steps=tuple(step for step, _ in steps),
@@ -237,17 +193,6 @@ def run_task(
     done: Callable[[str, bool], None],
 ) -> PointResult:
     """Run the steps whose results are not known, writing what is known after each.
-
-    Parameters
-    ----------
-    task : Task
-        What to do.
-    folder : Path
-        Where the files go; it exists.
-    emit : callable
-        Makes the design of a component name and configuration.
-    done : callable
-        Told the name of each step and whether its result came from a cache.
 
     A step that fails leaves its error in the result; the others are run all the same.
     """

@@ -139,37 +139,14 @@ class _Analysis:
 
 
 def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | None:
-    """The longest combinational path; None without gates between inputs, registers and outputs.
-
-    Parameters
-    ----------
-    netlist : MappedNetlist
-        Mapped to ``library``.
-    library : Library
-        Cells, driver and load.
-    """
+    """The longest combinational path; None without gates between inputs, registers and outputs."""
     return longest_paths(netlist, library, ())[0]
 
 
 def longest_paths(
     netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]]
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
-    """The longest combinational path, and the longest one through certain nets.
-
-    Parameters
-    ----------
-    netlist, library
-        As of :func:`longest_path`.
-    through : sequence of collection of int
-        Sets of nets; the second path takes one net of each, in this order.
-
-    Returns
-    -------
-    path, second : CriticalPath or None
-        None if there is none.
-    times : list of float
-        When the second path passes each set, ps.
-    """
+    """The longest combinational path, and the longest one through certain nets."""
     analysis = _Analysis(netlist, library)
     analysis.run()
     path = _worst(analysis, netlist)[0]

@@ -18,19 +18,14 @@ _PINS = ("clk", "rst")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
-    """A wrapper and its size.
+    """A wrapper and its size."""
 
-    Parameters
-    ----------
-    verilog : str
-        Its module; the component is not included.
-    input_bits, output_bits : tuple of str
-        Port bits of the component, clock and reset excluded, such as ``rs1[3]``; bit i of the wrapper's input and
-        output registers belongs to entry i.
-    """
-
-    verilog: str
+    verilog: str  # its module; the component is not included
+    # port bits of the component, clock and reset excluded, such as `rs1[3]`; bit i of the wrapper's input and output
+    # registers belongs to entry i
     input_bits: tuple[str, ...]
+    # port bits of the component, clock and reset excluded, such as `rs1[3]`; bit i of the wrapper's input and output
+    # registers belongs to entry i
     output_bits: tuple[str, ...]
 
     @property

@@ -44,32 +44,7 @@ class _Returned:
 
 
 class Child:
-    """A process that calls a function.
-
-    Parameters
-    ----------
-    function : callable
-        Function of a module; its first argument is a function that sends a message to :meth:`receive`.
-    parts : sequence of bytes
-        Pickled arguments after the first.
-    folder : Path
-        Gets :data:`LOG`, to which is added, and :data:`SCRATCH` while the process lives.
-    timeout_s : float
-        Longest time without a message.
-    inside : bool
-        Whether the process runs in the folder; else where this one does.
-
-    Members
-    -------
-    receiver : Connection
-        Ready when there is something to receive.
-    deadline : float
-        Time of :func:`time.monotonic` at which the process is late.
-    returned : bool
-        Whether the function returned.
-    value : object
-        What it returned.
-    """
+    """A process that calls a function."""
 
     def __init__(
         self,
@@ -134,13 +109,7 @@ class Child:
         return None, False
 
     def end(self, *, kill: bool = False) -> int | None:
-        """Kill the group; returns the exit code of a process that had ended by itself, else None.
-
-        Parameters
-        ----------
-        kill : bool
-            Whether to give the process no time to end by itself.
-        """
+        """Kill the group; returns the exit code of a process that had ended by itself, else None."""
         until = monotonic() + (0.0 if kill else _GRACE_S)
         # its number stays its own as long as nobody has asked for its exit code
         while not (ended := self._has_ended()) and monotonic() < until:

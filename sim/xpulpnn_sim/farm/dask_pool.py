@@ -56,22 +56,7 @@ def require_dask(address: str) -> Any:
 
 @contextmanager
 def dask_pool(address: str, versions: Callable[..., Mapping[str, str]], *parts: bytes) -> Generator["DaskPool"]:
-    """The workers of the scheduler at ``address``, of the same versions as this process.
-
-    Parameters
-    ----------
-    address : str
-        ``HOST:PORT``, with or without ``tcp://``.
-    versions : callable
-        Function of a module that tells all that results depend on besides arguments, by name.
-    parts : bytes
-        Its pickled arguments after the first, which it ignores.
-
-    Raises
-    ------
-    InputError
-        If there is no scheduler at the address, it has no workers, or a worker has other versions.
-    """
+    """The workers of the scheduler at ``address``, of the same versions as this process."""
     distributed = require_dask(address)
     # what it logs of lost workers is told by our own messages
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -90,17 +75,7 @@ def dask_pool(address: str, versions: Callable[..., Mapping[str, str]], *parts: 
 
 
 class DaskPool:
-    """Workers to call functions on.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected to the scheduler.
-    address : str
-        Of the scheduler.
-    versions, parts
-        As in :func:`dask_pool`.
-    """
+    """Workers to call functions on."""
 
     def __init__(
         self, client: Any, address: str, versions: Callable[..., Mapping[str, str]], parts: tuple[bytes, ...]
@@ -169,21 +144,7 @@ class DaskPool:
         return self._shared[name]
 
     def submit(self, label: str, function: Callable[..., Any], *parts: Any, timeout_s: float, tag: Any = None) -> None:
-        """Call ``function`` on some worker; :meth:`next_answer` tells what came of it.
-
-        Parameters
-        ----------
-        label : str
-            What Dask's pages call it.
-        function : callable
-            Function of a module, as for :class:`~xpulpnn_sim.farm.child.Child`.
-        parts : bytes or what :meth:`share` returned
-            Pickled arguments after the first.
-        timeout_s : float
-            Longest time without a message.
-        tag : object
-            Given back with the answer.
-        """
+        """Call ``function`` on some worker; :meth:`next_answer` tells what came of it."""
         key = f"xpulpnn-{re.sub('[^A-Za-z0-9_.=+]+', '_', label)}-{self._run}-{next(self._numbers)}"
         call = pickle.dumps(function)
         future = self._client.submit(

@@ -25,27 +25,14 @@ _asking = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a call.
-
-    Parameters
-    ----------
-    returned : bool
-        Whether the function returned.
-    value : object
-        What it returned.
-    told : list
-        Its messages.
-    files : mapping of str to bytes
-        Files of its folder, by their names relative to it; the log is among them.
-    why : str
-        Why it did not return, without a name in front; empty if it did.
-    """
+    """What came of a call."""
 
     returned: bool = False
     value: Any = None
     told: list[Any] = field(default_factory=list[Any])
+    # files of its folder, by their names relative to it; the log is among them
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    why: str = ""
+    why: str = ""  # why it did not return, without a name in front; empty if it did
 
 
 def _tell_versions(tell: Tell, versions: bytes) -> dict[str, str]:
@@ -56,21 +43,7 @@ def _tell_versions(tell: Tell, versions: bytes) -> dict[str, str]:
 def answer_call(
     versions: bytes, expected: Mapping[str, str], function: bytes, timeout_s: float, *parts: bytes
 ) -> Answer:
-    """Run a call on this worker.
-
-    Parameters
-    ----------
-    versions : bytes
-        Pickled function and arguments that tell the versions of all that the result depends on.
-    expected : mapping
-        What they must be.
-    function : bytes
-        Pickled function to call.
-    timeout_s : float
-        Longest time without a message.
-    parts : bytes
-        Pickled arguments of it after the first.
-    """
+    """Run a call on this worker."""
     difference = _difference(versions, expected)
     if difference:
         return Answer(why=difference)

@@ -7,24 +7,12 @@ from xpulpnn.errors import ToolError
 
 @dataclass(frozen=True, slots=True)
 class CoreFault:
-    """One wrong place.
+    """One wrong place."""
 
-    Parameters
-    ----------
-    name : str
-        What goes wrong.
-    module : str
-        Module of the emitted Verilog.
-    right, wrong : str
-        Text that is in the module once, and what stands there instead.
-    check : str
-        The check that finds it.
-    """
-
-    name: str
-    module: str
-    right: str
-    wrong: str
+    name: str  # what goes wrong
+    module: str  # module of the emitted Verilog
+    right: str  # text that is in the module once, and what stands there instead
+    wrong: str  # text that is in the module once, and what stands there instead
     check: str
 
     def applied(self, text: str) -> str:

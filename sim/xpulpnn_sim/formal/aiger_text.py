@@ -8,33 +8,14 @@ from xpulpnn_sim.formal.gate_graph import FALSE, GateGraph, GateKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AigerText:
-    """A graph as a file.
+    """A graph as a file."""
 
-    Parameters
-    ----------
-    content : bytes
-        The file, with one output.
-    inputs : sequence of int
-        Literal in the graph of each input of the file.
-    """
-
-    content: bytes
-    inputs: Sequence[int]
+    content: bytes  # the file, with one output
+    inputs: Sequence[int]  # literal in the graph of each input of the file
 
 
 def write_aiger(graph: GateGraph, output: int, latches: Mapping[int, tuple[int, int]] | None = None) -> AigerText:
-    """The gates that a literal depends on.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Holds all literals.
-    output : int
-        Literal of the output.
-    latches : mapping
-        Of the variables that are registers: literal of the next value and value after reset (0 or 1). Only those that
-        the output depends on, now or later, are written. Without them all variables are inputs.
-    """
+    """The gates that a literal depends on."""
     registers = latches or {}
     kept: dict[int, None] = {}
     cone: set[int] = set()

@@ -202,26 +202,7 @@ def _known_products(graph: GateGraph, constants: Mapping[int, int]) -> dict[tupl
 def prove(
     graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
 ) -> Inequality | None:
-    """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Holds the word.
-    bits : sequence of int
-        Its literals, lowest bit first.
-    wanted : Polynomial
-        What it is to be, in nodes of the graph.
-    timeout_s : float
-        For the whole proof.
-    most_terms : int
-        For each way to read the adders: how large the polynomial may grow.
-
-    Raises
-    ------
-    GaveUpError
-        If it cannot be decided within ``timeout_s`` seconds or the terms kept.
-    """
+    """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not."""
     deadline = time.monotonic() + timeout_s
     constants = constant_gates(graph, bits)
     # where an exclusive-or may be the sum of a full adder or of a half adder, either can be what the netlist means

@@ -12,15 +12,7 @@ _OUTPUT = re.compile(r"^ *output (?:wire )?(?:\[[^\]]*\] )?(\w+)", re.MULTILINE)
 
 
 def claims(obligation: Obligation, text: str) -> list[Claim]:
-    """All that is promised of a part; what must not hold must be refuted.
-
-    Parameters
-    ----------
-    obligation : Obligation
-        The promises.
-    text : str
-        Verilog of the part with them.
-    """
+    """All that is promised of a part; what must not hold must be refuted."""
 
     def decide(timeout_s: float) -> str:
         findings = prove(obligation, text, timeout_s=int(timeout_s))

@@ -14,15 +14,7 @@ _QUADRANTS = 3
 
 
 def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
-    """Every compressed word is expanded as the manual says, whatever follows it; other words stay.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        Of :class:`~xpulpnn.core.compressed_decoder.CompressedDecoder`.
-    fault : callable
-        What changes the word on its way to the unit.
-    """
+    """Every compressed word is expanded as the manual says, whatever follows it; other words stay."""
     return [
         Claim(
             what="every 16-bit word, whatever follows",

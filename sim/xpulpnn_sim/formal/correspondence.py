@@ -37,50 +37,25 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What is not equal.
+    """What is not equal."""
 
-    Parameters
-    ----------
-    signal : str
-        Output, or register at the next clock edge.
-    expected, found : int
-        Its value in the definition and in the image.
-    given : dict
-        Values of the inputs and registers it depends on, by name.
-    alone : tuple of str
-        Registers of the definition that are equal to none of the image.
-    """
-
-    signal: str
-    expected: int
-    found: int
-    given: dict[str, int]
-    alone: tuple[str, ...] = ()
+    signal: str  # Output, or register at the next clock edge
+    expected: int  # its value in the definition and in the image
+    found: int  # its value in the definition and in the image
+    given: dict[str, int]  # values of the inputs and registers it depends on, by name
+    alone: tuple[str, ...] = ()  # registers of the definition that are equal to none of the image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Two modules to compare.
-
-    Parameters
-    ----------
-    definition, image : ModuleLogic
-        The modules.
-    inputs, outputs : sequence of Pair
-        Ports that belong together; inputs of one module alone may be anything.
-    register_name : callable
-        Name that a register of the definition would have in the image.
-    starts : bool
-        Whether initial values belong to what must be equal. If not, registers of the image start like those of the
-        definition that they are equal to from then on.
-    """
+    """Two modules to compare."""
 
     definition: ModuleLogic
     image: ModuleLogic
-    inputs: Sequence[Pair]
-    outputs: Sequence[Pair]
-    register_name: Callable[[str], str]
-    starts: bool = True
+    inputs: Sequence[Pair]  # ports that belong together; inputs of one module alone may be anything
+    outputs: Sequence[Pair]  # ports that belong together; inputs of one module alone may be anything
+    register_name: Callable[[str], str]  # name that a register of the definition would have in the image
+    starts: bool = True  # whether initial values belong to what must be equal
 
     @property
     def sides(self) -> tuple[ModuleLogic, ModuleLogic]:
@@ -98,13 +73,7 @@ class Task:
 
 
 def difference(task: Task, prover: Prover) -> Difference | None:
-    """None if the image is proved equal to the definition, else where it is not.
-
-    Raises
-    ------
-    ToolError
-        If ports of a pair differ in width, or what ``prover`` raises.
-    """
+    """None if the image is proved equal to the definition, else where it is not."""
     found = _Induction(task, prover, named=True).run()
     if found is None:
         return None
@@ -127,15 +96,7 @@ class _Word:
 
 
 class _Gates:
-    """Both modules in one graph with the same inputs.
-
-    Parameters
-    ----------
-    task : Task
-        The modules.
-    state : mapping
-        Number of the variable of each register bit.
-    """
+    """Both modules in one graph with the same inputs."""
 
     def __init__(self, task: Task, state: Mapping[StateBit, int]) -> None:
         self.graph = GateGraph(adders=False)

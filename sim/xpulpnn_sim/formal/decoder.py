@@ -91,19 +91,7 @@ class _Decoder:
 def claims(
     gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig, *, fault: Fault = none
 ) -> list[Claim]:
-    """What the decoder says of every word of 32 bits: whether it is legal, and if so each field of the control word.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        Of :class:`~xpulpnn.core.decoder.Decoder`.
-    ports : sequence of mapping
-        The manifest's rows of its ports.
-    config : CoreConfig
-        Decides which rows of the table are instructions.
-    fault : callable
-        What changes the word on its way to the unit.
-    """
+    """What the decoder says of every word of 32 bits: whether it is legal, and if so each field of the control word."""
 
     def legality(timeout_s: float) -> str:
         unit = _Decoder(gates, ports, config, fault)

@@ -33,15 +33,7 @@ _IDLE, _DIVIDE, _FINISH = range(3)
 
 
 class _Division:
-    """A division with any operands.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        The unit.
-    fault : callable
-        What changes the operands on their way to the unit.
-    """
+    """A division with any operands."""
 
     def __init__(self, gates: ClockedGates, fault: Fault) -> None:
         self.graph = graph = GateGraph(adders=False)
@@ -115,15 +107,7 @@ def magnitude(graph: GateGraph, word: Sequence[int]) -> Word:
 
 
 def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
-    """What the module says, claim by claim.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        Of :class:`~xpulpnn.core.div.Divider`.
-    fault : callable
-        What changes the operands on their way to the unit.
-    """
+    """What the module says, claim by claim."""
 
     def first(timeout_s: float) -> str:
         one = _Division(gates, fault)

@@ -14,19 +14,7 @@ from xpulpnn_sim.formal.unit_proof import Claim, Fault, none, rare
 def claims(
     gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig, *, fault: Fault = none
 ) -> list[Claim]:
-    """Every sum of products on elements of a format, of either sign: all operands, with and without accumulator.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        Of :class:`~xpulpnn.dotp.unit.DotpUnit`.
-    ports : sequence of mapping
-        The manifest's rows of its ports.
-    config : CoreConfig
-        Has the formats.
-    fault : callable
-        What changes factors and accumulator on their way to the unit.
-    """
+    """Every sum of products on elements of a format, of either sign: all operands, with and without accumulator."""
 
     def of_format(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:

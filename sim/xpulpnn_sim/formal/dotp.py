@@ -43,32 +43,17 @@ class DotpOperands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotpOperation:
-    """A dot product in one format and with one choice of signs.
+    """A dot product in one format and with one choice of signs."""
 
-    Parameters
-    ----------
-    graph : GateGraph
-        Holds its gates.
-    fmt, signs
-        Which operation.
-    rs1, rs2, rd : list of int
-        Literals of the operands; those of lanes left out are constants.
-    accumulate : int
-        Literal of the control bit.
-    result : list of int
-        Literals of what the unit computes.
-    holds : bool
-        Whether the result stays, without another operation, until the next one (units without registers: always true).
-    """
-
-    graph: GateGraph
-    fmt: ElemFmt
-    signs: Signs
-    rs1: list[int]
-    rs2: list[int]
-    rd: list[int]
-    accumulate: int
-    result: list[int]
+    graph: GateGraph  # holds its gates
+    fmt: ElemFmt  # which operation
+    signs: Signs  # which operation
+    rs1: list[int]  # literals of the operands; those of lanes left out are constants
+    rs2: list[int]  # literals of the operands; those of lanes left out are constants
+    rd: list[int]  # literals of the operands; those of lanes left out are constants
+    accumulate: int  # literal of the control bit
+    result: list[int]  # literals of what the unit computes
+    # whether the result stays, without another operation, until the next one (units without registers: always true)
     holds: bool
 
     def definition(self) -> algebra.Polynomial:

@@ -79,19 +79,7 @@ def clocked_gates(verilog: str, module: str) -> ClockedGates:
 
 
 class ClockCycle:
-    """One clock cycle of gates as nodes of a graph, made when asked for.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Where the nodes go.
-    gates : ClockedGates
-        What they are made of.
-    inputs : mapping
-        Literals of the input ports, lowest bit first; missing ports are new variables.
-    state : mapping
-        Literal of each register bit; missing ones are new variables.
-    """
+    """One clock cycle of gates as nodes of a graph, made when asked for."""
 
     def __init__(
         self, graph: GateGraph, gates: ClockedGates, inputs: Mapping[str, Sequence[int]], state: Mapping[int, int]

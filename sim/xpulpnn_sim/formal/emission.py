@@ -33,53 +33,25 @@ write_json netlist.json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A module to prove: its RTLIL, its Verilog, and what is known of the modules it contains.
+    """A module to prove: its RTLIL, its Verilog, and what is known of the modules it contains."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the Verilog module.
-    rtlil, verilog : str
-        Their texts, of one module each.
-    instances : tuple
-        Name and module of each instance, in the order of the Verilog.
-    ports : tuple
-        Module, port and direction of everything instantiated.
-    """
-
-    name: str
-    rtlil: str
-    verilog: str
-    instances: tuple[tuple[str, str], ...]
-    ports: tuple[tuple[str, str, str], ...]
+    name: str  # name of the Verilog module
+    rtlil: str  # their texts, of one module each
+    verilog: str  # their texts, of one module each
+    instances: tuple[tuple[str, str], ...]  # name and module of each instance, in the order of the Verilog
+    ports: tuple[tuple[str, str, str], ...]  # Module, port and direction of everything instantiated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a module.
+    """What became of a module."""
 
-    Parameters
-    ----------
-    verdict : str
-        ``equal``, ``different`` or ``undecided``.
-    bits : int
-        Bits of outputs and registers, operands of instances among the outputs.
-    bits_by_sat : int
-        Those of them whose gates are not the same, so that the SAT solver had to decide.
-    seconds : float
-        What it took.
-    reason : str
-        What is different, or why it is undecided.
-    difference : Difference or None
-        A case in which the modules differ.
-    """
-
-    verdict: str
-    bits: int
-    bits_by_sat: int
+    verdict: str  # `equal`, `different` or `undecided`
+    bits: int  # bits of outputs and registers, operands of instances among the outputs
+    bits_by_sat: int  # those of them whose gates are not the same, so that the SAT solver had to decide
     seconds: float
-    reason: str = ""
-    difference: Difference | None = None
+    reason: str = ""  # what is different, or why it is undecided
+    difference: Difference | None = None  # A case in which the modules differ
 
 
 def sources(design: EmittedVerilog) -> list[Source]:
@@ -143,17 +115,7 @@ def _originals(port: str) -> tuple[str, ...]:
 
 
 def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> Outcome:
-    """Compare the two texts of a module.
-
-    Parameters
-    ----------
-    elaborated : Elaborated
-        The module.
-    timeout_s : float
-        Seconds for the SAT solver.
-    initial : bool
-        Whether the Verilog has initial values, which then must be those of the RTLIL.
-    """
+    """Compare the two texts of a module."""
     began = time.monotonic()
     definition = elaborated.definition
     by_sat = 0

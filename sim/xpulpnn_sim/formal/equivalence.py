@@ -44,34 +44,16 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What one method found about one operation of one structure.
+    """What one method found about one operation of one structure."""
 
-    Parameters
-    ----------
-    structure : str
-        Settings of the unit.
-    fmt, signs
-        The operation.
-    method : str
-        One of :data:`METHODS`.
-    covered : str
-        Which operands.
-    seconds : float
-        How long it took.
-    verdict : str
-        See :data:`EQUAL`.
-    counterexample : Counterexample
-        With the verdict ``different``.
-    """
-
-    structure: str
+    structure: str  # settings of the unit
     fmt: ElemFmt
     signs: Signs
     method: str
-    covered: str
-    seconds: float
-    verdict: str
-    counterexample: Counterexample | None = None
+    covered: str  # which operands
+    seconds: float  # how long it took
+    verdict: str  # see EQUAL
+    counterexample: Counterexample | None = None  # with the verdict `different`
 
 
 def structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bool = False) -> dict[str, CoreConfig]:
@@ -132,28 +114,6 @@ def check(
 
     Without ``methods`` the first one that decides is taken: algebra, else SAT for narrow elements, else exhaustive
     simulation; the latter two are followed by random operands, which is not a proof for all lanes together.
-
-    Parameters
-    ----------
-    verilog : str
-        Emitted top ``dotp``.
-    manifest : mapping
-        Its ports and name (see :mod:`xpulpnn.verilog`).
-    structure : str
-        Name in the outcomes.
-    formats, signs
-        Operations to check.
-    methods : sequence of str
-        Methods to run, all of them.
-    timeout_s : float
-        For each method on each operation.
-    advance : callable
-        Told the share of the current simulation, 0 to 1.
-
-    Raises
-    ------
-    ToolError
-        If Yosys or the compiler is missing or fails, or the netlist has cells that are not understood.
     """
     gates = clocked_gates(verilog, manifest["top"])
     for fmt, sign in product(formats, signs):

@@ -84,31 +84,7 @@ def simulate(
     seed: int = 1,
     advance: Callable[[float], None] = lambda share: None,
 ) -> Simulated:
-    """Compare two words of literals in compiled code.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Holds both words.
-    words : pair of sequences
-        Literals that must be equal, place by place.
-    counted : sequence of int
-        Input literals that take all combinations of values; the other inputs are random, the same in 256 cases.
-        If empty, all inputs are random in each case.
-    blocks : int
-        Blocks of 256 random cases, if ``counted`` is empty.
-    timeout_s : float
-        When to stop early.
-    seed : int
-        Of the random inputs.
-    advance : callable
-        Told the share done so far, 0 to 1.
-
-    Raises
-    ------
-    ToolError
-        If the compiler is missing or fails.
-    """
+    """Compare two words of literals in compiled code."""
     cone = graph.cone([*words[0], *words[1]])
     found = [node << 1 for node in cone if graph.nodes[node].kind is GateKind.INPUT]
     inputs = [*counted, *(literal for literal in found if literal not in set(counted))]

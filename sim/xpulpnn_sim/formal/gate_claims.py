@@ -9,19 +9,11 @@ from xpulpnn_sim.formal.unit_proof import shown
 
 
 class Equality(NamedTuple):
-    """Two words that must be equal.
+    """Two words that must be equal."""
 
-    Parameters
-    ----------
-    name : str
-        What they are.
-    found, wanted : sequence of int
-        Literals, lowest bit first: by the unit, and by its definition.
-    """
-
-    name: str
-    found: Sequence[int]
-    wanted: Sequence[int]
+    name: str  # what they are
+    found: Sequence[int]  # Literals, lowest bit first: by the unit, and by its definition
+    wanted: Sequence[int]  # Literals, lowest bit first: by the unit, and by its definition
 
 
 def unequal(
@@ -31,26 +23,7 @@ def unequal(
     ports: Mapping[str, Sequence[int]],
     timeout_s: float,
 ) -> str:
-    """Empty if all are proved to be equal where a literal is 1, else a case in which one is not.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Holds the literals.
-    assumed : int
-        Literal of the assumption.
-    equalities : sequence of Equality
-        What is claimed.
-    ports : mapping
-        Words that tell the case, by name.
-    timeout_s : float
-        Seconds for the solver.
-
-    Raises
-    ------
-    GaveUpError
-        If the solver does not finish.
-    """
+    """Empty if all are proved to be equal where a literal is 1, else a case in which one is not."""
     pairs = [pair for one in equalities for pair in zip(one.found, one.wanted, strict=True) if pair[0] != pair[1]]
     words = tuple([graph.and_(assumed, pair[side]) for pair in pairs] for side in (0, 1))
     different = sat.prove_equal(graph, (words[0], words[1]), timeout_s=int(timeout_s), sweep=True)

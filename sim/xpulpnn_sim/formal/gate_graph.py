@@ -64,13 +64,7 @@ _MAJORITIES = _majority_tables()
 
 
 class GateGraph:
-    """A graph of gates, built from the inputs up.
-
-    Parameters
-    ----------
-    adders : bool
-        Whether majorities are looked for among ANDs and ORs, which takes most of the time.
-    """
+    """A graph of gates, built from the inputs up."""
 
     def __init__(self, *, adders: bool = True) -> None:
         self._adders = adders

@@ -31,24 +31,13 @@ _ROW = re.compile(r"^ +(?P<step>\d+|init) \\(?P<name>\S+) +\S+ +(?P<value>[0-9a-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What became of a claim.
-
-    Parameters
-    ----------
-    claim : str
-        Its output.
-    verdict : str
-        See :data:`PROVED`.
-    cycles : int
-        How far the proof looked: the cycles of the induction, or those of the example.
-    example : sequence of mapping
-        Ports by name in each cycle to the one where the claim is wrong: from a reset for ``refuted``, from a state in
-        which induction fails for ``undecided``.
-    """
+    """What became of a claim."""
 
     claim: str
-    verdict: str
-    cycles: int
+    verdict: str  # see PROVED
+    cycles: int  # how far the proof looked: the cycles of the induction, or those of the example
+    # ports by name in each cycle to the one where the claim is wrong: from a reset for `refuted`, from a state in which
+    # induction fails for `undecided`
     example: Sequence[Mapping[str, int]] = ()
 
 
@@ -58,20 +47,6 @@ def prove(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Findi
     Each claim is checked in some more than ``depth`` cycles after a reset; and it is shown that in any state, if the
     claims held for ``depth`` cycles, it holds in the next. What a claim that fails was assumed for is shown again
     without it. Resets may come at any time. For claims that are not proved longer examples are sought.
-
-    Parameters
-    ----------
-    obligation : Obligation
-        What is claimed.
-    verilog : str
-        The text of :meth:`~xpulpnn_sim.properties.obligation.Obligation.emit`.
-    timeout_s : int
-        Seconds for the solver, for each question about a claim.
-
-    Raises
-    ------
-    ToolError
-        If Yosys is missing or fails, or there is no register of a name.
     """
     solver = _Solver(obligation, verilog, timeout_s)
     assumed = [claim for claim in obligation.claims if claim not in obligation.refuted]

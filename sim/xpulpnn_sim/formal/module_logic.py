@@ -14,54 +14,19 @@ Pin = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBit:
-    """One bit of a register.
+    """One bit of a register."""
 
-    Parameters
-    ----------
-    names : tuple
-        Wires that have the bit, and its number in each, those with a name of the source first.
-    start : int or None
-        Initial value, None if it has none.
-    reset : tuple of int or None
-        Net of an asynchronous reset, the value of that net that resets, and the value that the bit then has.
-    clock : tuple of int
-        Net of the clock and the value it has after the active edge.
-    next : int
-        Net of the value at the next edge.
-    """
-
+    # wires that have the bit, and its number in each, those with a name of the source first
     names: tuple[tuple[str, int], ...]
-    start: int | None
+    start: int | None  # initial value, None if it has none
+    # net of an asynchronous reset, the value of that net that resets, and the value that the bit then has
     reset: tuple[int, int, int] | None
-    clock: tuple[int, int]
-    next: int
+    clock: tuple[int, int]  # net of the clock and the value it has after the active edge
+    next: int  # net of the value at the next edge
 
 
 class ModuleLogic:
-    """A module with its registers and its instances of other modules cut out.
-
-    Parameters
-    ----------
-    module : NetlistModule
-        Operators, registers (``$dff``, ``$adff``) and instances.
-    directions : mapping
-        Direction of each port of every module that may be instantiated.
-
-    Attributes
-    ----------
-    inputs, outputs : dict
-        Nets of each port, lowest bit first; outputs of instances are among the inputs and their inputs among the
-        outputs.
-    instances : dict
-        Module of each instance.
-    registers : dict
-        Register bits by net.
-
-    Raises
-    ------
-    ToolError
-        For latches, combinational loops, and instances of modules that are not known.
-    """
+    """A module with its registers and its instances of other modules cut out."""
 
     def __init__(self, module: NetlistModule, directions: Mapping[str, Mapping[str, str]]) -> None:
         self.name = module.name
@@ -123,15 +88,7 @@ class ModuleLogic:
 
 
 class Literals:
-    """Literals of nets. Those that nobody drives become variables, and each undefined bit one of its own.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Where the variables go.
-    known : mapping
-        Literals by net.
-    """
+    """Literals of nets. Those that nobody drives become variables, and each undefined bit one of its own."""
 
     def __init__(self, graph: GateGraph, known: Mapping[int, int]) -> None:
         self._graph = graph

@@ -32,21 +32,7 @@ _BEFORE_SHIFT = 3
 
 
 class _Run:
-    """Cycles of the multiplier after one without an operation.
-
-    Parameters
-    ----------
-    gates, row
-        Netlist, and the manifest's row of the control word.
-    ctrl : mapping
-        Literals of its fields; what is left out is 0.
-    shamt : sequence of int
-        Literals of the places, 0 if left out.
-    requantises : bool
-        Whether the operation is the first half of a requantisation.
-    fault : callable
-        What changes the operands on their way to the unit.
-    """
+    """Cycles of the multiplier after one without an operation."""
 
     def __init__(
         self,
@@ -309,17 +295,7 @@ def broken(gates: ClockedGates, ports: Sequence[Mapping[str, Any]]) -> list[list
 
 
 def claims(gates: ClockedGates, ports: Sequence[Mapping[str, Any]], *, fault: Fault = none) -> list[Claim]:
-    """What each operation of the multiplier computes.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        Of :class:`~xpulpnn.core.mult.Mult`.
-    ports : sequence of mapping
-        The manifest's rows of its ports.
-    fault : callable
-        What changes the operands on their way to the unit.
-    """
+    """What each operation of the multiplier computes."""
     unit = _Multiplier(gates, ports, fault)
 
     def times(run: _Run) -> Polynomial:

@@ -30,52 +30,30 @@ _COMBINATIONAL = "strash; iprove"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Inputs that occur together, and what is looked at then.
+    """Inputs that occur together, and what is looked at then."""
 
-    Parameters
-    ----------
-    values : mapping
-        Values that an input, or another word of the unit that has a name, can have; others can have any.
-    outputs : collection of str or None
-        Names of the outputs that somebody looks at; None for all. Registers are always looked at.
-    """
-
+    # values that an input, or another word of the unit that has a name, can have; others can have any
     values: Mapping[str, Collection[int]]
-    outputs: Collection[str] | None = None
+    outputs: Collection[str] | None = None  # names of the outputs that somebody looks at; None for all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Inputs that stay as they are during an operation.
+    """Inputs that stay as they are during an operation."""
 
-    Parameters
-    ----------
-    words : collection of str
-        Names of the inputs.
-    during : str
-        Word of one bit that is 1 from the first to the last cycle of the operation; earlier if it is given up.
-    until : collection of str
-        Words of one bit that are all 1 in its last cycle.
-    """
-
-    words: Collection[str]
+    words: Collection[str]  # names of the inputs
+    # word of one bit that is 1 from the first to the last cycle of the operation; earlier if it is given up
     during: str
-    until: Collection[str]
+    until: Collection[str]  # words of one bit that are all 1 in its last cycle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """Requests, their grants and their answers.
+    """Requests, their grants and their answers."""
 
-    Parameters
-    ----------
-    request, grant, answer : str
-        Words of one bit.
-    """
-
-    request: str
-    grant: str
-    answer: str
+    request: str  # words of one bit
+    grant: str  # words of one bit
+    answer: str  # words of one bit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,55 +68,26 @@ class Alone(Port):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What became of a mutant.
+    """What became of a mutant."""
 
-    Parameters
-    ----------
-    verdict : str
-        See :data:`EQUIVALENT`.
-    scope : str
-        Of a mutant that is equivalent, for what; of one that is different, what is: see :data:`OUTPUTS`.
-    example : sequence of mapping
-        Of a mutant that is different: words of the inputs, and of the registers if they are free, in each cycle.
-    signal : str
-        Of a mutant that is different: a bit that is, in the last cycle.
-    """
-
-    verdict: str
-    scope: str = ""
+    verdict: str  # see EQUIVALENT
+    scope: str = ""  # of a mutant that is equivalent, for what; of one that is different, what is: see OUTPUTS
+    # of a mutant that is different: words of the inputs, and of the registers if they are free, in each cycle
     example: Sequence[Mapping[str, int]] = ()
-    signal: str = ""
+    signal: str = ""  # of a mutant that is different: a bit that is, in the last cycle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Compares mutants with the unit.
-
-    Parameters
-    ----------
-    gates : MutatedGates
-        Both.
-    abc : str
-        Program.
-    timeout_s : float
-        Seconds for each question.
-    situations : sequence of Situation
-        Those that occur; none for all.
-    held : sequence of Held
-        What stays as it is in later cycles.
-    answered : sequence of Answered
-        Ports whose answers belong to requests of earlier cycles.
-    alone : sequence of Alone
-        Ports with one request outstanding at most.
-    """
+    """Compares mutants with the unit."""
 
     gates: MutatedGates
     abc: str
-    timeout_s: float
-    situations: Sequence[Situation] = ()
-    held: Sequence[Held] = ()
-    answered: Sequence[Answered] = ()
-    alone: Sequence[Alone] = ()
+    timeout_s: float  # seconds for each question
+    situations: Sequence[Situation] = ()  # those that occur; none for all
+    held: Sequence[Held] = ()  # what stays as it is in later cycles
+    answered: Sequence[Answered] = ()  # ports whose answers belong to requests of earlier cycles
+    alone: Sequence[Alone] = ()  # ports with one request outstanding at most
     _generator: random.Random = field(default_factory=lambda: random.Random(1), init=False)
 
     @property
@@ -151,11 +100,6 @@ class Judge:
 
         First with any value in registers, for any inputs and then for the situations that occur; if it is not, and all
         registers have a value after reset, in the states that are reached from it.
-
-        Raises
-        ------
-        ToolError
-            If ABC fails.
         """
         bits = self.gates.differences(number)
         found = self._any_state(bits)

@@ -54,43 +54,16 @@ _REGISTER = "$_DFF_P_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A mutant.
+    """A mutant."""
 
-    Parameters
-    ----------
-    number : int
-        What tells it from others; positive.
-    command : str
-        Command of Yosys that makes the change for good: ``mutate -mode ...``.
-    """
-
-    number: int
-    command: str
+    number: int  # what tells it from others; positive
+    command: str  # command of Yosys that makes the change for good: `mutate -mode ...`
 
 
 def read_mutated(
     base: Path, top: str, changes: Sequence[Change], yosys: Yosys, *, ignored: Sequence[str] = ()
 ) -> "MutatedGates":
-    """Gates of a unit with some changes.
-
-    Parameters
-    ----------
-    base : Path
-        File of Yosys with the unit that the commands change.
-    top : str
-        Name of its module.
-    changes : sequence of Change
-        The mutants.
-    yosys : Yosys
-        Makes the gates.
-    ignored : sequence of str
-        Patterns, such as ``rvfi_*``, of outputs that do not matter: what only they depend on is left out.
-
-    Raises
-    ------
-    ToolError
-        If Yosys fails, or all changes together make a loop of gates.
-    """
+    """Gates of a unit with some changes."""
     module = mutated_netlist(base, top, changes, yosys, ignored=ignored)
     return MutatedGates(module, [change.number for change in changes])
 
@@ -118,26 +91,7 @@ def mutated_netlist(
 
 
 class MutatedGates:
-    """Gates with an input that chooses a mutant.
-
-    Parameters
-    ----------
-    module : NetlistModule
-        Gates and multiplexers of one bit, and cells that are cut: what they read is compared, what they drive is free.
-    numbers : sequence of int
-        Number of the mutant for each value of the input :data:`SELECT`, from 1 on.
-
-    Members
-    -------
-    graph : GateGraph
-        Where the gates are.
-    free : dict
-        Literals of the variables of each input and each register, by name, lowest bit first.
-    words : dict
-        Literals of each word of the unit itself that has a name.
-    is_clocked : bool
-        Whether all that is cut are registers with one clock and a value after reset.
-    """
+    """Gates with an input that chooses a mutant."""
 
     def __init__(self, module: NetlistModule, numbers: Sequence[int]) -> None:
         self.graph = GateGraph(adders=False)
@@ -282,17 +236,13 @@ class MutatedGates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A unit and a mutant with their registers.
+    """A unit and a mutant with their registers."""
 
-    Parameters
-    ----------
-    outputs : sequence of (str, int, int)
-        Name, literal in the unit and literal in the mutant of each bit of an output that may be another.
-    unit, mutant : mapping
-        Next value and value after reset of the variable of each register: of the unit, and of the mutant where it has
-        one of its own.
-    """
-
+    # Name, literal in the unit and literal in the mutant of each bit of an output that may be another
     outputs: Sequence[Bit]
+    # next value and value after reset of the variable of each register: of the unit, and of the mutant where it has one
+    # of its own
     unit: Mapping[int, tuple[int, int]]
+    # next value and value after reset of the variable of each register: of the unit, and of the mutant where it has one
+    # of its own
     mutant: Mapping[int, tuple[int, int]]

@@ -33,17 +33,7 @@ State = dict[int, int]
 
 
 class _Search:
-    """An operation of the unit.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        The unit.
-    fmt : ElemFmt
-        Format of the codes.
-    fault : callable
-        What changes the operands on their way to the unit.
-    """
+    """An operation of the unit."""
 
     def __init__(self, gates: ClockedGates, fmt: ElemFmt, fault: Fault) -> None:
         self.graph = GateGraph(adders=False)
@@ -117,17 +107,7 @@ def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
 
 
 def claims(gates: ClockedGates, config: CoreConfig, *, fault: Fault = none) -> list[Claim]:
-    """What the unit does with any thresholds.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        Of :class:`~xpulpnn.core.quantiser.Quantiser`.
-    config : CoreConfig
-        Has the formats.
-    fault : callable
-        What changes the operands on their way to the unit.
-    """
+    """What the unit does with any thresholds."""
 
     def searched(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:

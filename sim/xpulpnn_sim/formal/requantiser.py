@@ -55,19 +55,7 @@ class _Unit:
 def claims(
     gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig, *, fault: Fault = none
 ) -> list[Claim]:
-    """What the unit makes of every sum, amount, word and lane.
-
-    Parameters
-    ----------
-    gates : ClockedGates
-        Of :class:`~xpulpnn.core.requantiser.Requantiser`.
-    ports : sequence of mapping
-        The manifest's rows of its ports.
-    config : CoreConfig
-        Has the formats.
-    fault : callable
-        What changes the operands on their way to the unit.
-    """
+    """What the unit makes of every sum, amount, word and lane."""
 
     def inserted(fmt: ElemFmt, *, to_signed: bool) -> Claim:
         def decide(timeout_s: float) -> str:

@@ -21,26 +21,7 @@ _ROWS = {GateKind.AND: ("{0}{1} 1",), GateKind.MAJORITY: ("{0}{1}- 1", "{0}-{2} 
 def prove_equal(
     graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
 ) -> Inequality | None:
-    """None if two words of literals are equal for all inputs, else inputs for which they are not.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Holds both words.
-    words : pair of sequences
-        Literals that must be equal, place by place.
-    timeout_s : int
-        For the solver.
-    sweep : bool
-        Whether ABC merges equal gates first: for words that are computed alike, but not from the same gates.
-
-    Raises
-    ------
-    GaveUpError
-        If the solver does not finish within ``timeout_s`` seconds.
-    ToolError
-        If Yosys is missing or fails.
-    """
+    """None if two words of literals are equal for all inputs, else inputs for which they are not."""
     if list(words[0]) == list(words[1]):
         return None
     merge = "simplemap\nabc -g AND,XOR,MUX -script sweep.abc\n" if sweep else ""

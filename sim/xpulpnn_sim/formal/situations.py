@@ -33,24 +33,12 @@ _LANE_SELECTS = ("pv.extract", "pv.extractu", "pv.insert")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurring:
-    """What occurs at a unit.
+    """What occurs at a unit."""
 
-    Parameters
-    ----------
-    situations : sequence of Situation
-        One of them in every cycle.
-    held : sequence of Held
-        What stays as it is during an operation.
-    answered : sequence of Answered
-        Ports whose answers belong to requests of earlier cycles.
-    alone : sequence of Alone
-        Ports with one request outstanding at most.
-    """
-
-    situations: Sequence[Situation]
-    held: Sequence[Held] = ()
-    answered: Sequence[Answered] = ()
-    alone: Sequence[Alone] = ()
+    situations: Sequence[Situation]  # one of them in every cycle
+    held: Sequence[Held] = ()  # what stays as it is during an operation
+    answered: Sequence[Answered] = ()  # ports whose answers belong to requests of earlier cycles
+    alone: Sequence[Alone] = ()  # ports with one request outstanding at most
 
 
 def _rows(config: CoreConfig) -> Iterator[tuple[Insn, Mapping[str, Any]]]:

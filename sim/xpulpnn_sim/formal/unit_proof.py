@@ -19,48 +19,24 @@ Fault = Callable[[GateGraph, dict[str, list[int]]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One equality of a unit with its definition.
+    """One equality of a unit with its definition."""
 
-    Parameters
-    ----------
-    what : str
-        The operations, or what is equal.
-    method : str
-        How it is proved.
-    decide : callable
-        Given the seconds it may take: an empty text if it is proved, else a case in which it is wrong. Raises
-        :class:`~xpulpnn_sim.formal.algebra.GaveUpError` if it cannot tell.
-    """
-
-    what: str
-    method: str
+    what: str  # the operations, or what is equal
+    method: str  # how it is proved
+    # given the seconds it may take: an empty text if it is proved, else a case in which it is wrong
     decide: Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProof:
-    """What became of a claim.
+    """What became of a claim."""
 
-    Parameters
-    ----------
-    unit : str
-        The unit, with its structure if it has several.
-    what, method : str
-        See :class:`Claim`.
-    seconds : float
-        How long it took.
-    verdict : str
-        See :data:`EQUAL`.
-    example : str
-        With the verdict ``different``: inputs, and what is wrong with them.
-    """
-
-    unit: str
-    what: str
-    method: str
-    seconds: float
-    verdict: str
-    example: str = ""
+    unit: str  # the unit, with its structure if it has several
+    what: str  # see Claim
+    method: str  # see Claim
+    seconds: float  # how long it took
+    verdict: str  # see EQUAL
+    example: str = ""  # with the verdict `different`: inputs, and what is wrong with them
 
 
 def proofs(unit: str, claims: Sequence[Claim], *, timeout_s: float) -> Iterator[UnitProof]:

@@ -15,22 +15,7 @@ Word = list[int]
 
 
 def result(graph: GateGraph, cell: NetlistCell, pins: Mapping[str, Sequence[int]]) -> Word:
-    """Literals of a cell's output ``Y``.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Where the gates go.
-    cell : NetlistCell
-        The operator.
-    pins : mapping
-        Literals of its inputs, lowest bit first.
-
-    Raises
-    ------
-    ToolError
-        If the cell is no operator.
-    """
+    """Literals of a cell's output ``Y``."""
     width = len(cell.pins["Y"])
     a, b, select = (list(pins.get(pin, ())) for pin in "ABS")
     signed_a, signed_b = (_flag(cell, f"{pin}_SIGNED") for pin in "AB")

@@ -19,30 +19,14 @@ _EXACT = ((np.float32, 24), (np.float64, 53))
 
 
 class Geometry(NamedTuple):
-    """Where filters meet a map.
+    """Where filters meet a map."""
 
-    Members
-    -------
-    window : Window
-        Size, steps and margins.
-    dilation : (int, int)
-        Distance of the elements that a filter meets, in y and x.
-    """
-
-    window: Window
-    dilation: tuple[int, int] = (1, 1)
+    window: Window  # Size, steps and margins
+    dilation: tuple[int, int] = (1, 1)  # distance of the elements that a filter meets, in y and x
 
 
 def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
-    """``sum_k rows[r, k] * weights[c, k]``, exact.
-
-    Parameters
-    ----------
-    rows : int[R, K]
-        No element is further than ``most`` from 0.
-    weights : int[C, K]
-    most : int
-    """
+    """``sum_k rows[r, k] * weights[c, k]``, exact."""
     greatest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max()) * most
     for kind, bits in _EXACT:
         # sums of any part of the products are not greater
@@ -52,34 +36,14 @@ def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
 
 
 def conv(maps: AnyInt, weights: AnyInt, geometry: Geometry, outside: int, most: int) -> I64:
-    """Sums of the products of filters and maps, ``[image][row][column][out]``.
-
-    Parameters
-    ----------
-    maps : int[N, H, W, C]
-        Neither an element nor ``outside`` is further than ``most`` from 0.
-    weights : int[O, Ky, Kx, C]
-    geometry : Geometry
-        Its window is that of the filters.
-    outside : int
-        What lies around the maps.
-    most : int
-    """
+    """Sums of the products of filters and maps, ``[image][row][column][out]``."""
     seen = np.stack([view for _, view in views(maps, geometry, outside)], axis=-2)
     sums = products(seen.reshape(-1, weights[0].size), weights.reshape(len(weights), -1), most)
     return sums.reshape(*seen.shape[:3], len(weights))
 
 
 def depthwise(maps: AnyInt, weights: AnyInt, geometry: Geometry, outside: int) -> I64:
-    """Sums of the products of every channel and its own filter, ``[image][row][column][channel]``.
-
-    Parameters
-    ----------
-    maps : int[N, H, W, C]
-    weights : int[C, Ky, Kx]
-    geometry : Geometry
-    outside : int
-    """
+    """Sums of the products of every channel and its own filter, ``[image][row][column][channel]``."""
     wide = maps.astype(np.int64)
     return np.asarray(sum(view * weights[:, y, x].astype(np.int64) for (y, x), view in views(wide, geometry, outside)))
 
@@ -115,14 +79,7 @@ def views(maps: AnyInt, geometry: Geometry, outside: int) -> Iterator[tuple[tupl
 
 
 def below(accumulators: I32, thresholds: AnyInt) -> I32:
-    """How many thresholds of its channel are below each accumulator.
-
-    Parameters
-    ----------
-    accumulators : int32[..., C]
-    thresholds : int[C, levels - 1]
-        Ascending in every channel.
-    """
+    """How many thresholds of its channel are below each accumulator."""
     rows = accumulators.reshape(-1, accumulators.shape[-1])
     counts = np.empty(rows.shape, np.int32)
     for channel, levels in enumerate(thresholds):

@@ -14,22 +14,12 @@ from xpulpnn_sim.golden.packing import element_range
 
 
 class Window(NamedTuple):
-    """How a window moves over a map.
-
-    Members
-    -------
-    height, width : int
-        Its size.
-    stride : (int, int)
-        Its steps in y and x.
-    pads : Pads
-        How far it may reach over the edges.
-    """
+    """How a window moves over a map."""
 
     height: int
     width: int
-    stride: tuple[int, int] = (1, 1)
-    pads: Pads = NO_PADS
+    stride: tuple[int, int] = (1, 1)  # its steps in y and x
+    pads: Pads = NO_PADS  # how far it may reach over the edges
 
 
 def _views(image: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[int, int], I64]]:
@@ -46,17 +36,7 @@ def _views(image: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[
 
 
 def depthwise(image: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int = 0) -> I32:
-    """``acc[oy, ox, c] = bias[c] + sum_{ky,kx} weights[c, ky, kx] * image[oy*sy - top + ky, ox*sx - left + kx, c]``.
-
-    Parameters
-    ----------
-    image : int[H, W, C]
-    weights : int[C, Ky, Kx]
-    bias : int[C] or None
-    window : Window
-    outside : int
-        The value around the map.
-    """
+    """``acc[oy, ox, c] = bias[c] + sum_{ky,kx} weights[c, ky, kx] * image[oy*sy - top + ky, ox*sx - left + kx, c]``."""
     total = sum(view * weights[:, y, x].astype(np.int64) for (y, x), view in _views(image, window, outside))
     return (np.asarray(total) + (0 if bias is None else bias)).astype(np.int32)
 

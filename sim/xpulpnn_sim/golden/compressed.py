@@ -19,11 +19,6 @@ def expanded(half: int) -> int | None:
     """The 32-bit word that does what a compressed one does, None if that is reserved.
 
     Jumps that link store the address two bytes on, unlike their expansion.
-
-    Parameters
-    ----------
-    half : int
-        16 bits, the lowest two not both 1.
     """
     return (_quadrant_0, _quadrant_1, _quadrant_2)[half & 3](half, half >> 13)
 

@@ -88,15 +88,7 @@ def moves(words: Sequence[int]) -> Moves:
 
 
 class DmaModel:
-    """The command ports of the engine, as software sees them if every transfer is done at once.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Number of cores, each with a port, and of identifiers. The shared port has the number behind the cores.
-    move : callable
-        Makes a transfer.
-    """
+    """The command ports of the engine, as software sees them if every transfer is done at once."""
 
     def __init__(self, config: ClusterConfig, move: Callable[[Moves], None]) -> None:
         self._cores = config.cores

@@ -37,21 +37,11 @@ class Access(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response in the next cycle.
+    """A response in the next cycle."""
 
-    Members
-    -------
-    core : int or None
-        Whose; None for the shared view.
-    data : int or None
-        What a load finds; None for a store.
-    error : bool
-        There is no such register.
-    """
-
-    core: int | None
-    data: int | None
-    error: bool = False
+    core: int | None  # Whose; None for the shared view
+    data: int | None  # what a load finds; None for a store
+    error: bool = False  # there is no such register
 
 
 @dataclass(slots=True)
@@ -98,12 +88,6 @@ class EventUnit:
 
     Loads and what waits see the registers as they are when the cycle begins; then the stores of the cycle take effect,
     then its events arrive.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Tells the number of cores, barriers, mutexes, software events, words of the dispatch queue, and whether there
-        is a DMA.
     """
 
     def __init__(self, config: ClusterConfig) -> None:
@@ -154,24 +138,7 @@ class EventUnit:
         shared: Access | None = None,
         fetching: int = 0,
     ) -> list[Answer]:
-        """Let a cycle pass.
-
-        Parameters
-        ----------
-        accesses : mapping
-            Access of each core that is granted one in this cycle; of cores that do not wait.
-        events : iterable of (int, int)
-            Core and number of the event lines that are high.
-        shared : Access, optional
-            Access granted to the shared view, which must not be busy.
-        fetching : int
-            Cores with an instruction fetch outstanding.
-
-        Returns
-        -------
-        list of Answer
-            Responses of the next cycle.
-        """
+        """Let a cycle pass."""
         awake = self.awake(fetching)
         answers: list[Answer] = []
         arriving = [*self._sent, *events]

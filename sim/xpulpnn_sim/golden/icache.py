@@ -6,15 +6,7 @@ from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 
 
 class CacheLevel:
-    """Lines of a set-associative cache that replaces the oldest line of a set; banks are no matter.
-
-    Parameters
-    ----------
-    size : int
-        Bytes of the cache.
-    ways : int
-        Lines of a set.
-    """
+    """Lines of a set-associative cache that replaces the oldest line of a set; banks are no matter."""
 
     def __init__(self, size: int, ways: int) -> None:
         self.hits = self.misses = 0

@@ -18,12 +18,7 @@ ACCUMULATOR_BITS = 32
 
 
 class Pads(NamedTuple):
-    """Zero rows and columns around a feature map.
-
-    Members
-    -------
-    top, bottom, left, right : int
-    """
+    """Zero rows and columns around a feature map."""
 
     top: int = 0
     bottom: int = 0
@@ -40,13 +35,7 @@ def _wrap(exact: I64) -> I32:
 
 
 def matmul(weights: AnyInt, activations: AnyInt) -> I32:
-    """``acc[p, c] = sum_k activations[p, k] * weights[c, k]``.
-
-    Parameters
-    ----------
-    weights : int[C, K]
-    activations : int[P, K]
-    """
+    """``acc[p, c] = sum_k activations[p, k] * weights[c, k]``."""
     if weights.shape[1] != activations.shape[1]:
         raise LayerError(f"`weights` must have rows of {activations.shape[1]} elements, not {weights.shape[1]}")
     return _wrap(activations.astype(np.int64) @ weights.astype(np.int64).T)
@@ -75,15 +64,6 @@ def conv(
 
     ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c] * image[oy*sy - top + ky, ox*sx - left + kx, c]``, formed as one
     strided product per kernel position.
-
-    Parameters
-    ----------
-    image : int[H, W, C]
-    weights : int[O, Ky, Kx, C]
-    bias : int[O] or None
-    stride : (sy, sx)
-    pads : Pads
-    outside : int
     """
     height, width, channels = image.shape
     outputs, kernel_y, kernel_x, weight_channels = weights.shape
@@ -115,14 +95,6 @@ def conv1d(
     """Convolution along one direction with ``outside`` around the sequence, ``acc[t, o]``.
 
     ``bias[o] + sum_{k,c} weights[o, k, c] * sequence[t*stride - before + k*dilation, c]``.
-
-    Parameters
-    ----------
-    sequence : int[L, C]
-    weights : int[O, K, C]
-    bias : int[O] or None
-    stride, dilation, outside : int
-    pads : (before, behind)
     """
     if dilation < 1:
         raise LayerError(f"`dilation` must be at least 1, not {dilation}")
@@ -148,19 +120,7 @@ def quantise_shift(acc: AnyInt, shift: int, bits: int, signed: bool = False) -> 
 
 
 def quantise_bn(acc: AnyInt, kappa: AnyInt, lam: AnyInt, shift: int, bits: int, signed: bool = False) -> I32:
-    """Batch normalisation folded into integers: ``clip(int32(kappa * acc + lam) >> shift)``.
-
-    Parameters
-    ----------
-    acc : int[..., C]
-        Accumulators, channel last.
-    kappa, lam : int[C] or int
-        Factor and summand per channel; the sum wraps at 32 bits.
-    shift : int
-        Right shift, arithmetic: rounds down.
-    bits, signed : int, bool
-        Element the result is clipped to.
-    """
+    """Batch normalisation folded into integers: ``clip(int32(kappa * acc + lam) >> shift)``."""
     total = _wrap(acc.astype(np.int64) * kappa.astype(np.int64) + lam.astype(np.int64))
     return _shift_and_clip(total, shift, bits, signed=signed)
 
@@ -182,15 +142,7 @@ def quantise_multiply(acc: AnyInt, factor: int, shift: int, bits: int, signed: b
 
 
 def quantise_thresholds(acc: AnyInt, thresholds: AnyInt, signed: bool = False) -> I32:
-    """Number of thresholds below each accumulator, minus half the levels for signed results.
-
-    Parameters
-    ----------
-    acc : int[..., C]
-        Accumulators, channel last.
-    thresholds : int[C, 2**bits - 1]
-        Ascending thresholds per channel; a value equal to a threshold stays below it.
-    """
+    """Number of thresholds below each accumulator, minus half the levels for signed results."""
     if np.any(np.diff(thresholds, axis=1) < 0):
         raise LayerError("`thresholds` must be ascending in every channel, not falling")
     levels = thresholds.shape[1] + 1
@@ -199,12 +151,5 @@ def quantise_thresholds(acc: AnyInt, thresholds: AnyInt, signed: bool = False) -
 
 
 def quantise_sign(acc: AnyInt, thresholds: AnyInt) -> I32:
-    """+1 for accumulators above the threshold of their channel, -1 for all others.
-
-    Parameters
-    ----------
-    acc : int[..., C]
-        Accumulators, channel last.
-    thresholds : int[C]
-    """
+    """+1 for accumulators above the threshold of their channel, -1 for all others."""
     return np.where(acc > thresholds, 1, -1).astype(np.int32)

@@ -86,25 +86,7 @@ class NetworkLike(Protocol):
 
 
 def run_reference(network: NetworkLike, inputs: NDArray[Any]) -> list[I32]:
-    """The results of every layer for every image.
-
-    Parameters
-    ----------
-    network : Network
-        Layers in an order in which they can be computed.
-    inputs : int[image, ...]
-        Each of the shape of the network's input, in the range of its elements.
-
-    Returns
-    -------
-    list of int32[image, ...]
-        By layer, in the shapes of their results.
-
-    Raises
-    ------
-    LayerError
-        Inputs of another shape or out of their range.
-    """
+    """The results of every layer for every image."""
     found = [np.empty((len(inputs), *stage.output_shape), np.int32) for stage in network.stages]
     for first, results in _chunks(network, inputs):
         for whole, part in zip(found, results, strict=True):

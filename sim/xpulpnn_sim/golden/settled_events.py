@@ -11,11 +11,6 @@ class SettledEventUnit:
 
     Accesses are made one after the other. One that waits is answered by :meth:`answer`, perhaps at once; until then the
     core must make no other.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Of the cluster.
     """
 
     def __init__(self, config: ClusterConfig) -> None:
@@ -23,57 +18,27 @@ class SettledEventUnit:
         self._answers: dict[int | None, Answer] = {}
 
     def read(self, core: int, offset: int) -> int | None:
-        """Load from a core's private view: what it finds, or None if it waits.
-
-        Raises
-        ------
-        LookupError
-            If there is no such register.
-        """
+        """Load from a core's private view: what it finds, or None if it waits."""
         self._pass({core: Access(offset)})
         return self.answer(core)
 
     def write(self, core: int, offset: int, value: int) -> bool:
-        """Store to a core's private view; False if it waits for room in the dispatch queue, until it has an answer.
-
-        Raises
-        ------
-        LookupError
-            If there is no such register.
-        """
+        """Store to a core's private view; False if it waits for room in the dispatch queue, until it has an answer."""
         self._pass({core: Access(offset, True, value)})
         return self.answer(core) is not None
 
     def answer(self, core: int) -> int | None:
-        """The answer of an access that waited, once; None if there is none. Stores are answered with 0.
-
-        Raises
-        ------
-        LookupError
-            If there is no such register.
-        """
+        """The answer of an access that waited, once; None if there is none. Stores are answered with 0."""
         found = self._answers.pop(core, None)
         return None if found is None else _data(found)
 
     def shared_read(self, offset: int) -> int:
-        """Load from the shared view.
-
-        Raises
-        ------
-        LookupError
-            If there is no such register.
-        """
+        """Load from the shared view."""
         self._pass({}, shared=Access(offset))
         return _data(self._answers.pop(None))
 
     def shared_write(self, offset: int, value: int) -> None:
-        """Store to the shared view.
-
-        Raises
-        ------
-        LookupError
-            If there is no such register.
-        """
+        """Store to the shared view."""
         self._pass({}, shared=Access(offset, True, value))
         _data(self._answers.pop(None))
 

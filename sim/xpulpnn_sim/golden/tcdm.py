@@ -31,18 +31,10 @@ class Access(NamedTuple):
 
 @dataclass(slots=True)
 class Queue:
-    """Who comes next at a bank.
+    """Who comes next at a bank."""
 
-    Parameters
-    ----------
-    kind : "counter", "strict" or "fixed"
-        As in :class:`xpulpnn.config.ClusterConfig`.
-    inputs : int
-        How many may ask.
-    """
-
-    kind: Arbiter
-    inputs: int
+    kind: Arbiter  # as in ClusterConfig
+    inputs: int  # how many may ask
     grants: int = 0
     last: int = -1
 
@@ -78,18 +70,10 @@ def place_of(address: int, config: ClusterConfig) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class TcdmModel:
-    """All banks, cycle by cycle.
+    """All banks, cycle by cycle."""
 
-    Parameters
-    ----------
-    config : ClusterConfig
-        Banks and arbiters.
-    masters : int
-        Cores, then the others.
-    """
-
-    config: ClusterConfig
-    masters: int
+    config: ClusterConfig  # banks and arbiters
+    masters: int  # Cores, then the others
     words: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     accesses: list[Access] = field(default_factory=list[Access])
     """What the banks did in the last cycle."""
@@ -98,13 +82,7 @@ class TcdmModel:
     _setting: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
 
     def cycle(self, requests: Mapping[int, Request]) -> dict[int, int]:
-        """What the masters that are granted in this cycle are answered in the next one; for writes 0.
-
-        Parameters
-        ----------
-        requests : mapping
-            By the number of the master.
-        """
+        """What the masters that are granted in this cycle are answered in the next one; for writes 0."""
         waiting: dict[int, dict[int, Request]] = {}
         for master, request in requests.items():
             waiting.setdefault(place_of(request.address, self.config)[0], {})[master] = request

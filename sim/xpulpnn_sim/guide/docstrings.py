@@ -10,11 +10,6 @@ def with_remarks_first(lines: list[str]) -> list[str]:
 
     Our docstrings end in remarks such as ``Raises :class:`InputError```, which belong to no section; without this they
     are taken for a parameter.
-
-    Parameters
-    ----------
-    lines : list of str
-        The docstring.
     """
     headers = [at - 1 for at, line in enumerate(lines) if at and _HEADER.match(line) and lines[at - 1].strip()]
     if not headers:

@@ -208,21 +208,11 @@ class Wave(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """A drawing of signals.
-
-    Parameters
-    ----------
-    label : str
-        What it shows.
-    waves : tuple of Wave
-        From top to bottom.
-    values : mapping of str to str
-        What the letters stand for.
-    """
+    """A drawing of signals."""
 
     label: str
-    waves: tuple[Wave, ...]
-    values: dict[str, str]
+    waves: tuple[Wave, ...]  # from top to bottom
+    values: dict[str, str]  # what the letters stand for
 
 
 TIMINGS = {

@@ -28,30 +28,14 @@ _CONSTANTS: dict[str, Any] = {"bits": range(XLEN), "ones": -1}
 
 @dataclass(slots=True, kw_only=True)
 class Machine:
-    """State of a hart that instructions are executed on.
+    """State of a hart that instructions are executed on."""
 
-    Members
-    -------
-    regs : list of 32 int
-        x0 to x31.
-    nn : list of 6 int
-        NN-RF: activations, then weights.
-    csrs : dict of str to int
-        Values by name.
-    pc : int
-        Address of the instruction, afterwards of the next.
-    read : callable
-        The byte at an address.
-    stored : dict of int to int
-        Bytes that were stored, by address.
-    """
-
-    regs: list[int]
-    nn: list[int]
-    csrs: dict[str, int]
-    pc: int
-    read: Callable[[int], int]
-    stored: dict[int, int] = field(default_factory=dict[int, int])
+    regs: list[int]  # x0 to x31
+    nn: list[int]  # NN-RF: activations, then weights
+    csrs: dict[str, int]  # values by name
+    pc: int  # address of the instruction, afterwards of the next
+    read: Callable[[int], int]  # the byte at an address
+    stored: dict[int, int] = field(default_factory=dict[int, int])  # bytes that were stored, by address
 
 
 def quotient(a: int, b: int) -> int:
@@ -113,13 +97,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[int], int]] = {ast.USub: lambda a: -a,
 
 
 class Reference:
-    """The statements of one row, ready to be executed.
-
-    Parameters
-    ----------
-    insn : Insn
-        The row.
-    """
+    """The statements of one row, ready to be executed."""
 
     def __init__(self, insn: Insn) -> None:
         self.insn = insn

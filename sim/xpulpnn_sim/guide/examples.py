@@ -33,29 +33,13 @@ _TIMEOUT_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block that can be executed.
+    """A fenced block that can be executed."""
 
-    Members
-    -------
-    page : str
-        Name of the file.
-    line : int
-        Where its content starts.
-    language : str
-        ``sh``, ``console``, ``pycon``, ``python`` or ``file``.
-    lines : tuple of str
-        The content.
-    slow : bool
-        Whether it takes long.
-    file : str
-        Name of the file that it is, if it is one.
-    """
-
-    page: str
-    line: int
-    language: str
+    page: str  # name of the file
+    line: int  # where its content starts
+    language: str  # `sh`, `console`, `pycon`, `python` or `file`
     lines: tuple[str, ...]
-    slow: bool = False
+    slow: bool = False  # whether it takes long
     file: str = ""
 
 
@@ -99,13 +83,7 @@ def place(folder: Path) -> None:
 
 
 class Page:
-    """The blocks of one page, executed one after the other.
-
-    Parameters
-    ----------
-    folder : Path
-        Where they run, see :func:`place`.
-    """
+    """The blocks of one page, executed one after the other."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

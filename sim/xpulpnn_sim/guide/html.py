@@ -15,17 +15,7 @@ def block(lines: Iterable[str]) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """A table whose cells are HTML; narrow screens scroll it.
-
-    Parameters
-    ----------
-    headings : sequence of str
-        Texts of the first row.
-    rows : iterable of sequence of str
-        The cells.
-    kind : str
-        Class for the style sheet.
-    """
+    """A table whose cells are HTML; narrow screens scroll it."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     return raw(

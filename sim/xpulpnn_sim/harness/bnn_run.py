@@ -36,27 +36,13 @@ _INNER = slice(network.BORDER, network.BORDER + network.POOLED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BnnCase:
-    """A classification to run.
-
-    Parameters
-    ----------
-    variant : str
-        Out of :data:`~xpulpnn_sw.bnn.classifier.VARIANTS`.
-    popcount : str
-        Out of :data:`POPCOUNTS`.
-    config : CoreConfig or ClusterConfig
-        The core, or the cluster all of whose cores share the work.
-    machine : Machine
-        Its surroundings; its seed is also that of weights and image.
-    checked : bool
-        Whether every retirement is checked.
-    """
+    """A classification to run."""
 
     variant: str = "dense"
     popcount: str
-    config: CoreConfig | ClusterConfig
-    machine: Machine
-    checked: bool = True
+    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share the work
+    machine: Machine  # its surroundings; its seed is also that of weights and image
+    checked: bool = True  # whether every retirement is checked
 
     @property
     def cores(self) -> int:

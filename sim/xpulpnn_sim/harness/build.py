@@ -137,15 +137,7 @@ def _sweep(cache: Path) -> None:
 
 
 def _whole(generated: Sequence[str], chosen: str) -> str:
-    """One source of all the C++ of a model, whose headers take longer to read than most of its files to compile.
-
-    Parameters
-    ----------
-    generated : sequence of str
-        Names of the files that Verilator wrote; those that run once end in ``Slow.cpp``.
-    chosen : str
-        One of :data:`COMPILERS`.
-    """
+    """One source of all the C++ of a model, whose headers take longer to read than most of its files to compile."""
     off, on = _UNOPTIMISED[chosen]
     slow = [name for name in generated if name.endswith("Slow.cpp")]
     lines = [f'#include "{name}"' for name in generated if name not in slow]
@@ -167,19 +159,7 @@ def _runtime(cache: Path, objects: Path, identity: str, make: list[str], environ
 def build_model(
     rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None, covered: bool = False
 ) -> Path:
-    """Path of the shared library simulating a design, compiled if the cache does not hold it.
-
-    Parameters
-    ----------
-    rig : Rig
-        The design and its ports.
-    trace : bool
-        Whether the model can write waveforms (slower).
-    added : mapping of str to str or None
-        C++ source files to link to the model, by name.
-    covered : bool
-        Whether it counts executed lines and toggled bits (slower).
-    """
+    """Path of the shared library simulating a design, compiled if the cache does not hold it."""
     files = {"design.v": rig.verilog, **(added or {}), **rig.sources()}
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
     chosen = compiler()

@@ -76,21 +76,11 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a checker says of a block.
-
-    Members
-    -------
-    count : int
-        Discrepancies.
-    text : str or None
-        Report of the first.
-    position : int or None
-        Number of the retirement it was found at, if it was found at one.
-    """
+    """What a checker says of a block."""
 
     count: int = 0
-    text: str | None = None
-    position: int | None = None
+    text: str | None = None  # report of the first
+    position: int | None = None  # number of the retirement it was found at, if it was found at one
 
 
 class RetirementCheck:
@@ -98,32 +88,6 @@ class RetirementCheck:
 
     The cycle and instruction counters, the performance counters and mip may read as anything; so may the words through
     which program and host talk.
-
-    Parameters
-    ----------
-    library : Path
-        Compiled model.
-    config : CoreConfig
-        Configuration of the harts.
-    memory : mapping of int to numpy array of uint8
-        Initial memory by base address; becomes the checker's own.
-    entry : int
-        First instruction.
-    host_words : sequence of int
-        Addresses of up to two words that the host changes.
-    hart_ids : sequence of int or None
-        Value of mhartid of each hart; None: any.
-    has_front_end : bool
-        Whether retirements say where they continue.
-    sparse : bool
-        Whether all other memory exists too, first 0.
-    name_of : callable
-        Symbol of an address.
-    errors : sequence of (int, int)
-        Addresses that the bus answers with an error.
-    has_tcdm : bool
-        Whether the harts are those of a cluster: its memory has several addresses, what its devices answer is taken
-        over, and its interrupt lines are not known.
     """
 
     def __init__(
@@ -324,22 +288,7 @@ Checker = Callable[[Block], Findings]
 
 
 class Checks:
-    """The checkers of a run, working on one block while the next one is simulated, and what they have found.
-
-    Parameters
-    ----------
-    checkers : sequence of Checker
-        Each takes every block, all on one thread.
-
-    Members
-    -------
-    mismatches : int
-        Discrepancies so far.
-    first : str or None
-        Report of the first.
-    position : int or None
-        Its retirement.
-    """
+    """The checkers of a run, working on one block while the next one is simulated, and what they have found."""
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
         self._checkers = checkers

@@ -14,42 +14,22 @@ from xpulpnn_sw.networks.described import Described
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassRecord:
-    """What came of the images of a class.
-
-    Parameters
-    ----------
-    name : str
-        Of the class.
-    images, right : int
-        Their number, and how many of them were classified as such.
-    other : str
-        What the wrong ones were taken for most often; empty: there are none.
-    count : int
-        How many of them.
-    """
+    """What came of the images of a class."""
 
     name: str
-    images: int
-    right: int
-    other: str
-    count: int
+    images: int  # their number, and how many of them were classified as such
+    right: int  # their number, and how many of them were classified as such
+    other: str  # what the wrong ones were taken for most often; empty: there are none
+    count: int  # how many of them
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answers:
-    """Answers beside labels.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Of the classes.
-    answers, labels : array of int
-        The class of each image, by a network and by its label.
-    """
+    """Answers beside labels."""
 
     names: tuple[str, ...]
-    answers: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    answers: NDArray[np.int64]  # the class of each image, by a network and by its label
+    labels: NDArray[np.int64]  # the class of each image, by a network and by its label
 
     @property
     def right(self) -> int:
@@ -76,13 +56,7 @@ class Answers:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classified(Answers):
-    """The answers of a network.
-
-    Parameters
-    ----------
-    described : Described
-        The network.
-    """
+    """The answers of a network."""
 
     described: Described
 

@@ -36,24 +36,13 @@ ENGINE = "cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCase:
-    """A kernel to run on a cluster.
+    """A kernel to run on a cluster."""
 
-    Parameters
-    ----------
-    case : Case
-        The kernel, its configuration that of every core, and the surroundings of the cluster.
-    cluster : ClusterConfig
-        The cluster, with the same core.
-    placement : "padded" or "aligned"
-        How what the cores read side by side lies in the banks.
-    tiling : Tiling or None
-        The tiles that the layer is computed in, its operands outside the cluster; None: none if it fits into the TCDM,
-        else as it takes least time.
-    """
-
-    case: Case
-    cluster: ClusterConfig
-    placement: Placement = "padded"
+    case: Case  # the kernel, its configuration that of every core, and the surroundings of the cluster
+    cluster: ClusterConfig  # the cluster, with the same core
+    placement: Placement = "padded"  # how what the cores read side by side lies in the banks
+    # the tiles that the layer is computed in, its operands outside the cluster; None: none if it fits into the TCDM,
+    # else as it takes least time
     tiling: Tiling | None = None
 
     @property
@@ -115,34 +104,16 @@ class ClusterFigures(KernelFigures):
     """Figures of a case on a cluster, under the names of its JSON record.
 
     ``cycles`` are those from the release of the barrier before the kernel to that of the barrier after it.
-
-    Parameters
-    ----------
-    banks : int
-        Of the TCDM.
-    arbiter, placement : str
-        Who is granted a bank; how operands lie in the banks.
-    l2_latency : int
-        Cycles that memory outside the cluster takes to answer.
-    icache : int
-        Bytes of the instruction cache of each core; 0 for fetching without delay. With caches the figures are those of
-        a second pass over the same operands.
-    shares : list of int
-        Cycles that each core took for its share.
-    barrier : int
-        Cycles of all cores together that they waited for the last one.
-    stalls_by_core : list of dict of str to int
-        Cycles without a retirement by cause, of each core.
     """
 
     banks: int
-    arbiter: str
-    placement: str
-    l2_latency: int
-    icache: int
-    shares: list[int]
-    barrier: int
-    stalls_by_core: list[dict[str, int]]
+    arbiter: str  # who is granted a bank; how operands lie in the banks
+    placement: str  # who is granted a bank; how operands lie in the banks
+    l2_latency: int  # cycles that memory outside the cluster takes to answer
+    icache: int  # bytes of the instruction cache of each core; 0 for fetching without delay
+    shares: list[int]  # cycles that each core took for its share
+    barrier: int  # cycles of all cores together that they waited for the last one
+    stalls_by_core: list[dict[str, int]]  # cycles without a retirement by cause, of each core
 
 
 def run_cluster_case(case: ClusterCase) -> Result:

@@ -52,24 +52,12 @@ def build_deployed(case: NetworkCase, cluster: ClusterConfig) -> "BuiltDeploymen
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BuiltDeployment:
-    """A network as a program of a cluster: :class:`~xpulpnn_sim.harness.network_run.Built`.
+    """A network as a program of a cluster: :class:`~xpulpnn_sim.harness.network_run.Built`."""
 
-    Parameters
-    ----------
-    case : NetworkCase
-        What it was made of.
-    cluster : ClusterConfig
-        What runs it.
-    program : DeployedProgram
-        The program.
-    executable : Executable
-        The same for the input of the case.
-    """
-
-    case: NetworkCase
+    case: NetworkCase  # what it was made of
     cluster: ClusterConfig
     program: DeployedProgram
-    executable: Executable
+    executable: Executable  # the same for the input of the case
 
     def executable_for(self, case: NetworkCase) -> Executable:
         """The program with the input of ``case``."""

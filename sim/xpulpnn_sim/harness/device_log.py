@@ -14,37 +14,17 @@ from xpulpnn_sim.harness.schema import DEVICE_ACCESS, LINE_EVENT
 
 
 class DeviceAccess(NamedTuple):
-    """A load or store of a register.
+    """A load or store of a register."""
 
-    Members
-    -------
-    granted : int
-        Cycle in which the core's own request was granted.
-    retired : int
-        Cycle of the retirement.
-    core : int
-        Whose it is.
-    address : int
-        Byte address.
-    mask : int
-        A bit for each byte.
-    write : bool
-        Whether it is a store.
-    data : int
-        What is loaded or stored.
-    order, pc : int
-        Number and address of the instruction.
-    """
-
-    granted: int
-    retired: int
+    granted: int  # cycle in which the core's own request was granted
+    retired: int  # cycle of the retirement
     core: int
     address: int
-    mask: int
+    mask: int  # A bit for each byte
     write: bool
-    data: int
-    order: int
-    pc: int
+    data: int  # what is loaded or stored
+    order: int  # number and address of the instruction
+    pc: int  # number and address of the instruction
 
     def where(self, name_of: NameOf) -> str:
         """The head of a report about it."""

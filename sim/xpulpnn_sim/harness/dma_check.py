@@ -39,44 +39,18 @@ class _WrongError(Exception):
 
 @dataclass(slots=True)
 class _Transfer:
-    """A command.
-
-    Members
-    -------
-    number : int
-        Identifier.
-    tells : tuple of int
-        Cores that are told of its end by event and by interrupt, a bit each; 0 once they are.
-    pending : dict of int to list of int
-        Sources of the bytes still to be written, by target.
-    initial : dict of int to int
-        Values of the sources when the command was complete.
-    begun : int
-        Position in the history of memory then.
-    ended : int or None
-        Cycle of the last byte.
-    """
+    """A command."""
 
     number: int
-    tells: list[int]
-    pending: dict[int, list[int]]
-    initial: dict[int, int]
-    begun: int
-    ended: int | None = None
+    tells: list[int]  # cores that are told of its end by event and by interrupt, a bit each; 0 once they are
+    pending: dict[int, list[int]]  # sources of the bytes still to be written, by target
+    initial: dict[int, int]  # values of the sources when the command was complete
+    begun: int  # position in the history of memory then
+    ended: int | None = None  # cycle of the last byte
 
 
 class DmaCheck:
-    """A checker of the DMA engine.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        The cluster.
-    memory : mapping of int to numpy array of uint8
-        Initial memory by base address; becomes the checker's own.
-    name_of : callable
-        Symbol of an address.
-    """
+    """A checker of the DMA engine."""
 
     def __init__(self, config: ClusterConfig, memory: Windows, name_of: NameOf = lambda pc: "") -> None:
         self._cores = config.cores

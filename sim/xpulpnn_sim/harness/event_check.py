@@ -49,13 +49,6 @@ class EventUnitCheck:
     """A checker of the accesses of all cores to the event unit.
 
     Events of DMA engine and timers arrive as the design shows them.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        The cluster.
-    name_of : callable
-        Symbol of an address.
     """
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:

@@ -20,34 +20,16 @@ from xpulpnn_sw.programs.bare import bare_program
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionResult:
-    """What came of a function.
+    """What came of a function."""
 
-    Members
-    -------
-    cycles : int
-        Of the call, by mcycle.
-    instructions : int
-        Executed in the function.
-    region_cycles : mapping of str to int
-        Cycles by part of the function.
-    stalls : mapping of str to int
-        Cycles without a retirement by cause.
-    mismatches : int
-        Retirements and results that differ from the references.
-    reports : list of str
-        The first of them.
-    wall_s, sim_cycles_per_s : float
-        Seconds of simulation and its speed.
-    """
-
-    cycles: int
-    instructions: int
-    region_cycles: Mapping[str, int]
-    stalls: Mapping[str, int]
-    mismatches: int
-    reports: list[str]
-    wall_s: float
-    sim_cycles_per_s: int
+    cycles: int  # of the call, by mcycle
+    instructions: int  # executed in the function
+    region_cycles: Mapping[str, int]  # cycles by part of the function
+    stalls: Mapping[str, int]  # cycles without a retirement by cause
+    mismatches: int  # retirements and results that differ from the references
+    reports: list[str]  # the first of them
+    wall_s: float  # seconds of simulation and its speed
+    sim_cycles_per_s: int  # seconds of simulation and its speed
 
 
 def run_function(

@@ -44,40 +44,20 @@ def short_precision(kernel: str, bits: int) -> Precision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A kernel to run.
-
-    Parameters
-    ----------
-    layer : Layer
-        What is computed.
-    precision : Precision
-        Widths of inputs, weights and results.
-    variant : str
-        How.
-    config : CoreConfig
-        On which core.
-    machine : Machine
-        With which memory and interrupts; its seed is also that of the tensors.
-    checked : bool
-        Whether every retirement is checked.
-    specialise : bool
-        Whether the kernel function is for this layer only, its sizes constants.
-    rule : Rule
-        How results below 32 bits come of the accumulators, in kernels that have a choice; of one bit always by a
-        threshold.
-    extreme : bool
-        Whether all elements of the operands are at the ends of their ranges.
-    """
+    """A kernel to run."""
 
     layer: Layer
-    precision: Precision
+    precision: Precision  # widths of inputs, weights and results
     variant: str
-    config: CoreConfig
+    config: CoreConfig  # on which core
+    # with which memory and interrupts; its seed is also that of the tensors
     machine: Machine = field(default_factory=Machine)
-    checked: bool = True
-    specialise: bool = False
+    checked: bool = True  # whether every retirement is checked
+    specialise: bool = False  # whether the kernel function is for this layer only, its sizes constants
+    # how results below 32 bits come of the accumulators, in kernels that have a choice; of one bit always by a
+    # threshold
     rule: Rule = Rule.BN32
-    extreme: bool = False
+    extreme: bool = False  # whether all elements of the operands are at the ends of their ranges
 
     @property
     def bits(self) -> int:
@@ -118,81 +98,37 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFigures:
-    """Figures of a case, under the names of its JSON record.
+    """Figures of a case, under the names of its JSON record."""
 
-    Parameters
-    ----------
-    kernel, layer, precision, variant : str
-        What was computed and how.
-    rule : str
-        How the results come of accumulators, in kernels that have a choice; empty if they do not.
-    bits : int
-        Width of the weights.
-    cores : int
-        Cores that shared the work.
-    engine : str
-        One of :data:`ENGINES`.
-    instructions : int
-        Of the kernel function, on all cores together.
-    cycles : int
-        Of the kernel function.
-    matmul_cycles : int
-        Of its MatMul alone, of all cores together.
-    sdotp, macs : int
-        Dot-product instructions executed, and multiply-accumulates of the layer.
-    cycles_per_sdotp : float
-        Of the MatMul alone; without dot products per multiplication.
-    macs_per_cycle : float
-        Of the whole kernel.
-    opef : float
-        Share of dot products among the instructions of the innermost loop.
-    stalls : dict of str to int
-        Cycles without a retirement by cause.
-    mismatches : int
-        Retirements and results that differ from the references.
-    wall_s, sim_cycles_per_s : float
-        Seconds of simulation and its speed.
-    """
-
-    kernel: str
-    layer: str
-    bits: int
-    precision: str
-    variant: str
-    rule: str
-    cores: int
+    kernel: str  # what was computed and how
+    layer: str  # what was computed and how
+    bits: int  # width of the weights
+    precision: str  # what was computed and how
+    variant: str  # what was computed and how
+    rule: str  # how the results come of accumulators, in kernels that have a choice; empty if they do not
+    cores: int  # cores that shared the work
     engine: str
-    instructions: int
-    cycles: int
-    matmul_cycles: int
-    sdotp: int
-    macs: int
-    cycles_per_sdotp: float
-    macs_per_cycle: float
-    opef: float
-    stalls: dict[str, int]
-    mismatches: int
-    wall_s: float
-    sim_cycles_per_s: int
+    instructions: int  # of the kernel function, on all cores together
+    cycles: int  # of the kernel function
+    matmul_cycles: int  # of its MatMul alone, of all cores together
+    sdotp: int  # Dot-product instructions executed, and multiply-accumulates of the layer
+    macs: int  # Dot-product instructions executed, and multiply-accumulates of the layer
+    cycles_per_sdotp: float  # of the MatMul alone; without dot products per multiplication
+    macs_per_cycle: float  # of the whole kernel
+    opef: float  # share of dot products among the instructions of the innermost loop
+    stalls: dict[str, int]  # cycles without a retirement by cause
+    mismatches: int  # retirements and results that differ from the references
+    wall_s: float  # seconds of simulation and its speed
+    sim_cycles_per_s: int  # seconds of simulation and its speed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of a case.
-
-    Members
-    -------
-    figures : KernelFigures
-        Its figures.
-    reports : list of str
-        Its first mismatches.
-    mismatch_position : int or None
-        Number of the instruction of the very first.
-    """
+    """What came of a case."""
 
     figures: KernelFigures
-    reports: list[str]
-    mismatch_position: int | None
+    reports: list[str]  # its first mismatches
+    mismatch_position: int | None  # number of the instruction of the very first
 
     @property
     def record(self) -> dict[str, Any]:
@@ -345,31 +281,7 @@ def figures(
     simulated_cycles: int,
     cores: int = 1,
 ) -> KernelFigures:
-    """The figures of a case.
-
-    Parameters
-    ----------
-    case : Case
-        What was run.
-    kernel : KernelRun
-        Its kernel.
-    engine : str
-        One of :data:`ENGINES`.
-    executions, cycles_at : integers[N]
-        Per static instruction.
-    cycles : int
-        Of the kernel function.
-    stalls : mapping of str to int
-        Lost cycles by cause.
-    mismatches : int
-        Everything that was wrong.
-    wall_s : float
-        Seconds of simulation.
-    simulated_cycles : int
-        Cycles simulated in them.
-    cores : int
-        That shared the work, whose executions, cycles and stalls these are together.
-    """
+    """The figures of a case."""
     program, layer = kernel.function, kernel.layer
     matmul = int(cycles_at[program.region("matmul")].sum())
     sdotp = int(executions[program.is_dotp].sum())

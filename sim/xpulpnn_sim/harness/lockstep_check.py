@@ -30,13 +30,7 @@ def lockstep_checker(reference: Lockstep) -> Checker:
 
 
 class ClusterLockstepCheck:
-    """The simulator's harts in lock step as a checker of all cores; the first difference ends it.
-
-    Parameters
-    ----------
-    reference : ClusterLockstep
-        The harts, before the first instruction.
-    """
+    """The simulator's harts in lock step as a checker of all cores; the first difference ends it."""
 
     def __init__(self, reference: ClusterLockstep) -> None:
         self._reference = reference

@@ -107,22 +107,12 @@ def _option(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waves:
-    """Waveforms of a part of a run, in FST format.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    first, last : int
-        Clock cycles, or instructions.
-    by_instruction : bool
-        Whether ``first`` and ``last`` count instructions of a stream.
-    """
+    """Waveforms of a part of a run, in FST format."""
 
     path: Path
-    first: int = ALL_CYCLES[0]
-    last: int = ALL_CYCLES[1]
-    by_instruction: bool = False
+    first: int = ALL_CYCLES[0]  # clock cycles, or instructions
+    last: int = ALL_CYCLES[1]  # clock cycles, or instructions
+    by_instruction: bool = False  # whether `first` and `last` count instructions of a stream
 
     def settings(self) -> dict[str, int]:
         """The same as fields of SETTINGS."""
@@ -138,13 +128,7 @@ class Waves:
 
 
 class Memory:
-    """Byte access to memory given in pieces.
-
-    Parameters
-    ----------
-    pieces : dict of int to numpy array of uint8
-        Content by base address.
-    """
+    """Byte access to memory given in pieces."""
 
     def __init__(self, pieces: dict[int, NDArray[np.uint8]]) -> None:
         self.pieces = pieces

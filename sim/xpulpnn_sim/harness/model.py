@@ -91,22 +91,7 @@ def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
 
 
 class Block:
-    """Room for what all harts report between two stops, and for the bus accesses that go with it.
-
-    Parameters
-    ----------
-    harts : int
-        Number of harts.
-    size : int
-        Retirements of each.
-
-    Members
-    -------
-    filled : list of int
-        Retirements of each hart.
-    granted : int
-        Bus accesses.
-    """
+    """Room for what all harts report between two stops, and for the bus accesses that go with it."""
 
     def __init__(self, harts: int, size: int) -> None:
         self.size = size
@@ -149,32 +134,7 @@ class Block:
 
 
 class Model:
-    """A simulated design with its memory, interrupt lines and instruction stream.
-
-    Parameters
-    ----------
-    path : Path
-        The compiled model.
-    harts : int
-        Its harts.
-    settings : mapping of str to int
-        Fields of SETTINGS that are not 0.
-    windows : mapping of int to numpy array of uint8
-        Memory by base address; the arrays are used in place.
-    irqs : sequence of (int, int)
-        Cycle and line of interrupts.
-    wave : Path or None
-        Waveform to write; only with a model that can.
-    errors : sequence of (int, int)
-        First address and size, multiples of 4, that the bus answers with an error.
-
-    Members
-    -------
-    status : record of STATUS
-        State after the last :meth:`advance`.
-    harts : array of HART_STATUS
-        State of each hart.
-    """
+    """A simulated design with its memory, interrupt lines and instruction stream."""
 
     def __init__(
         self,
@@ -245,15 +205,7 @@ class Model:
             self._library.model_collect(self._handle, hart, *block.destination(hart))
 
     def advance(self, limit: int, *, drain: bool = False) -> Event:
-        """Run to an event, to the cycle ``limit``, or to the end of what was fed; returns why it stopped.
-
-        Parameters
-        ----------
-        limit : int
-            Cycle.
-        drain : bool
-            Whether everything fed must retire before the stream counts as done.
-        """
+        """Run to an event, to the cycle ``limit``, or to the end of what was fed; returns why it stopped."""
         self._library.model_advance(self._handle, limit, drain, _place(self._status), _place(self.harts))
         self._block.filled = self.harts["records"].tolist()
         self._block.granted = int(self.status["grants"])
@@ -276,19 +228,6 @@ class Chain:
     """The compiled checker of the state that retirements leave to later ones, and of the order of memory accesses.
 
     For each block and hart :meth:`find`, :meth:`distribute` and :meth:`transfers`; then :meth:`check` follows all.
-
-    Parameters
-    ----------
-    path : Path
-        A compiled model.
-    settings : mapping of str to int
-        Fields of CHECK_SETTINGS that are not 0.
-    memory : mapping of int to numpy array of uint8
-        Memory by base address; accesses are applied to the arrays.
-    csrs : sequence of arrays of CSR_STATE
-        The control and status registers of each hart.
-    errors : sequence of (int, int)
-        First address and size, multiples of 4, that the bus answers with an error.
     """
 
     def __init__(

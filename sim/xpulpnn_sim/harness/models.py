@@ -169,17 +169,7 @@ def simulated(config: Config) -> Config:
 
 
 def model_library(engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False) -> Path:
-    """Shared library simulating ``config`` with its retirement port, compiled if need be.
-
-    Parameters
-    ----------
-    engine : str
-        Key of :data:`RIGS`.
-    config : CoreConfig or ClusterConfig
-        Its ``rvfi`` is replaced by true; the memories of a cluster are those of the driver.
-    trace : bool
-        Whether the model can write waveforms.
-    """
+    """Shared library simulating ``config`` with its retirement port, compiled if need be."""
     top, rig = RIGS[engine]
     # a waveform shows a clock that rises once in a cycle
     both_edges = not trace

@@ -29,30 +29,14 @@ _KEPT = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkCase:
-    """A network to run for an input.
-
-    Parameters
-    ----------
-    network : Network
-        Its layers.
-    image : array of int
-        The input, ``[row][column][channel]``.
-    config : CoreConfig or ClusterConfig
-        The core, or the cluster all of whose cores share each layer.
-    machine : Machine
-        Its surroundings.
-    checked : bool
-        Whether every retirement is checked, not only the results.
-    expected : sequence of arrays or None
-        Results of the layers of the network for the image by :func:`~xpulpnn_sim.golden.network.run_reference`; None:
-        they are computed when they are needed.
-    """
+    """A network to run for an input."""
 
     network: Network
-    image: Ints
-    config: CoreConfig | ClusterConfig
+    image: Ints  # the input, `[row][column][channel]`
+    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share each layer
     machine: Machine
-    checked: bool = True
+    checked: bool = True  # whether every retirement is checked, not only the results
+    # results of the layers of the network for the image by run_reference; None: they are computed when they are needed
     expected: Sequence[NDArray[Any]] | None = None
 
     @property

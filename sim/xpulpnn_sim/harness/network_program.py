@@ -33,37 +33,17 @@ _MOST_SAMPLE = 255
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inputs:
-    """Examples of a network's inputs.
+    """Examples of a network's inputs."""
 
-    Parameters
-    ----------
-    values : array of int
-        ``[example]...``, each of the shape of the network's input.
-    samples : array of int or None
-        The images that they are made of, if they are.
-    labels : array of int or None
-        Their classes, if these are known.
-    scaling : Scaling
-        What inputs are of samples.
-    """
-
-    values: Ints
-    samples: Ints | None = None
-    labels: Ints | None = None
-    scaling: Scaling = field(default_factory=Scaling)
+    values: Ints  # `[example]...`, each of the shape of the network's input
+    samples: Ints | None = None  # the images that they are made of, if they are
+    labels: Ints | None = None  # their classes, if these are known
+    scaling: Scaling = field(default_factory=Scaling)  # what inputs are of samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NetworkProgram:
-    """A program.
-
-    Parameters
-    ----------
-    network : CNetwork
-        The network in C.
-    texts : dict of str to str
-        Its files.
-    """
+    """A program."""
 
     network: CNetwork
     texts: dict[str, str]
@@ -84,28 +64,7 @@ def network_program(
     specialise: bool = False,
     classes: Sequence[str] = (),
 ) -> NetworkProgram:
-    """The program that computes a network for examples and compares what comes of them with the reference's results.
-
-    Parameters
-    ----------
-    original : Network
-        Its layers.
-    inputs : Inputs
-        The examples, one at least.
-    config : CoreConfig or ClusterConfig
-        What it is for; the cores of a cluster share every layer.
-    core, settings : str
-        What the core is called, and the options that describe it on the command line.
-    specialise : bool
-        Whether every layer has a function of its own, instead of those of the library.
-    classes : sequence of str
-        What the results of the last layer stand for, if that is known.
-
-    Raises
-    ------
-    LayerError
-        Layers that no kernel of this core computes, that do not fit together, or too much for the memory.
-    """
+    """The program that computes a network for examples and compares what comes of them with the reference's results."""
     network = _c_network(original, inputs.values[0], config, specialise=specialise)
     network = replace(network, classes=tuple(classes))
     _check_size(network, inputs)

@@ -68,24 +68,12 @@ def run_network(case: NetworkCase, progress: Progress | None = None) -> NetworkR
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BuiltChain:
-    """A network as a program of one core.
+    """A network as a program of one core."""
 
-    Parameters
-    ----------
-    case : NetworkCase
-        What it was made of.
-    made : Chain
-        Its function.
-    program : BareProgram
-        The program around that.
-    executable : Executable
-        The program for the input of the case.
-    """
-
-    case: NetworkCase
+    case: NetworkCase  # what it was made of
     made: Chain
     program: BareProgram
-    executable: Executable
+    executable: Executable  # the program for the input of the case
 
     def executable_for(self, case: NetworkCase) -> Executable:
         """As :meth:`Built.executable_for`."""

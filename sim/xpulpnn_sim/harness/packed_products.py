@@ -33,37 +33,17 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A matrix product and the way to compute it.
-
-    Parameters
-    ----------
-    layer : MatmulLayer
-        What is multiplied.
-    w, a : int
-        Bits of a weight and of an activation.
-    plan : Plan or None
-        How operands are packed; None: bit-serial, unless there is a ``variant``.
-    variant : str or None
-        The library's kernel to be compared with; of equal, signed weights, ``w`` = ``a`` bits.
-    signed : bool
-        Whether weights are signed.
-    extreme : bool
-        Whether all operands are as large as they can be instead of random.
-    sweep : str
-        What the point is part of.
-    facts : dict of str to int
-        What the record holds besides.
-    """
+    """A matrix product and the way to compute it."""
 
     layer: MatmulLayer
-    w: int
-    a: int
-    plan: Plan | None = None
-    variant: str | None = None
-    signed: bool = False
-    extreme: bool = False
-    sweep: str = "table"
-    facts: dict[str, int] = field(default_factory=dict[str, int])
+    w: int  # bits of a weight and of an activation
+    a: int  # bits of a weight and of an activation
+    plan: Plan | None = None  # how operands are packed; None: bit-serial, unless there is a `variant`
+    variant: str | None = None  # the library's kernel to be compared with; of equal, signed weights, `w` = `a` bits
+    signed: bool = False  # whether weights are signed
+    extreme: bool = False  # whether all operands are as large as they can be instead of random
+    sweep: str = "table"  # what the point is part of
+    facts: dict[str, int] = field(default_factory=dict[str, int])  # what the record holds besides
 
     @property
     def kind(self) -> str:

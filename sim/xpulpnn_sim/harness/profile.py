@@ -45,16 +45,7 @@ MEANING = {
 
 
 class Profile:
-    """The counts of a run, put together for people.
-
-    Parameters
-    ----------
-    executable : Executable
-        The program; instructions are shown as they are in it.
-    account : uint64[half words of its text and one for the rest, STALLS]
-        Retirements and waits, from :func:`~xpulpnn_sim.harness.program_run.run_program`; of one core or of all
-        together.
-    """
+    """The counts of a run, put together for people."""
 
     def __init__(self, executable: Executable, account: NDArray[np.uint64]) -> None:
         self._executable = executable

@@ -46,35 +46,6 @@ def run_program(
 ) -> RunResult:
     """Run a program on the core, or on all cores of a cluster, until it ends.
 
-    Parameters
-    ----------
-    executable : Executable
-        The program.
-    config : CoreConfig or ClusterConfig
-        The core, or the cluster: its whole TCDM is memory, beside the program's segments. All cores start at the entry.
-    machine : Machine or None
-        Its surroundings; None: ideal memory and no interrupts.
-    check : bool
-        Check every retirement: operands, results, memory, next address (fast).
-    lockstep : bool
-        Compare every retirement with the instruction-set simulator; the run ends at the first difference.
-    observer : callable or None
-        Takes the retirements.
-    account : bool
-        Count where the cycles go, over the text of :func:`text_window`.
-    output : callable or None
-        Takes what the program prints, as it prints.
-    progress : callable or None
-        Takes the cycle count from time to time.
-    waves : Waves or None
-        Waveforms to write.
-    library : Path or None
-        Compiled model to run; None: that of the configuration.
-    harts : int
-        Cores of a model that is no cluster.
-    closing : callable or None
-        Called when the run is over, before the model is freed.
-
     Raises :class:`InputError` for a program or surroundings that do not fit, :class:`ToolError` if the model cannot be
     built.
     """

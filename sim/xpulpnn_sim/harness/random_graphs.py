@@ -31,19 +31,7 @@ _T = TypeVar("_T")
 def random_graph(
     seed: int, layers: int = 8, *, single_bits: bool = True, images: int = 3
 ) -> tuple[Network, NDArray[np.int64]]:
-    """A network, and inputs of it.
-
-    Parameters
-    ----------
-    seed : int
-        The same for the same network.
-    layers : int
-        As many at most; those whose results nobody needs are left out. The last is a fully connected one.
-    single_bits : bool
-        Whether elements and weights may have one bit.
-    images : int
-        Inputs.
-    """
+    """A network, and inputs of it."""
     rng = np.random.default_rng(seed)
     grown = _Graph(rng, single_bits=single_bits)
     source = NETWORK_INPUT

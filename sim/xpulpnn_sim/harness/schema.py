@@ -220,21 +220,11 @@ CHECK_ERROR = _dtype("", "hart position field expected got")
 
 @dataclass(frozen=True, slots=True)
 class PortKind:
-    """A kind of port that the driver serves.
+    """A kind of port that the driver serves."""
 
-    Parameters
-    ----------
-    name : str
-        What its structs are called.
-    seen : sequence of str
-        Fields the driver sees at a clock edge.
-    driven : sequence of str
-        Fields it drives in the next cycle.
-    """
-
-    name: str
-    seen: Sequence[str]
-    driven: Sequence[str]
+    name: str  # what its structs are called
+    seen: Sequence[str]  # fields the driver sees at a clock edge
+    driven: Sequence[str]  # fields it drives in the next cycle
 
 
 _OBI_DRIVEN = ("gnt", "rvalid", "rdata", "err")

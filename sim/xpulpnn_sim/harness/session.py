@@ -45,46 +45,24 @@ Progress = Callable[[int], None]
 
 @dataclass(slots=True)
 class RunResult:
-    """What a run did.
+    """What a run did."""
 
-    Members
-    -------
-    exit : Exit
-        How it ended.
-    cycles : int
-        Clock cycles from the end of reset; of a stream from the first instruction offered to the last retired.
-    instructions, interrupts : int
-        Instructions retired (trapping ones included) and interrupts taken by all harts.
-    wall_s : float
-        Seconds of simulation, without compiling the model.
-    mismatches : int
-        Differences found by checks.
-    difference : str or None
-        The first of them, for people.
-    mismatch_position : int or None
-        Number of the retirement it was found at, if it was found at one.
-    output : bytes
-        What the program printed to its standard output.
-    memory : dict of int to numpy array of uint8
-        Final memory by base address.
-    accounts : list of uint64[half words of text + 1, STALLS]
-        Where the cycles of each hart went, on request.
-    activities : array of ACTIVITY
-        When a DMA engine moved data from or to the memory outside.
-    """
-
-    exit: Exit
+    exit: Exit  # how it ended
+    # clock cycles from the end of reset; of a stream from the first instruction offered to the last retired
     cycles: int = 0
-    instructions: int = 0
-    interrupts: int = 0
-    wall_s: float = 0.0
-    mismatches: int = 0
-    difference: str | None = None
-    mismatch_position: int | None = None
+    instructions: int = 0  # instructions retired (trapping ones included) and interrupts taken by all harts
+    interrupts: int = 0  # instructions retired (trapping ones included) and interrupts taken by all harts
+    wall_s: float = 0.0  # seconds of simulation, without compiling the model
+    mismatches: int = 0  # differences found by checks
+    difference: str | None = None  # the first of them, for people
+    mismatch_position: int | None = None  # number of the retirement it was found at, if it was found at one
     trapped: Trapped | None = None
-    output: bytes = b""
+    output: bytes = b""  # what the program printed to its standard output
+    # final memory by base address
     memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])
+    # where the cycles of each hart went, on request
     accounts: list[NDArray[np.uint64]] = field(default_factory=list[NDArray[np.uint64]])
+    # when a DMA engine moved data from or to the memory outside
     activities: NDArray[Any] = field(default_factory=lambda: np.zeros(0, ACTIVITY))
 
     @property
@@ -119,29 +97,7 @@ def stalls_of(account: NDArray[np.uint64], *, devices: bool) -> dict[str, int]:
 
 
 class Session:
-    """A model under way: advances it, hands what it records to observer and checks.
-
-    Parameters
-    ----------
-    library : Path
-        Compiled model.
-    harts : int
-        Its harts.
-    settings : mapping of str to int
-        Fields of SETTINGS.
-    memory : mapping of int to numpy array of uint8
-        Memory by base address, used in place.
-    machine : Machine
-        Its interrupts and limit count.
-    waves : Waves or None
-        Waveforms to write.
-    checkers : sequence of Checker
-        What takes the retirements.
-    observer : Observer or None
-        Takes them too.
-    together : bool
-        Whether what a hart waits for may come from other harts or devices of the design, as if there were several.
-    """
+    """A model under way: advances it, hands what it records to observer and checks."""
 
     def __init__(
         self,

@@ -70,17 +70,7 @@ def expanded(row: Insn, raw: int) -> tuple[Insn, int]:
 
 
 class Group:
-    """Instructions whose results are computed together: one row, one length, one set of results that count.
-
-    Parameters
-    ----------
-    insn : Insn
-        Their 32-bit row.
-    registers : int
-        What of the register numbers decides which results count.
-    length : int
-        Bytes in memory.
-    """
+    """Instructions whose results are computed together: one row, one length, one set of results that count."""
 
     def __init__(self, insn: Insn, registers: int, length: int) -> None:
         self.insn, self.length = insn, length
@@ -88,18 +78,7 @@ class Group:
 
 
 class Describer:
-    """Describes words in memory for the checker.
-
-    Parameters
-    ----------
-    insns : sequence of Insn
-        The rows that are legal.
-
-    Members
-    -------
-    groups : list of Group
-        The groups met so far, by number.
-    """
+    """Describes words in memory for the checker."""
 
     def __init__(self, insns: Sequence[Insn]) -> None:
         self._decoder = Decoder(insns)

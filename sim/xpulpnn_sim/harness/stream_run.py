@@ -38,29 +38,7 @@ def run_stream(
     waves: Waves | None = None,
     library: Path | None = None,
 ) -> RunResult:
-    """Run an instruction stream on the back end to its end, or to the first error after which it cannot go on.
-
-    Parameters
-    ----------
-    words, pcs : uint32[N]
-        The text: 32-bit words and their addresses.
-    blocks : iterable of int arrays
-        Positions in the text of the executed instructions, in consecutive pieces.
-    config : CoreConfig
-        The core.
-    machine : Machine or None
-        Its surroundings; None: ideal memory.
-    memory : dict of int to numpy array of uint8
-        Memory by base address, in whole words; used in place.
-    sparse : bool
-        Whether every other address is memory too, first zero.
-    pokes : array of POKE or None
-        Words that change in memory at stream positions, ascending; such memory cannot be checked.
-    check, observer, account, waves, library
-        As for :func:`~xpulpnn_sim.harness.program_run.run_program`; the account is over the text.
-    progress : callable or None
-        Takes the number of instructions of each block.
-    """
+    """Run an instruction stream on the back end to its end, or to the first error after which it cannot go on."""
     machine = machine or Machine()
     library = library or model_library("stream", config, trace=waves is not None)
     memory = {} if memory is None else memory

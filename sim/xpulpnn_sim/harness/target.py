@@ -19,18 +19,10 @@ _CLUSTER_SPACES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A design that runs programs.
-
-    Parameters
-    ----------
-    config : CoreConfig or ClusterConfig
-        Its configuration.
-    hart_ids : tuple of int
-        Value of mhartid of each core.
-    """
+    """A design that runs programs."""
 
     config: CoreConfig | ClusterConfig
-    hart_ids: tuple[int, ...]
+    hart_ids: tuple[int, ...]  # value of mhartid of each core
 
     @classmethod
     def of(cls, config: CoreConfig | ClusterConfig, machine: Machine, harts: int = 1) -> "Target":

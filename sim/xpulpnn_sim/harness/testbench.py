@@ -28,44 +28,22 @@ _CLOCKING = ("clk", "rst")
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """Ports of a design that the driver serves together.
+    """Ports of a design that the driver serves together."""
 
-    Parameters
-    ----------
-    kind : PortKind
-        What they are.
-    ports : mapping of str to str
-        Port of the design by field of the kind, or by field of a record for a retirement port. Fields without a port
-        read as 0 and are not driven. One field may drive several ports, separated by spaces; a port of more than 32
-        bits takes those of the fields behind. A field sees 32 bits of a port, the lowest ones if it selects none.
-    """
-
-    kind: PortKind
-    ports: Mapping[str, str]
+    kind: PortKind  # what they are
+    ports: Mapping[str, str]  # port of the design by field of the kind, or by field of a record for a retirement port
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rig:
-    """A design ready to be simulated: a top and adapters for its ports.
-
-    Parameters
-    ----------
-    verilog : str
-        The design.
-    manifest : mapping
-        What ``emit`` says of it: top and ports.
-    adapters : tuple of Adapter
-        One retirement port for each hart, in their order; inputs that no adapter drives are 0.
-    both_edges : bool
-        Whether every change of the clock is an edge of the design.
-    repeated : str
-        Module of which there are several instances, compiled once for all; empty: everything becomes one function.
-    """
+    """A design ready to be simulated: a top and adapters for its ports."""
 
     verilog: str
-    manifest: Mapping[str, Any]
+    manifest: Mapping[str, Any]  # what `emit` says of it: top and ports
+    # one retirement port for each hart, in their order; inputs that no adapter drives are 0
     adapters: tuple[Adapter, ...]
-    both_edges: bool = False
+    both_edges: bool = False  # whether every change of the clock is an edge of the design
+    # module of which there are several instances, compiled once for all; empty: everything becomes one function
     repeated: str = ""
 
     def __post_init__(self) -> None:

@@ -29,85 +29,44 @@ class PlaceFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFigures:
-    """What happened between two barriers; cycles count from the first one.
+    """What happened between two barriers; cycles count from the first one."""
 
-    Parameters
-    ----------
-    tile : int or None
-        Number of the tile that was computed.
-    rows, channels : list of int
-        First row (of a matrix product: pixel) and channel of the tile, and those after its last.
-    begin, computed, end : int
-        When the barrier opened, the last core had its share done, and everything was moved as well.
-    compute : int
-        Cycles that the cores computed, on average.
-    waiting : int
-        Cycles that all cores waited for the DMA engine, after the last one had its share done.
-    loaded, stored : int
-        Bytes of operands and results that were moved meanwhile.
-    moving : int
-        Cycles in which the DMA engine was moving data.
-    """
-
-    tile: int | None
-    rows: list[int]
-    channels: list[int]
-    begin: int
-    computed: int
-    end: int
-    compute: int
-    waiting: int
-    loaded: int
-    stored: int
-    moving: int
+    tile: int | None  # number of the tile that was computed
+    rows: list[int]  # first row (of a matrix product: pixel) and channel of the tile, and those after its last
+    channels: list[int]  # first row (of a matrix product: pixel) and channel of the tile, and those after its last
+    begin: int  # when the barrier opened, the last core had its share done, and everything was moved as well
+    computed: int  # when the barrier opened, the last core had its share done, and everything was moved as well
+    end: int  # when the barrier opened, the last core had its share done, and everything was moved as well
+    compute: int  # cycles that the cores computed, on average
+    waiting: int  # cycles that all cores waited for the DMA engine, after the last one had its share done
+    loaded: int  # bytes of operands and results that were moved meanwhile
+    stored: int  # bytes of operands and results that were moved meanwhile
+    moving: int  # cycles in which the DMA engine was moving data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TilingFigures:
-    """How a layer was divided, and what came of it.
-
-    Parameters
-    ----------
-    tiles : int
-        Their number.
-    rows, channels : int
-        Of a tile: output rows and channels.
-    unit : str
-        What is meant by rows: ``rows``, or ``pixels`` where the input is a row for each of them.
-    order : str
-        What comes first, ``rows`` or ``channels``: after a tile the next rows of the same channels, or the other way
-        round.
-    overlap : bool
-        Whether data were moved while tiles were computed.
-    tcdm_bytes : int
-        Bytes of the TCDM in use.
-    tcdm : list of PlaceFigures
-        What they are for.
-    loaded, stored : int
-        Bytes of operands and results moved.
-    moving, waiting, computing : int
-        Cycles in which the DMA engine was moving data; in which all cores waited for it; in which some computed.
-    bytes_per_cycle : float
-        Moved per cycle of ``moving``.
-    steps : list of StepFigures
-        What happened when.
-    """
+    """How a layer was divided, and what came of it."""
 
     tiles: int
-    rows: int
-    channels: int
-    unit: str
+    rows: int  # of a tile: output rows and channels
+    channels: int  # of a tile: output rows and channels
+    unit: str  # what is meant by rows: `rows`, or `pixels` where the input is a row for each of them
+    # what comes first, `rows` or `channels`: after a tile the next rows of the same channels, or the other way round
     order: str
-    overlap: bool
+    overlap: bool  # whether data were moved while tiles were computed
     tcdm_bytes: int
-    tcdm: list[PlaceFigures]
-    loaded: int
-    stored: int
+    tcdm: list[PlaceFigures]  # what they are for
+    loaded: int  # bytes of operands and results moved
+    stored: int  # bytes of operands and results moved
+    # cycles in which the DMA engine was moving data; in which all cores waited for it; in which some computed
     moving: int
+    # cycles in which the DMA engine was moving data; in which all cores waited for it; in which some computed
     waiting: int
+    # cycles in which the DMA engine was moving data; in which all cores waited for it; in which some computed
     computing: int
-    bytes_per_cycle: float
-    steps: list[StepFigures]
+    bytes_per_cycle: float  # moved per cycle of `moving`
+    steps: list[StepFigures]  # what happened when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +74,6 @@ class TiledFigures(ClusterFigures):
     """Figures of a case in tiles, under the names of its JSON record.
 
     ``cycles`` are those from the first command of the DMA engine until all results are in the memory outside.
-
-    Parameters
-    ----------
-    tiling : TilingFigures
-        The tiles.
     """
 
     tiling: TilingFigures

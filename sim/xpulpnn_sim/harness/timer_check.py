@@ -18,15 +18,7 @@ _TIMERS = 2
 
 
 class TimerCheck:
-    """A checker of the accesses of all cores to the timer, and of its events.
-
-    Parameters
-    ----------
-    cores : int
-        Of the cluster.
-    name_of : callable
-        Symbol of an address.
-    """
+    """A checker of the accesses of all cores to the timer, and of its events."""
 
     def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
         self._timer = ClusterTimer()

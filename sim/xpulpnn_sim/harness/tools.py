@@ -15,27 +15,13 @@ _TIMEOUT_S = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A program or package.
+    """A program or package."""
 
-    Parameters
-    ----------
-    name : str
-        What the user knows it by.
-    purpose : str
-        What needs it.
-    needed : bool
-        Whether co-simulation or Verilog generation is impossible without it.
-    install : str
-        Command that installs it.
-    find : callable
-        Returns (version, place), or None if it is missing.
-    """
-
-    name: str
+    name: str  # what the user knows it by
     purpose: str
-    needed: bool
+    needed: bool  # whether co-simulation or Verilog generation is impossible without it
     install: str
-    find: Callable[[], tuple[str, str] | None]
+    find: Callable[[], tuple[str, str] | None]  # returns (version, place), or None if it is missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,13 +109,7 @@ def _frame_with_entries(config: CoreConfig) -> _Frame | None:
 
 
 class VectorBench:
-    """Runs vectors on the compiled model of a configuration.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Configuration of the model.
-    """
+    """Runs vectors on the compiled model of a configuration."""
 
     def __init__(self, config: CoreConfig) -> None:
         self._config = config

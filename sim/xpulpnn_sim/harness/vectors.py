@@ -42,38 +42,22 @@ Origin = tuple[str, int]
 
 @dataclass(slots=True, kw_only=True)
 class Vector:
-    """One execution of one instruction.
+    """One execution of one instruction."""
 
-    Members
-    -------
-    origin : (str, int)
-        File and line.
-    insn : Insn
-        Table row of the word.
-    word, rs1, rs2, rd_in : int
-        Instruction and registers before.
-    rd_out, rs1_out : int or None
-        Registers afterwards; None where the vector does not say.
-    nnrf_in, nnrf_out : list of int
-        NN-RF before and after; empty but for Mac&Load and requantisation.
-    mem : dict
-        Memory words by byte address.
-    checks_rd : bool
-        Whether the instruction writes a register other than x0 in field rd.
-    """
-
-    origin: Origin
-    insn: Insn
-    word: int
-    rs1: int
-    rs2: int
-    rd_in: int
-    rd_out: int | None = None
-    rs1_out: int | None = None
+    origin: Origin  # file and line
+    insn: Insn  # table row of the word
+    word: int  # instruction and registers before
+    rs1: int  # instruction and registers before
+    rs2: int  # instruction and registers before
+    rd_in: int  # instruction and registers before
+    rd_out: int | None = None  # registers afterwards; None where the vector does not say
+    rs1_out: int | None = None  # registers afterwards; None where the vector does not say
+    # NN-RF before and after; empty but for Mac&Load and requantisation
     nnrf_in: list[int] = field(default_factory=list[int])
+    # NN-RF before and after; empty but for Mac&Load and requantisation
     nnrf_out: list[int] = field(default_factory=list[int])
-    mem: dict[int, int] = field(default_factory=dict[int, int])
-    checks_rd: bool = False
+    mem: dict[int, int] = field(default_factory=dict[int, int])  # memory words by byte address
+    checks_rd: bool = False  # whether the instruction writes a register other than x0 in field rd
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +105,7 @@ class _Row:
 
 
 class VectorReader:
-    """Parses vector files for one configuration.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Vectors of rows it lacks are skipped.
-
-    Members
-    -------
-    skipped : int
-        Vectors left out so far: unknown instruction, not in the configuration, or not expressible as a vector.
-    """
+    """Parses vector files for one configuration."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.skipped = 0

@@ -107,22 +107,12 @@ _NESTED = "/"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A signal of the save file.
+    """A signal of the save file."""
 
-    Members
-    -------
-    instance, name : str
-        Path from the top and name in the Verilog.
-    width : int
-        Bits.
-    filter : str or None
-        File name of the names of its values.
-    """
-
-    instance: str
-    name: str
+    instance: str  # path from the top and name in the Verilog
+    name: str  # path from the top and name in the Verilog
     width: int
-    filter: str | None
+    filter: str | None  # file name of the names of its values
 
     @property
     def path(self) -> str:

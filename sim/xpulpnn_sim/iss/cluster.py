@@ -54,34 +54,6 @@ class ClusterSession:
     The harts execute up to ``quantum`` instructions each, one after the other, again and again; a hart that waits for
     the event unit, sleeps or loops endlessly passes. Time is one cycle per instruction: all harts have the same mcycle
     after each round. A program without races does not depend on the quantum.
-
-    Parameters
-    ----------
-    executable : Executable
-        The program.
-    config : ClusterConfig
-        Cores, TCDM and event unit; all cores start at the program's entry.
-    quantum : int
-        Instructions of a turn, at least 1.
-    ram : sequence of (int, int)
-        Memory beside the TCDM and the program's segments.
-    errors : sequence of (int, int)
-        Addresses that the bus answers with an error when they are fetched from.
-    output : callable
-        Takes what the program prints.
-    visits : dict of int to int or None
-        Filled with the executions of each instruction address, of all harts.
-    lines : callable or None
-        Line of the source of an address, for reports; None: from the program's debug information.
-
-    Members
-    -------
-    harts : tuple of Iss
-        The cores.
-    memory : ClusterMemory
-        Their memory.
-    devices : Devices
-        Peripherals of the cluster.
     """
 
     def __init__(

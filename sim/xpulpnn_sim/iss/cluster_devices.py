@@ -33,26 +33,7 @@ _CACHE_REGISTERS = frozenset(Icache) | {
 
 
 class Devices:
-    """What answers at the addresses of the peripherals.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Of the cluster.
-    boot_address : int
-        What the boot addresses of the cores read as until they are written.
-
-    Members
-    -------
-    events : SettledEventUnit
-        The event unit.
-    timer : ClusterTimer
-        The timer, at :attr:`time`.
-    dma : DmaModel or None
-        The DMA engine, whose transfers are done at once.
-    time : int
-        Cycles since the start.
-    """
+    """What answers at the addresses of the peripherals."""
 
     def __init__(self, config: ClusterConfig, boot_address: int) -> None:
         self.events = SettledEventUnit(config)

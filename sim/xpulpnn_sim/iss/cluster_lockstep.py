@@ -24,13 +24,7 @@ _TEST_SET = TCDM_BASE | 1 << TEST_SET_BIT
 
 
 class RecordedDevices:
-    """Stands for the peripherals: loads of them find what the design has found.
-
-    Members
-    -------
-    word : int
-        What the next load finds, in its place within the word.
-    """
+    """Stands for the peripherals: loads of them find what the design has found."""
 
     def __init__(self) -> None:
         self.word = 0
@@ -94,24 +88,6 @@ class ClusterLockstep:
     An instruction with an access of memory takes effect when the bus grants it, one across two words when the second
     half is granted, with what the first half found or left at its own grant. What DMA engine and host write is taken
     from the bus; what peripherals answer is taken over from the retirements.
-
-    Parameters
-    ----------
-    executable : Executable
-        The program.
-    config : ClusterConfig
-        Of the design.
-    ram : sequence of (int, int)
-        Memory beside the TCDM and the program's segments.
-    errors : sequence of (int, int)
-        Addresses that the bus answers with an error.
-    context : str
-        How to run this again, repeated in the report.
-
-    Members
-    -------
-    harts : tuple of Lockstep
-        One for each core.
     """
 
     def __init__(
@@ -149,19 +125,7 @@ class ClusterLockstep:
         return sum(hart.compared for hart in self.harts)
 
     def compare(self, records: Sequence[Records], grants: NDArray[Any], *, last: bool = False) -> Difference | None:
-        """Compare a block that follows those already compared; the first difference ends it for good.
-
-        Parameters
-        ----------
-        records : sequence of arrays of RETIREMENT
-            Retirements of each hart.
-        grants : array
-            Accesses in the order of the buses, with the fields ``cycle``, ``hart``, ``address``, ``we``, ``be`` and
-            ``wdata``; those of other masters have numbers behind the harts', up to :data:`NO_MASTER`, and anything
-            else has higher ones.
-        last : bool
-            Nothing follows: accesses without a retirement take effect as the bus has made them.
-        """
+        """Compare a block that follows those already compared; the first difference ends it for good."""
         grants = grants[grants["hart"] <= NO_MASTER]
         self._grants = grants.copy() if self._grants is None else np.concatenate([self._grants, grants])
         self._records = [np.concatenate(pair) for pair in zip(self._records, records, strict=True)]

@@ -45,24 +45,6 @@ class ClusterMemory(Memory):
     memory. Accesses to peripherals are made by :attr:`devices` on behalf of :attr:`core`; they raise
     :class:`PostponedError` unless :attr:`exact` is set. Where nothing is inside the cluster, the bus answers with an
     error.
-
-    Parameters
-    ----------
-    windows : iterable of (int, int)
-        First address and size of the memory: the TCDM and what is outside.
-    config : ClusterConfig
-        Of the cluster.
-    devices : Peripherals
-        What answers at their addresses.
-    errors : sequence of (int, int)
-        First address and size of pieces that the bus answers with an error.
-
-    Members
-    -------
-    core : int
-        Who accesses memory at present.
-    exact : bool
-        Accesses to peripherals may be made.
     """
 
     def __init__(

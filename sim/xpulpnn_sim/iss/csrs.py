@@ -38,28 +38,7 @@ _LOOPS = (("lpstart0", "lpend0", "lpcount0"), ("lpstart1", "lpend1", "lpcount1")
 
 
 class CsrFile:
-    """The control and status registers of one hart.
-
-    Parameters
-    ----------
-    boot_address : int
-        Decides the reset value of mtvec.
-    hart_id : int
-        Value of mhartid.
-    groups : frozenset of CsrGroup
-        Groups of registers that exist.
-    is_xpulp : bool
-        The core has an Xpulp extension; sets the X bit of misa.
-
-    Members
-    -------
-    values : dict of str to int
-        Stored value by register name. ``cycle`` and ``instret`` are views of the machine counters, mip of ``irq``.
-    irq : int
-        Interrupt input lines.
-    written : set of str
-        Registers the current instruction has written; a written counter does not step in the same instruction.
-    """
+    """The control and status registers of one hart."""
 
     def __init__(self, boot_address: int, hart_id: int, groups: frozenset[CsrGroup], *, is_xpulp: bool) -> None:
         """Start with the reset values."""
@@ -103,15 +82,7 @@ class CsrFile:
         self.written.add(name)
 
     def advance(self, cycles: int, retired: int, inhibit: int) -> None:
-        """Step the counters of cycles and retired instructions, unless inhibited or just written.
-
-        Parameters
-        ----------
-        cycles, retired : int
-            How far.
-        inhibit : int
-            mcountinhibit before the instruction.
-        """
+        """Step the counters of cycles and retired instructions, unless inhibited or just written."""
         for name, high, amount in (("mcycle", "mcycleh", cycles), ("minstret", "minstreth", retired)):
             if not amount or inhibit & INHIBIT[name] or (self.written and self.written & {name, high}):
                 continue

@@ -52,46 +52,22 @@ _OFFSET_REGISTERS = {"rs2": RS2_LSB, "rs3": RD_LSB}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A memory access.
-
-    Members
-    -------
-    size : int
-        Bytes.
-    offset : int
-        Constant added to the base.
-    offset_register : int or None
-        Register added to the base instead.
-    updates_base : bool
-        The address is the old base, which then moves by the offset.
-    """
+    """A memory access."""
 
     size: int
-    offset: int
-    offset_register: int | None
-    updates_base: bool
+    offset: int  # constant added to the base
+    offset_register: int | None  # register added to the base instead
+    updates_base: bool  # the address is the old base, which then moves by the offset
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A decoded instruction.
+    """A decoded instruction."""
 
-    Members
-    -------
-    raw : int
-        As in memory, 16 bits if compressed.
-    insn : Insn
-        Its 32-bit row.
-    word : int
-        Its 32-bit word.
-    length : int
-        Bytes in memory.
-    """
-
-    raw: int
-    insn: Insn
-    word: int
-    length: int
+    raw: int  # as in memory, 16 bits if compressed
+    insn: Insn  # its 32-bit row
+    word: int  # its 32-bit word
+    length: int  # bytes in memory
 
     @cached_property
     def rd(self) -> int:

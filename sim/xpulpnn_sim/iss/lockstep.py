@@ -66,41 +66,19 @@ _ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first retirement that is not what the simulator expects.
+    """The first retirement that is not what the simulator expects."""
 
-    Members
-    -------
-    order, cycle, pc : int
-        Which retirement, when and where.
-    field : str
-        Field of the record, or "interrupt".
-    expected, got : int
-        Value of the simulator and of the design.
-    text : str
-        Report of several lines.
-    """
-
-    order: int
-    cycle: int
-    pc: int
-    field: str
-    expected: int
-    got: int
-    text: str
+    order: int  # which retirement, when and where
+    cycle: int  # which retirement, when and where
+    pc: int  # which retirement, when and where
+    field: str  # field of the record, or "interrupt"
+    expected: int  # value of the simulator and of the design
+    got: int  # value of the simulator and of the design
+    text: str  # report of several lines
 
 
 class MismatchError(Exception):
-    """One field of one record differs.
-
-    Parameters
-    ----------
-    field : str
-        The field.
-    expected, got : int
-        Its values.
-    why : str
-        More for people.
-    """
+    """One field of one record differs."""
 
     def __init__(self, field: str, expected: int, got: int, why: str = "") -> None:
         super().__init__(field)
@@ -112,34 +90,6 @@ class Lockstep:
 
     Values that depend on time (cycle counters, pending interrupts) are taken from the records. An interrupt is taken
     where the records say so, and must be one that may be taken there.
-
-    Parameters
-    ----------
-    executable : Executable
-        The program.
-    config : CoreConfig
-        Configuration of the design.
-    hart_id : int
-        Value of mhartid.
-    boot_address : int or None
-        First instruction; None: the entry of the program.
-    context : str
-        How to run this again (a seed), repeated in the report.
-    patience : int
-        Retirements an interrupt may stay pending and enabled.
-    memory : Memory or None
-        What the simulator runs on; None: all of the address space with the program in it.
-    errors : sequence of (int, int)
-        Addresses that the bus answers with an error; without ``memory``.
-    who : str
-        Of several harts which, in front of the place in reports.
-
-    Members
-    -------
-    iss : Iss
-        The simulator after the last record that agreed.
-    compared : int
-        Records that agreed.
     """
 
     def __init__(
@@ -172,16 +122,7 @@ class Lockstep:
         self._waiting = 0
 
     def compare(self, records: Records, lines: Any = None) -> Difference | None:
-        """Compare a block of records that follows those already compared; the first difference ends it for good.
-
-        Parameters
-        ----------
-        records : array of RETIREMENT
-            The records.
-        lines : array of int or None
-            Interrupt lines at each retirement; of the first instruction of an interrupt handler, when the interrupt was
-            taken. With them it is a difference if an interrupt is never taken or another one was more urgent.
-        """
+        """Compare a block of records that follows those already compared; the first difference ends it for good."""
         levels = [None] * len(records) if lines is None else [int(level) for level in lines]
         for record, level in zip(records.tolist(), levels, strict=True):
             try:

@@ -13,15 +13,7 @@ Listener = Callable[[int, int], None]
 
 
 class AccessError(Exception):
-    """An access outside memory. Ends the run: nothing is known of what the bus would answer.
-
-    Members
-    -------
-    kind : str
-        "load", "store" or "fetch".
-    address, size : int
-        What was accessed.
-    """
+    """An access outside memory. Ends the run: nothing is known of what the bus would answer."""
 
     def __init__(self, kind: str, address: int, size: int) -> None:
         super().__init__(f"{kind} of {size} bytes at 0x{address:08x}")
@@ -35,13 +27,7 @@ class BusError(Exception):
 
 
 class PostponedError(Exception):
-    """An access to a peripheral that cannot be made now; the instruction is to be executed again later.
-
-    Members
-    -------
-    waits : bool
-        The peripheral withholds its answer; else the access was met in a burst and needs an exact step.
-    """
+    """An access to a peripheral that cannot be made now; the instruction is to be executed again later."""
 
     def __init__(self, *, waits: bool) -> None:
         super().__init__()
@@ -49,22 +35,7 @@ class PostponedError(Exception):
 
 
 class Memory:
-    """A 32-bit address space of bytes, allocated in pages.
-
-    Parameters
-    ----------
-    windows : iterable of (int, int) or None
-        First address and size of the pieces that exist; an access outside raises :class:`AccessError`. None: all of
-        the address space.
-
-    Members
-    -------
-    errors : tuple of (int, int)
-        First address and size, multiples of 4, of pieces that the bus answers with an error; set before anything is
-        accessed.
-    watchers : list of Listener
-        Called after every store into a page named to :meth:`watch`.
-    """
+    """A 32-bit address space of bytes, allocated in pages."""
 
     def __init__(self, windows: Iterable[tuple[int, int]] | None = None) -> None:
         """Start with an empty memory."""

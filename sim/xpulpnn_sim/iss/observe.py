@@ -13,58 +13,26 @@ from xpulpnn_sim.iss.memory import BusError
 
 @dataclass(slots=True)
 class Retired:
-    """One retirement. Registers 0 stand for "none".
+    """One retirement. Registers 0 stand for "none"."""
 
-    Members
-    -------
-    pc, next_pc : int
-        Address of the instruction and of the one after it; after a trap the handler.
-    raw : int
-        The word, 16 bits if compressed.
-    fetched : Fetched or None
-        The instruction; None if illegal.
-    cause : int or None
-        mcause if it trapped.
-    interrupt : int or None
-        Number of the interrupt whose handler starts here.
-    reads : mapping of str to int
-        Old values of the register fields it reads.
-    rd, rd_value : int
-        Register written through field rd.
-    base, base_value : int
-        Base register moved.
-    address : int or None
-        Address of the memory access; None if it traps.
-    size : int
-        Bytes of the access.
-    is_store : bool
-        Direction of the access.
-    data : int
-        Raw data of the access, zero above its size.
-    activation, weight : int or None
-        NN-RF factors.
-    nn : int or None
-        NN-RF entry that takes ``data``.
-    """
-
-    pc: int
-    raw: int
-    fetched: Fetched | None = None
-    next_pc: int = 0
-    cause: int | None = None
-    interrupt: int | None = None
-    reads: Mapping[str, int] = field(default_factory=dict[str, int])
-    rd: int = 0
-    rd_value: int = 0
-    base: int = 0
-    base_value: int = 0
-    address: int | None = None
-    size: int = 0
-    is_store: bool = False
-    data: int = 0
-    activation: int | None = None
-    weight: int | None = None
-    nn: int | None = None
+    pc: int  # address of the instruction and of the one after it; after a trap the handler
+    raw: int  # the word, 16 bits if compressed
+    fetched: Fetched | None = None  # the instruction; None if illegal
+    next_pc: int = 0  # address of the instruction and of the one after it; after a trap the handler
+    cause: int | None = None  # mcause if it trapped
+    interrupt: int | None = None  # number of the interrupt whose handler starts here
+    reads: Mapping[str, int] = field(default_factory=dict[str, int])  # old values of the register fields it reads
+    rd: int = 0  # register written through field rd
+    rd_value: int = 0  # register written through field rd
+    base: int = 0  # base register moved
+    base_value: int = 0  # base register moved
+    address: int | None = None  # address of the memory access; None if it traps
+    size: int = 0  # bytes of the access
+    is_store: bool = False  # direction of the access
+    data: int = 0  # raw data of the access, zero above its size
+    activation: int | None = None  # NN-RF factors
+    weight: int | None = None  # NN-RF factors
+    nn: int | None = None  # NN-RF entry that takes `data`
 
     @property
     def mask(self) -> int:
@@ -109,13 +77,7 @@ class Retired:
 
 
 class Observer:
-    """Steps a hart and tells what each instruction did.
-
-    Parameters
-    ----------
-    iss : Iss
-        The hart.
-    """
+    """Steps a hart and tells what each instruction did."""
 
     def __init__(self, iss: Iss) -> None:
         self._iss = iss

@@ -42,22 +42,7 @@ class Halting(Protocol):
 
 
 class HostChannel:
-    """Serves the exit channel of a program.
-
-    Parameters
-    ----------
-    executable : Executable
-        Says where the channel is.
-    runner : Halting
-        The hart or harts that run it; halted by a final value.
-    output : callable
-        Takes what the program prints.
-
-    Members
-    -------
-    final : int or None
-        The final value written.
-    """
+    """Serves the exit channel of a program."""
 
     def __init__(self, executable: Executable, runner: Halting, output: Callable[[Output], None]) -> None:
         self._tohost, self._fromhost = executable.tohost, executable.fromhost
@@ -101,34 +86,7 @@ def fill(memory: Memory, executable: Executable) -> None:
 
 
 class Session:
-    """One run of a program.
-
-    Parameters
-    ----------
-    executable : Executable
-        The program.
-    config : CoreConfig
-        Decides which instructions and CSRs there are.
-    ram : sequence of (int, int)
-        Memory beside the program's segments.
-    errors : sequence of (int, int)
-        Addresses that the bus answers with an error.
-    hart_id : int
-        Value of mhartid.
-    output : callable
-        Takes what the program prints.
-    observer : callable or None
-        Takes every retired instruction; the run is then slower.
-    visits : dict of int to int or None
-        Filled with the executions of each instruction address.
-
-    Members
-    -------
-    iss : Iss
-        The hart.
-    memory : Memory
-        Its memory.
-    """
+    """One run of a program."""
 
     def __init__(
         self,

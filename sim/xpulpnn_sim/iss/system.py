@@ -9,21 +9,11 @@ from xpulpnn_sim.iss.fetched import Fetched
 
 
 class CsrTransfer(NamedTuple):
-    """One CSR instruction.
+    """One CSR instruction."""
 
-    Members
-    -------
-    csr : Csr
-        Register accessed.
-    read : int
-        Value for rd.
-    written : int or None
-        Value for the register, None if the instruction does not write.
-    """
-
-    csr: Csr
-    read: int
-    written: int | None
+    csr: Csr  # register accessed
+    read: int  # value for rd
+    written: int | None  # value for the register, None if the instruction does not write
 
 
 def _writes(fetched: Fetched) -> bool:

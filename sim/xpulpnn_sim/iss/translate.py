@@ -26,16 +26,6 @@ class Translator:
     """Makes the operations of one hart.
 
     The last thing an operation does is a store, so that whoever watches memory sees the state after the instruction.
-
-    Parameters
-    ----------
-    regs, nn : list of int
-        GP-RF and NN-RF.
-    memory : Memory
-        Memory.
-    products : bool
-        Whether dot products are computed. Without them they only move pointers, which is enough to follow a program
-        whose control does not depend on their results.
     """
 
     def __init__(self, regs: list[int], nn: list[int], memory: Memory, *, products: bool = True) -> None:

@@ -45,27 +45,13 @@ _PLACES = {
 
 @dataclass(slots=True)
 class Reached:
-    """What programs have done.
+    """What programs have done."""
 
-    Members
-    -------
-    accesses : dict of str to int
-        Loads and stores by place.
-    misaligned : int
-        Those across two words.
-    traps : int
-        Instructions that trapped.
-    stalls : dict of str to int
-        Cycles without a retirement by cause, of all harts.
-    meetings : dict of str to int
-        Phases by kind.
-    """
-
-    accesses: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_PLACES, 0))
-    misaligned: int = 0
-    traps: int = 0
-    stalls: dict[str, int] = field(default_factory=dict[str, int])
-    meetings: dict[str, int] = field(default_factory=dict[str, int])
+    accesses: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_PLACES, 0))  # loads and stores by place
+    misaligned: int = 0  # those across two words
+    traps: int = 0  # instructions that trapped
+    stalls: dict[str, int] = field(default_factory=dict[str, int])  # cycles without a retirement by cause, of all harts
+    meetings: dict[str, int] = field(default_factory=dict[str, int])  # phases by kind
 
     def add(self, blocks: Sequence[Records]) -> None:
         """Count what the retirements of all harts did."""
@@ -94,24 +80,12 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which programs to run, and how.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        The design.
-    label : str
-        Options of the command line that choose it.
-    l2_latency : int or None
-        Of the memory outside; None: chosen for each program.
-    library : Path or None
-        Compiled model; None: that of the configuration.
-    """
+    """Which programs to run, and how."""
 
     config: ClusterConfig
-    label: str
-    l2_latency: int | None = None
-    library: Path | None = None
+    label: str  # options of the command line that choose it
+    l2_latency: int | None = None  # of the memory outside; None: chosen for each program
+    library: Path | None = None  # compiled model; None: that of the configuration
 
     def machine(self, seed: int) -> Machine:
         """The surroundings of the program ``seed``."""
@@ -136,27 +110,13 @@ class Plan:
 
 @dataclass(slots=True)
 class Result:
-    """One random program.
-
-    Members
-    -------
-    seed : int
-        Its number.
-    plan : Plan
-        Where it came from.
-    verdict : Verdict
-        What came of it.
-    reached : Reached
-        What it did.
-    wall_s : float
-        Time it took.
-    """
+    """One random program."""
 
     seed: int
-    plan: Plan
+    plan: Plan  # where it came from
     verdict: Verdict
     reached: Reached
-    wall_s: float
+    wall_s: float  # time it took
 
 
 def run_one(program: ClusterProgram, plan: Plan, machine: Machine, reached: Reached | None = None) -> Verdict:

@@ -65,15 +65,7 @@ def require(config: ClusterConfig) -> None:
 
 
 class _Writer:
-    """Writes the parts of a program.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        The cluster.
-    rng : Random
-        Source of the choices.
-    """
+    """Writes the parts of a program."""
 
     def __init__(self, config: ClusterConfig, rng: Random) -> None:
         self._config, self._rng = config, rng
@@ -157,15 +149,6 @@ class _Writer:
 
 def generate(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> ClusterProgram:
     """The random program number ``seed``.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Decides the number of harts, which instructions there are, and what else.
-    seed : int
-        Same seed, configuration and options: same program.
-    budget : int
-        Instructions to execute, about, by all harts together.
 
     Raises :class:`InputError` if the cluster is not one that programs can run on.
     """

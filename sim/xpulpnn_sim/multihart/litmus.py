@@ -20,20 +20,10 @@ class Kind(Enum):
 
 
 class Operation(NamedTuple):
-    """One access.
-
-    Members
-    -------
-    kind : Kind
-        What it does.
-    variable : int
-        Number of the variable; all are 0 at first.
-    value : int
-        What is written.
-    """
+    """One access."""
 
     kind: Kind
-    variable: int
+    variable: int  # number of the variable; all are 0 at first
     value: int = 0
 
 
@@ -47,21 +37,11 @@ _State = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Litmus:
-    """A test.
+    """A test."""
 
-    Parameters
-    ----------
-    name : str
-        As in the literature.
-    what : str
-        What it is called.
-    threads : tuple of Thread
-        Their accesses in order.
-    """
-
-    name: str
+    name: str  # as in the literature
     what: str
-    threads: tuple[Thread, ...]
+    threads: tuple[Thread, ...]  # their accesses in order
 
     @property
     def variables(self) -> int:
@@ -152,18 +132,10 @@ MOST_THREADS = max(len(test.threads) for test in TESTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """What the rounds of a test have found.
-
-    Parameters
-    ----------
-    test : Litmus
-        The test.
-    counts : mapping of Outcome to int
-        Rounds by outcome.
-    """
+    """What the rounds of a test have found."""
 
     test: Litmus
-    counts: Mapping[Outcome, int]
+    counts: Mapping[Outcome, int]  # rounds by outcome
 
     @property
     def forbidden(self) -> dict[Outcome, int]:

@@ -46,17 +46,6 @@ class LitmusProgram:
     bank, in different ones, in the TCDM under any of its addresses or outside the cluster. Harts without a thread make
     accesses nearby.
 
-    Parameters
-    ----------
-    test : Litmus
-        The test.
-    config : ClusterConfig
-        The cluster; with as many cores as the test has threads.
-    rounds : int
-        How often, at most :data:`MOST_ROUNDS`.
-    seed : int
-        Of all choices.
-
     Raises :class:`InputError` for a cluster that is too small.
     """
 

@@ -29,17 +29,7 @@ Parts = list[list[Block]]
 
 
 class Meetings:
-    """Adds meetings to the parts of the harts. All harts have met before and will meet afterwards.
-
-    Parameters
-    ----------
-    rng : Random
-        Source of the choices.
-    config : ClusterConfig
-        What there is.
-    signals : sequence of int
-        Software events that nobody else sends or clears.
-    """
+    """Adds meetings to the parts of the harts. All harts have met before and will meet afterwards."""
 
     def __init__(self, rng: Random, config: ClusterConfig, signals: Sequence[int]) -> None:
         self._rng = rng

@@ -38,49 +38,23 @@ _PADDING = 64
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What happens between two barriers of all harts.
-
-    Parameters
-    ----------
-    kind : str
-        For people.
-    parts : tuple of tuple of Block
-        The code of each hart; as a whole the phase can be left out.
-    """
+    """What happens between two barriers of all harts."""
 
     kind: str
-    parts: tuple[tuple[Block, ...], ...]
+    parts: tuple[tuple[Block, ...], ...]  # the code of each hart; as a whole the phase can be left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProgram:
-    """A program that ends with a store to ``tohost`` by hart 0.
+    """A program that ends with a store to ``tohost`` by hart 0."""
 
-    Parameters
-    ----------
-    harts : int
-        Cores that run it.
-    phases : tuple of Phase
-        What is executed.
-    functions : tuple of Block
-        Functions that may be called.
-    handlers : Handlers
-        Vector tables and handlers.
-    data_seed : int
-        Of the initial data.
-    l2_tohost : bool
-        Whether ``tohost`` is outside the cluster.
-    name : str
-        Where the program came from, for people.
-    """
-
-    harts: int
+    harts: int  # cores that run it
     phases: tuple[Phase, ...]
-    functions: tuple[Block, ...] = ()
-    handlers: Handlers = field(default_factory=lambda: PLAIN)
+    functions: tuple[Block, ...] = ()  # functions that may be called
+    handlers: Handlers = field(default_factory=lambda: PLAIN)  # vector tables and handlers
     data_seed: int = 0
-    l2_tohost: bool = False
-    name: str = "program"
+    l2_tohost: bool = False  # whether `tohost` is outside the cluster
+    name: str = "program"  # where the program came from, for people
 
     @property
     def tohost(self) -> int:

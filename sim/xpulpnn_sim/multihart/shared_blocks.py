@@ -45,17 +45,7 @@ _READ_BLOCKS = {TIMER: _READ_TIMER, CONTROL: _READ_CONTROL, ICACHE_CONTROL: _REA
 
 
 class SharedBlocks:
-    """Writes the blocks.
-
-    Parameters
-    ----------
-    rng : Random
-        Source of the choices.
-    labels : Labels
-        Source of label names.
-    config : ClusterConfig
-        What there is.
-    """
+    """Writes the blocks."""
 
     def __init__(self, rng: Random, labels: Labels, config: ClusterConfig) -> None:
         self._rng = rng

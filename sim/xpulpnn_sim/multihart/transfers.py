@@ -14,15 +14,7 @@ Piece = tuple[int, int]
 
 
 class Transfers:
-    """Writes transfers.
-
-    Parameters
-    ----------
-    rng : Random
-        Source of the choices.
-    labels : Labels
-        Source of label names.
-    """
+    """Writes transfers."""
 
     def __init__(self, rng: Random, labels: Labels) -> None:
         self._rng = rng

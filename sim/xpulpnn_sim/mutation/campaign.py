@@ -39,55 +39,18 @@ _NONE = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How units are mutated and judged.
+    """How units are mutated and judged."""
 
-    Parameters
-    ----------
-    count : int
-        Mutants of each unit.
-    seed : int
-        Which mutants.
-    bench_seed : int
-        Seed of the benches.
-    jobs : int
-        Mutants that run side by side.
-    limit_s : int
-        Seconds of computing after which a test of a mutant counts as failed.
-    proof_s : int
-        Seconds for the proof of a mutant that its bench does not find; 0 for no proofs.
-    """
-
-    count: int
-    seed: int
+    count: int  # mutants of each unit
+    seed: int  # which mutants
     bench_seed: int
-    jobs: int
-    limit_s: int
-    proof_s: int
+    jobs: int  # mutants that run side by side
+    limit_s: int  # seconds of computing after which a test of a mutant counts as failed
+    proof_s: int  # seconds for the proof of a mutant that its bench does not find; 0 for no proofs
 
 
 def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
-    """Judge the mutants of a unit.
-
-    Parameters
-    ----------
-    unit : str
-        Name in :data:`xpulpnn_sim.bench.units.UNITS`.
-    settings : Settings
-        How.
-    folder : Path
-        Gets the files of Yosys, verdicts and proofs; models are kept beside it, since they have parts in common.
-    yosys : Yosys
-        Makes the mutants, and proves.
-    resume : bool
-        Whether verdicts that are in the folder count, if they are about the same design, bench and seed.
-    told : callable
-        Gets what is done ("benches" or "proofs"), how many mutants it is done with, and of how many, now and then.
-
-    Raises
-    ------
-    ToolError
-        If a tool fails, or the bench fails on the unit itself.
-    """
+    """Judge the mutants of a unit."""
     benched = UNITS[unit]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULT).unlink(missing_ok=True)

@@ -40,39 +40,14 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What is proved about a mutant.
+    """What is proved about a mutant."""
 
-    Parameters
-    ----------
-    verdict : str
-        See :data:`EQUIVALENT`.
-    example : str
-        With the verdict ``different``: inputs that show it.
-    """
-
-    verdict: str
-    example: str = ""
+    verdict: str  # see EQUIVALENT
+    example: str = ""  # with the verdict `different`: inputs that show it
 
 
 class Prover:
-    """Compares the mutants of a unit with it.
-
-    Parameters
-    ----------
-    name : str
-        The unit.
-    unit : MutatedUnit
-        Its mutants.
-    netlist : NetlistModule
-        Gates of all of them.
-    timeout_s : float
-        Seconds for each question.
-
-    Raises
-    ------
-    ToolError
-        If there is no ABC.
-    """
+    """Compares the mutants of a unit with it."""
 
     def __init__(self, name: str, unit: MutatedUnit, netlist: NetlistModule, timeout_s: float) -> None:
         self._gates = MutatedGates(netlist, [mutant.number for mutant in unit.mutants])

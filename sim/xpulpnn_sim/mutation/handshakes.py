@@ -38,15 +38,7 @@ _ALONE = ("core_demux", "funnelled")
 
 
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str]) -> Occurring:
-    """When each output is looked at, and which inputs stay or come only after others.
-
-    Parameters
-    ----------
-    bench : str
-        Bench of the unit.
-    inputs, outputs : collection of str
-        Ports.
-    """
+    """When each output is looked at, and which inputs stay or come only after others."""
     pairs = list(_pairs(outputs)) + [
         ({guard: {1}}, tuple(payload)) for guard, payload in _OF_UNITS.get(bench, {}).items()
     ]

@@ -8,27 +8,13 @@ from xpulpnn_sim.mutation.mutants import Mutant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A mutant and what became of it.
-
-    Parameters
-    ----------
-    mutant : Mutant
-        The change.
-    killed : str
-        ``check``, ``time`` or ``simulator``; empty if the bench passed.
-    test : str
-        Test that failed.
-    proof : str
-        ``equivalent``, ``legal``, ``different`` or ``undecided``; empty without a proof.
-    example : str
-        Inputs that show what is ``different``.
-    """
+    """A mutant and what became of it."""
 
     mutant: Mutant
-    killed: str
+    killed: str  # `check`, `time` or `simulator`; empty if the bench passed
     test: str
-    proof: str = ""
-    example: str = ""
+    proof: str = ""  # `equivalent`, `legal`, `different` or `undecided`; empty without a proof
+    example: str = ""  # inputs that show what is `different`
 
     @property
     def alive(self) -> bool:

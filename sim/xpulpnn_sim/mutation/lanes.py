@@ -100,27 +100,14 @@ extern "C" void replay(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a test did with the unit.
-
-    Parameters
-    ----------
-    test : str
-        Its name.
-    kind : uint8 array
-        1 for each frame at a rising edge of the clock.
-    inputs : uint8 array
-        Bits of the input ports in each frame.
-    looks : mapping
-        By output port, rows of a frame and what the bench does with the value: 0 compares, 1 may depend on it.
-    bits : mapping
-        By output port, a row of bits for each look.
-    """
+    """What a test did with the unit."""
 
     test: str
-    kind: NDArray[np.uint8]
-    inputs: NDArray[np.uint8]
+    kind: NDArray[np.uint8]  # 1 for each frame at a rising edge of the clock
+    inputs: NDArray[np.uint8]  # bits of the input ports in each frame
+    # by output port, rows of a frame and what the bench does with the value: 0 compares, 1 may depend on it
     looks: Mapping[int, NDArray[np.int32]]
-    bits: Mapping[int, NDArray[np.uint8]]
+    bits: Mapping[int, NDArray[np.uint8]]  # by output port, a row of bits for each look
 
 
 def read_trace(path: Path) -> Trace:
@@ -137,24 +124,7 @@ def read_trace(path: Path) -> Trace:
 
 
 class Lanes:
-    """The netlist of a unit with its mutants as a program.
-
-    Parameters
-    ----------
-    module : NetlistModule
-        With the input :data:`~xpulpnn_sim.mutation.mutants.SELECT`.
-    inputs, outputs : sequence of str
-        Ports in the order of the traces; the clock is no input.
-    mutants : int
-        How many.
-    folder : Path
-        Gets the compiled program.
-
-    Raises
-    ------
-    ToolError
-        If the netlist has other cells than gates and registers, or the compiler fails.
-    """
+    """The netlist of a unit with its mutants as a program."""
 
     def __init__(
         self, module: NetlistModule, inputs: Sequence[str], outputs: Sequence[str], mutants: int, folder: Path
@@ -178,13 +148,7 @@ class Lanes:
         self._replay = _compiled(folder)
 
     def judge(self, trace: Trace) -> list[str]:
-        """What a test finds out about each mutant, from mutant 1 on: see :data:`KILLED`.
-
-        Raises
-        ------
-        ToolError
-            If the netlist does not do what the unit did.
-        """
+        """What a test finds out about each mutant, from mutant 1 on: see :data:`KILLED`."""
         lanes = self._mutants + 1
         words = -(-lanes // 64)
         values = np.zeros((self._nets, words), np.uint64)

@@ -48,32 +48,16 @@ MODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A change of one bit of a port of a cell.
+    """A change of one bit of a port of a cell."""
 
-    Parameters
-    ----------
-    number : int
-        Value of the select input.
-    module, cell, port : str
-        Where it is: instance path of the module, name of the cell and of its port.
-    bit : int
-        Bit of the port.
-    change : str
-        What becomes of it.
-    source : str
-        File and line of the description, such as ``xpulpnn/dotp/shared.py:71``.
-    command : str
-        Command of Yosys that makes this change for good.
-    """
-
-    number: int
-    module: str
-    cell: str
-    port: str
+    number: int  # value of the select input
+    module: str  # where it is: instance path of the module, name of the cell and of its port
+    cell: str  # where it is: instance path of the module, name of the cell and of its port
+    port: str  # where it is: instance path of the module, name of the cell and of its port
     bit: int
     change: str
-    source: str
-    command: str
+    source: str  # file and line of the description, such as `xpulpnn/dotp/shared.py:71`
+    command: str  # command of Yosys that makes this change for good
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,26 +70,7 @@ class MutatedUnit:
 
 
 def mutate(unit: BenchedUnit, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedUnit:
-    """Make the mutants of a unit.
-
-    Parameters
-    ----------
-    unit : BenchedUnit
-        The unit.
-    count : int
-        How many; Yosys makes fewer if there are no more.
-    seed : int
-        Which ones.
-    folder : Path
-        Gets the files of Yosys.
-    yosys : Yosys
-        Makes them.
-
-    Raises
-    ------
-    ToolError
-        If Yosys fails, or makes no mutant.
-    """
+    """Make the mutants of a unit."""
     emitted = unit.emit()
     top, width = emitted.manifest["top"], count.bit_length()
     names = {"top": top, "base": BASE, "list": _LIST, "design": _DESIGN}

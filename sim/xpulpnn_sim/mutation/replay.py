@@ -14,17 +14,9 @@ from xpulpnn_sim.netlist import NetlistModule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What is known of a mutant.
+    """What is known of a mutant."""
 
-    Parameters
-    ----------
-    outcome : str
-        See :data:`xpulpnn_sim.mutation.lanes.KILLED`.
-    test : str
-        Test that kills it.
-    """
-
-    outcome: str
+    outcome: str  # see KILLED
     test: str = ""
 
 
@@ -38,30 +30,7 @@ def replay(
     *,
     seed: int,
 ) -> dict[int, Replayed]:
-    """Record the bench on the unit, and run all mutants through the record; by number.
-
-    Parameters
-    ----------
-    unit : str
-        Name of the unit.
-    design : EmittedVerilog
-        The unit itself.
-    mutated : MutatedUnit
-        Its mutants.
-    netlist : NetlistModule
-        Gates of all mutants.
-    folder : Path
-        Gets records and, beside it, models.
-    told : mapping
-        What the bench is told.
-    seed : int
-        Of the bench.
-
-    Raises
-    ------
-    ToolError
-        If the bench fails on the unit, or the netlist does not do what the unit did.
-    """
+    """Record the bench on the unit, and run all mutants through the record; by number."""
     traces = folder / "traces"
     traces.mkdir(exist_ok=True)
     for path in traces.glob("*.npz"):

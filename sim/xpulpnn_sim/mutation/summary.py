@@ -29,13 +29,7 @@ def keep(folder: Path, judged: Sequence[Judged]) -> None:
 
 
 def collected(folder: Path) -> Mapping[str, Sequence[Judged]]:
-    """Results of all campaigns in ``folder``, by the name of the unit.
-
-    Raises
-    ------
-    InputError
-        If there is none, or a file is none of :func:`keep`.
-    """
+    """Results of all campaigns in ``folder``, by the name of the unit."""
     found: dict[str, Sequence[Judged]] = {}
     for path in sorted(folder.glob(f"*/{RESULT}")):
         try:

@@ -16,24 +16,12 @@ Done = Callable[[Item, Outcome], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What came of a job.
+    """What came of a job."""
 
-    Parameters
-    ----------
-    outcomes : dict
-        What is known, by run, in their order.
-    complete : bool
-        Whether that is all.
-    journal : Journal
-        Where it is kept until it is removed.
-    lost : FarmLostError or None
-        The machines that it ran on are gone.
-    """
-
-    outcomes: dict[Item, Outcome]
+    outcomes: dict[Item, Outcome]  # what is known, by run, in their order
     complete: bool
-    journal: Journal
-    lost: FarmLostError | None = None
+    journal: Journal  # where it is kept until it is removed
+    lost: FarmLostError | None = None  # the machines that it ran on are gone
 
 
 def prepare(job: Job, *, dask: str = "") -> None:
@@ -51,19 +39,6 @@ def prepare(job: Job, *, dask: str = "") -> None:
 
 def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> Found:
     """Run everything that no earlier run of the same job has left.
-
-    Parameters
-    ----------
-    job : Job
-        What to run, prepared.
-    jobs : int
-        Processes of this machine.
-    done : callable
-        Told of each run and what came of it, also of what an earlier one left.
-    dask : str
-        Address of a Dask scheduler whose workers run it instead; empty for none.
-    fresh : bool
-        Whether to run everything.
 
     An interrupt ends it early. What there is stays on disk for the next run of the same job, until the journal is
     removed by whoever has made use of it. Raises as

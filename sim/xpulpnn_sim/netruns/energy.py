@@ -35,18 +35,10 @@ _PARTS = ("switching", "internal", "clock", "leakage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerEnergy:
-    """What a layer takes in a cycle.
-
-    Parameters
-    ----------
-    result : EnergyResult
-        Of its piece.
-    share : float
-        Results of the piece as a part of those of the layer.
-    """
+    """What a layer takes in a cycle."""
 
     result: EnergyResult
-    share: float
+    share: float  # results of the piece as a part of those of the layer
 
 
 def layer_energies(
@@ -56,26 +48,7 @@ def layer_energies(
     library: Library,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, LayerEnergy]:
-    """The energy of each layer, by name.
-
-    Parameters
-    ----------
-    case : NetworkCase
-        The network on one core, and the image whose maps the layers compute with.
-    config : CoreConfig
-        The core as it is emitted.
-    cycles : mapping of str to int
-        Of each layer.
-    library : Library
-        Its cells.
-    progress : callable
-        Told the name of each layer before it is simulated, how many were, and of how many.
-
-    Raises
-    ------
-    ToolError
-        If a tool fails, or the netlist computes something wrong.
-    """
+    """The energy of each layer, by name."""
     found: dict[str, LayerEnergy] = {}
     total = len(case.computed.stages)
     for stage, inputs, variant in layers(case):

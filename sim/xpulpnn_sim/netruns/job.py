@@ -21,46 +21,22 @@ CHECKS = ("first", "all", "none")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """A network and its inputs.
-
-    Parameters
-    ----------
-    network : Network
-        The network.
-    inputs : array of int
-        ``[image][row][column][channel]``.
-    labels : array of int or None
-        The class of each, if these are known.
-    classes : tuple of str
-        What the classes are called; empty: numbers.
-    samples : array of uint8 or None
-        The pictures that the inputs were made of, if they were.
-    """
+    """A network and its inputs."""
 
     network: Network
-    inputs: Ints
-    labels: NDArray[np.int64] | None = None
-    classes: tuple[str, ...] = ()
-    samples: NDArray[Any] | None = None
+    inputs: Ints  # `[image][row][column][channel]`
+    labels: NDArray[np.int64] | None = None  # the class of each, if these are known
+    classes: tuple[str, ...] = ()  # what the classes are called; empty: numbers
+    samples: NDArray[Any] | None = None  # the pictures that the inputs were made of, if they were
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What networks run on.
+    """What networks run on."""
 
-    Parameters
-    ----------
-    config : CoreConfig or ClusterConfig
-        The core, or the cluster.
-    machine : Machine
-        Its surroundings.
-    title : str
-        What people call it.
-    """
-
-    config: CoreConfig | ClusterConfig
+    config: CoreConfig | ClusterConfig  # the core, or the cluster
     machine: Machine
-    title: str = ""
+    title: str = ""  # what people call it
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,45 +50,21 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one run.
-
-    Parameters
-    ----------
-    record : dict
-        Of :class:`~xpulpnn_sim.harness.network_case.NetworkResult`.
-    reports : list of str
-        Its first mismatches.
-    answer : int
-        Number of the greatest result of the last layer, the first of several.
-    reference : int
-        The same of the reference.
-    checked : bool
-        Whether every retirement was checked.
-    """
+    """What came of one run."""
 
     record: dict[str, Any]
-    reports: list[str]
-    answer: int
+    reports: list[str]  # its first mismatches
+    answer: int  # number of the greatest result of the last layer, the first of several
     reference: int
-    checked: bool
+    checked: bool  # whether every retirement was checked
 
 
 @dataclass(eq=False, kw_only=True)
 class Job:
-    """All that is to be run.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        The networks.
-    targets : sequence of Target
-        Each runs every network.
-    check : str
-        One of :data:`CHECKS`.
-    """
+    """All that is to be run."""
 
     tasks: Sequence[Task]
-    targets: Sequence[Target]
+    targets: Sequence[Target]  # each runs every network
     check: str = CHECKS[0]
     _built: dict[tuple[int, int], Built] = field(default_factory=dict[tuple[int, int], Built], repr=False)
 

@@ -22,15 +22,7 @@ FOLDER = "runs"
 
 
 class Journal:
-    """Results of the runs of a job, kept on disk until all of them are there.
-
-    Parameters
-    ----------
-    job : Job
-        What they are of.
-    fresh : bool
-        Whether to forget what an earlier run left.
-    """
+    """Results of the runs of a job, kept on disk until all of them are there."""
 
     def __init__(self, job: Job, *, fresh: bool = False) -> None:
         self._job = job

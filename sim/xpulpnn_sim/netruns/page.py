@@ -32,25 +32,13 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """An image on the page.
-
-    Parameters
-    ----------
-    source : str
-        The picture.
-    number : int
-        Of the image.
-    answer, label : str
-        What the network says, and what is right; empty: unknown.
-    right : bool
-        Whether they are the same, or nothing is known.
-    """
+    """An image on the page."""
 
     source: str
     number: int
-    answer: str
-    label: str
-    right: bool
+    answer: str  # what the network says, and what is right; empty: unknown
+    label: str  # what the network says, and what is right; empty: unknown
+    right: bool  # whether they are the same, or nothing is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,26 +58,7 @@ class Part:
 
 
 def write_page(path: Path, job: Job, records: Sequence[Record], *, command: str, conditions: Sequence[str]) -> None:
-    """Write the page in one step.
-
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    job : Job
-        What was run.
-    records : sequence of dict
-        Of :func:`~xpulpnn_sim.netruns.summary.records`.
-    command : str
-        What was typed.
-    conditions : sequence of str
-        What holds for all figures.
-
-    Raises
-    ------
-    ToolError
-        If the ``plotly`` package, which the drawing script comes from, is missing.
-    """
+    """Write the page in one step."""
     parts = [_part(task, [one for one in records if one["kernel"] == task.network.name]) for task in job.tasks]
     parts = [part for part in parts if part.records]
     plots = [list(part.figures) for part in parts] + [_target_figures(record) for record in records]

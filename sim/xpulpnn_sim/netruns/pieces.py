@@ -22,21 +22,11 @@ _CHANNELS = 16
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Piece:
-    """A part of a layer, a layer by itself.
-
-    Parameters
-    ----------
-    stage : Stage
-        The layer.
-    maps : tuple of int arrays
-        Its inputs, out of the middle of those of the whole.
-    share : float
-        Its results as a part of all results.
-    """
+    """A part of a layer, a layer by itself."""
 
     stage: Stage
-    maps: tuple[Ints, ...]
-    share: float
+    maps: tuple[Ints, ...]  # its inputs, out of the middle of those of the whole
+    share: float  # its results as a part of all results
 
 
 def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> Piece:

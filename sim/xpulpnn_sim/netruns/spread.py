@@ -29,24 +29,7 @@ Finished = tuple[Item, Outcome]
 
 
 def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Iterator[Finished]:
-    """Runs of ``items`` as they end.
-
-    Parameters
-    ----------
-    job : Job
-        What the items are of.
-    items : sequence of Item
-        Those to run.
-    jobs : int
-        Processes of this machine; with one they run in this very process.
-    dask : str
-        Address of a Dask scheduler whose workers run them instead; empty for none.
-
-    Raises
-    ------
-    ToolError
-        For a process that was killed, InputError for an address without scheduler; FarmLostError for one that is lost.
-    """
+    """Runs of ``items`` as they end."""
     if dask:
         yield from _remote(job, items, dask)
     elif min(jobs, len(items)) > 1:

@@ -43,29 +43,15 @@ VALUE_BITS = HWLOOP_OP_BITS + 1 + 3 * WORD_BITS
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An instruction of the stream.
+    """An instruction of the stream."""
 
-    Parameters
-    ----------
-    word, pc : int
-        The instruction, expanded, and its address.
-    compressed : bool
-        Whether it counts as compressed.
-    event : Event
-        What it must cause.
-    value, mask : int
-        What the ports must say then, and which bits count.
-    failed : bool
-        Whether it could not be fetched.
-    """
-
-    word: int
-    pc: int
-    compressed: bool = False
-    event: Event = Event.NONE
-    value: int = 0
-    mask: int = 0
-    failed: bool = False
+    word: int  # the instruction, expanded, and its address
+    pc: int  # the instruction, expanded, and its address
+    compressed: bool = False  # whether it counts as compressed
+    event: Event = Event.NONE  # what it must cause
+    value: int = 0  # what the ports must say then, and which bits count
+    mask: int = 0  # what the ports must say then, and which bits count
+    failed: bool = False  # whether it could not be fetched
 
     @property
     def row(self) -> int:
@@ -90,15 +76,9 @@ ROW_BITS = 2 * WORD_BITS + 4 + 2 * VALUE_BITS + 1
 
 @dataclass(slots=True)
 class Stream:
-    """The stream under construction; addresses go on one after the other unless an instruction jumps.
+    """The stream under construction; addresses go on one after the other unless an instruction jumps."""
 
-    Parameters
-    ----------
-    checks : Checks
-        Results expected in memory.
-    """
-
-    checks: Checks
+    checks: Checks  # results expected in memory
     pc: int = MEMORY_BASE
     entries: list[Entry] = field(default_factory=list[Entry])
     texts: list[str] = field(default_factory=list[str])
@@ -150,15 +130,7 @@ class Stream:
 
 
 def backend_stream(config: CoreConfig, *, fetch_errors: bool = False) -> Stream:
-    """The stream for a configuration: every instruction it has, and every event.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Instructions that it may use.
-    fetch_errors : bool
-        Whether an instruction may come with the remark that it could not be fetched.
-    """
+    """The stream for a configuration: every instruction it has, and every event."""
     checks = Checks(config, random.Random(_SEED))
     stream = Stream(checks)
     stream.code("    li gp, results")

@@ -27,37 +27,19 @@ Expected = int | Callable[[dict[str, int]], int]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A result of the program.
+    """A result of the program."""
 
-    Parameters
-    ----------
-    expected : int or function of the labels
-        What the program must store.
-    text : str
-        What it is, for the listing of the expected words.
-    """
-
-    expected: Expected
-    text: str
+    expected: Expected  # what the program must store
+    text: str  # what it is, for the listing of the expected words
 
 
 @dataclass(slots=True)
 class Checks:
-    """The program under construction.
+    """The program under construction."""
 
-    Parameters
-    ----------
-    config : CoreConfig
-        Instructions and CSRs that it may use.
-    random : Random
-        Operands.
-    operands : bytes
-        Contents of the memory at the label ``operands``.
-    """
-
-    config: CoreConfig
+    config: CoreConfig  # instructions and CSRs that it may use
     random: random.Random
-    operands: bytes = b""
+    operands: bytes = b""  # contents of the memory at the label `operands`
     lines: list[str] = field(default_factory=list[str])
     results: list[Check] = field(default_factory=list[Check])
     insns: tuple[Insn, ...] = ()

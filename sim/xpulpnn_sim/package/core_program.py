@@ -48,25 +48,11 @@ stay:
 
 @dataclass(frozen=True, slots=True)
 class CoreProgram:
-    """A program and its results.
+    """A program and its results."""
 
-    Parameters
-    ----------
-    image : list of int
-        Words of the memory from :data:`MEMORY_BASE` on.
-    listing : str
-        Disassembly.
-    expected : list of int
-        Words that must stand from ``MEMORY_BASE + RESULTS_AT`` on.
-    texts : list of str
-        What each of them is.
-    interrupts : int
-        Interrupts taken.
-    """
-
-    image: list[int]
+    image: list[int]  # words of the memory from MEMORY_BASE on
     listing: str
-    expected: list[int]
+    expected: list[int]  # words that must stand from `MEMORY_BASE + RESULTS_AT` on
     texts: list[str]
     interrupts: int
 
@@ -77,13 +63,7 @@ def _vectors() -> list[str]:
 
 
 def core_program(config: CoreConfig) -> CoreProgram:
-    """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        What it may use.
-    """
+    """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products."""
     checks = Checks(config, random.Random(_SEED))
     control_flow.boot(checks)
     arithmetic.computations(checks)

@@ -18,24 +18,13 @@ RESETS = {"rst": False, "rst_n": True}
 
 @dataclass(frozen=True)
 class Port:
-    """A port of the top module.
+    """A port of the top module."""
 
-    Parameters
-    ----------
-    name, direction : str
-        As in Verilog.
-    width : int
-        Bits.
-    meaning : str
-        What it is for.
-    fields : tuple
-        Parts of a control word: ``name``, ``lsb``, ``width`` and, of enumerations, ``values``.
-    """
-
-    name: str
-    direction: str
+    name: str  # as in Verilog
+    direction: str  # as in Verilog
     width: int
     meaning: str
+    # parts of a control word: `name`, `lsb`, `width` and, of enumerations, `values`
     fields: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -56,27 +45,13 @@ class Port:
 
 @dataclass(frozen=True)
 class Design:
-    """A component to be packaged.
+    """A component to be packaged."""
 
-    Parameters
-    ----------
-    top : str
-        Its name on the command line, which is that of the files too.
-    config : CoreConfig or ClusterConfig
-        Its configuration.
-    emitted : EmittedVerilog
-        Its modules.
-    clock_ns : float
-        Period of the clock that synthesis aims at.
-    command : str
-        Command line that makes it again.
-    """
-
-    top: str
+    top: str  # its name on the command line, which is that of the files too
     config: CoreConfig | ClusterConfig
     emitted: EmittedVerilog
-    clock_ns: float
-    command: str
+    clock_ns: float  # period of the clock that synthesis aims at
+    command: str  # command line that makes it again
 
     @cached_property
     def module(self) -> str:

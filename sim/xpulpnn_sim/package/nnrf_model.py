@@ -11,15 +11,7 @@ _DATA = {"": "wdata", "wb_nn_": "wb_nn_data"}
 
 
 class NnRfModel:
-    """Entries, all 0 after reset.
-
-    Parameters
-    ----------
-    entries : int
-        6, 4 without the activations in front, or 8 with the parameters behind.
-    write, read : str
-        Prefixes of the names of the write and read ports.
-    """
+    """Entries, all 0 after reset."""
 
     def __init__(self, entries: int, write: str = "", read: str = "") -> None:
         """Clear the entries."""

@@ -50,21 +50,7 @@ def scaled(parameters: tuple[int, int], a: int) -> int:
 
 
 def requantised(insn: Insn, parameters: tuple[int, int], a: int, b: int, lane: int, d: int) -> int:
-    """The word that pv.rq* makes of rs1, rs2, the number of a lane and the old rd.
-
-    Parameters
-    ----------
-    insn : Insn
-        The row.
-    parameters : tuple of int
-        kappa and lambda.
-    a, b : int
-        Old contents of rs1 and rs2.
-    lane : int
-        Number of the lane.
-    d : int
-        Old contents of rd.
-    """
+    """The word that pv.rq* makes of rs1, rs2, the number of a lane and the old rd."""
     assert insn.fmt is not None
     width = insn.fmt.width
     least = -(1 << width - 1) if insn.a_signed else 0
@@ -245,17 +231,7 @@ def _packed(insn: Insn, a: int, b: int, d: int) -> int:
 
 
 def result(insn: Insn, values: Mapping[str, int], rs1: int, rs2: int, rd: int) -> int:
-    """The word that an instruction without memory access or jump computes; of a branch whether it is taken.
-
-    Parameters
-    ----------
-    insn : Insn
-        The row.
-    values : mapping of str to int
-        Operands of the instruction word, as :meth:`~xpulpnn.isa.insn.Insn.decode` gives them.
-    rs1, rs2, rd : int
-        Old contents of the registers.
-    """
+    """The word that an instruction without memory access or jump computes; of a branch whether it is taken."""
     return low(_exact(insn, values, rs1, rs2, rd))
 
 

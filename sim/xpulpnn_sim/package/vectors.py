@@ -16,37 +16,17 @@ _CORNERS_PER_WORD = 1 / 4
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A clock cycle of a unit.
+    """A clock cycle of a unit."""
 
-    Parameters
-    ----------
-    inputs : mapping of str to int
-        Values of inputs; those not named are 0.
-    expected : mapping of str to int
-        What outputs must be at the end of the cycle; those not named do not matter.
-    waits : bool
-        The cycle repeats until the output ``done`` is high.
-    text : str
-        What it is, for people.
-    """
-
-    inputs: Mapping[str, int]
-    expected: Mapping[str, int]
+    inputs: Mapping[str, int]  # values of inputs; those not named are 0
+    expected: Mapping[str, int]  # what outputs must be at the end of the cycle; those not named do not matter
     text: str
-    waits: bool = False
+    waits: bool = False  # the cycle repeats until the output `done` is high
 
 
 @dataclass(slots=True)
 class Vectors:
-    """Vectors under construction.
-
-    Parameters
-    ----------
-    ports : mapping of str to Port
-        Ports of the unit.
-    random : Random
-        Operands.
-    """
+    """Vectors under construction."""
 
     ports: Mapping[str, Port]
     random: Random
@@ -75,22 +55,14 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Writes operations of a unit with a ``done`` output.
-
-    Parameters
-    ----------
-    vectors : Vectors
-        Where to.
-    running, taken : mapping of str to int
-        Inputs while an operation of several cycles runs, and in the cycle in which the result is taken.
-    done : mapping of str to int
-        Expected in that cycle beside the result.
-    """
+    """Writes operations of a unit with a ``done`` output."""
 
     vectors: Vectors
+    # inputs while an operation of several cycles runs, and in the cycle in which the result is taken
     running: Mapping[str, int]
+    # inputs while an operation of several cycles runs, and in the cycle in which the result is taken
     taken: Mapping[str, int]
-    done: Mapping[str, int]
+    done: Mapping[str, int]  # expected in that cycle beside the result
 
     def add(self, inputs: Mapping[str, int], expected: Mapping[str, int], text: str, *, cycles_vary: bool) -> None:
         """An operation: its cycle, before that those until it is done if their number varies."""

@@ -31,24 +31,7 @@ def runs_of(tables: Sequence[Table], *, quick: bool) -> list[Run]:
 
 
 def measure(runs: Sequence[Run], *, check: bool, jobs: int) -> Iterator[tuple[Run, Record]]:
-    """Each run and its record, in the order they come; records in the cache come first.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        Different ones.
-    check : bool
-        Compare every retired instruction, not only the results.
-    jobs : int
-        Processes.
-
-    Raises
-    ------
-    InputError
-        For less than one process.
-    ToolError
-        If a model cannot be built.
-    """
+    """Each run and its record, in the order they come; records in the cache come first."""
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {jobs}")
     missing: list[Run] = []

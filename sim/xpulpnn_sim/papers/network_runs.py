@@ -15,21 +15,11 @@ from xpulpnn_sim.papers.runs import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassifierRun:
-    """The binarised classifier.
+    """The binarised classifier."""
 
-    Parameters
-    ----------
-    variant : str
-        How bits lie in words: ``window``, ``dense`` or ``crumbs``.
-    popcount : str
-        How bits are counted: ``hardware`` or ``software``.
-    cores : int
-        That share it; one has memory of its own.
-    """
-
-    variant: str
-    popcount: str
-    cores: int = 1
+    variant: str  # how bits lie in words: `window`, `dense` or `crumbs`
+    popcount: str  # how bits are counted: `hardware` or `software`
+    cores: int = 1  # that share it; one has memory of its own
 
     @property
     def command(self) -> str:
@@ -48,21 +38,11 @@ class ClassifierRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cifar10Run:
-    """The CIFAR-10 network with random weights.
-
-    Parameters
-    ----------
-    preset : str
-        Of the core.
-    bits : int
-        Width of all layers but the first.
-    cores : int
-        That share each layer; one has memory of its own, several a TCDM and DMA.
-    """
+    """The CIFAR-10 network with random weights."""
 
     preset: str
-    bits: int
-    cores: int
+    bits: int  # width of all layers but the first
+    cores: int  # that share each layer; one has memory of its own, several a TCDM and DMA
 
     @property
     def command(self) -> str:

@@ -25,19 +25,11 @@ def _measured(point: Point, *, check: bool) -> Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRun:
-    """A matrix product by the best packing for an instruction, or by what it is compared with.
+    """A matrix product by the best packing for an instruction, or by what it is compared with."""
 
-    Parameters
-    ----------
-    product : str
-        The instruction that multiplies packed operands; or :data:`BIT_SERIAL`, :data:`BYTES`, a kernel of the library.
-    w, a : int
-        Bits of a weight and of an activation.
-    """
-
-    product: str
-    w: int
-    a: int
+    product: str  # the instruction that multiplies packed operands; or BIT_SERIAL, BYTES, a kernel of the library
+    w: int  # bits of a weight and of an activation
+    a: int  # bits of a weight and of an activation
 
     @property
     def command(self) -> str:
@@ -64,19 +56,11 @@ class PackedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthRun:
-    """The deepest packing of a pair of widths, with the largest operands.
+    """The deepest packing of a pair of widths, with the largest operands."""
 
-    Parameters
-    ----------
-    scheme : str
-        With the register's bits, such as ``P2-16``.
-    w, a : int
-        Bits of a weight and of an activation.
-    """
-
-    scheme: str
-    w: int
-    a: int
+    scheme: str  # with the register's bits, such as `P2-16`
+    w: int  # bits of a weight and of an activation
+    a: int  # bits of a weight and of an activation
 
     @property
     def command(self) -> str:

@@ -31,26 +31,14 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRun:
-    """A kernel, on the back end fed with its instructions or on the cores of a cluster.
+    """A kernel, on the back end fed with its instructions or on the cores of a cluster."""
 
-    Parameters
-    ----------
-    kernel, layer, precision, variant : str
-        As on the command line of ``cosim``.
-    rule : str
-        How results come of accumulators.
-    cores : int or None
-        Cores of a cluster that share it; None: one by itself, with memory of its own.
-    banks : int
-        Of the cluster.
-    """
-
-    kernel: str
-    layer: str
-    precision: str
-    variant: str
-    rule: str = Rule.BN32.value
-    cores: int | None = None
+    kernel: str  # as on the command line of `cosim`
+    layer: str  # as on the command line of `cosim`
+    precision: str  # as on the command line of `cosim`
+    variant: str  # as on the command line of `cosim`
+    rule: str = Rule.BN32.value  # how results come of accumulators
+    cores: int | None = None  # cores of a cluster that share it; None: one by itself, with memory of its own
     banks: int = USUAL_BANKS
 
     @property

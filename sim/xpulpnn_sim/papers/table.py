@@ -25,23 +25,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """A figure out of the records of runs.
-
-    Parameters
-    ----------
-    run : Run
-        What is measured.
-    field : str
-        Name of a number in its record; with dots that of a number within a part, such as ``layers.conv2``.
-    over : Run or None
-        What ``run`` is compared with: the figure is how many times larger the field of ``over`` is.
-    per : float
-        What it is divided by.
-    """
+    """A figure out of the records of runs."""
 
     run: Run
+    # name of a number in its record; with dots that of a number within a part, such as `layers.conv2`
     field: str = "cycles"
-    over: Run | None = None
+    over: Run | None = None  # what `run` is compared with: the figure is how many times larger the field of `over` is
     per: float = 1.0
 
     @property
@@ -78,55 +67,25 @@ def joined(first: str, second: str) -> str | None:
 
 
 class Place(NamedTuple):
-    """A bar in a chart.
+    """A bar in a chart."""
 
-    Members
-    -------
-    chart : str
-        Title of the chart, which tells the unit.
-    series : str
-        Bars of the same colour.
-    at : str
-        Group of bars along the axis.
-    """
-
-    chart: str
-    series: str
-    at: str
+    chart: str  # title of the chart, which tells the unit
+    series: str  # bars of the same colour
+    at: str  # group of bars along the axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A printed figure and ours.
-
-    Parameters
-    ----------
-    figure : str
-        What it is a figure of.
-    unit : str
-        Unit of both.
-    published : Published or None
-        The printed one; None: none is printed.
-    ours : Quantity
-        What is measured.
-    better : "less", "more" or empty
-        Which figures are better; empty if neither are.
-    digits : int
-        Decimals of ours.
-    quick : bool
-        Whether it takes seconds only.
-    place : Place or None
-        Where a chart shows it, besides the one of all ratios.
-    """
+    """A printed figure and ours."""
 
     figure: str
     unit: str
-    published: Published | None
+    published: Published | None  # the printed one; None: none is printed
     ours: Quantity
-    better: Literal["", "less", "more"] = "less"
-    digits: int = 2
-    quick: bool = True
-    place: Place | None = None
+    better: Literal["", "less", "more"] = "less"  # which figures are better; empty if neither are
+    digits: int = 2  # decimals of ours
+    quick: bool = True  # whether it takes seconds only
+    place: Place | None = None  # where a chart shows it, besides the one of all ratios
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -138,49 +97,23 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows that belong together.
+    """Rows that belong together."""
 
-    Parameters
-    ----------
-    name : str
-        What ``--table`` calls it.
-    title : str
-        Heading.
-    printed_by : str
-        What the printed figures stand in.
-    rows : sequence of Row
-        In the order shown.
-    notes : sequence of str
-        Conditions of the printed figures and of ours.
-    reference : str
-        What the column of the printed figures is called.
-    """
-
-    name: str
+    name: str  # what `--table` calls it
     title: str
-    printed_by: str
-    rows: Sequence[Row]
-    notes: Sequence[str] = ()
-    reference: str = "paper"
+    printed_by: str  # what the printed figures stand in
+    rows: Sequence[Row]  # in the order shown
+    notes: Sequence[str] = ()  # conditions of the printed figures and of ours
+    reference: str = "paper"  # what the column of the printed figures is called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRow:
-    """A row with our figure.
+    """A row with our figure."""
 
-    Parameters
-    ----------
-    row : Row
-        What was measured.
-    ours : float
-        The figure.
-    mismatches : int
-        Instructions and results that were wrong in its runs.
-    """
-
-    row: Row
+    row: Row  # what was measured
     ours: float
-    mismatches: int
+    mismatches: int  # instructions and results that were wrong in its runs
 
     @property
     def ratio(self) -> float | None:
@@ -212,18 +145,10 @@ class MeasuredRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTable:
-    """A table with our figures.
+    """A table with our figures."""
 
-    Parameters
-    ----------
-    table : Table
-        What was measured.
-    rows : sequence of MeasuredRow
-        Its rows, those left out missing.
-    """
-
-    table: Table
-    rows: Sequence[MeasuredRow]
+    table: Table  # what was measured
+    rows: Sequence[MeasuredRow]  # its rows, those left out missing
 
     @property
     def left_out(self) -> int:

@@ -19,24 +19,7 @@ _CLAIMS = {
 
 
 class ArbiterClaims(wiring.Component):
-    """An arbiter and what is claimed of it.
-
-    Parameters
-    ----------
-    inputs, kind
-        Of the arbiter.
-
-    Members
-    -------
-    req : In(inputs)
-        Requests, which may come and go.
-    watched : In(log2 inputs)
-        Any input; the waiting of the same input in consecutive cycles is counted.
-    state : In
-        Register of the arbiter; not with ``fixed``.
-    one, asked, busy, bounded, valid : Out(1)
-        The claims.
-    """
+    """An arbiter and what is claimed of it."""
 
     def __init__(self, inputs: int, kind: ArbiterKind):
         self.unit = Arbiter(inputs, kind)

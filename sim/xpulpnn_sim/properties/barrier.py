@@ -17,13 +17,7 @@ _CLAIMS = {
 
 
 class BarrierClaims(Surroundings):
-    """A barrier, and a record of who has triggered since it was last complete.
-
-    Members
-    -------
-    not_early, not_twice, not_late, status : Out(1)
-        The claims.
-    """
+    """A barrier, and a record of who has triggered since it was last complete."""
 
     def __init__(self, config):
         super().__init__(BarrierUnit(config), _CLAIMS, {})

@@ -27,17 +27,7 @@ _REGISTERS = {"buffer": "event_buffer", "mask": "event_mask", "waits_for": "wait
 
 
 class CoreUnitClaims(Surroundings):
-    """A core's part of the event unit, and a record of its events, its mask and its access.
-
-    Members
-    -------
-    buffer, mask : In(32)
-        Registers of the unit.
-    waits_for : In(3)
-        Likewise.
-    kept, genuine, masked, waits, patient, prompt, honest, willing, orderly : Out(1)
-        The claims.
-    """
+    """A core's part of the event unit, and a record of its events, its mask and its access."""
 
     def __init__(self, config):
         self.config = config

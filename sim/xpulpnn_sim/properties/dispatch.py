@@ -18,17 +18,7 @@ _CLAIMS = {
 
 
 class DispatchClaims(Surroundings):
-    """A dispatch queue, and a count of the words that each core has not passed.
-
-    Members
-    -------
-    tail : In
-        Register of the unit: where the next word goes.
-    place_0, place_1 ... : In
-        Registers of the unit: the next word of each core.
-    room, one, waits, passes : Out(1)
-        The claims.
-    """
+    """A dispatch queue, and a count of the words that each core has not passed."""
 
     def __init__(self, config):
         self.cores, self.depth = config.cores, config.dispatch_depth

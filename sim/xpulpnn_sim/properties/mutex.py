@@ -19,15 +19,7 @@ _CLAIMS = {
 
 
 class MutexClaims(Surroundings):
-    """A mutex, and a record of whether somebody has it.
-
-    Members
-    -------
-    locked : In(1)
-        Register of the unit.
-    exclusive, one, served, free : Out(1)
-        The claims.
-    """
+    """A mutex, and a record of whether somebody has it."""
 
     def __init__(self, config):
         super().__init__(MutexUnit(config), _CLAIMS, {"locked": In(1)})

@@ -5,22 +5,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class Surroundings(wiring.Component):
-    """A unit, and outputs about it.
-
-    Parameters
-    ----------
-    unit : wiring.Component
-        The unit.
-    claims : iterable of str
-        Outputs of one bit.
-    shown : mapping
-        Inputs that show registers of the unit, and their widths.
-
-    Members
-    -------
-    io : Out(signature of the unit)
-        Its ports.
-    """
+    """A unit, and outputs about it."""
 
     def __init__(self, unit, claims, shown):
         self.unit = unit

@@ -15,26 +15,15 @@ UNKNOWN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aiger:
-    """A graph. Literals are twice a variable, plus 1 if inverted; variables are inputs, latches, gates, in this order.
-
-    Parameters
-    ----------
-    inputs : int
-        Number of inputs.
-    latches : sequence of (int, int)
-        Next value as a literal and reset value of each latch, which is 0, 1 or :data:`UNKNOWN`.
-    outputs, bad, constraints : sequence of int
-        Literals: of outputs, of what must not become 1, of what is assumed to be 1.
-    gates : sequence of (int, int)
-        Literals of the inputs of each gate.
-    """
+    """A graph; literal = 2 * variable + inverted, variables in the order inputs, latches, gates."""
 
     inputs: int
+    # next value as a literal and reset value of each latch, which is 0, 1 or UNKNOWN
     latches: Sequence[tuple[int, int]]
-    outputs: Sequence[int]
-    bad: Sequence[int]
-    constraints: Sequence[int]
-    gates: Sequence[tuple[int, int]]
+    outputs: Sequence[int]  # Literals: of outputs, of what must not become 1, of what is assumed to be 1
+    bad: Sequence[int]  # Literals: of outputs, of what must not become 1, of what is assumed to be 1
+    constraints: Sequence[int]  # Literals: of outputs, of what must not become 1, of what is assumed to be 1
+    gates: Sequence[tuple[int, int]]  # literals of the inputs of each gate
 
     @property
     def first_latch(self) -> int:
@@ -62,13 +51,7 @@ class Aiger:
         return shown
 
     def after(self, inputs: Mapping[int, int]) -> list[int]:
-        """What the latches are after a cycle from any state, with some inputs fixed: 0, 1 or :data:`UNKNOWN`.
-
-        Parameters
-        ----------
-        inputs : mapping
-            Value by the number of the input.
-        """
+        """What the latches are after a cycle from any state, with some inputs fixed: 0, 1 or :data:`UNKNOWN`."""
         values = [UNKNOWN] * (self.first_gate + len(self.gates))
         values[0] = 0
         for index, value in inputs.items():
@@ -107,18 +90,12 @@ class Aiger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A graph whose inputs and outputs have names.
-
-    Parameters
-    ----------
-    graph : Aiger
-        The graph.
-    inputs, outputs : mapping
-        By the name of a signal, the number of the input or output for each of its bits.
-    """
+    """A graph whose inputs and outputs have names."""
 
     graph: Aiger
+    # by the name of a signal, the number of the input or output for each of its bits
     inputs: Mapping[str, Mapping[int, int]]
+    # by the name of a signal, the number of the input or output for each of its bits
     outputs: Mapping[str, Mapping[int, int]]
 
 

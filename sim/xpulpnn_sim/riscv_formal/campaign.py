@@ -38,36 +38,16 @@ _CORES = "core-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
-    """What is checked, with what.
+    """What is checked, with what."""
 
-    Parameters
-    ----------
-    suite : Suite
-        riscv-formal.
-    design : Design
-        The core.
-    folder : Path
-        Gets the gates, and a folder for each check.
-    yosys : Yosys
-        Makes the gates.
-    abc : str
-        Searches.
-    timeout_s : float
-        Seconds for each search.
-    like : Path
-        Gates of a core that differs in the module ``changed`` only, if there are any.
-    changed : str
-        Name of a module.
-    """
-
-    suite: Suite
+    suite: Suite  # riscv-formal
     design: Design
-    folder: Path
-    yosys: Yosys
+    folder: Path  # gets the gates, and a folder for each check
+    yosys: Yosys  # makes the gates
     abc: str
-    timeout_s: float
-    like: Path | None = None
-    changed: str = ""
+    timeout_s: float  # seconds for each search
+    like: Path | None = None  # gates of a core that differs in the module `changed` only, if there are any
+    changed: str = ""  # name of a module
 
     def prepare(self) -> None:
         """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
@@ -82,17 +62,7 @@ class Campaign:
             write_text(path, json.dumps(stamp))
 
     def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
-        """The outcomes, as they come.
-
-        Parameters
-        ----------
-        checks : sequence of Check
-            What to check.
-        jobs : int
-            Searches side by side.
-        resume : bool
-            Whether an outcome in the folder counts, if it is about this core, this check and this limit of time.
-        """
+        """The outcomes, as they come."""
         waiting: list[Check] = []
         for check in checks:
             known = self._known(check) if resume else None

@@ -11,21 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Wires that are free, or tied.
+    """Wires that are free, or tied."""
 
-    Parameters
-    ----------
-    name : str
-        What is free, for readers.
-    wires : tuple of str
-        As ``module/wire``, wildcards allowed; of modules that a core does not have nothing is cut.
-    ties : tuple of (str, str)
-        Wires that are constant instead, and the constant.
-    """
-
-    name: str
-    wires: tuple[str, ...]
-    ties: tuple[tuple[str, str], ...] = ()
+    name: str  # what is free, for readers
+    wires: tuple[str, ...]  # as `module/wire`, wildcards allowed; of modules that a core does not have nothing is cut
+    ties: tuple[tuple[str, str], ...] = ()  # wires that are constant instead, and the constant
 
 
 def _of(module: str, names: str) -> tuple[str, ...]:
@@ -142,15 +132,7 @@ def shown(cuts: Iterable[Cut]) -> str:
 
 
 def wires(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
-    """The wires of cuts, of which a core need not have all.
-
-    Parameters
-    ----------
-    cuts : iterable of Cut
-        What is free or tied.
-    modules : mapping
-        Verilog by the names of the modules that are there.
-    """
+    """The wires of cuts, of which a core need not have all."""
     found: list[str] = []
     for cut in cuts:
         for wire in (*cut.wires, *(name for name, _ in cut.ties)):
@@ -166,15 +148,7 @@ def kept_wires(modules: Mapping[str, str]) -> list[str]:
 
 
 def commands(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
-    """Commands of Yosys that cut; what then has no driver is free.
-
-    Parameters
-    ----------
-    cuts : iterable of Cut
-        What is free.
-    modules : mapping
-        Verilog by the names of the modules that are there.
-    """
+    """Commands of Yosys that cut; what then has no driver is free."""
     lines: list[str] = []
     for cut in cuts:
         ties = dict(cut.ties)

@@ -45,15 +45,7 @@ def _spelt(word: int, pc: int) -> str:
 
 
 def write_waveform(trace: Sequence[Mapping[str, int]], path: Path) -> None:
-    """Write an example as a VCD file, a cycle every 10 ns.
-
-    Parameters
-    ----------
-    trace : sequence of mapping
-        Signals by name in each cycle.
-    path : Path
-        The file.
-    """
+    """Write an example as a VCD file, a cycle every 10 ns."""
     names = [*trace[0]] if trace else []
     widths = {name: max(1, *(values[name].bit_length() for values in trace)) for name in names}
     text = StringIO()

@@ -61,18 +61,10 @@ write_aiger -map {NAMES} {GRAPH}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """What is checked.
+    """What is checked."""
 
-    Parameters
-    ----------
-    modules : mapping
-        Verilog of each module by its name, submodules first.
-    manifest : mapping
-        Ports of the top, and hierarchy.
-    """
-
-    modules: Mapping[str, str]
-    manifest: Mapping[str, Any]
+    modules: Mapping[str, str]  # Verilog of each module by its name, submodules first
+    manifest: Mapping[str, Any]  # ports of the top, and hierarchy
 
     @property
     def text(self) -> str:
@@ -81,20 +73,7 @@ class Design:
 
 
 def emit_design(config: CoreConfig, masks: Mapping[str, int]) -> Design:
-    """The emitted core between its memories, with stand-ins for multiplier and divider.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        The core; it gets its retirement port.
-    masks : mapping
-        Of the suite, see :meth:`~xpulpnn_sim.riscv_formal.suite.Suite.masks`.
-
-    Raises
-    ------
-    InputError
-        If the core quantises or requantises: those units ask for more than the suite knows.
-    """
+    """The emitted core between its memories, with stand-ins for multiplier and divider."""
     # Amaranth takes long to import, and a run that resumes may not need it
     from xpulpnn_sim.riscv_formal.surrounded import SurroundedCore
     from xpulpnn_sim.riscv_formal.tapped import AlternativeDivider, AlternativeMult
@@ -112,26 +91,7 @@ def emit_design(config: CoreConfig, masks: Mapping[str, int]) -> Design:
 
 
 def make_gates(design: Design, folder: Path, yosys: Yosys, like: Path | None = None, changed: str = "") -> None:
-    """Write the gates of a design to :data:`GATES` in ``folder``.
-
-    Parameters
-    ----------
-    design : Design
-        The core.
-    folder : Path
-        Gets the files.
-    yosys : Yosys
-        Makes the gates.
-    like : Path
-        Gates of a core that differs in one module only, if there are any.
-    changed : str
-        That module.
-
-    Raises
-    ------
-    ToolError
-        If Yosys cannot.
-    """
+    """Write the gates of a design to :data:`GATES` in ``folder``."""
     modules = {changed: design.modules[changed]} if like else design.modules
     (folder / "core.v").write_text("\n".join(modules.values()))
     (folder / "shell.v").write_text(_shell(design.manifest))
@@ -148,26 +108,7 @@ def make_gates(design: Design, folder: Path, yosys: Yosys, like: Path | None = N
 
 
 def make_graph(design: Design, cuts: Sequence[Cut], gates: Path, folder: Path, yosys: Yosys) -> Named:
-    """The core as a graph, with some wires cut.
-
-    Parameters
-    ----------
-    design : Design
-        The core.
-    cuts : sequence of Cut
-        What is free.
-    gates : Path
-        What :func:`make_gates` wrote.
-    folder : Path
-        Gets the files of the graph; if they are there, they are taken.
-    yosys : Yosys
-        Makes them.
-
-    Raises
-    ------
-    ToolError
-        If a wire is not there, or Yosys cannot.
-    """
+    """The core as a graph, with some wires cut."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / GRAPH).exists():
         # the wheel does not follow links out of the folder that it runs in

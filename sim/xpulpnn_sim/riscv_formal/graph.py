@@ -67,20 +67,7 @@ class Graph:
         return found
 
     def copy(self, source: Aiger, leaves: Sequence[int]) -> list[int]:
-        """Put the gates of another graph here.
-
-        Parameters
-        ----------
-        source : Aiger
-            The other graph.
-        leaves : sequence of int
-            What its inputs, then its latches are here.
-
-        Returns
-        -------
-        list of int
-            What each of its variables is here.
-        """
+        """Put the gates of another graph here."""
         found = [FALSE, *leaves]
         both = self.both
         for left, right in source.gates:
@@ -88,15 +75,7 @@ class Graph:
         return found
 
     def aiger(self, *, bad: Sequence[int], outputs: Sequence[int] = ()) -> Aiger:
-        """What some literals depend on; all inputs stay, in the order in which they were made.
-
-        Parameters
-        ----------
-        bad : sequence of int
-            What must not become 1.
-        outputs : sequence of int
-            What is shown.
-        """
+        """What some literals depend on; all inputs stay, in the order in which they were made."""
         needed = bytearray(len(self._gates))
         waiting = [literal >> 1 for literal in (*bad, *outputs)]
         while waiting:

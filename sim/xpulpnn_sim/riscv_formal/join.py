@@ -20,20 +20,11 @@ _CLOCK = "clock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is searched.
+    """What is searched."""
 
-    Parameters
-    ----------
-    searched : Aiger
-        What must not become 1: a literal for each check, or for each bit of data.
-    shown : Aiger
-        The same with the signals of the core as outputs, for the same inputs.
-    signals : mapping
-        By the name of each signal, the number of the output for each of its bits.
-    """
-
-    searched: Aiger
-    shown: Aiger
+    searched: Aiger  # what must not become 1: a literal for each check, or for each bit of data
+    shown: Aiger  # the same with the signals of the core as outputs, for the same inputs
+    # by the name of each signal, the number of the output for each of its bits
     signals: Mapping[str, Mapping[int, int]]
 
 
@@ -52,32 +43,6 @@ def join(
 
     A check looks in one cycle, after which nothing counts, so that its state follows from cycles in which it does not
     look, and its failure from one in which it does.
-
-    Parameters
-    ----------
-    core : Named
-        The core; its input ``rst`` is its reset.
-    checks : sequence of Named
-        The checks; their inputs are outputs of the core with :data:`CORE` before their names, a reset, :data:`CHECK`,
-        :data:`TRIGGER`, a clock that is not used, and what they are free to choose.
-    constants : collection of str
-        Inputs of the core that do not change.
-    tied : mapping
-        Inputs of the core, and their value.
-    sliced : collection of str
-        Outputs of the core whose bits are independent of each other: for each bit there is a check of its own, to which
-        all others are 0.
-    width : int
-        Number of those bits; 1 without ``sliced``.
-    triggered : bool
-        Whether there is an instruction that the check is about, at or before the cycle in which it looks.
-    delay : int
-        Cycles from that instruction to that cycle; ``None`` if that is any.
-
-    Raises
-    ------
-    ToolError
-        If the check could fail in a cycle in which it does not look.
     """
     joining = _Joining()
     outputs = joining.core(core, constants, tied or {})

@@ -50,27 +50,15 @@ _LOWER = "async2sync\nchformal -lower\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a check.
-
-    Parameters
-    ----------
-    name : str
-        The check.
-    verdict : str
-        See :data:`PASSED`.
-    cycle : int
-        Last cycle in which the check looked: of a check that fails the one in which it does, of one without a verdict
-        the last that was searched to its end, or -1.
-    seconds : float
-        Time of ABC.
-    trace : sequence of mapping
-        Signals by name in each cycle from reset to where the check fails; empty if it does not.
-    """
+    """What became of a check."""
 
     name: str
-    verdict: str
+    verdict: str  # see PASSED
+    # last cycle in which the check looked: of a check that fails the one in which it does, of one without a verdict the
+    # last that was searched to its end, or -1
     cycle: int
-    seconds: float
+    seconds: float  # time of ABC
+    # signals by name in each cycle from reset to where the check fails; empty if it does not
     trace: Sequence[Mapping[str, int]] = ()
 
 
@@ -172,26 +160,6 @@ def search(
 
     It is enough to look in the last cycle: what fails earlier fails then too, if fetching begins later. Bits of data
     whose graphs are the same are searched once. A failure is then searched in the first cycle that has one.
-
-    Parameters
-    ----------
-    check : Check
-        The check.
-    problem : Problem
-        As :func:`pose` returned it.
-    folder : Path
-        Gets files.
-    abc : str
-        Program.
-    timeout_s : float
-        Seconds for the search.
-    shortest : bool
-        Begin with the first cycle, for a check that should fail.
-
-    Raises
-    ------
-    ToolError
-        If ABC says neither that it found something nor that there is nothing.
     """
     began = time.monotonic()
     searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)

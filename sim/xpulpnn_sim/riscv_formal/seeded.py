@@ -27,19 +27,7 @@ def with_fault(design: Design, fault: CoreFault) -> Design:
 def find_faults(
     campaign: Campaign, faults: Sequence[CoreFault], checks: Sequence[Check], *, resume: bool
 ) -> Iterator[FaultOutcome]:
-    """Run each fault's check on the core with that fault.
-
-    Parameters
-    ----------
-    campaign : Campaign
-        The core without a fault; each fault gets a folder in its folder.
-    faults : sequence of CoreFault
-        What to seed.
-    checks : sequence of Check
-        All checks of the core.
-    resume : bool
-        Whether outcomes in the folder count.
-    """
+    """Run each fault's check on the core with that fault."""
     by_name = {check.name: check for check in checks}
     if faults:
         campaign.prepare()

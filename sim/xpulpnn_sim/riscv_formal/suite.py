@@ -82,55 +82,25 @@ ASSUMPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check of the suite.
+    """One check of the suite."""
 
-    Parameters
-    ----------
-    name : str
-        What it is called, as in the suite: ``insn_add``, ``reg``, ``csrw_mscratch``; of our own ``obi``,
-        ``registers`` and ``data``.
-    checker : str
-        Its checker: the file ``rvfi_CHECKER_check.sv``, or :data:`OWN`.
-    cycle : int
-        Last clock cycle after reset in which it looks.
-    defines : tuple of str
-        Macros it needs beside those of all: a name, or a name and a value.
-    assumed : tuple of str
-        Assumptions, out of :data:`ASSUMPTIONS`.
-    sources : tuple of str
-        Files it includes beside its checker.
-    csr : str
-        The CSR that it is about, or an empty string.
-    wrong : tuple of str
-        Outputs of the core between its memories that must stay 0, of a check of our own.
-    cuts : tuple of Cut
-        What is free in it.
-    sliced : tuple of str
-        Outputs of the core whose bits are independent of each other when that is free: each bit is checked by itself.
-    first : int
-        First clock cycle after reset in which it looks.
-    delay : int
-        Cycles from the trigger to that in which it looks; ``None`` if that is any.
-    own : tuple of str
-        Verilog modules of a check of our own.
-    body : tuple of str
-        Lines of its top module, with assertions for cycles in which ``check`` is 1; what ``reset`` does not set is free
-        at first.
-    """
-
+    # what it is called, as in the suite: `insn_add`, `reg`, `csrw_mscratch`; of our own `obi`, `registers` and `data`
     name: str
-    checker: str
-    cycle: int
-    defines: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    csr: str = ""
-    wrong: tuple[str, ...] = ()
+    checker: str  # its checker: the file `rvfi_CHECKER_check.sv`, or OWN
+    cycle: int  # last clock cycle after reset in which it looks
+    defines: tuple[str, ...] = ()  # macros it needs beside those of all: a name, or a name and a value
+    assumed: tuple[str, ...] = ()  # Assumptions, out of ASSUMPTIONS
+    sources: tuple[str, ...] = ()  # files it includes beside its checker
+    csr: str = ""  # the CSR that it is about, or an empty string
+    wrong: tuple[str, ...] = ()  # outputs of the core between its memories that must stay 0, of a check of our own
     cuts: tuple[Cut, ...] = ()
+    # outputs of the core whose bits are independent of each other when that is free: each bit is checked by itself
     sliced: tuple[str, ...] = ()
-    first: int = 1
-    delay: int | None = None
-    own: tuple[str, ...] = ()
+    first: int = 1  # first clock cycle after reset in which it looks
+    delay: int | None = None  # cycles from the trigger to that in which it looks; `None` if that is any
+    own: tuple[str, ...] = ()  # Verilog modules of a check of our own
+    # lines of its top module, with assertions for cycles in which `check` is 1; what `reset` does not set is free at
+    # first
     body: tuple[str, ...] = ()
 
     @property
@@ -148,15 +118,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The checks of riscv-formal.
+    """The checks of riscv-formal."""
 
-    Parameters
-    ----------
-    folder : Path
-        Folder with ``checks`` and ``insns``.
-    """
-
-    folder: Path
+    folder: Path  # folder with `checks` and `insns`
 
     def text(self, name: str) -> str:
         """Content of a file of the suite; raises :class:`InputError` if it is not there."""
@@ -183,15 +147,7 @@ class Suite:
         return f"`ifdef RISCV_FORMAL_CSR_{name.upper()}\n" in self.text("checks/rvfi_macros.vh")
 
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
-        """The checks that are for a core, in the order in which they are shown.
-
-        Parameters
-        ----------
-        config : CoreConfig
-            The core.
-        depth : int
-            Cycle in which they look; ``liveness`` and ``hang`` need some more.
-        """
+        """The checks that are for a core, in the order in which they are shown."""
         loops = (NO_LOOPS,) if config.xpulpv2 else ()
         return [
             *(_consistency(name, config, depth) for name in _CONSISTENCY),
@@ -317,15 +273,7 @@ def _read(path: Path) -> str:
 
 
 def find_suite(folder: Path | None) -> Suite:
-    """The suite in ``folder``, or else in the one that the environment variable names.
-
-    Raises
-    ------
-    ToolError
-        If neither says where it is.
-    InputError
-        If it is not there.
-    """
+    """The suite in ``folder``, or else in the one that the environment variable names."""
     said_by = "--riscv-formal"
     if folder is None:
         said_by = VARIABLE

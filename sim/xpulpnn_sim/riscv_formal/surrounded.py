@@ -48,57 +48,6 @@ class SurroundedCore(wiring.Component):
 
     Register numbers and values that an instruction does not read or write are 0. An incremented base is reported as
     the register written if it is the only one.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        With the retirement port.
-
-    Members
-    -------
-    boot_addr, hart_id, irq : In
-        As of the core.
-    fair : In(1)
-        The memories grant and answer after a cycle or two.
-    instr_gnt, instr_answer, instr_err, data_gnt, data_answer, data_err : In(1)
-        What the memories would like to do in this cycle; without anything to answer there is no answer.
-    instr_rdata, data_rdata : In(32)
-        What they answer with.
-    rvfi_* : Out
-        Fields of the interface, ``rvfi_mem_fault*`` included.
-    cause : Out(32)
-        Why an instruction traps, as in mcause.
-    csr_addr : Out(12)
-        CSR that the instruction retiring accesses, with the masks that follow.
-    csr_rmask, csr_wmask : Out(32)
-        All ones if it is read, and if it is written.
-    csr_rdata, csr_wdata : Out(32)
-        Its old value, and what is written.
-    bus_valid, bus_fault : Out(2)
-        Bus transfers answered in this cycle, of instruction and data port; which of them failed.
-    bus_addr, bus_rdata, bus_wdata : Out(64)
-        Of each of them.
-    bus_rmask, bus_wmask : Out(8)
-        Likewise.
-    watched : In(32)
-        Address of a byte, always the same.
-    watched_first : In(8)
-        What is there at first.
-    data_failed : Out(1)
-        A data access fails.
-    data_other : Out(8)
-        Bits in which the data memory answers with something else than is there in the byte watched.
-    data_wrong : Out(8)
-        Bits in which a load that retires has another byte from there than the last older store put there.
-    obi_wrong : Out(2)
-        A request of the instruction port, or of the data port, is pending or changed before its grant.
-    watched_register : In(5)
-        Number of a register, always the same.
-    register_wrong : Out(32)
-        Bits in which an instruction that retires, as rs1, rs2 or rd, has another value of it than was written last: as
-        rd, or by an increment; 0 after reset.
-    two_writes : Out(1)
-        It writes two registers.
     """
 
     def __init__(self, config):

@@ -17,26 +17,7 @@ _DIVIDER_STEPS = 2
 
 
 class TappedCore(Core):
-    """The core, and the CSR accesses of its EX stage.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        With the retirement port.
-
-    Members
-    -------
-    tap_valid : Out(1)
-        An instruction with a CSR access leaves EX in this cycle.
-    tap_addr : Out(12)
-        Number of the CSR.
-    tap_write : Out(1)
-        It is written.
-    tap_rdata : Out(32)
-        Its old value.
-    tap_wdata : Out(32)
-        What is written.
-    """
+    """The core, and the CSR accesses of its EX stage."""
 
     def __init__(self, config):
         self.config = config
@@ -60,18 +41,6 @@ class AlternativeMult(wiring.Component):
     """In place of the multiplier: sums and differences that riscv-formal takes for the products of RV32M.
 
     What other instructions multiply comes out as another sum. It takes as long as the multiplier.
-
-    Parameters
-    ----------
-    masks : mapping
-        What riscv-formal combines the sum or difference of the operands with, by mnemonic.
-    requantises : bool
-        Whether the core requantises.
-
-    Members
-    -------
-    ctrl, op_a, op_b, op_c, shamt, start, take, done, result, requantise, nn_kappa, nn_lambda
-        As of :class:`~xpulpnn.core.mult.Mult`.
     """
 
     def __init__(self, masks, *, requantises):
@@ -100,16 +69,6 @@ class AlternativeDivider(wiring.Component):
     """In place of the divider: differences that riscv-formal takes for the quotients and remainders of RV32M.
 
     It takes the divider's shortest time.
-
-    Parameters
-    ----------
-    masks : mapping
-        What riscv-formal combines the difference of the operands with, by mnemonic.
-
-    Members
-    -------
-    ctrl, op_a, op_b, start, take, done, result
-        As of :class:`~xpulpnn.core.div.Divider`.
     """
 
     def __init__(self, masks):

@@ -51,15 +51,7 @@ _ASSUMED: Mapping[str, str] = {
 
 
 def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
-    """The top file of a check.
-
-    Parameters
-    ----------
-    check : Check
-        The check.
-    manifest : mapping
-        Ports of the core between its memories.
-    """
+    """The top file of a check."""
     defines = [
         *_COMMON,
         *((f"RISCV_FORMAL_CSR_{check.csr.upper()}",) if check.csr else ()),

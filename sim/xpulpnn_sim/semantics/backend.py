@@ -46,18 +46,10 @@ write_json netlist.json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """An emitted core.
+    """An emitted core."""
 
-    Parameters
-    ----------
-    modules : mapping
-        Verilog of each module by its name.
-    hierarchy : mapping
-        Module of each instance by its place in the core.
-    """
-
-    modules: Mapping[str, str]
-    hierarchy: Mapping[str, str]
+    modules: Mapping[str, str]  # Verilog of each module by its name
+    hierarchy: Mapping[str, str]  # module of each instance by its place in the core
 
     @property
     def top(self) -> str:
@@ -86,13 +78,7 @@ def source_of(verilog: str, hierarchy: Mapping[str, str]) -> Source:
 
 
 class BackendGates:
-    """Gates and registers of a back end, with its signals by their names.
-
-    Parameters
-    ----------
-    module : NetlistModule
-        As :func:`backend_gates` makes it: every signal is a port.
-    """
+    """Gates and registers of a back end, with its signals by their names."""
 
     def __init__(self, module: NetlistModule) -> None:
         self._module = module
@@ -133,19 +119,7 @@ def backend_gates(source: Source, yosys: Yosys) -> BackendGates:
 
 
 class Frame:
-    """A clock cycle of a back end.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Gets its gates.
-    backend : BackendGates
-        The back end.
-    given : mapping
-        Literals of inputs, and of signals that are cut; the other inputs are variables.
-    state : mapping
-        Literals of registers; the others are variables.
-    """
+    """A clock cycle of a back end."""
 
     def __init__(
         self,

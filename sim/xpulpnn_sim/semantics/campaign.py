@@ -27,24 +27,12 @@ _RESULTS = "instructions.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of an instruction, or of what all proofs take for granted.
+    """What became of an instruction, or of what all proofs take for granted."""
 
-    Parameters
-    ----------
-    name : str
-        Mnemonic and operands of the row, or what is taken for granted.
-    verdict : str
-        Of :mod:`xpulpnn_sim.semantics.solver`.
-    seconds : float
-        How long it took.
-    example : sequence of str
-        If it is refuted: a word, its operands, and what is wrong.
-    """
-
-    name: str
+    name: str  # mnemonic and operands of the row, or what is taken for granted
     verdict: str
-    seconds: float
-    example: Sequence[str] = ()
+    seconds: float  # how long it took
+    example: Sequence[str] = ()  # if it is refuted: a word, its operands, and what is wrong
 
 
 def name_of(insn: Insn) -> str:
@@ -59,24 +47,12 @@ def provable(insn: Insn) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proofs:
-    """What is proved, with what.
+    """What is proved, with what."""
 
-    Parameters
-    ----------
-    backend : BackendGates
-        The back end of the core.
-    control : Control
-        Of the units that are left out of it.
-    abc : str
-        Decides.
-    timeout_s : float
-        Seconds for each instruction.
-    """
-
-    backend: BackendGates
-    control: Control
+    backend: BackendGates  # the back end of the core
+    control: Control  # of the units that are left out of it
     abc: str
-    timeout_s: float
+    timeout_s: float  # seconds for each instruction
 
     def granted(self) -> Iterator[Verdict]:
         """What all instructions take for granted."""
@@ -122,15 +98,7 @@ def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) 
 
 
 class Ledger:
-    """Verdicts kept in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Where.
-    source : Source
-        The core that they are about.
-    """
+    """Verdicts kept in a folder."""
 
     def __init__(self, folder: Path, source: Source) -> None:
         self._path = folder / _RESULTS
@@ -154,19 +122,7 @@ class Ledger:
 
 
 def run(proofs: Proofs, insns: Sequence[Insn], ledger: Ledger, jobs: int, *, resume: bool) -> Iterator[Verdict]:
-    """The verdicts, as they come.
-
-    Parameters
-    ----------
-    proofs : Proofs
-        What proves.
-    insns : sequence of Insn
-        Rows.
-    ledger : Ledger
-        Keeps the verdicts; with ``resume`` those it has count, unless time was up.
-    jobs : int
-        Proofs side by side.
-    """
+    """The verdicts, as they come."""
     waiting_for: list[Insn] = []
     for insn in insns:
         known = ledger.known(insn) if resume else None

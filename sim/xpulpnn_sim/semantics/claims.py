@@ -20,34 +20,16 @@ _FIELDS = {"rs1": 15, "rs2": 20, "rd": 7, "rs3": 7}
 
 
 class Equality(NamedTuple):
-    """Two words that must be equal.
+    """Two words that must be equal."""
 
-    Parameters
-    ----------
-    name : str
-        What they are.
-    condition : int
-        Literal: whether they must.
-    got, wanted : list of literals
-        By the gates, and by the statements.
-    """
-
-    name: str
-    condition: int
-    got: Sequence[int]
-    wanted: Sequence[int]
+    name: str  # what they are
+    condition: int  # Literal: whether they must
+    got: Sequence[int]  # by the gates, and by the statements
+    wanted: Sequence[int]  # by the gates, and by the statements
 
 
 def equalities(passage: Passage, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
-    """All that must be equal when an instruction retires.
-
-    Parameters
-    ----------
-    passage : Passage
-        The way of the instruction.
-    body : sequence of ast.stmt
-        Statements in place of those of its row.
-    """
+    """All that must be equal when an instruction retires."""
     insn = passage.insn
     statements = definition(insn) if body is None else body
     effects = execute(insn, statements, passage.before(), passage.integers)

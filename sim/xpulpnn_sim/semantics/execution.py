@@ -31,59 +31,32 @@ Word = Sequence[int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """What an instruction finds, as literals.
-
-    Members
-    -------
-    word : 32 literals
-        The instruction word.
-    compressed : literal
-        It stands for one of 16 bits.
-    pc : 32 literals
-        Its address.
-    registers : mapping of str to 32 literals
-        Values of the registers in the fields ``rs1``, ``rs2`` and ``rd``.
-    entries : sequence of 32 literals each
-        The NN-RF: activations, weights, parameters of the requantisation.
-    loaded : 32 literals
-        What memory answers, lowest byte first.
-    """
+    """What an instruction finds, as literals."""
 
     word: Word
-    compressed: int
+    compressed: int  # it stands for one of 16 bits
     pc: Word
-    registers: Mapping[str, Word]
-    entries: Sequence[Word]
-    loaded: Word
+    registers: Mapping[str, Word]  # values of the registers in the fields `rs1`, `rs2` and `rd`
+    entries: Sequence[Word]  # the NN-RF: activations, weights, parameters of the requantisation
+    loaded: Word  # what memory answers, lowest byte first
 
 
 @dataclass(slots=True)
 class Effects:
-    """What an instruction does, each effect with the literal of its condition, in the order of the statements.
+    """What an instruction does, each effect with the literal of its condition, in the order of the statements."""
 
-    Members
-    -------
-    registers : list of (str, int, 32 literals)
-        Field of the register written, condition, value.
-    pc : list of (int, 32 literals)
-        Where the next instruction is, if not behind.
-    loads : list of (int, 32 literals, int)
-        Condition, address, bytes.
-    stores : list of (int, 32 literals, int, 32 literals)
-        Condition, address, bytes, data.
-    entries : list of (int, Number, 32 literals)
-        Condition, number and new value of entries of the NN-RF.
-    loops : list of (str, int, 32 literals)
-        Register of a hardware loop, literal of the loop's number, value.
-    """
-
+    # field of the register written, condition, value
     registers: list[tuple[str, int, list[int]]] = field(default_factory=list[tuple[str, int, list[int]]])
+    # where the next instruction is, if not behind
     pc: list[tuple[int, list[int]]] = field(default_factory=list[tuple[int, list[int]]])
+    # Condition, address, bytes
     loads: list[tuple[int, list[int], int]] = field(default_factory=list[tuple[int, list[int], int]])
     stores: list[tuple[int, list[int], int, list[int]]] = field(
         default_factory=list[tuple[int, list[int], int, list[int]]]
-    )
+    )  # Condition, address, bytes, data
+    # Condition, number and new value of entries of the NN-RF
     entries: list[tuple[int, Number, list[int]]] = field(default_factory=list[tuple[int, Number, list[int]]])
+    # register of a hardware loop, literal of the loop's number, value
     loops: list[tuple[str, int, list[int]]] = field(default_factory=list[tuple[str, int, list[int]]])
 
 

@@ -46,13 +46,7 @@ def low(number: Sequence[int], width: int) -> list[int]:
 
 
 class Integers:
-    """Arithmetic of exact integers in a graph of gates.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Gets the gates.
-    """
+    """Arithmetic of exact integers in a graph of gates."""
 
     def __init__(self, graph: GateGraph) -> None:
         self.graph = graph

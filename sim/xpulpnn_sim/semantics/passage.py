@@ -41,16 +41,10 @@ _EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Bits of the fields in the control words of the units left out.
+    """Bits of the fields in the control words of the units left out."""
 
-    Parameters
-    ----------
-    dotp, mult : mapping
-        Of the dot-product unit and of the multiplier.
-    """
-
-    dotp: Mapping[str, slice]
-    mult: Mapping[str, slice]
+    dotp: Mapping[str, slice]  # of the dot-product unit and of the multiplier
+    mult: Mapping[str, slice]  # of the dot-product unit and of the multiplier
 
 
 _MULT, _DIVIDER, _DOTP = 1, 2, 3
@@ -60,30 +54,7 @@ _DIV = {"signed": slice(0, 1), "remainder": slice(1, 2)}
 
 
 class Passage:
-    """The way of any word of a row through the back end.
-
-    Parameters
-    ----------
-    backend : BackendGates
-        Its gates.
-    insn : Insn
-        The row.
-    control : Control
-        Of the units left out.
-
-    Members
-    -------
-    integers : Integers
-        Numbers in the graph that holds everything.
-    word : list of 32 literals
-        The instruction word.
-    excepted : literal
-        The word traps in ID. If it does, nothing else is meant.
-    issue, execute, leave : Frame
-        The cycles in which it leaves ID, EX and WB.
-    assumed : list of literals
-        That it is a word of the row, and leaves the stages; in the last cycle without having trapped.
-    """
+    """The way of any word of a row through the back end."""
 
     def __init__(self, backend: BackendGates, insn: Insn, control: Control) -> None:
         graph = GateGraph(adders=False)
@@ -176,22 +147,10 @@ def _never_x0(frame: Frame, *, after: bool = False) -> list[int]:
 
 
 class Lemma(NamedTuple):
-    """Two words that are equal in every cycle in which something holds.
-
-    Parameters
-    ----------
-    name : str
-        What it says.
-    graph : GateGraph
-        Holds everything.
-    assumed : list of literals
-        When.
-    got, wanted : list of literals
-        The words.
-    """
+    """Two words that are equal in every cycle in which something holds."""
 
     name: str
-    graph: GateGraph
+    graph: GateGraph  # holds everything
     assumed: list[int]
     got: list[int]
     wanted: list[int]

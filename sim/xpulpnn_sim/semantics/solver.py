@@ -16,17 +16,7 @@ _COMMANDS = "read_aiger miter.aig; strash; iprove; write_cex -s example.txt"
 
 
 def difference(graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]) -> int:
-    """Literal that is 1 where all assumptions hold, but two literals of a pair differ although its condition holds.
-
-    Parameters
-    ----------
-    graph : GateGraph
-        Gets the gates.
-    assumed : sequence of int
-        Literals.
-    pairs : sequence of (int, int, int)
-        Condition, and two literals.
-    """
+    """Literal that is 1 where all assumptions hold, but two literals of a pair differ although its condition holds."""
     found = FALSE
     for condition, one, other in pairs:
         found = graph.or_(found, graph.and_(condition, graph.xor(one, other)))
@@ -36,13 +26,7 @@ def difference(graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[i
 
 
 def solve(graph: GateGraph, wrong: int, abc: str, timeout_s: float) -> tuple[str, frozenset[int]]:
-    """Whether a literal can be 1: :data:`PROVED` if it cannot, else with the inputs that are 1 then.
-
-    Raises
-    ------
-    ToolError
-        If ABC says neither.
-    """
+    """Whether a literal can be 1: :data:`PROVED` if it cannot, else with the inputs that are 1 then."""
     if wrong == FALSE:
         return PROVED, frozenset()
     if wrong == TRUE:

@@ -11,24 +11,6 @@ def watch_bus(m, name, port, outstanding, limit):
     A request stays, with the same attributes, until it is granted. Addresses are those of words. Bytes enabled are next
     to each other, and there is one at least. No more transfers than ``limit`` are under way: a request is made only
     where there is room for it, or an answer makes room in the same cycle.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    name : str
-        For its signals.
-    port : interface
-        Port of the core.
-    outstanding : Value
-        Transfers granted and not answered, at the start of the cycle.
-    limit : int
-        How many there may be.
-
-    Returns
-    -------
-    dict of str to Value, 1 bit
-        What must stay 0, by parts.
     """
     writes = hasattr(port, "we")
     asked = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))

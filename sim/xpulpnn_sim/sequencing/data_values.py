@@ -17,30 +17,7 @@ _IN_BYTE = BYTE_BITS.bit_length() - 1
 
 
 class HeldBit:
-    """A bit of the data memory: what accesses make of it, when they are answered without an error.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    port : interface
-        Data port of the core.
-    address : Value, 32 bits
-        Of its byte, always the same.
-    number : Value
-        Which bit of the byte, in its low bits, always the same.
-    rdata : Value, 32 bits
-        What memory answers with elsewhere.
-
-    Attributes
-    ----------
-    value : Signal
-        The bit.
-    asked, stores, stored : Signal
-        Of the access under way: it is to the byte; it is a store; what it stores there.
-    rdata : Value, 32 bits
-        The answer.
-    """
+    """A bit of the data memory: what accesses make of it, when they are answered without an error."""
 
     def __init__(self, m, port, address, number, rdata):
         self.address, self._number = address, number[:_IN_BYTE]
@@ -65,17 +42,7 @@ class HeldBit:
 
 
 class _Access:
-    """An access in EX or WB, as it looks from the byte.
-
-    Parameters
-    ----------
-    held : HeldBit
-        The byte.
-    address : Value, 32 bits
-        Of its first byte.
-    mask : Value, 4 bits
-        Its bytes, counted from there.
-    """
+    """An access in EX or WB, as it looks from the byte."""
 
     def __init__(self, held, address, mask):
         offset = (held.address - address)[:XLEN]
@@ -91,18 +58,6 @@ def watch_data(m, core, seen, started, held):
 
     One bit of memory, any, is kept from what retires alone: it starts with any value, and a store that completes sets
     it. A load of its byte brings it. Of a store across a word boundary that fails, the first half may be there.
-
-    Parameters
-    ----------
-    m, core, seen, started
-        As of :func:`~xpulpnn_sim.sequencing.loops.watch_loops`.
-    held : HeldBit
-        The bit.
-
-    Returns
-    -------
-    Watched
-        What it says; the lemmas follow accesses through EX, the bus and WB.
     """
     kept = Signal(name="data_kept")
     now = Mux(started, kept, held.value)

@@ -11,26 +11,7 @@ _WORD = slice(2, XLEN)
 
 
 class HeldWord:
-    """What memory holds at one address of an instruction, any, and what the words fetched there have of it.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    address : Value, 32 bits
-        Of the first half-word; bit 0 is ignored.
-    halves : Value, 32 bits
-        Two half-words, one after the other.
-    fails : Value, 2 bits
-        Which of them the bus cannot read; halves of one word fail together, and the first one says so.
-
-    Attributes
-    ----------
-    raw : Value, 32 bits
-        The instruction as it is fetched.
-    compressed, fault : Value, 1 bit
-        It is compressed; the bus cannot read all of it.
-    """
+    """What memory holds at one address of an instruction, any, and what the words fetched there have of it."""
 
     def __init__(self, m, address, halves, fails):
         self._unaligned = address[1]
@@ -69,26 +50,7 @@ class HeldWord:
 
 
 def hold_word(m, port, held, waiting, rdata, err):
-    """An instruction memory that holds a word.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    port : interface
-        Instruction port of the core.
-    held : HeldWord
-        What it holds.
-    waiting : Value
-        Fetches granted and not answered.
-    rdata, err : Value
-        What it answers with elsewhere.
-
-    Returns
-    -------
-    tuple
-        For each fetch under way, oldest first, which halves its word has; data and error of the answer.
-    """
+    """An instruction memory that holds a word."""
     asked = [Signal(2, name=f"held_asked{index}") for index in range(DEPTH)]
     granted = port.req & port.gnt
     for index, parts in enumerate(asked):
@@ -104,22 +66,6 @@ def watch_fetches(core, seen, held, asked):
     At one address, any, memory always holds the same two half-words, or the bus always fails. What retires from there
     is the first, or both if that is no compressed instruction. It traps with an instruction access fault, its word 0,
     if the bus fails where the instruction is, and only then.
-
-    Parameters
-    ----------
-    core : Core
-        With the retirement port.
-    seen : mapping of str to Value
-        Signals of the core, see :mod:`~xpulpnn_sim.sequencing.seen`.
-    held : HeldWord
-        What memory holds.
-    asked : sequence of Value, 2 bits
-        As of :func:`hold_word`.
-
-    Returns
-    -------
-    Watched
-        What it says; the lemmas follow the words from the bus through queue, ID and EX to WB.
     """
     here = core.rvfi_valid & held.is_at(core.rvfi_pc_rdata)
     is_right = held.is_reported(core.rvfi_insn, core.rvfi_trap, core.rvfi_cause)

@@ -49,29 +49,13 @@ write_aiger -zinit -map rule.map rule.aig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """The emitted core with all properties beside it.
+    """The emitted core with all properties beside it."""
 
-    Parameters
-    ----------
-    modules : mapping
-        Verilog of each module by its name.
-    ports : sequence of mapping
-        Name, direction and width of each port of the top.
-    parts : mapping of str to sequence of str
-        What may be wrong, by the name of the property, in the order of bits.
-    lemmas : mapping of str to sequence of str
-        What always holds inside the core and helps to prove a property, likewise.
-    seen : mapping of str to Seen
-        Signals of the core that properties see.
-    rules : sequence of Rule
-        The properties.
-    """
-
-    modules: Mapping[str, str]
-    ports: Sequence[Mapping[str, Any]]
-    parts: Mapping[str, Sequence[str]]
-    lemmas: Mapping[str, Sequence[str]]
-    seen: Mapping[str, Seen]
+    modules: Mapping[str, str]  # Verilog of each module by its name
+    ports: Sequence[Mapping[str, Any]]  # Name, direction and width of each port of the top
+    parts: Mapping[str, Sequence[str]]  # what may be wrong, by the name of the property, in the order of bits
+    lemmas: Mapping[str, Sequence[str]]  # what always holds inside the core and helps to prove a property, likewise
+    seen: Mapping[str, Seen]  # signals of the core that properties see
     rules: Sequence[Rule]
 
     def with_fault(self, fault: CoreFault) -> "Scene":

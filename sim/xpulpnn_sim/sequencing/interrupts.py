@@ -22,18 +22,6 @@ def watch_interrupts(m, core, seen, irq):
     instruction that retired goes on. The next instruction that retires is the first of the handler, at the address
     that mtvec says, and is said to be that; no other interrupt is taken before it, and no other instruction is said to
     be one. mret goes on at mepc.
-
-    Parameters
-    ----------
-    m, core, seen
-        As of :func:`~xpulpnn_sim.sequencing.loops.watch_loops`.
-    irq : Value, 32 bits
-        Interrupt lines.
-
-    Returns
-    -------
-    Watched
-        What it says; the lemmas follow the addresses from one instruction to the next through the stages.
     """
     word = Word(core.rvfi_insn)
     enabled = Signal(32, name="irq_enabled")

@@ -12,18 +12,10 @@ from xpulpnn_sim.sequencing.words import Word
 
 
 class Watched(NamedTuple):
-    """What a property says.
+    """What a property says."""
 
-    Parameters
-    ----------
-    wrong : mapping of str to Value, 1 bit
-        What must stay 0, by parts.
-    lemmas : mapping of str to Value, 1 bit
-        What holds in every cycle and helps to prove it.
-    """
-
-    wrong: Mapping[str, Any]
-    lemmas: Mapping[str, Any]
+    wrong: Mapping[str, Any]  # what must stay 0, by parts
+    lemmas: Mapping[str, Any]  # what holds in every cycle and helps to prove it
 
     def given(self, lemmas):
         """The same with more lemmas."""
@@ -36,20 +28,7 @@ def implies(condition, *claims):
 
 
 def access_lemmas(seen, under_way):
-    """Accesses of data.
-
-    Parameters
-    ----------
-    seen : mapping of str to Value
-        Signals of the core, see :mod:`~xpulpnn_sim.sequencing.seen`.
-    under_way : Value
-        Accesses granted and not answered.
-
-    Returns
-    -------
-    dict of str to Value, 1 bit
-        What holds in every cycle.
-    """
+    """Accesses of data."""
     access = LsuCtrl(seen["ex_access"])
     outstanding, wb_busy, second = (seen[f"lsu_{name}"] for name in ("outstanding", "wb_busy", "second"))
     return {
@@ -85,17 +64,7 @@ def queue_lemmas(seen):
 
 
 def pipeline_lemmas(core, seen, started):
-    """What the stages hold, and the records of it.
-
-    Parameters
-    ----------
-    core : Core
-        With the retirement port, on which is what WB holds.
-    seen : mapping of str to Value
-        Signals of the core.
-    started : Value, 1 bit
-        0 in the first cycle.
-    """
+    """What the stages hold, and the records of it."""
     id_valid, has_ex, has_wb = seen["id_valid"], seen["has_ex"], seen["has_wb"]
     return {
         "all is empty at first": (started & seen["booted"]) | ~(id_valid | has_ex | has_wb),

@@ -21,40 +21,6 @@ class Effects:
 
     A set-up instruction or a write to their CSRs sets them. An instruction at lpend with a count above 1 is followed by
     the one at lpstart, loop 0 first, and takes 1 off the count, unless it jumps, returns or is a branch that is taken.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    prefix : str
-        For its signals.
-    raw, pc, rs1 : Value, 32 bits
-        Word, address, and value of the register in field rs1.
-    taken : Value, 1 bit
-        If it is a branch, whether it is taken.
-    before : mapping of str to Value, 32 bits
-        The registers before it.
-    in_ex : bool
-        It is in EX, where branches and CSR accesses have not acted yet.
-
-    Members
-    -------
-    word : Word
-        Its fields.
-    sets : Value, 1 bit
-        It is a set-up instruction.
-    late : Value, 1 bit
-        It acts in EX.
-    goes_on : Value, 1 bit
-        It does not jump.
-    backs : Value, 2 bits
-        The loop that it ends and that goes back.
-    follows : Value, 32 bits
-        Address of the next instruction, if it goes on.
-    accesses : dict of str to Value, 1 bit
-        Whether it reads or writes the CSR of a register.
-    after : dict of str to Value, 32 bits
-        The registers behind it.
     """
 
     def __init__(self, m, prefix, raw, pc, rs1, taken, before, *, in_ex=False):

@@ -19,22 +19,6 @@ def watch_loops(m, core, seen, started):
 
     The lemmas say that the registers of the core are those kept, after what the instructions in WB and EX do to them,
     and that each address between fetching and WB is where the instruction before it goes on.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    core : Core
-        With the retirement port.
-    seen : mapping of str to Value
-        Signals of the core, see :mod:`~xpulpnn_sim.sequencing.seen`.
-    started : Value, 1 bit
-        0 in the first cycle.
-
-    Returns
-    -------
-    Watched
-        What it says.
     """
     kept = {name: Signal(32, name=f"kept_{name}") for name in REGISTERS}
     now = {name: Mux(started, kept[name], seen[name]) for name in REGISTERS}

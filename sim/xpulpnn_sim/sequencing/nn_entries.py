@@ -19,22 +19,6 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     completes loads the entry that its word names. Where the entry is a factor, or kappa or lambda of a requantisation,
     the bit must be as kept. The entry starts with any value. A load goes to the address in rs1, of four bytes, and the
     base moves unless it is x0 or rd.
-
-    Parameters
-    ----------
-    m, core, seen, started
-        As of :func:`~xpulpnn_sim.sequencing.loops.watch_loops`.
-    watched_entry : Value, 3 bits
-        Number of the entry, always the same.
-    watched_bit : Value, 5 bits
-        Number of the bit, always the same.
-    config : CoreConfig
-        Which forms there are.
-
-    Returns
-    -------
-    Watched
-        What it says; the lemmas follow the bit through ID, EX and WB.
     """
     rows = [row for row in enabled(config.extensions, config.widths) if row.uses_nnrf]
     use = _Use(m, "wb", core.rvfi_insn, rows)
@@ -130,19 +114,7 @@ def _ex_lemmas(seen, in_ex, ex, first):
 
 
 class _Use:
-    """What an instruction does with the NN-RF.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    prefix : str
-        For its signals.
-    raw : Value, 32 bits
-        Its word.
-    rows : sequence of Insn
-        The rows of the table that use the NN-RF.
-    """
+    """What an instruction does with the NN-RF."""
 
     def __init__(self, m, prefix, raw, rows):
         self.word = word = Word(raw)

@@ -10,18 +10,6 @@ def watch_progress(m, core, seen, window):
 
     Only wfi may wait longer, and only while no enabled interrupt is pending. That a multiplication or division ends is
     proved of its unit.
-
-    Parameters
-    ----------
-    m, core, seen
-        As of :func:`~xpulpnn_sim.sequencing.loops.watch_loops`.
-    window : int
-        Cycles without a retirement.
-
-    Returns
-    -------
-    Watched
-        What it says; the lemmas keep fetching and sleeping apart from states in which they would stand still.
     """
     quiet = Signal(range(window + 2), name="progress_quiet")
     computes = seen["ex_valid"] & ~seen["ex_access"][0] & ~seen["ex_done"]

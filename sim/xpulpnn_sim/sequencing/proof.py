@@ -41,32 +41,16 @@ _RESULT = "result.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a property.
-
-    Parameters
-    ----------
-    name : str
-        The property.
-    verdict : str
-        See :data:`PROVED`.
-    cycle : int
-        Of one that fails the cycle after reset in which it does, else the last one searched to its end, or -1.
-    seconds : float
-        Time of the search, without Yosys.
-    parts : sequence of str
-        What is wrong, if it fails.
-    trace : sequence of mapping
-        Signals by name in each cycle from reset to where it fails; empty if it does not.
-    broken : sequence of str
-        What a proof of every cycle failed at: parts and lemmas that some state, reached or not, does not keep.
-    """
+    """What became of a property."""
 
     name: str
-    verdict: str
-    cycle: int
-    seconds: float
-    parts: Sequence[str] = ()
+    verdict: str  # see PROVED
+    cycle: int  # of one that fails the cycle after reset in which it does, else the last one searched to its end, or -1
+    seconds: float  # time of the search, without Yosys
+    parts: Sequence[str] = ()  # what is wrong, if it fails
+    # signals by name in each cycle from reset to where it fails; empty if it does not
     trace: Sequence[Mapping[str, int]] = ()
+    # what a proof of every cycle failed at: parts and lemmas that some state, reached or not, does not keep
     broken: Sequence[str] = ()
 
 
@@ -80,27 +64,13 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prover:
-    """Proves and searches with some tools, and keeps what it finds.
+    """Proves and searches with some tools, and keeps what it finds."""
 
-    Parameters
-    ----------
-    folder : Path
-        Gets a folder for each property.
-    yosys : Yosys
-        Makes the gates.
-    abc : str
-        Searches.
-    timeout_s : float
-        Seconds for each search.
-    resume : bool
-        Whether an outcome in the folder counts, if it is about the same core, property and depth.
-    """
-
-    folder: Path
-    yosys: Yosys
+    folder: Path  # gets a folder for each property
+    yosys: Yosys  # makes the gates
     abc: str
-    timeout_s: float
-    resume: bool = False
+    timeout_s: float  # seconds for each search
+    resume: bool = False  # whether an outcome in the folder counts, if it is about the same core, property and depth
 
     def prove(self, rule: Rule, scene: Scene, depth: int | None = None) -> Outcome:
         """Prove a property of every cycle after reset, or search the cycles up to ``depth``.

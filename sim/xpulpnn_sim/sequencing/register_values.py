@@ -12,21 +12,7 @@ _FIELDS = {"rs1": slice(15, 20), "rs2": slice(20, 25), "rd": slice(7, 12)}
 
 
 class _Reads:
-    """Whether an instruction reads the register watched, by field.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    name : str
-        For its signals.
-    raw : Value, 32 bits
-        Its word, compressed or not.
-    register : Value, 5 bits
-        The register.
-    config : CoreConfig
-        Which instructions there are.
-    """
+    """Whether an instruction reads the register watched, by field."""
 
     def __init__(self, m, name, raw, register, config):
         m.submodules[f"{name}_expander"] = expander = CompressedDecoder()
@@ -56,22 +42,6 @@ def watch_registers(m, core, seen, register, watched_bit, config):
     One bit of one register, any of them, is kept from what retires alone: 0 at first, then what an instruction that
     completes writes there, as rd or as an incremented base; of both writes of one register that of rd stays. An
     instruction that reads the register, in any of three fields, has that bit.
-
-    Parameters
-    ----------
-    m, core, seen
-        As of :func:`~xpulpnn_sim.sequencing.loops.watch_loops`.
-    register : Value, 5 bits
-        Number of the register, always the same; of x0 nothing is said.
-    watched_bit : Value, 5 bits
-        Number of the bit, always the same.
-    config : CoreConfig
-        Which instructions there are.
-
-    Returns
-    -------
-    Watched
-        What it says; the lemmas follow the bit through the register file, EX and WB.
     """
     value = Signal(name="register_value")
 

@@ -15,52 +15,29 @@ WINDOW = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A property.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    says : str
-        What must hold.
-    limits : str
-        What it leaves out, or an empty string.
-    cuts : tuple of str
-        Instances and wires whose values are free in every cycle, as Yosys selects them: ``MODULE/INSTANCE`` and
-        ``MODULE/w:WIRE``.
-    sees : tuple of str
-        Signals that it needs, out of :func:`~xpulpnn_sim.sequencing.seen.seen_signals`.
-    first : mapping of str to str
-        Registers that start with any values: their bits, ``x`` for any, by ``MODULE/w:REGISTER``.
-    narrow : mapping of str to int
-        Registers of which a search keeps some low bits only, 0 above: how many, by the end of the path.
-    unsearched : tuple of str
-        Parts that a search does not look at, because they compare what is narrow with what is not.
-    prompt : bool
-        The memories grant at once and answer in the next cycle.
-    holds : bool
-        At one address the instruction memory holds always the same, the data memory what was stored there.
-    within : int
-        If not 0, nothing is wrong this number of cycles after any state that keeps the lemmas in which what ``counts``
-        is 0, so that it never is; else that follows from one cycle to the next.
-    counts : str
-        A register that is counted from 0 up to where something is wrong, by the end of its path.
-    depth : int
-        Last cycle that is searched where the property is not proved of every cycle, unless another is asked for.
-    """
+    """A property."""
 
     name: str
-    says: str
-    limits: str = ""
+    says: str  # what must hold
+    limits: str = ""  # what it leaves out, or an empty string
+    # instances and wires whose values are free in every cycle, as Yosys selects them: `MODULE/INSTANCE` and
+    # `MODULE/w:WIRE`
     cuts: tuple[str, ...]
-    sees: tuple[str, ...] = ()
+    sees: tuple[str, ...] = ()  # signals that it needs, out of seen_signals
+    # registers that start with any values: their bits, `x` for any, by `MODULE/w:REGISTER`
     first: Mapping[str, str] = field(default_factory=dict[str, str])
+    # registers of which a search keeps some low bits only, 0 above: how many, by the end of the path
     narrow: Mapping[str, int] = field(default_factory=dict[str, int])
+    # parts that a search does not look at, because they compare what is narrow with what is not
     unsearched: tuple[str, ...] = ()
-    prompt: bool = False
+    prompt: bool = False  # the memories grant at once and answer in the next cycle
+    # at one address the instruction memory holds always the same, the data memory what was stored there
     holds: bool = False
+    # if not 0, nothing is wrong this number of cycles after any state that keeps the lemmas in which what `counts` is
+    # 0, so that it never is; else that follows from one cycle to the next
     within: int = 0
-    counts: str = ""
+    counts: str = ""  # A register that is counted from 0 up to where something is wrong, by the end of its path
+    # last cycle that is searched where the property is not proved of every cycle, unless another is asked for
     depth: int = 15
 
 
@@ -189,13 +166,7 @@ _COMMON = (
 
 
 def rules(config: CoreConfig) -> list[Rule]:
-    """The properties that a core has something to do with.
-
-    Raises
-    ------
-    InputError
-        If the core quantises: the loads of ``pv.qnt`` are in no record.
-    """
+    """The properties that a core has something to do with."""
     if config.qnt:
         raise InputError("qnt must be false for these properties, not true")
     found = [_LOOPS_RULE] if config.xpulpv2 else []

@@ -36,38 +36,7 @@ _MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_b
 
 
 class Scene(wiring.Component):
-    """The core, its memories' timing, and what must stay 0.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        With the retirement port.
-
-    Members
-    -------
-    boot_addr, hart_id, irq : In
-        As of the core.
-    prompt : In(1)
-        The memories grant at once and answer in the next cycle.
-    instr_gnt, instr_answer, instr_err, data_gnt, data_answer, data_err : In(1)
-        What the memories would like to do in this cycle; without anything to answer there is no answer.
-    instr_rdata, data_rdata : In(32)
-        What they answer with.
-    holds : In(1)
-        At one address, the instruction memory holds always the same, and the data memory what was stored there.
-    held_address, held_halves, held_fails : In
-        The address, and what is there, :class:`~xpulpnn_sim.sequencing.fetching.HeldWord`.
-    watched_register, watched_entry, watched_bit : In
-        What the properties of the registers and the NN-RF are about, always the same.
-    seen_* : In
-        Signals of the core, :func:`~xpulpnn_sim.sequencing.seen.seen_signals`.
-    rvfi_* : Out
-        The retirement port.
-    wrong_* : Out
-        Of each property what must stay 0, a bit for each part.
-    broken_* : Out
-        Of each property the lemmas that do not hold, a bit for each.
-    """
+    """The core, its memories' timing, and what must stay 0."""
 
     def __init__(self, config):
         self.config = config

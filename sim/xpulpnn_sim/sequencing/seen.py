@@ -30,18 +30,10 @@ _FETCHING |= dict.fromkeys(("held", "stale", "running", "exact"), 1)
 
 
 class Seen(NamedTuple):
-    """A signal of the core.
-
-    Parameters
-    ----------
-    width : int
-        Its bits.
-    paths : tuple of str
-        What it is put together from, lowest bits first: instances down to a wire, and its name.
-    """
+    """A signal of the core."""
 
     width: int
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # what it is put together from, lowest bits first: instances down to a wire, and its name
 
 
 def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:

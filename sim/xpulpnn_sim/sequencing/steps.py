@@ -7,25 +7,7 @@ from xpulpnn_sim.riscv_formal.graph import FALSE, TRUE, Graph
 
 
 def from_any_state(graph: Aiger, wrong: int, *, found: int | None = None, zero: Collection[int] = ()) -> Aiger:
-    """The same from any state in which nothing is wrong.
-
-    Parameters
-    ----------
-    graph : Aiger
-        The gates.
-    wrong : int
-        Literal of what must stay 0.
-    found : int
-        Literal of what is looked for in a later cycle; ``None``: something wrong.
-    zero : collection of int
-        Numbers of the latches that are 0 in the first cycle.
-
-    Returns
-    -------
-    Aiger
-        A graph with an output before the others: what is looked for, in a later cycle. Its first inputs are those of
-        ``graph``; the others are the latches in the first cycle.
-    """
+    """The same from any state in which nothing is wrong."""
     made = Graph()
     inputs = [made.input() for _ in range(graph.inputs)]
     later, began_well = made.latch(0), made.latch(0)

@@ -22,36 +22,7 @@ _REGISTERS |= {name: CSR_BY_NAME[name] for name in ("mepc", "mcause")}
 
 
 class _Effects:
-    """What an instruction that retires does to the registers.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the logic.
-    prefix : str
-        For its signals.
-    raw, pc, rs1 : Value, 32 bits
-        Word, address, and value of the register in field rs1.
-    trap, cause : Value
-        Whether it raises an exception, and which.
-    before : mapping of str to Value, 32 bits
-        The registers before it.
-    in_ex : bool
-        It is in EX, where CSR accesses have not acted yet.
-
-    Members
-    -------
-    word : Word
-        Its fields.
-    reads : dict of str to Value, 1 bit
-        Whether it is an access to a register, and completes.
-    after : dict of str to Value, 32 bits
-        The registers behind it.
-    kinds : Value
-        A bit for each kind of system instruction.
-    misjudged : Value, 1 bit
-        It raises an exception and must not, or must and does not, or another one.
-    """
+    """What an instruction that retires does to the registers."""
 
     def __init__(self, m, prefix, raw, pc, rs1, trap, cause, before, *, in_ex=False):
         self.word = word = Word(raw)
@@ -83,20 +54,6 @@ def watch_system(m, core, seen, boot_addr, under_way):
     accesses to these registers, mret, wfi and the fences raise none. What raises one writes nothing, and goes on at the
     handler; mret goes on at mepc. fence.i waits until all that is older has retired, and no word that was asked for
     before becomes an instruction behind it.
-
-    Parameters
-    ----------
-    m, core, seen
-        As of :func:`~xpulpnn_sim.sequencing.loops.watch_loops`.
-    boot_addr : Value, 32 bits
-        Where execution begins.
-    under_way : Value
-        Fetches granted and not answered.
-
-    Returns
-    -------
-    Watched
-        What it says; the lemmas say that the CSRs are those kept, after what the instructions in WB and EX do to them.
     """
     booted, has_ex, has_wb, faulted = (seen[name] for name in ("booted", "has_ex", "has_wb", "faulted"))
     kept = {name: Signal(XLEN, name=f"system_{name}") for name in _REGISTERS}

@@ -7,13 +7,7 @@ _MRET, _WFI, _ECALL, _EBREAK, _C_EBREAK = 0x3020_0073, 0x1050_0073, 0x0000_0073,
 
 
 class Word:
-    """The fields of an instruction as it was fetched, and what kind it is.
-
-    Parameters
-    ----------
-    raw : Value, 32 bits
-        The word; of a compressed instruction the upper half is 0.
-    """
+    """The fields of an instruction as it was fetched, and what kind it is."""
 
     def __init__(self, raw):
         self.raw = raw

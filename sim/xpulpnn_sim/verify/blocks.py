@@ -32,21 +32,12 @@ class Block:
 
     A block can be left out, and its children can stand in its place: what remains may behave differently but is a
     program. Targets are labels in the head or tail of the block itself or of one that encloses it.
-
-    Parameters
-    ----------
-    kind : str
-        What the generator meant; a comment of the listing.
-    head, tail : tuple of str
-        Lines before and after the children.
-    children : tuple of Block
-        The controlled blocks.
     """
 
-    kind: str
-    head: tuple[str, ...] = ()
-    children: tuple["Block", ...] = ()
-    tail: tuple[str, ...] = ()
+    kind: str  # what the generator meant; a comment of the listing
+    head: tuple[str, ...] = ()  # lines before and after the children
+    children: tuple["Block", ...] = ()  # the controlled blocks
+    tail: tuple[str, ...] = ()  # lines before and after the children
 
     def lines(self) -> Iterator[str]:
         """All lines in order."""

@@ -26,22 +26,12 @@ _SPARE_CYCLES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one run in lock step.
+    """What came of one run in lock step."""
 
-    Parameters
-    ----------
-    reason : Reason
-        PASS if the program ended well and every retirement was right.
-    text : str
-        Report for people.
-    instructions, cycles : int
-        Length of the run.
-    """
-
-    reason: Reason
-    text: str
-    instructions: int
-    cycles: int
+    reason: Reason  # PASS if the program ended well and every retirement was right
+    text: str  # report for people
+    instructions: int  # length of the run
+    cycles: int  # length of the run
 
 
 Observer = Callable[[Records], None]
@@ -70,25 +60,15 @@ def reference_design(fault: Fault | None = None) -> Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which programs to run, and how.
+    """Which programs to run, and how."""
 
-    Parameters
-    ----------
-    config : CoreConfig
-        Configuration of the design.
-    label : str
-        Options of the command line that choose the configuration.
-    grant_stalls, response_latency, fetch_grant_stalls, fetch_latency, irq_rate : float, int or None
-        Fields of :class:`Stress`; None: chosen for each program.
-    """
-
-    config: CoreConfig
-    label: str
-    grant_stalls: float | None = None
-    response_latency: int | None = None
-    fetch_grant_stalls: float | None = None
-    fetch_latency: int | None = None
-    irq_rate: float | None = None
+    config: CoreConfig  # configuration of the design
+    label: str  # options of the command line that choose the configuration
+    grant_stalls: float | None = None  # fields of Stress; None: chosen for each program
+    response_latency: int | None = None  # fields of Stress; None: chosen for each program
+    fetch_grant_stalls: float | None = None  # fields of Stress; None: chosen for each program
+    fetch_latency: int | None = None  # fields of Stress; None: chosen for each program
+    irq_rate: float | None = None  # fields of Stress; None: chosen for each program
 
     @property
     def chosen(self) -> dict[str, float | int | None]:
@@ -109,27 +89,13 @@ class Plan:
 
 @dataclass(slots=True)
 class Result:
-    """One random program.
-
-    Members
-    -------
-    seed : int
-        Its number.
-    plan : Plan
-        Where it came from.
-    verdict : Verdict
-        What came of it.
-    coverage : Coverage
-        What it reached.
-    wall_s : float
-        Time it took.
-    """
+    """One random program."""
 
     seed: int
-    plan: Plan
+    plan: Plan  # where it came from
     verdict: Verdict
     coverage: Coverage
-    wall_s: float
+    wall_s: float  # time it took
 
 
 def run_case(case: Case, plan: Plan, design: Design, coverage: Coverage | None = None) -> Verdict:

@@ -25,53 +25,19 @@ _OFFSETS = (0, 0, 0, 8, -4, 2047, -2048)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the code around a block leaves to it.
+    """What the code around a block leaves to it."""
 
-    Parameters
-    ----------
-    scale : int
-        How often the block is executed, at most.
-    loops : frozenset of int
-        Hardware loops that are free.
-    links, counters : frozenset of int
-        Link registers and counters of branch loops that are free.
-    exits : tuple of str
-        Labels behind the enclosing loops.
-    depth : int
-        Number of enclosing blocks.
-    """
-
-    scale: int = 1
-    loops: frozenset[int] = frozenset()
-    links: frozenset[int] = frozenset({RA, LINK})
+    scale: int = 1  # how often the block is executed, at most
+    loops: frozenset[int] = frozenset()  # hardware loops that are free
+    links: frozenset[int] = frozenset({RA, LINK})  # link registers and counters of branch loops that are free
+    # link registers and counters of branch loops that are free
     counters: frozenset[int] = frozenset({COUNTER, SHORT_COUNTER})
-    exits: tuple[str, ...] = ()
-    depth: int = 0
+    exits: tuple[str, ...] = ()  # labels behind the enclosing loops
+    depth: int = 0  # number of enclosing blocks
 
 
 class Control:
-    """Writes random blocks.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of the choices.
-    labels : Labels
-        Source of label names.
-    features : Features
-        What is allowed.
-    weights : mapping of str to float
-        How often each kind of block is chosen.
-    budget : int
-        Instructions to be executed, about.
-
-    Members
-    -------
-    functions : dict of str to int
-        Functions that may be called, with the instructions they execute.
-    left : int
-        What is left of the budget.
-    """
+    """Writes random blocks."""
 
     def __init__(
         self, draw: Draw, labels: Labels, features: Features, weights: Mapping[str, float], budget: int

@@ -11,27 +11,14 @@ FREE: Mapping[WaitCause, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """One measurement.
+    """One measurement."""
 
-    Parameters
-    ----------
-    group, name : str
-        Line of the printed table, and the variation.
-    code : str
-        Lines between the markers.
-    waits : mapping of WaitCause to int, or None
-        Cycles promised beyond one per instruction; None where nothing is.
-    setup : str
-        Lines before the first marker.
-    is_extra : bool
-        The figure counts cycles on top of one per instruction, not the cycles of the one instruction meant.
-    """
-
-    group: str
-    name: str
-    code: str
-    waits: Mapping[WaitCause, int] | None
-    setup: str = ""
+    group: str  # line of the printed table, and the variation
+    name: str  # line of the printed table, and the variation
+    code: str  # lines between the markers
+    waits: Mapping[WaitCause, int] | None  # cycles promised beyond one per instruction; None where nothing is
+    setup: str = ""  # lines before the first marker
+    # the figure counts cycles on top of one per instruction, not the cycles of the one instruction meant
     is_extra: bool = False
 
     @property

@@ -21,18 +21,10 @@ _DRAIN = (_NOP,) * 8
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row and what the core did.
+    """A row and what the core did."""
 
-    Parameters
-    ----------
-    row : CostRow
-        What was measured.
-    waits : mapping of WaitCause to int
-        Cycles without a retirement.
-    """
-
-    row: CostRow
-    waits: Mapping[WaitCause, int]
+    row: CostRow  # what was measured
+    waits: Mapping[WaitCause, int]  # cycles without a retirement
 
     @property
     def cycles(self) -> int:
@@ -47,17 +39,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the printed table: the rows of one group.
+    """A line of the printed table: the rows of one group."""
 
-    Parameters
-    ----------
-    group : str
-        What the rows have in common.
-    measured : tuple of Measured
-        The rows.
-    """
-
-    group: str
+    group: str  # what the rows have in common
     measured: tuple[Measured, ...]
 
     @property
@@ -100,19 +84,7 @@ def _is_short(line: str) -> bool:
 
 
 def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:
-    """The figures of all rows.
-
-    Parameters
-    ----------
-    rows : sequence of CostRow
-        What :func:`cost_program` was made of.
-    executable : Executable
-        The program.
-    account : uint64[half words of text, WaitCause]
-        Where its cycles went.
-    base : int
-        Address of the first half word.
-    """
+    """The figures of all rows."""
     found: list[Measured] = []
     for number, row in enumerate(rows):
         start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))

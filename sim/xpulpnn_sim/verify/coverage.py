@@ -29,35 +29,18 @@ def _decoder(config: CoreConfig) -> Decoder:
 
 @dataclass(slots=True)
 class Coverage:
-    """Counts of events in retirement records.
+    """Counts of events in retirement records."""
 
-    Members
-    -------
-    rows : Counter of (str, str)
-        Retirements of each row, those that trapped included.
-    traps, interrupts : Counter of int
-        By exception cause and by line.
-    loop_ends : int
-        Jumps back of hardware loops.
-    taken : int
-        Branches taken.
-    misaligned : int
-        Accesses that cross a word.
-    compressed : int
-        Compressed instructions.
-    requantised, inside : int
-        Results of pv.rq*, and those of them that are neither of the bounds to which sums are clipped.
-    """
-
-    rows: Counter[Key] = field(default_factory=Counter[Key])
-    traps: Counter[int] = field(default_factory=Counter[int])
-    interrupts: Counter[int] = field(default_factory=Counter[int])
-    loop_ends: int = 0
+    rows: Counter[Key] = field(default_factory=Counter[Key])  # retirements of each row, those that trapped included
+    traps: Counter[int] = field(default_factory=Counter[int])  # by exception cause and by line
+    interrupts: Counter[int] = field(default_factory=Counter[int])  # by exception cause and by line
+    loop_ends: int = 0  # jumps back of hardware loops
     taken: int = 0
-    misaligned: int = 0
+    misaligned: int = 0  # accesses that cross a word
     compressed: int = 0
+    # results of pv.rq*, and those of them that are neither of the bounds to which sums are clipped
     requantised: int = 0
-    inside: int = 0
+    inside: int = 0  # results of pv.rq*, and those of them that are neither of the bounds to which sums are clipped
 
     def add(self, records: Records, config: CoreConfig) -> None:
         """Count the events of a block of records of a core with this configuration."""

@@ -165,15 +165,7 @@ def _tables(config: CoreConfig) -> _Tables:
 
 
 class Draw:
-    """Random choices for one program.
-
-    Parameters
-    ----------
-    rng : Random
-        Where all choices come from.
-    config : CoreConfig
-        Decides which rows there are.
-    """
+    """Random choices for one program."""
 
     def __init__(self, rng: Random, config: CoreConfig) -> None:
         self.rng = rng
@@ -242,17 +234,7 @@ class Draw:
         return rng.randrange(field.low, field.high + field.step, field.step)
 
     def values(self, insn: Insn, keep: Collection[int] = (), pins: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Operand values of a random instruction of the row ``insn``.
-
-        Parameters
-        ----------
-        insn : Insn
-            The row.
-        keep : collection of int
-            Registers it must not write.
-        pins : mapping of str to int
-            Values already chosen, by field name.
-        """
+        """Operand values of a random instruction of the row ``insn``."""
         chosen = dict(pins or {})
         written = written_fields(insn)
         if insn.requantises and insn.fmt is not None and self.chance(_SHIFT_CHANCE):

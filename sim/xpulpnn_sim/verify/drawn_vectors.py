@@ -68,15 +68,7 @@ def _memory(rng: Random, address: int) -> tuple[dict[str, int], int]:
 
 
 class _Writer:
-    """Draws vectors for one configuration.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Decides which instructions there are.
-    rng : Random
-        Source of the choices.
-    """
+    """Draws vectors for one configuration."""
 
     def __init__(self, config: CoreConfig, rng: Random) -> None:
         self._rng = rng
@@ -179,20 +171,7 @@ class _Writer:
 
 
 def drawn_vectors(config: CoreConfig, count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """``count`` vectors as objects of a vector file.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Decides which instructions there are.
-    count, seed : int
-        How many, and of what drawing.
-
-    Raises
-    ------
-    InputError
-        If the configuration has none of the instructions.
-    """
+    """``count`` vectors as objects of a vector file."""
     rng = Random(f"vectors {seed}")
     kinds = _Writer(config, rng).kinds
     if not kinds:

@@ -108,19 +108,7 @@ def _signature() -> tuple[Block, ...]:
 
 
 def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> Program:
-    """The random program number ``seed``.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Decides which instructions there are; all others are illegal.
-    seed : int
-        Same seed, configuration and options: same program.
-    interrupts : bool
-        The machine will raise interrupts, so they are enabled and wfi may be used.
-    budget : int
-        Instructions to execute, about.
-    """
+    """The random program number ``seed``."""
     rng = Random(f"program {seed}")
     draw, labels = Draw(rng, config), Labels()
     style = rng.choice([*STYLES])

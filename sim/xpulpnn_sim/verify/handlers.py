@@ -61,29 +61,15 @@ quick:
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What the handlers of a program do.
+    """What the handlers of a program do."""
 
-    Parameters
-    ----------
-    slots : tuple of str
-        What each interrupt vector from 1 on holds: ``j LABEL`` or ``mret``. Vector 0 is the exception handler.
-    filler : tuple of str
-        Instructions of the longer interrupt handler.
-    nests : bool
-        It enables interrupts for a while.
-    loops : bool
-        It saves the loop registers, runs a hardware loop and restores them.
-    watches_loops : bool
-        The exception handler reads the loop registers.
-    exception : str
-        Another exception handler, from the label ``exception`` on, with the label ``interrupt`` at its end.
-    """
-
+    # what each interrupt vector from 1 on holds: `j LABEL` or `mret`
     slots: tuple[str, ...] = ("mret",) * (VECTORS - 1)
-    filler: tuple[str, ...] = ()
-    nests: bool = False
-    loops: bool = False
-    watches_loops: bool = False
+    filler: tuple[str, ...] = ()  # instructions of the longer interrupt handler
+    nests: bool = False  # it enables interrupts for a while
+    loops: bool = False  # it saves the loop registers, runs a hardware loop and restores them
+    watches_loops: bool = False  # the exception handler reads the loop registers
+    # another exception handler, from the label `exception` on, with the label `interrupt` at its end
     exception: str = _EXCEPTION
 
     def text(self, start: str) -> str:

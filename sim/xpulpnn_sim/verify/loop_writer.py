@@ -35,56 +35,26 @@ def constant(draw: Draw, register: int, value: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SharedEndLoop:
-    """A loop, number 0, that ends on the same instruction as the one around it.
+    """A loop, number 0, that ends on the same instruction as the one around it."""
 
-    Parameters
-    ----------
-    count : int
-        Iterations asked for.
-    body : tuple of Block
-        Everything but the last instruction.
-    """
-
-    count: int
-    body: tuple[Block, ...]
+    count: int  # iterations asked for
+    body: tuple[Block, ...]  # everything but the last instruction
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A hardware loop to write.
+    """A hardware loop to write."""
 
-    Parameters
-    ----------
-    number, count : int
-        Hardware loop used, and iterations asked for.
-    body : tuple of Block
-        Everything but the last instruction.
-    last : str
-        The last instruction.
-    after : str
-        Label behind the loop.
-    inner : SharedEndLoop or None
-        A loop at the end of the body that shares the last instruction.
-    """
-
-    number: int
-    count: int
-    body: tuple[Block, ...]
+    number: int  # hardware loop used, and iterations asked for
+    count: int  # hardware loop used, and iterations asked for
+    body: tuple[Block, ...]  # everything but the last instruction
     last: str
-    after: str
-    inner: SharedEndLoop | None = None
+    after: str  # label behind the loop
+    inner: SharedEndLoop | None = None  # A loop at the end of the body that shares the last instruction
 
 
 class LoopWriter:
-    """Writes hardware loops around given bodies.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of the choices.
-    labels : Labels
-        Source of label names.
-    """
+    """Writes hardware loops around given bodies."""
 
     def __init__(self, draw: Draw, labels: Labels) -> None:
         self._draw = draw

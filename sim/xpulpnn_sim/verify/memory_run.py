@@ -56,18 +56,11 @@ _SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")
 
 @dataclass(slots=True)
 class _Known:
-    """What is known about registers while the run is written down.
+    """What is known about registers while the run is written down."""
 
-    Members
-    -------
-    bases : dict of int to int
-        Distance a base may have from the masked address, by register.
-    small : set of int
-        Registers that hold at most :data:`_SMALL`.
-    """
-
+    # distance a base may have from the masked address, by register
     bases: dict[int, int] = field(default_factory=dict[int, int])
-    small: set[int] = field(default_factory=lambda: {0})
+    small: set[int] = field(default_factory=lambda: {0})  # registers that hold at most _SMALL
 
     def forget(self, register: int) -> None:
         """The register now holds anything."""
@@ -86,15 +79,7 @@ def _memory_operand(insn: Insn) -> Operand:
 
 
 class MemoryRun:
-    """Writes one run.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of the choices.
-    style : str
-        Key of :data:`STYLES`.
-    """
+    """Writes one run."""
 
     def __init__(self, draw: Draw, style: str) -> None:
         self._draw = draw

@@ -38,30 +38,14 @@ _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that ends with a store to ``tohost``.
-
-    Parameters
-    ----------
-    main : tuple of Block
-        What is executed.
-    functions : tuple of Block
-        Functions it may call.
-    handlers : Handlers
-        Vector tables and handlers.
-    data_seed : int or None
-        Of the initial data; zeros if None.
-    name : str
-        Where the program came from, for people.
-    first : tuple of str
-        Lines before any register is written.
-    """
+    """A program that ends with a store to ``tohost``."""
 
     main: tuple[Block, ...]
-    functions: tuple[Block, ...] = ()
-    handlers: Handlers = PLAIN
-    data_seed: int | None = None
-    name: str = "program"
-    first: tuple[str, ...] = ()
+    functions: tuple[Block, ...] = ()  # functions it may call
+    handlers: Handlers = PLAIN  # vector tables and handlers
+    data_seed: int | None = None  # of the initial data; zeros if None
+    name: str = "program"  # where the program came from, for people
+    first: tuple[str, ...] = ()  # lines before any register is written
 
     @property
     def statements(self) -> int:

@@ -35,15 +35,7 @@ def records_of(retirements: list[tuple[int, Retired]]) -> Records:
 
 
 class ReferenceDesign:
-    """Runs programs like a core: interrupt lines that rise at random and fall when taken, and a retirement record each.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Decides which instructions there are.
-    fault : Fault or None
-        What is wrong with it.
-    """
+    """Runs programs like a core, with interrupt lines that rise at random and fall when taken."""
 
     def __init__(self, config: CoreConfig, fault: Fault | None = None) -> None:
         self._config = config
@@ -52,19 +44,7 @@ class ReferenceDesign:
     def run(
         self, executable: Executable, *, limit: int, irq_rate: float = 0.0, seed: int = 0
     ) -> tuple[Exit, Records, Iss]:
-        """Execute until the program reports its end, leaves its memory, or ``limit`` steps are done.
-
-        Parameters
-        ----------
-        executable : Executable
-            The program.
-        limit : int
-            Steps, those that wait in wfi included.
-        irq_rate : float
-            Probability per step that a line rises.
-        seed : int
-            Of the lines.
-        """
+        """Execute until the program reports its end, leaves its memory, or ``limit`` steps are done."""
         iss = Iss.of(self._config, executable.entry, memory=loaded_memory(executable, errors=BUS_ERRORS))
         channel = HostChannel(executable, iss, lambda printed: None)
         observer, rng = Observer(iss), Random(seed)

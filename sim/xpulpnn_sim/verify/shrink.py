@@ -26,18 +26,10 @@ class DataclassLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A program and the machine it runs on.
-
-    Parameters
-    ----------
-    program : Program
-        The program.
-    machine : dataclass instance
-        How memory and interrupts behave; default values are the simplest.
-    """
+    """A program and the machine it runs on."""
 
     program: Program
-    machine: Any
+    machine: Any  # how memory and interrupts behave; default values are the simplest
 
 
 def minimise_list(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
@@ -57,24 +49,7 @@ def minimise_list(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) ->
 
 
 class Shrinker:
-    """Makes a failing case small.
-
-    Parameters
-    ----------
-    fails : callable
-        Whether a case shows the failure. Programs that do not assemble are never asked about.
-    keep : frozenset of str
-        Fields of the machine that stay as they are.
-    progress : callable or None
-        Told the statements left after every success.
-    runs : int
-        Candidates to try at most.
-
-    Members
-    -------
-    tried : int
-        Candidates tried.
-    """
+    """Makes a failing case small."""
 
     def __init__(
         self,

@@ -69,19 +69,7 @@ def work(first: int, plans: list[Any]) -> Iterator[tuple[int, Any]]:
 def results(
     executor: Executor, programs: Iterable[tuple[int, Any]], instructions: int, *, keep_going: bool
 ) -> Iterator[Any]:
-    """Results of ``programs`` in order, until there are ``instructions`` or one fails.
-
-    Parameters
-    ----------
-    executor : Executor
-        Where they run.
-    programs : iterable of (int, plan)
-        The programs.
-    instructions : int
-        Retired instructions to reach.
-    keep_going : bool
-        Whether to go on after a failure.
-    """
+    """Results of ``programs`` in order, until there are ``instructions`` or one fails."""
     source = iter(programs)
     submitted = due = ended = 0
     done = 0

@@ -13,29 +13,15 @@ MAX_CYCLES = 2_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stress:
-    """Memory timing and interrupts; the default values are the simplest machine.
+    """Memory timing and interrupts; the default values are the simplest machine."""
 
-    Parameters
-    ----------
-    grant_stalls, fetch_grant_stalls : float
-        Probability that a data access or a fetch is not granted in a cycle.
-    response_latency, fetch_latency : int
-        Responses take 1 to this many cycles.
-    irq_rate : float
-        Probability per cycle that an interrupt line rises; it falls when the interrupt is taken.
-    seed : int
-        Of all these.
-    max_cycles : int
-        A program that runs longer has failed.
-    """
-
-    grant_stalls: float = 0.0
-    response_latency: int = 1
-    fetch_grant_stalls: float = 0.0
-    fetch_latency: int = 1
-    irq_rate: float = 0.0
+    grant_stalls: float = 0.0  # probability that a data access or a fetch is not granted in a cycle
+    response_latency: int = 1  # responses take 1 to this many cycles
+    fetch_grant_stalls: float = 0.0  # probability that a data access or a fetch is not granted in a cycle
+    fetch_latency: int = 1  # responses take 1 to this many cycles
+    irq_rate: float = 0.0  # probability per cycle that an interrupt line rises; it falls when the interrupt is taken
     seed: int = 0
-    max_cycles: int = MAX_CYCLES
+    max_cycles: int = MAX_CYCLES  # A program that runs longer has failed
 
     @property
     def slowness(self) -> float:

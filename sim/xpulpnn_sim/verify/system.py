@@ -34,35 +34,15 @@ X6 = ABI_NAMES[SCRATCH]
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a program may contain besides the rows of its configuration.
+    """What a program may contain besides the rows of its configuration."""
 
-    Parameters
-    ----------
-    interrupts : bool
-        The machine raises interrupts: they are enabled, and wfi ends.
-    hwloops : bool
-        There are hardware loops and their CSRs.
-    performance : bool
-        There are PULP performance counters.
-    """
-
-    interrupts: bool
-    hwloops: bool
-    performance: bool = False
+    interrupts: bool  # the machine raises interrupts: they are enabled, and wfi ends
+    hwloops: bool  # there are hardware loops and their CSRs
+    performance: bool = False  # there are PULP performance counters
 
 
 class System:
-    """Writes the blocks of this module.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of the choices.
-    labels : Labels
-        Source of label names.
-    features : Features
-        What is allowed.
-    """
+    """Writes the blocks of this module."""
 
     def __init__(self, draw: Draw, labels: Labels, features: Features) -> None:
         self._draw = draw

@@ -12,22 +12,7 @@ from xpulpnn_sim.widths.workers import Workers
 
 
 class Evaluation:
-    """Points of a model.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model.
-    workers : Workers
-        Who computes.
-    progress : callable
-        Takes the number of points that are known, and runs on the design that were needed.
-
-    Members
-    -------
-    reports : list of str
-        What was wrong in runs on the design.
-    """
+    """Points of a model."""
 
     def __init__(
         self,

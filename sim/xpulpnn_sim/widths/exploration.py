@@ -19,39 +19,20 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What is looked for.
+    """What is looked for."""
 
-    Parameters
-    ----------
-    floor : float
-        Share of the images that must be classified as labelled.
-    trials : int
-        Assignments that are evaluated at most.
-    runs : int
-        Points that are run on the design as whole networks.
-    """
-
-    floor: float
-    trials: int
-    runs: int
+    floor: float  # share of the images that must be classified as labelled
+    trials: int  # assignments that are evaluated at most
+    runs: int  # points that are run on the design as whole networks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """A point that is looked at more closely.
+    """A point that is looked at more closely."""
 
-    Parameters
-    ----------
-    point : Point
-        By the images that decided.
-    right : int
-        Of the images that did not, how many are classified as labelled.
-    measured : int or None
-        Cycles of the whole network on the design, if it was run; the results of every layer were compared then.
-    """
-
-    point: Point
-    right: int
+    point: Point  # by the images that decided
+    right: int  # of the images that did not, how many are classified as labelled
+    # cycles of the whole network on the design, if it was run; the results of every layer were compared then
     measured: int | None = None
 
     @property
@@ -62,33 +43,15 @@ class Best:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What was found.
+    """What was found."""
 
-    Parameters
-    ----------
-    layers : tuple of str
-        The layers that have bits.
-    points : tuple of Point
-        All that was evaluated.
-    best : tuple of Best
-        The front, the fastest first.
-    widest : Best or None
-        The assignment with most bits, unless it is on the front or cannot run.
-    tested : int
-        Images of :attr:`Best.right`.
-    chosen : Point or None
-        The fastest that is accurate enough.
-    reports : tuple of str
-        What was wrong in runs on the design.
-    """
-
-    layers: tuple[str, ...]
-    points: tuple[Point, ...]
-    best: tuple[Best, ...]
-    widest: Best | None
-    tested: int
-    chosen: Point | None
-    reports: tuple[str, ...]
+    layers: tuple[str, ...]  # the layers that have bits
+    points: tuple[Point, ...]  # all that was evaluated
+    best: tuple[Best, ...]  # the front, the fastest first
+    widest: Best | None  # the assignment with most bits, unless it is on the front or cannot run
+    tested: int  # images of Best.right
+    chosen: Point | None  # the fastest that is accurate enough
+    reports: tuple[str, ...]  # what was wrong in runs on the design
 
     def record(self) -> dict[str, Any]:
         """All of it for a JSON file."""

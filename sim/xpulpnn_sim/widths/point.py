@@ -17,28 +17,14 @@ def text_of(widths: Assignment) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What comes of an assignment.
-
-    Parameters
-    ----------
-    widths : tuple of LayerWidths
-        The bits.
-    right, images : int
-        Images that the reference classifies as labelled, of so many.
-    cycles : int
-        Sum of its layers'.
-    weight_bytes : int
-        Their weights and parameters in memory.
-    problem : str
-        Why the design cannot run the network; empty: it can. There are no cycles and bytes then.
-    """
+    """What comes of an assignment."""
 
     widths: Assignment
-    right: int
-    images: int
-    cycles: int = 0
-    weight_bytes: int = 0
-    problem: str = ""
+    right: int  # images that the reference classifies as labelled, of so many
+    images: int  # images that the reference classifies as labelled, of so many
+    cycles: int = 0  # sum of its layers'
+    weight_bytes: int = 0  # their weights and parameters in memory
+    problem: str = ""  # why the design cannot run the network; empty: it can
 
     @property
     def accuracy(self) -> float:

@@ -16,16 +16,10 @@ _LOOKED_AT = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Widths that a layer may have, ascending; a single one is no choice.
+    """Widths that a layer may have, ascending; a single one is no choice."""
 
-    Parameters
-    ----------
-    weights, activations : tuple of int
-        Of its weights, and of the maps it reads.
-    """
-
-    weights: tuple[int, ...]
-    activations: tuple[int, ...]
+    weights: tuple[int, ...]  # of its weights, and of the maps it reads
+    activations: tuple[int, ...]  # of its weights, and of the maps it reads
 
     def __iter__(self) -> Iterator[LayerWidths]:
         """All of them, the widest first."""
@@ -41,15 +35,9 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """All assignments of a network.
+    """All assignments of a network."""
 
-    Parameters
-    ----------
-    layers : tuple of Choices
-        Of the layers with weights.
-    """
-
-    layers: tuple[Choices, ...]
+    layers: tuple[Choices, ...]  # of the layers with weights
 
     def __len__(self) -> int:
         """How many there are."""

@@ -33,65 +33,32 @@ _SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "far
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Studied:
-    """What is known of an assignment without the design.
+    """What is known of an assignment without the design."""
 
-    Parameters
-    ----------
-    right : int
-        Images that the reference classifies as labelled.
-    layers : tuple of str
-        Of each layer all that its cycles depend on.
-    problem : str
-        Why the design cannot run the network; empty: it can.
-    """
-
-    right: int
-    layers: tuple[str, ...] = ()
-    problem: str = ""
+    right: int  # images that the reference classifies as labelled
+    layers: tuple[str, ...] = ()  # of each layer all that its cycles depend on
+    problem: str = ""  # why the design cannot run the network; empty: it can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A run of a whole network on the design.
-
-    Parameters
-    ----------
-    cycles : int
-        Of the call.
-    layers : tuple of (str, int, int)
-        For each layer what its cycles depend on, the cycles, and bytes of weights and parameters.
-    reports : tuple of str
-        What was wrong.
-    """
+    """A run of a whole network on the design."""
 
     cycles: int
+    # for each layer what its cycles depend on, the cycles, and bytes of weights and parameters
     layers: tuple[tuple[str, int, int], ...]
-    reports: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()  # what was wrong
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Subject:
-    """A model in floating point, the images that decide, and the core that computes.
-
-    Parameters
-    ----------
-    model : OnnxModel
-        The model.
-    calibration : Calibration
-        Its tensors' ranges.
-    options : ImportOptions
-        How it is read; of the images only what :attr:`calibration` has of them counts.
-    images : Images
-        What accuracies are of.
-    config : CoreConfig or ClusterConfig
-        The core, or the cluster all of whose cores share each layer.
-    """
+    """A model in floating point, the images that decide, and the core that computes."""
 
     model: OnnxModel
-    calibration: Calibration
-    options: ImportOptions
-    images: Images
-    config: CoreConfig | ClusterConfig
+    calibration: Calibration  # its tensors' ranges
+    options: ImportOptions  # how it is read; of the images only what calibration has of them counts
+    images: Images  # what accuracies are of
+    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share each layer
 
     def space(self, bits: tuple[int, ...]) -> Space:
         """All assignments of these widths; raises :class:`InputError` for a model without weights.

@@ -15,13 +15,7 @@ from xpulpnn_sim.widths.subject import Subject
 
 
 class Workers(AbstractContextManager["Workers"]):
-    """So many processes; none with a single job.
-
-    Parameters
-    ----------
-    jobs : int
-        Processes.
-    """
+    """So many processes; none with a single job."""
 
     def __init__(self, jobs: int) -> None:
         self._pool: ProcessPoolExecutor | None = None

@@ -32,20 +32,10 @@ channels to a word; the same, and in the second convolution 16 channels of two b
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classifier:
-    """The classifier of one image.
+    """The classifier of one image."""
 
-    Parameters
-    ----------
-    function : Function
-        Code and data.
-    outside : array of uint32
-        More data.
-    outside_base : int
-        Its address.
-    """
-
-    function: Function
-    outside: Words
+    function: Function  # code and data
+    outside: Words  # more data
     outside_base: int
 
 

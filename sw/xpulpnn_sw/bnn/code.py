@@ -56,20 +56,7 @@ _SHARED = {"pack": SIDE, "conv1": POOLED, "conv2": LAST, "fc1": HIDDEN // _GROUP
 
 
 class ClassifierCode:
-    """Writes the function.
-
-    Parameters
-    ----------
-    software : bool
-        Whether bits are counted by shifts and masks.
-
-    Members
-    -------
-    fields : tuple of str
-        Of the argument structure.
-    map_pixel, strip_row : int
-        Bytes of a pixel of the first map, and of a row of strips.
-    """
+    """Writes the function."""
 
     fields = FIELDS
     map_pixel = WORD

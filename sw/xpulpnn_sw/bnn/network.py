@@ -30,23 +30,13 @@ MACS = TAPS * CHANNELS * (SIDE * SIDE * COLOURS + POOLED * POOLED * CHANNELS) + 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weights:
-    """Weights, each +1 or -1.
+    """Weights, each +1 or -1."""
 
-    Parameters
-    ----------
-    conv1 : array [32, 5, 5, 3]
-        Of the first convolution.
-    conv2 : array [32, 5, 5, 32]
-        Of the second.
-    fc1, fc2, fc3 : array [100, 18432], [100, 100], [4, 100]
-        Of the fully connected layers; the first reads rows, columns, channels in this order.
-    """
-
-    conv1: Ints
+    conv1: Ints  # of the first convolution
     conv2: Ints
-    fc1: Ints
-    fc2: Ints
-    fc3: Ints
+    fc1: Ints  # of the fully connected layers; the first reads rows, columns, channels in this order
+    fc2: Ints  # of the fully connected layers; the first reads rows, columns, channels in this order
+    fc3: Ints  # of the fully connected layers; the first reads rows, columns, channels in this order
 
 
 def random_weights(random: np.random.Generator) -> Weights:

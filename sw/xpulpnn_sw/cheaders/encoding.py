@@ -29,24 +29,12 @@ _REGISTER_SLOTS = {"rd": RD, "rs1": RS1, "rs2": RS2, "rs3": RD}
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One number of a directive.
+    """One number of a directive."""
 
-    Parameters
-    ----------
-    operand : str
-        Register operand, or empty.
-    constant : int
-        Bits that are the same in every word of the row.
-    names : tuple of str
-        Operands that have bits here.
-    immediates : tuple of str
-        Those bits as C expressions, to be or-ed to the constant.
-    """
-
-    operand: str = ""
-    constant: int = 0
-    names: tuple[str, ...] = ()
-    immediates: tuple[str, ...] = ()
+    operand: str = ""  # register operand, or empty
+    constant: int = 0  # bits that are the same in every word of the row
+    names: tuple[str, ...] = ()  # operands that have bits here
+    immediates: tuple[str, ...] = ()  # those bits as C expressions, to be or-ed to the constant
 
     @property
     def expression(self) -> str:
@@ -106,13 +94,7 @@ def is_whole(field: Field) -> bool:
 
 
 def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Piece], str]) -> str:
-    """The ``.insn`` directive of a row.
-
-    Parameters
-    ----------
-    register, number : callable
-        Text for a register operand, and for a number that depends on immediates. A branch goes to label 2.
-    """
+    """The ``.insn`` directive of a row."""
     start = f"{piece(insn, OPCODE).constant:#04x}, {piece(insn, FUNCT3).constant}"
     fields = {field.name: field for field in immediate_fields(insn)}
     if BRANCH_OFFSET in fields:

@@ -59,22 +59,7 @@ def is_signed(insn: Insn) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """An instruction as C.
-
-    Parameters
-    ----------
-    insn : Insn
-        The row.
-
-    Members
-    -------
-    name : str
-        The C name.
-    parameters : tuple of str
-        Names of the arguments in order: accumulator first where the base is incremented, last otherwise.
-    is_macro : bool
-        Whether it takes constants, labels or the address of a base.
-    """
+    """An instruction as C."""
 
     insn: Insn
 

@@ -13,28 +13,13 @@ from xpulpnn_sw.cheaders.intrinsics import c_name
 
 
 class Builtin(NamedTuple):
-    """A built-in function.
+    """A built-in function."""
 
-    Parameters
-    ----------
-    name : str
-        Without ``__builtin_pulp_``.
-    arguments : str
-        Of a macro their names, of a function also their types.
-    body : str
-        The expression that is its value.
-    needs : tuple of str
-        Functions of ``xpulpnn.h`` that must exist.
-    result : str
-        Type of the value if it is a function, empty for a macro. Vectors are passed to functions, since the commas of
-        ``(v4s){1, 2, 3, 4}`` would separate the arguments of a macro.
-    """
-
-    name: str
-    arguments: str
-    body: str
-    needs: tuple[str, ...]
-    result: str = ""
+    name: str  # without `__builtin_pulp_`
+    arguments: str  # of a macro their names, of a function also their types
+    body: str  # the expression that is its value
+    needs: tuple[str, ...]  # functions of `xpulpnn.h` that must exist
+    result: str = ""  # type of the value if it is a function, empty for a macro
 
     def definition(self) -> str:
         """The line of C."""

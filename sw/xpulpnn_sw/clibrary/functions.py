@@ -55,30 +55,15 @@ _IMAGE = "image"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a library is to have.
+    """What a library is to have."""
 
-    Parameters
-    ----------
-    kernels : sequence of str
-        Names out of :data:`~xpulpnn_sw.kernels.kinds.KINDS`; empty: all.
-    precisions : sequence of Precision
-        Empty: all of 8, 4 and 2 bits with the usual signs, and those that leave accumulators.
-    variants : sequence of str
-        Empty: the fastest that the core has.
-    windows : sequence of str
-        Of pools, ``KyxKx[:s=]``.
-    rule : Rule
-        How results come of accumulators.
-    outside : bool
-        Whether there are also functions that are told the value around the map.
-    """
-
-    kernels: Sequence[str] = ()
+    kernels: Sequence[str] = ()  # names out of KINDS; empty: all
+    # Empty: all of 8, 4 and 2 bits with the usual signs, and those that leave accumulators
     precisions: Sequence[Precision] = ()
-    variants: Sequence[str] = ()
-    windows: Sequence[str] = WINDOWS
-    rule: Rule = Rule.BN32
-    outside: bool = False
+    variants: Sequence[str] = ()  # Empty: the fastest that the core has
+    windows: Sequence[str] = WINDOWS  # of pools, `KyxKx[:s=]`
+    rule: Rule = Rule.BN32  # how results come of accumulators
+    outside: bool = False  # whether there are also functions that are told the value around the map
 
 
 def library_run(run: KernelRun) -> KernelRun:

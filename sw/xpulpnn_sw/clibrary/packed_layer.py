@@ -21,27 +21,14 @@ _WORD = (1 << ACCUMULATOR_BITS) - 1
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Packed:
-    """A layer for a function of the library.
+    """A layer for a function of the library."""
 
-    Parameters
-    ----------
-    run : KernelRun
-        The function, and the layer with zeros for inputs.
-    contents : mapping of str to array of uint32
-        What fields of its argument structure point to, such as weights; read-ahead is part of the weights.
-    input_bytes : mapping of str to int
-        Room of the maps that other fields point to, with what is read ahead.
-    output_bytes : int
-        Room of the results, with what is written beyond.
-    buffer_bytes : int
-        Of one core; 0: there is no buffer.
-    """
-
-    run: KernelRun
+    run: KernelRun  # the function, and the layer with zeros for inputs
+    # what fields of its argument structure point to, such as weights; read-ahead is part of the weights
     contents: Mapping[str, Words]
-    input_bytes: Mapping[str, int]
-    output_bytes: int
-    buffer_bytes: int
+    input_bytes: Mapping[str, int]  # room of the maps that other fields point to, with what is read ahead
+    output_bytes: int  # room of the results, with what is written beyond
+    buffer_bytes: int  # of one core; 0: there is no buffer
 
     @property
     def constants(self) -> dict[str, int]:

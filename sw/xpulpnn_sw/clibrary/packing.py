@@ -40,31 +40,7 @@ RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
 
 
 def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule) -> Packed:
-    """A trained layer packed for a variant of a kernel.
-
-    Parameters
-    ----------
-    computing : Kind
-        One of :data:`PACKED_KERNELS`.
-    layer : Layer
-        Its layer.
-    precision : Precision
-        Widths of inputs, weights and results.
-    variant : str
-        How it is computed.
-    arrays : mapping of str to array of int
-        ``weights``, ``[out][ky][kx][channel]`` of a convolution, ``[out][k][channel]`` in one direction,
-        ``[channel][ky][kx]`` depthwise, ``[out][in]`` of products; ``bias``, ``[out]``; and those of
-        :data:`RULE_ARRAYS`, ``kappa`` and ``lambda`` ``[out]``, ``thresholds`` ``[out][levels - 1]``, the others
-        single numbers.
-    rule : Rule
-        How results below 32 bits come of accumulators; of one bit by thresholds in any case.
-
-    Raises
-    ------
-    InputError, LayerError
-        Arrays that are missing or too many, have other shapes, or elements out of their range.
-    """
+    """A trained layer packed for a variant of a kernel."""
     rule = _rule_of(computing, precision, rule)
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)

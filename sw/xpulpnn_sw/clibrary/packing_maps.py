@@ -35,29 +35,7 @@ def map_arrays(layer: Layer) -> tuple[str, ...]:
 def packed_maps(
     computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule
 ) -> Packed:
-    """A layer packed for a variant of a kernel.
-
-    Parameters
-    ----------
-    computing : Kind
-        One of :data:`MAP_KERNELS`.
-    layer : Layer
-        Its layer.
-    precision : Precision
-        Widths of its map, of the second one of an addition, and of results.
-    variant : str
-        How it is computed.
-    arrays : mapping of str to array of int
-        Those of :func:`map_arrays`: ``factors``, ``summands``, ``shifts`` have a number for each map of an addition,
-        the others are single numbers; with ``factors`` and ``shift`` maybe a ``summand``, 0 unless given.
-    rule : Rule
-        Anything but the usual one is refused.
-
-    Raises
-    ------
-    InputError, LayerError
-        Arrays that are missing or too many, have other shapes, or elements out of their range.
-    """
+    """A layer packed for a variant of a kernel."""
     if rule is not Rule.BN32:
         raise InputError(f"--requantise must be left out with {computing.name}, not {rule.value}")
     precision = computing.precision(layer, precision)

@@ -48,27 +48,13 @@ _SOURCE = """\
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublicFunction:
-    """A function with a public name.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Its name, and others for it.
-    kind : str
-        What it computes: one of :data:`~xpulpnn_sw.clibrary.signatures.SIGNATURES`.
-    parameters : list of Parameter
-        Its parameters.
-    source : str
-        C text of its definition.
-    kernels : tuple of KernelRun
-        Functions that it calls.
-    """
+    """A function with a public name."""
 
     names: tuple[str, ...]
-    kind: str
+    kind: str  # what it computes: one of SIGNATURES
     parameters: list[Parameter]
-    source: str
-    kernels: tuple[KernelRun, ...]
+    source: str  # C text of its definition
+    kernels: tuple[KernelRun, ...]  # functions that it calls
 
     @property
     def name(self) -> str:
@@ -102,17 +88,6 @@ def _mixed(kind: str, *elements: str, suffixes: Sequence[str] = ("",)) -> tuple[
 
 class PublicFunctions:
     """Those for a core.
-
-    Parameters
-    ----------
-    precisions : sequence of Precision
-        Empty: :func:`usual_precisions`.
-    rule : Rule
-        One of :data:`RULES`.
-    windows : sequence of str
-        Pools with a kernel; others are computed in C.
-    config : CoreConfig
-        The core.
 
     Raises :class:`InputError` for precisions and rules that these libraries do not have.
     """

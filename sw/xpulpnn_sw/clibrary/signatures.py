@@ -71,17 +71,9 @@ _POINTERS = ("kappa", "lambda")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter.
+    """A parameter."""
 
-    Parameters
-    ----------
-    type : str
-        In C, with the asterisk of a pointer.
-    name : str
-        Its name.
-    """
-
-    type: str
+    type: str  # in C, with the asterisk of a pointer
     name: str
 
     @property

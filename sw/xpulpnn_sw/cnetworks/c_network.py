@@ -17,24 +17,12 @@ from xpulpnn_sw.networks.whole_words import filled_input
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CLayer:
-    """A layer.
-
-    Parameters
-    ----------
-    stage : Stage
-        What it computes.
-    run : KernelRun
-        The function of the library, with the layer's operands.
-    name : str
-        What it is called in C.
-    places : dict of str to str
-        The piece of memory of each symbol that its function shares with others.
-    """
+    """A layer."""
 
     stage: Stage
-    run: KernelRun
-    name: str
-    places: dict[str, str]
+    run: KernelRun  # the function of the library, with the layer's operands
+    name: str  # what it is called in C
+    places: dict[str, str]  # the piece of memory of each symbol that its function shares with others
 
     @property
     def macs(self) -> int:
@@ -44,36 +32,16 @@ class CLayer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CNetwork:
-    """A network.
+    """A network."""
 
-    Parameters
-    ----------
-    network : Network
-        Its layers, as they are computed.
-    layers : tuple of CLayer
-        These with their functions.
-    plan : MemoryPlan
-        Its memory.
-    cores : int or None
-        Of the cluster that it is for; None: one core.
-    input : dict of str to array of uint32
-        An example of the input in memory, by piece.
-    input_layouts : tuple of InputLayout
-        Where elements of the input are in each of these; empty: that is not known.
-    results : tuple of int
-        Shape of the results of the last layer that have a meaning.
-    classes : tuple of str
-        What these stand for; empty: that is not known.
-    """
-
-    network: Network
-    layers: tuple[CLayer, ...]
+    network: Network  # its layers, as they are computed
+    layers: tuple[CLayer, ...]  # these with their functions
     plan: MemoryPlan
-    cores: int | None
-    input: dict[str, Words]
-    input_layouts: tuple[InputLayout, ...]
-    results: tuple[int, ...]
-    classes: tuple[str, ...] = ()
+    cores: int | None  # of the cluster that it is for; None: one core
+    input: dict[str, Words]  # an example of the input in memory, by piece
+    input_layouts: tuple[InputLayout, ...]  # where elements of the input are in each of these; empty: that is not known
+    results: tuple[int, ...]  # shape of the results of the last layer that have a meaning
+    classes: tuple[str, ...] = ()  # what these stand for; empty: that is not known
 
     @property
     def name(self) -> str:
@@ -132,26 +100,7 @@ def c_network(
     memory: int | None = None,
     specialise: bool = False,
 ) -> CNetwork:
-    """The network with ``image`` as an example of its inputs, each layer by a variant.
-
-    Parameters
-    ----------
-    original, network : Network
-        Its layers, and these as they are computed: maybe with more channels.
-    image : array of int
-        An input of the original.
-    variants : sequence of str
-        How each layer is computed.
-    cores, memory : int, optional
-        Cores of a cluster and bytes of its TCDM for the network, the arguments of its functions among them.
-    specialise : bool
-        Whether every layer has a function of its own, which knows all its arguments but addresses.
-
-    Raises
-    ------
-    LayerError
-        Layers that do not find their inputs in memory as they need them.
-    """
+    """The network with ``image`` as an example of its inputs, each layer by a variant."""
     filled = filled_input(image, network)
     names = identifiers(stage.name for stage in network.stages)
     built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)

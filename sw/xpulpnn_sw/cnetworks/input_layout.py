@@ -17,35 +17,19 @@ from xpulpnn_sw.networks.network import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputLayout:
-    """An input in memory, as a layer reads it. Distances are in bits.
+    """An input in memory, as a layer reads it. Distances are in bits."""
 
-    Parameters
-    ----------
-    rows, columns, channels : int
-        Of the input; one without rows has one of them.
-    top, left : int
-        Rows and columns of margin before the first element.
-    row_bits, pixel_bits, channel_bits : int
-        From one row, one pixel, one channel to the next.
-    bits : int
-        Of an element.
-    around : int
-        What is in the margins.
-    size : int
-        Bytes in memory, with what is read ahead.
-    """
-
-    rows: int
-    columns: int
-    channels: int
-    top: int
-    left: int
-    row_bits: int
-    pixel_bits: int
-    channel_bits: int
+    rows: int  # of the input; one without rows has one of them
+    columns: int  # of the input; one without rows has one of them
+    channels: int  # of the input; one without rows has one of them
+    top: int  # rows and columns of margin before the first element
+    left: int  # rows and columns of margin before the first element
+    row_bits: int  # from one row, one pixel, one channel to the next
+    pixel_bits: int  # from one row, one pixel, one channel to the next
+    channel_bits: int  # from one row, one pixel, one channel to the next
     bits: int
     around: int
-    size: int
+    size: int  # bytes in memory, with what is read ahead
 
     @classmethod
     def of(cls, stage: Stage, run: KernelRun, symbol: str, channels: int) -> Self:

@@ -18,46 +18,23 @@ _ANYTIME = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """What happens between two barriers.
+    """What happens between two barriers."""
 
-    Parameters
-    ----------
-    layer : int or None
-        Number of the layer that is computed.
-    load : int or None
-        Number of the layer whose weights are brought meanwhile.
-    """
-
-    layer: int | None = None
-    load: int | None = None
+    layer: int | None = None  # number of the layer that is computed
+    load: int | None = None  # number of the layer whose weights are brought meanwhile
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MemoryPlan:
-    """Where everything is when.
+    """Where everything is when."""
 
-    Parameters
-    ----------
-    steps : tuple of PlanStep
-        What happens one after the other.
-    pieces : tuple of Piece
-        What needs memory in which of the steps.
-    places : dict of str to int
-        Where, in bytes from the beginning of that memory on.
-    outside : tuple of Piece
-        Maps and buffers for which there is no room in it.
-    outside_places : dict of str to int
-        Where these are, in a piece of memory outside.
-    left : tuple of int
-        Numbers of the layers whose weights stay outside for want of room.
-    """
-
-    steps: tuple[PlanStep, ...]
-    pieces: tuple[Piece, ...]
-    places: dict[str, int]
-    outside: tuple[Piece, ...] = ()
+    steps: tuple[PlanStep, ...]  # what happens one after the other
+    pieces: tuple[Piece, ...]  # what needs memory in which of the steps
+    places: dict[str, int]  # Where, in bytes from the beginning of that memory on
+    outside: tuple[Piece, ...] = ()  # maps and buffers for which there is no room in it
+    # where these are, in a piece of memory outside
     outside_places: dict[str, int] = field(default_factory=dict[str, int])
-    left: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()  # numbers of the layers whose weights stay outside for want of room
 
     @property
     def extent(self) -> int:
@@ -110,20 +87,7 @@ def weights_name(layer: str) -> str:
 
 
 def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
-    """The plan for layers with these kernels.
-
-    Parameters
-    ----------
-    network : Network
-        The layers.
-    runs : sequence of KernelRun
-        Their kernels.
-    memory : int, optional
-        Bytes of the memory of a cluster, into which weights are brought while the layer with weights before is
-        computed; where there is no room for them yet, during a later layer, or between the layers. Where there is not
-        enough room for what a layer needs, maps or weights are in memory outside. Without it there is one memory, and
-        weights stay where they are.
-    """
+    """The plan for layers with these kernels."""
     outside: set[str] = set()
     while True:
         left = [number for number, stage in enumerate(network.stages) if weights_name(stage.name) in outside]

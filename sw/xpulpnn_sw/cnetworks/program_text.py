@@ -40,43 +40,22 @@ _BYTES_PER_LINE = 20
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Example:
-    """An input and what must become of it.
+    """An input and what must become of it."""
 
-    Parameters
-    ----------
-    input : mapping of str to array of uint32, or array of uint8
-        The input in memory, by piece, or the samples of an image, of which the network makes one.
-    scores : array of int
-        What comes of it.
-    results : sequence of array of int
-        Of every layer as it is computed, in the shapes of their results.
-    label : int or None
-        The class that it has, if that is known.
-    """
-
+    # the input in memory, by piece, or the samples of an image, of which the network makes one
     input: Mapping[str, Words] | NDArray[np.uint8]
     scores: NDArray[Any]
-    results: Sequence[NDArray[Any]]
-    label: int | None = None
+    results: Sequence[NDArray[Any]]  # of every layer as it is computed, in the shapes of their results
+    label: int | None = None  # the class that it has, if that is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a program is for.
-
-    Parameters
-    ----------
-    core : str
-        What the core is called.
-    settings : str
-        The options that describe the core on the command line.
-    tcdm : int or None
-        Bytes of the TCDM of a cluster.
-    """
+    """What a program is for."""
 
     core: str
-    settings: str
-    tcdm: int | None = None
+    settings: str  # the options that describe the core on the command line
+    tcdm: int | None = None  # bytes of the TCDM of a cluster
 
 
 def files(network: CNetwork, examples: Sequence[Example], target: Target, scaling: Scaling) -> dict[str, str]:

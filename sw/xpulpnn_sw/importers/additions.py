@@ -21,29 +21,15 @@ _TRIES = 6
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Addition:
-    """``clip((factors[0] * x0 + factors[1] * x1 + summand) >> shift)``.
+    """``clip((factors[0] * x0 + factors[1] * x1 + summand) >> shift)``."""
 
-    Parameters
-    ----------
-    factors : (int, int)
-        Of both maps.
-    summand, shift : int
-        Of their sum.
-    differing, pairs : int
-        Pairs of numbers whose result is not the quantiser's, and all there are.
-    worst : int
-        How far results are from the quantiser's, at the most.
-    reach : int
-        The greatest result before memory clips it.
-    """
-
-    factors: tuple[int, int]
+    factors: tuple[int, int]  # of both maps
     summand: int
     shift: int
-    differing: int
-    pairs: int
-    worst: int
-    reach: int
+    differing: int  # pairs of numbers whose result is not the quantiser's, and all there are
+    pairs: int  # pairs of numbers whose result is not the quantiser's, and all there are
+    worst: int  # how far results are from the quantiser's, at the most
+    reach: int  # the greatest result before memory clips it
 
 
 def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Addition:

@@ -18,24 +18,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What arrays a file may have.
+    """What arrays a file may have."""
 
-    Parameters
-    ----------
-    name : str
-        Whose they are.
-    arrays : tuple of str
-        The arrays.
-    optional : tuple of str
-        Those that may be left out.
-    network : callable
-        Makes the network of them.
-    """
-
-    name: str
+    name: str  # whose they are
     arrays: tuple[str, ...]
-    optional: tuple[str, ...] = ()
-    network: Callable[[Arrays, str], Described]
+    optional: tuple[str, ...] = ()  # those that may be left out
+    network: Callable[[Arrays, str], Described]  # makes the network of them
 
     def __str__(self) -> str:
         """Name and arrays."""
@@ -51,20 +39,7 @@ FORMS = (
 
 
 def import_arrays(path: Path, options: ImportOptions) -> Described:
-    """The network whose weights are in an npz file.
-
-    Parameters
-    ----------
-    path : Path
-        The file, with the arrays of one of :data:`FORMS`.
-    options : ImportOptions
-        The name of the network; what samples of images are is part of the networks.
-
-    Raises
-    ------
-    InputError, LayerError
-        A file without these arrays, or with arrays of other shapes or ranges.
-    """
+    """The network whose weights are in an npz file."""
     if options.quantise is not None:
         raise InputError("--quantise must be left out with an npz file, whose weights are quantised")
     if options.samples is not None or options.normalisation:

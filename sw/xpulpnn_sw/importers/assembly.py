@@ -23,18 +23,10 @@ SAMPLE_BITS = 8
 
 @dataclass(eq=False)
 class Assembly:
-    """A network that grows.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    note : callable
-        Is told what is not as in the model.
-    """
+    """A network that grows."""
 
     name: str
-    note: Callable[[str], None]
+    note: Callable[[str], None]  # is told what is not as in the model
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)

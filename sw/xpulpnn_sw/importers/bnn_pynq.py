@@ -36,20 +36,6 @@ def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
     Everything is of one bit, but for the input and the first weights, which have the image's 8.
     The first layer's results are 1 where ``2 * sum > t``, those of the others where ``(sum + K) / 2 > t`` for sums of
     ``K`` products of -1 and 1, else -1; the last layer's are its sums.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array of int
-        Those of :data:`ARRAYS`, perhaps those of :data:`OPTIONAL`: weights of uint8 ``[out][byte]``, the first of a
-        row's weights in the lowest bit of its first byte, 1 for 1 and 0 for -1, in the order of rows, columns and
-        channels; thresholds ``[out]``.
-    name : str
-        Of the network.
-
-    Raises
-    ------
-    InputError, LayerError
-        Arrays of other shapes or ranges.
     """
     builder = NetworkBuilder(name)
     side, channels = _SIDE, _COLOURS

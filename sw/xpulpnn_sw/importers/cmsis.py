@@ -39,20 +39,7 @@ _LEAST, _GREATEST = -128, 127
 
 
 def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
-    """The network: results are ``clip((sum + (bias << l) + (1 << (r - 1))) >> r, -128, 127)``.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array of int
-        Those of :data:`ARRAYS`, -128..127.
-    name : str
-        Of the network.
-
-    Raises
-    ------
-    InputError
-        Arrays of other shapes or ranges.
-    """
+    """The network: results are ``clip((sum + (bias << l) + (1 << (r - 1))) >> r, -128, 127)``."""
     for key, shape in _SHAPES.items():
         values = arrays[key]
         if values.shape != shape:

@@ -14,15 +14,7 @@ _MAX_SHIFT, _MAX_WIDE_SHIFT = 31, 62
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FixedPoint:
-    """``(kappa * x + lam) >> shift`` in place of ``factor * x + offset``, rounded to the nearest.
-
-    Parameters
-    ----------
-    kappa, lam : array of int64
-        By channel.
-    shift : int
-        Of all.
-    """
+    """``(kappa * x + lam) >> shift`` in place of ``factor * x + offset``, rounded to the nearest."""
 
     kappa: Ints
     lam: Ints
@@ -47,18 +39,7 @@ class Range:
 
 
 def sum_ranges(weights: Ints, bias: Ints, least: int, greatest: int) -> list[Range]:
-    """Of the accumulators of each channel, for inputs between ``least`` and ``greatest``.
-
-    Parameters
-    ----------
-    weights : int[channel, ...]
-    bias : int[channel]
-
-    Raises
-    ------
-    LayerError
-        Accumulators that can leave 32 bits.
-    """
+    """Of the accumulators of each channel, for inputs between ``least`` and ``greatest``."""
     flat = weights.reshape(len(weights), -1).astype(np.int64)
     positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
     low = positive * least + negative * greatest + bias
@@ -72,24 +53,7 @@ def sum_ranges(weights: Ints, bias: Ints, least: int, greatest: int) -> list[Ran
 
 
 def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], *, wide: bool = False) -> FixedPoint:
-    """The rule with the longest shift for which products and sums stay within 32 bits, or ``wide`` within 64.
-
-    Parameters
-    ----------
-    factors : sequence of float
-        Of each channel, positive.
-    offset : int
-        Of all results.
-    ranges : sequence of Range
-        What is multiplied.
-    wide : bool
-        Whether words have 64 bits, and factors 32.
-
-    Raises
-    ------
-    LayerError
-        Factors so large, or so different, that there is no such shift.
-    """
+    """The rule with the longest shift for which products and sums stay within 32 bits, or ``wide`` within 64."""
     bits = 2 * _WORD_BITS if wide else _WORD_BITS
     for shift in reversed(range((_MAX_WIDE_SHIFT if wide else _MAX_SHIFT) + 1)):
         summand = (offset << shift) + (1 << shift >> 1)

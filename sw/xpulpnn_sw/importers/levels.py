@@ -31,35 +31,18 @@ Listed = tuple[int, Fraction | None, tuple[int, int], bool]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Levels:
-    """A quantiser.
+    """A quantiser."""
 
-    Parameters
-    ----------
-    bits, signed
-        What its results are in memory.
-    low, high : int
-        Its least and greatest result; of one bit -1 and 1.
-    scale, offset : Fraction
-        Results stand for ``scale * q + offset``.
-    bound : callable
-        For a result above ``low`` and a channel: where it begins.
-    is_free : bool
-        Whether it is the importer's, so that steps may be at the places next to those.
-    by_channel : bool
-        Whether bounds depend on the channel.
-    top : int or None
-        A result that those above may be taken for, since a layer behind clips there; None: memory ends there.
-    """
-
-    bits: int
-    signed: bool
-    low: int
-    high: int
-    scale: Fraction
-    offset: Fraction
-    bound: Callable[[int, int], Bound]
-    is_free: bool = False
-    by_channel: bool = False
+    bits: int  # what its results are in memory
+    signed: bool  # what its results are in memory
+    low: int  # its least and greatest result; of one bit -1 and 1
+    high: int  # its least and greatest result; of one bit -1 and 1
+    scale: Fraction  # results stand for `scale * q + offset`
+    offset: Fraction  # results stand for `scale * q + offset`
+    bound: Callable[[int, int], Bound]  # for a result above `low` and a channel: where it begins
+    is_free: bool = False  # whether it is the importer's, so that steps may be at the places next to those
+    by_channel: bool = False  # whether bounds depend on the channel
+    # A result that those above may be taken for, since a layer behind clips there; None: memory ends there
     top: int | None = None
     _known: dict[int, list[Listed]] = field(default_factory=dict[int, list[Listed]], init=False, repr=False)
 
@@ -246,21 +229,11 @@ def _reaches(value: Fraction, real: Fraction, *, is_above: bool) -> bool:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Channel:
-    """Sums of an output channel.
-
-    Parameters
-    ----------
-    least, most : int
-        Their range.
-    slope : Fraction
-        What q rises by for one more, roughly.
-    steps : list of int
-        As of :func:`steps`.
-    """
+    """Sums of an output channel."""
 
     least: int
     most: int
-    slope: Fraction
+    slope: Fraction  # what q rises by for one more, roughly
     steps: Sequence[int]
 
 

@@ -32,34 +32,16 @@ _UNCHANGED = (
 
 
 def import_onnx(path: Path, options: ImportOptions) -> Described:
-    """The network of an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``.
-
-    Raises
-    ------
-    InputError, LayerError
-        Files that are no such model; a node that no layer stands for, by name and with the reason.
-    """
+    """The network of an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``."""
     model, request = OnnxModel.read(path), options.request
     return model.network(options, None if request is None else model.calibration(options).policy(request))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxModel:
-    """A model out of a file, which can be read with other bits again and again.
+    """A model out of a file, which can be read with other bits again and again."""
 
-    Parameters
-    ----------
-    proto : ModelProto
-        As onnx has it.
-    constants : mapping of str to array
-        Its tensors.
-    nodes : tuple of Node
-        In their order.
-    input : ModelInput
-        Its input.
-    """
-
-    proto: Any
+    proto: Any  # as onnx has it
     constants: Mapping[str, NDArray[Any]]
     nodes: tuple[Node, ...]
     input: ModelInput

@@ -25,21 +25,11 @@ _SIGNED = {"UINT8": False, "INT8": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInput:
-    """The input of a model.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    shape : tuple of int
-        For one image, 1 first.
-    type : str
-        Its elements, as onnx calls them.
-    """
+    """The input of a model."""
 
     name: str
-    shape: tuple[int, ...]
-    type: str
+    shape: tuple[int, ...]  # for one image, 1 first
+    type: str  # its elements, as onnx calls them
 
     @classmethod
     def of(cls, proto: Any) -> "ModelInput":

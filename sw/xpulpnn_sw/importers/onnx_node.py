@@ -16,26 +16,14 @@ from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Node:
-    """A node.
+    """A node."""
 
-    Parameters
-    ----------
-    operator, name : str
-        What it computes, and what it is called; by its output if it has no name.
-    inputs, outputs : tuple of str
-        Tensors; an empty name is an input left out.
-    attributes : mapping of str to object
-        By name.
-    proto : NodeProto
-        As onnx has it.
-    """
-
-    operator: str
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    operator: str  # what it computes, and what it is called; by its output if it has no name
+    name: str  # what it computes, and what it is called; by its output if it has no name
+    inputs: tuple[str, ...]  # Tensors; an empty name is an input left out
+    outputs: tuple[str, ...]  # Tensors; an empty name is an input left out
     attributes: Mapping[str, Any]
-    proto: Any
+    proto: Any  # as onnx has it
 
     def __str__(self) -> str:
         """Operator and name."""
@@ -101,21 +89,11 @@ _MOST = 1 << 31
 
 @dataclass(eq=False, kw_only=True)
 class Context:
-    """What nodes are read in.
+    """What nodes are read in."""
 
-    Parameters
-    ----------
-    assembly : Assembly
-        The network so far.
-    policy : Policy or None
-        How what has no quantiser is quantised.
-    note : callable
-        Is told what the network has not of the model.
-    """
-
-    assembly: Assembly
-    policy: Policy | None
-    note: Callable[[str], None]
+    assembly: Assembly  # the network so far
+    policy: Policy | None  # how what has no quantiser is quantised
+    note: Callable[[str], None]  # is told what the network has not of the model
     _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
 
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:

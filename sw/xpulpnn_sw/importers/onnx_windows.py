@@ -16,27 +16,13 @@ _MAP_AXES, _SEQUENCE_AXES = 4, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Where the windows of an operator lie on a map.
+    """Where the windows of an operator lie on a map."""
 
-    Parameters
-    ----------
-    reach : (int, int)
-        Rows and columns, with the gaps between.
-    dilations : (int, int)
-        Distance of one element to the next, 1 without gaps.
-    strides : (int, int)
-        From one window to the next.
-    pads : (int, int, int, int)
-        Rows and columns around the map: top, bottom, left, right.
-    results : (int, int)
-        Rows and columns of windows.
-    """
-
-    reach: tuple[int, int]
-    dilations: tuple[int, int]
-    strides: tuple[int, int]
-    pads: Pads
-    results: tuple[int, int]
+    reach: tuple[int, int]  # rows and columns, with the gaps between
+    dilations: tuple[int, int]  # distance of one element to the next, 1 without gaps
+    strides: tuple[int, int]  # from one window to the next
+    pads: Pads  # rows and columns around the map: top, bottom, left, right
+    results: tuple[int, int]  # rows and columns of windows
 
     def text(self, shape: Shape, rest: str) -> str:
         """The layer on a map of this shape, ``rest`` between that and the options."""

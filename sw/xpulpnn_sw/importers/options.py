@@ -17,36 +17,21 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImportOptions:
-    """How a model is to be read.
-
-    Parameters
-    ----------
-    name : str
-        Of the network.
-    samples : (Fraction, Fraction) or None
-        What the samples 0 and 255 of an image are for the model; None: what its kind of file takes them for, 0 and 1
-        in floating point.
-    normalisation : sequence of (Fraction, Fraction)
-        Mean and standard deviation, by colour or one for all, which the model's inputs are brought to 0 and 1 with
-        behind that; empty: none.
-    quantise : Request, int or None
-        Bits of a model in floating point, 8, 4 or 2: of each layer, or of all; None: models are quantised already.
-    images : array of uint8 or None
-        For ``quantise``, ``[image][row][column][colour]`` or without colours: what the ranges of activations are
-        taken from.
-    wide : bool
-        Whether requantisation may take 64 bits.
-    note : callable
-        Is told, in a line each, what the network has not of the model.
-    """
+    """How a model is to be read."""
 
     name: str
+    # what the samples 0 and 255 of an image are for the model; None: what its kind of file takes them for, 0 and 1 in
+    # floating point
     samples: tuple[Fraction, Fraction] | None = None
+    # mean and standard deviation, by colour or one for all, which the model's inputs are brought to 0 and 1 with behind
+    # that; empty: none
     normalisation: Sequence[tuple[Fraction, Fraction]] = ()
+    # bits of a model in floating point, 8, 4 or 2: of each layer, or of all; None: models are quantised already
     quantise: Request | int | None = None
+    # for `quantise`, `[image][row][column][colour]` or without colours: what the ranges of activations are taken from
     images: NDArray[Any] | None = None
-    wide: bool = False
-    note: Callable[[str], None] = _silent
+    wide: bool = False  # whether requantisation may take 64 bits
+    note: Callable[[str], None] = _silent  # is told, in a line each, what the network has not of the model
 
     @property
     def low(self) -> Fraction:

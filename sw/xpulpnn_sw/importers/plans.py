@@ -21,41 +21,19 @@ _STEPS, _PAIRS = "steps of its quantiser are at other sums", "pairs of numbers h
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """A layer that is not there yet.
-
-    Parameters
-    ----------
-    sums : Sums
-        What it sums up.
-    layer, precision : str
-        As on the command line.
-    arrays : dict of str to array
-        Its numbers.
-    rule : str
-        How results come of sums.
-    moved, total : int
-        What is not as in the model, and how much there is of it.
-    worst : int
-        How far results are from the model's, at the most.
-    what : str
-        What is counted.
-    reach : int or None
-        The greatest result before memory clips it, if that is known.
-    is_slow : bool
-        Whether results come of thresholds of 8 bits.
-    """
+    """A layer that is not there yet."""
 
     sums: Sums
-    layer: str
-    precision: str
+    layer: str  # as on the command line
+    precision: str  # as on the command line
     arrays: dict[str, Any]
-    rule: str = Rule.BN32.value
-    moved: int = 0
-    total: int = 0
-    worst: int = 0
+    rule: str = Rule.BN32.value  # how results come of sums
+    moved: int = 0  # what is not as in the model, and how much there is of it
+    total: int = 0  # what is not as in the model, and how much there is of it
+    worst: int = 0  # how far results are from the model's, at the most
     what: str = _STEPS
-    reach: int | None = None
-    is_slow: bool = False
+    reach: int | None = None  # the greatest result before memory clips it, if that is known
+    is_slow: bool = False  # whether results come of thresholds of 8 bits
 
     @property
     def is_good(self) -> bool:

@@ -30,37 +30,20 @@ Tensors = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Probed:
-    """How to look at what the filters of a layer meet.
+    """How to look at what the filters of a layer meet."""
 
-    Parameters
-    ----------
-    probe : callable
-        Finds that, ``[place][weight]``, among the tensors of the model; empty: it does not.
-    is_turned : bool
-        As of :class:`~xpulpnn_sw.importers.rounding.Inputs`.
-    """
-
+    # finds that, `[place][weight]`, among the tensors of the model; empty: it does not
     probe: Callable[[Tensors], NDArray[Any]]
-    is_turned: bool = False
+    is_turned: bool = False  # as of Inputs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Calibration:
-    """What is known of a model in floating point before its bits are.
+    """What is known of a model in floating point before its bits are."""
 
-    Parameters
-    ----------
-    readers : tuple of Reader
-        Its layers that read maps, in their order.
-    samples : mapping of str to array
-        For each tensor elements that it had for images.
-    inputs : mapping of str to Inputs
-        What filters met, by the tensor of the weights.
-    """
-
-    readers: tuple[Reader, ...]
-    samples: Mapping[str, NDArray[Any]]
-    inputs: Mapping[str, Inputs]
+    readers: tuple[Reader, ...]  # its layers that read maps, in their order
+    samples: Mapping[str, NDArray[Any]]  # for each tensor elements that it had for images
+    inputs: Mapping[str, Inputs]  # what filters met, by the tensor of the weights
     _scales: dict[tuple[str, int, int], float] = field(default_factory=dict[tuple[str, int, int], float])
     _weights: dict[tuple[str, int, int | None], Quantised] = field(
         default_factory=dict[tuple[str, int, int | None], Quantised]
@@ -132,17 +115,9 @@ def _integers(values: NDArray[Any], bits: int, channel_axis: int | None, inputs:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Policy:
-    """How a model in floating point is quantised.
+    """How a model in floating point is quantised."""
 
-    Parameters
-    ----------
-    calibration : Calibration
-        What its tensors are like.
-    widths : TensorWidths
-        Their bits.
-    """
-
-    calibration: Calibration
+    calibration: Calibration  # what its tensors are like
     widths: TensorWidths
 
     def levels(self, tensor: str, sums: Sums) -> Levels:

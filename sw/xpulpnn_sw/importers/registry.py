@@ -18,28 +18,14 @@ _MAGIC_BYTES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """An importer.
+    """An importer."""
 
-    Parameters
-    ----------
-    name : str
-        Of the files it reads.
-    suffix : str
-        How their names end.
-    magic : bytes
-        What they have at ``offset``, whatever they are called; empty: nothing of the kind.
-    offset : int
-        Bytes before that.
-    module, function : str
-        Where it is; only the one that is needed is imported.
-    """
-
-    name: str
-    suffix: str
-    magic: bytes = b""
-    offset: int = 0
-    module: str
-    function: str
+    name: str  # of the files it reads
+    suffix: str  # how their names end
+    magic: bytes = b""  # what they have at `offset`, whatever they are called; empty: nothing of the kind
+    offset: int = 0  # bytes before that
+    module: str  # where it is; only the one that is needed is imported
+    function: str  # where it is; only the one that is needed is imported
 
     def recognises(self, beginning: bytes) -> bool:
         """Whether a file that begins so is one of these."""
@@ -67,21 +53,7 @@ READERS: tuple[Reader, ...] = (
 
 
 def import_model(path: Path, options: ImportOptions) -> Described:
-    """The network of a model in a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file, of one of :data:`READERS`.
-    options : ImportOptions
-        What the file does not say.
-
-    Raises
-    ------
-    InputError, LayerError
-        A file that is none of them or is damaged, a model that the kernels do not compute, named with the operator, or
-        a package that is not installed.
-    """
+    """The network of a model in a file."""
     with packages_for(path) as reader:
         read = cast("Importer", getattr(import_module(reader.module), reader.function))
         return read(path, options)

@@ -31,18 +31,10 @@ _PASSES = 3
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inputs:
-    """What the filters of a layer meet.
+    """What the filters of a layer meet."""
 
-    Parameters
-    ----------
-    products : array of float
-        ``[weight][weight]``: the mean of the product of the inputs of two weights of a filter.
-    is_turned : bool
-        Whether the tensor of the weights is ``[in][out]``, not ``[out][...]``.
-    """
-
-    products: Reals
-    is_turned: bool = False
+    products: Reals  # `[weight][weight]`: the mean of the product of the inputs of two weights of a filter
+    is_turned: bool = False  # whether the tensor of the weights is `[in][out]`, not `[out][...]`
 
 
 def best_scale(values: Reals, low: int, high: int) -> float:
@@ -56,16 +48,7 @@ def best_scale(values: Reals, low: int, high: int) -> float:
 
 
 def rounded(rows: Reals, most: int, inputs: Inputs | None, *, one_scale: bool) -> tuple[Ints, Reals]:
-    """Integers up to ``most`` from 0 and the scale of each row; all rows have one with ``one_scale``.
-
-    Parameters
-    ----------
-    rows : float[out, weight]
-    most : int
-    inputs : Inputs or None
-        What the rows meet; None: nothing is known, and every weight is rounded to the nearest.
-    one_scale : bool
-    """
+    """Integers up to ``most`` from 0 and the scale of each row; all rows have one with ``one_scale``."""
     if one_scale:
         scales = np.full(len(rows), best_scale(rows, -most, most))
     else:

@@ -16,27 +16,13 @@ _THRESHOLD_BITS = 16
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Chosen:
-    """A rule and its arrays, as ``xpulpnn pack`` takes them.
-
-    Parameters
-    ----------
-    rule : Rule
-        Its name.
-    arrays : dict of str to array
-        What it takes.
-    moved : int
-        Steps that are not where the quantiser has them.
-    worst : int
-        How far results are from the quantiser's then, at the most.
-    reach : int or None
-        The greatest result before memory clips it; None: that is what memory holds.
-    """
+    """A rule and its arrays, as ``xpulpnn pack`` takes them."""
 
     rule: Rule
     arrays: dict[str, Any]
-    moved: int = 0
-    worst: int = 0
-    reach: int | None = None
+    moved: int = 0  # steps that are not where the quantiser has them
+    worst: int = 0  # how far results are from the quantiser's then, at the most
+    reach: int | None = None  # the greatest result before memory clips it; None: that is what memory holds
 
 
 _NORMALISING = (

@@ -34,56 +34,26 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tensor:
-    """A tensor of the file.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    shape : tuple of int
-        Its shape.
-    type : str
-        Its elements, as TFLite calls them.
-    scales : array of float64
-        By channel or one; none if it is not quantised.
-    zeros : array of int64
-        Zero points, as many.
-    axis : int
-        Which dimension has the channels.
-    data : array or None
-        Its elements if they are in the file.
-    """
+    """A tensor of the file."""
 
     name: str
     shape: tuple[int, ...]
-    type: str
-    scales: NDArray[np.float64]
-    zeros: NDArray[np.int64]
-    axis: int
-    data: NDArray[Any] | None
+    type: str  # its elements, as TFLite calls them
+    scales: NDArray[np.float64]  # by channel or one; none if it is not quantised
+    zeros: NDArray[np.int64]  # zero points, as many
+    axis: int  # which dimension has the channels
+    data: NDArray[Any] | None  # its elements if they are in the file
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operator:
-    """An operator of the file.
-
-    Parameters
-    ----------
-    index : int
-        Its place.
-    kind : str
-        What it is, as TFLite calls it.
-    inputs, outputs : tuple of int
-        Tensors; -1 for one that is left out.
-    options : mapping of str to int
-        By the names of TFLite's schema, such as ``StrideH``.
-    """
+    """An operator of the file."""
 
     index: int
-    kind: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    options: Mapping[str, int]
+    kind: str  # what it is, as TFLite calls it
+    inputs: tuple[int, ...]  # Tensors; -1 for one that is left out
+    outputs: tuple[int, ...]  # Tensors; -1 for one that is left out
+    options: Mapping[str, int]  # by the names of TFLite's schema, such as `StrideH`
 
     def __str__(self) -> str:
         """Place and kind."""
@@ -92,38 +62,18 @@ class Operator:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model:
-    """The graph of a file.
-
-    Parameters
-    ----------
-    tensors : tuple of Tensor
-        All of them.
-    operators : tuple of Operator
-        In the order in which they compute.
-    inputs, outputs : tuple of int
-        Tensors of the graph.
-    activations, paddings : mapping of int to str
-        What these options are called.
-    """
+    """The graph of a file."""
 
     tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    activations: Mapping[int, str]
-    paddings: Mapping[int, str]
+    operators: tuple[Operator, ...]  # in the order in which they compute
+    inputs: tuple[int, ...]  # tensors of the graph
+    outputs: tuple[int, ...]  # tensors of the graph
+    activations: Mapping[int, str]  # what these options are called
+    paddings: Mapping[int, str]  # what these options are called
 
 
 def read_graph(path: Path) -> Model:
-    """The graph in a file.
-
-    Raises
-    ------
-    InputError
-        What cannot be read, is no TFLite file, breaks off, or has several graphs.
-    ModuleNotFoundError
-        There is no package ``tflite``.
-    """
+    """The graph in a file."""
     library: Any = import_module("tflite")
     try:
         content = path.read_bytes()

@@ -38,32 +38,16 @@ class OperatorError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A map of the network.
+    """A map of the network."""
 
-    Parameters
-    ----------
-    source : str
-        The layer that computes it, or ``input``.
-    shape : tuple of int
-        Without the batch.
-    scale : float
-        Of its codes.
-    zero : int
-        The code of 0, as it is in the network.
-    signed : bool
-        Whether codes are, in the network.
-    pads : (int, int, int, int)
-        Of zeros that an operator has put around it and no layer has yet: top, bottom, left, right.
-    top : int or None
-        The greatest code if the model clips before memory does, where codes begin at 0; None: memory clips.
-    """
-
-    source: str
-    shape: tuple[int, ...]
+    source: str  # the layer that computes it, or `input`
+    shape: tuple[int, ...]  # without the batch
     scale: float
-    zero: int
-    signed: bool
+    zero: int  # the code of 0, as it is in the network
+    signed: bool  # whether codes are, in the network
+    # of zeros that an operator has put around it and no layer has yet: top, bottom, left, right
     pads: tuple[int, int, int, int] = NO_PADS
+    # the greatest code if the model clips before memory does, where codes begin at 0; None: memory clips
     top: int | None = None
 
     @property
@@ -90,17 +74,7 @@ def require(held: bool, what: str) -> None:
 
 
 class Reader:
-    """Reads what an operator computes with.
-
-    Parameters
-    ----------
-    model : Model
-        The graph.
-    operator : Operator
-        One of its operators.
-    values : mapping of int to Value
-        What is known of its tensors.
-    """
+    """Reads what an operator computes with."""
 
     def __init__(self, model: Model, operator: Operator, values: Mapping[int, Value]) -> None:
         self.operator, self.model, self._values = operator, model, values

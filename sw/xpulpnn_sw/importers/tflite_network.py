@@ -46,20 +46,6 @@ def import_tflite(path: Path, options: ImportOptions) -> Described:
 
     Samples of images are the codes of the input, less 128 if these are signed, unless the options say what samples
     are. Sums are requantised in 32 bits, or ``wide`` in 64, nearer to TFLite's rounding.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    options : ImportOptions
-        What it does not say.
-
-    Raises
-    ------
-    InputError, LayerError
-        Another file, an operator that cannot be mapped, which the text names, or layers that do not fit together.
-    ModuleNotFoundError
-        There is no package ``tflite``.
     """
     model = read_graph(path)
     if options.quantise is not None:

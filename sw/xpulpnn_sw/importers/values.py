@@ -22,18 +22,10 @@ NO_PADS: Pads = (0, 0, 0, 0)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quantised:
-    """Constants that stand for ``scale * values``.
+    """Constants that stand for ``scale * values``."""
 
-    Parameters
-    ----------
-    values : array of int
-        The numbers, their zero point subtracted.
-    scale : array of Fraction
-        Of the same shape.
-    """
-
-    values: Ints
-    scale: NDArray[Any]
+    values: Ints  # the numbers, their zero point subtracted
+    scale: NDArray[Any]  # of the same shape
 
     def turned(self, axes: Sequence[int]) -> "Quantised":
         """The same with its axes in another order."""
@@ -51,39 +43,19 @@ class Quantised:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Map:
-    """Integers in memory that stand for ``scale * q + offset``.
+    """Integers in memory that stand for ``scale * q + offset``."""
 
-    Parameters
-    ----------
-    stage : str
-        The layer whose results they are, or ``input``.
-    places : array of int
-        For each element of the model's tensor its number in memory.
-    shape : (int, int, int)
-        Rows, columns and channels in memory.
-    bits, signed
-        Of the elements.
-    low, high : int
-        Their range.
-    scale, offset : Fraction
-        What they stand for.
-    pads : (int, int, int, int)
-        Rows and columns of zeros that a node has put around it, and no layer yet.
-    codes : (Fraction, Fraction) or None
-        Scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has
-        that.
-    """
-
-    stage: str
-    places: Ints
-    shape: Shape
+    stage: str  # the layer whose results they are, or `input`
+    places: Ints  # for each element of the model's tensor its number in memory
+    shape: Shape  # Rows, columns and channels in memory
     bits: int
     signed: bool
     low: int
     high: int
-    scale: Fraction
-    offset: Fraction
-    pads: Pads = NO_PADS
+    scale: Fraction  # what they stand for
+    offset: Fraction  # what they stand for
+    pads: Pads = NO_PADS  # rows and columns of zeros that a node has put around it, and no layer yet
+    # scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has that
     codes: tuple[Fraction, Fraction] | None = None
 
     def check_unpadded(self) -> None:
@@ -94,52 +66,23 @@ class Map:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sums:
-    """Sums of a layer that wait for their quantiser.
-
-    Parameters
-    ----------
-    name : str
-        Of the layer.
-    kernel, layer : str
-        As on the command line.
-    sources : tuple of Map
-        What it computes with.
-    weights : array of int or None
-        As the kernel takes them.
-    weight_bits : int
-        Their width.
-    pad : int
-        What is around the map.
-    channels : tuple of Affine
-        What the sums stand for.
-    least, most : array of int
-        Range of the sums of each channel.
-    pools : tuple of str
-        Maximum poolings of the results.
-    shape : (int, int, int)
-        Rows, columns and channels of the results, after the poolings.
-    places : array of int
-        As of :class:`Map`.
-    area : int
-        Of an average's window.
-    factors : (Fraction, Fraction) or None
-        Of an addition of two maps: what its sums are, instead of whole numbers.
-    """
+    """Sums of a layer that wait for their quantiser."""
 
     name: str
-    kernel: str
-    layer: str
-    sources: tuple[Map, ...]
-    weights: Ints | None = None
+    kernel: str  # as on the command line
+    layer: str  # as on the command line
+    sources: tuple[Map, ...]  # what it computes with
+    weights: Ints | None = None  # as the kernel takes them
     weight_bits: int = 8
-    pad: int = 0
-    channels: tuple[Affine, ...]
-    least: tuple[int, ...]
-    most: tuple[int, ...]
-    pools: tuple[str, ...] = ()
-    shape: Shape
-    places: Ints
-    area: int = 1
+    pad: int = 0  # what is around the map
+    channels: tuple[Affine, ...]  # what the sums stand for
+    least: tuple[int, ...]  # range of the sums of each channel
+    most: tuple[int, ...]  # range of the sums of each channel
+    pools: tuple[str, ...] = ()  # maximum poolings of the results
+    shape: Shape  # Rows, columns and channels of the results, after the poolings
+    places: Ints  # as of Map
+    area: int = 1  # of an average's window
+    # of an addition of two maps: what its sums are, instead of whole numbers
     factors: tuple[Fraction, Fraction] | None = None
 
 

@@ -12,18 +12,10 @@ OPTION = "--quantise"
 
 @dataclass(frozen=True, slots=True, order=True)
 class LayerWidths:
-    """Bits of a layer.
-
-    Parameters
-    ----------
-    weights : int
-        Of each weight.
-    activations : int
-        Of each element of the maps it reads.
-    """
+    """Bits of a layer."""
 
     weights: int
-    activations: int
+    activations: int  # of each element of the maps it reads
 
     def __str__(self) -> str:
         """As :func:`widths_of` reads it."""
@@ -32,40 +24,20 @@ class LayerWidths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """A layer of a model that reads maps, which therefore must be integers.
-
-    Parameters
-    ----------
-    name : str
-        Of its node.
-    inputs : tuple of str
-        The tensors that it reads, without its weights.
-    weights : str
-        The tensor of its weights; empty: it has none.
-    is_first : bool
-        Whether it reads the samples of images.
-    """
+    """A layer of a model that reads maps, which therefore must be integers."""
 
     name: str
-    inputs: tuple[str, ...]
-    weights: str = ""
-    is_first: bool = False
+    inputs: tuple[str, ...]  # the tensors that it reads, without its weights
+    weights: str = ""  # the tensor of its weights; empty: it has none
+    is_first: bool = False  # whether it reads the samples of images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorWidths:
-    """Bits of the tensors of a model.
+    """Bits of the tensors of a model."""
 
-    Parameters
-    ----------
-    tensors : mapping of str to int
-        Of weights, and of maps that a layer reads.
-    end : int
-        Of what the model ends with, if that is quantised.
-    """
-
-    tensors: Mapping[str, int]
-    end: int
+    tensors: Mapping[str, int]  # of weights, and of maps that a layer reads
+    end: int  # of what the model ends with, if that is quantised
 
     def of(self, tensor: str) -> int:
         """Bits of a tensor."""
@@ -74,17 +46,11 @@ class TensorWidths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Bits that a user asks for.
+    """Bits that a user asks for."""
 
-    Parameters
-    ----------
-    listed : tuple of LayerWidths
-        One for all layers, or one for each layer with weights, in the order of the model.
-    named : mapping of str to LayerWidths
-        Of layers by name, before those of the list.
-    """
-
+    # one for all layers, or one for each layer with weights, in the order of the model
     listed: tuple[LayerWidths, ...] = ()
+    # of layers by name, before those of the list
     named: Mapping[str, LayerWidths] = field(default_factory=dict[str, LayerWidths])
 
     @classmethod

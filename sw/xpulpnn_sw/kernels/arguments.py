@@ -7,37 +7,19 @@ from xpulpnn_sw.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field.
+    """A field."""
 
-    Parameters
-    ----------
-    name : str
-        Name in C and in the kernel.
-    meaning : str
-        What it is, and its unit.
-    pointer : bool
-        Whether it is an address; those are never constants of a specialised kernel.
-    """
-
-    name: str
+    name: str  # name in C and in the kernel
     meaning: str
-    pointer: bool = False
+    pointer: bool = False  # whether it is an address; those are never constants of a specialised kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """An argument structure.
-
-    Parameters
-    ----------
-    name : str
-        In C.
-    fields : tuple of Field
-        In their order in memory.
-    """
+    """An argument structure."""
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...]  # in their order in memory
 
 
 _OPERANDS = (

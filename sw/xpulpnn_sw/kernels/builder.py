@@ -80,17 +80,7 @@ class _Line:
 
 
 class Builder:
-    """Collects instructions and control structure.
-
-    Parameters
-    ----------
-    text_base : int
-        Address of the first instruction.
-    xpulp : bool
-        Whether XpulpV2 may be used: hardware loops, minimum and maximum. Otherwise loops count down a register.
-    is_long : bool
-        Whether what is put aside may be further away than a branch reaches.
-    """
+    """Collects instructions and control structure."""
 
     def __init__(self, text_base: int, *, xpulp: bool, is_long: bool = False) -> None:
         """Start empty, in the region ``setup``."""
@@ -276,17 +266,7 @@ class Builder:
 
     @contextmanager
     def inner_loop(self, count: Value, length: int, counter: int) -> Generator[None]:
-        """The innermost MatMul loop on hardware loop 0, counted for the operand efficiency.
-
-        Parameters
-        ----------
-        count : Value
-            Iterations.
-        length : int
-            Instructions of the body.
-        counter : int
-            Register to hold a constant that is no immediate.
-        """
+        """The innermost MatMul loop on hardware loop 0, counted for the operand efficiency."""
         with self._hardware_loop(count, counter, 0, short=length <= MAX_SHORT_BODY):
             first = self.here
             yield

@@ -12,18 +12,10 @@ from xpulpnn_sw.kernels.program import Program
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A function and a caller, which follows it.
+    """A function and a caller, which follows it."""
 
-    Parameters
-    ----------
-    program : Program
-        Both; the caller is the region ``call``.
-    entry : int
-        Position of the caller's first instruction; its last is where the function returns to.
-    """
-
-    program: Program
-    entry: int
+    program: Program  # Both; the caller is the region `call`
+    entry: int  # position of the caller's first instruction; its last is where the function returns to
 
 
 def kernel_call(run: KernelRun, core: int = 0, cores: int = 1) -> Call:

@@ -28,19 +28,7 @@ _FEW = 5
 
 
 class KernelCode:
-    """Writes the function: pixel groups, channel steps, blocks.
-
-    Parameters
-    ----------
-    blocking : Blocking
-        Block and step sizes.
-    structure : Structure
-        Of the arguments.
-    known : mapping of str to int
-        Arguments that are constants.
-    im2col : Im2col, optional
-        How the activation rows of a group are filled; without it they lie ready.
-    """
+    """Writes the function: pixel groups, channel steps, blocks."""
 
     def __init__(
         self, blocking: Blocking, structure: Structure, known: Mapping[str, int], im2col: Im2col | None

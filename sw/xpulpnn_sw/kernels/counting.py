@@ -44,13 +44,7 @@ class CountLoop(InnerLoop):
 
 
 class ScalarCountLoop(InnerLoop):
-    """RV32IM with single bits: counted in pairs, nibbles and bytes, which a multiplication adds up.
-
-    Members
-    -------
-    end : int
-        Register with the end of the first activation row, which ends the loop.
-    """
+    """RV32IM with single bits: counted in pairs, nibbles and bytes, which a multiplication adds up."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""

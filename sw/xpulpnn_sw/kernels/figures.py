@@ -49,21 +49,11 @@ PAPER_MATMUL_SPEEDUP: Mapping[tuple[str, int], float] = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Expected figures of one kernel on one core.
+    """Expected figures of one kernel on one core."""
 
-    Parameters
-    ----------
-    cycles_per_sdotp : float or None
-        MatMul alone; per scalar MAC in RV32IM; None if only the whole was estimated.
-    kilocycles : float
-        The whole convolution, in thousands.
-    macs_per_cycle : float
-        The whole convolution.
-    """
-
-    cycles_per_sdotp: float | None
-    kilocycles: float
-    macs_per_cycle: float
+    cycles_per_sdotp: float | None  # MatMul alone; per scalar MAC in RV32IM; None if only the whole was estimated
+    kilocycles: float  # the whole convolution, in thousands
+    macs_per_cycle: float  # the whole convolution
 
 
 _ESTIMATES: Mapping[str, Mapping[int, Mapping[str, Estimate]]] = {

@@ -69,30 +69,7 @@ _WORKING = 4
 
 
 class Frame:
-    """The numbers of one kernel.
-
-    Parameters
-    ----------
-    b : Builder
-        Takes the instructions.
-    fields : sequence of str
-        Fields of the argument structure, a word each, in their order.
-    known : mapping of str to int
-        Arguments that are constants.
-    terms : mapping of str to Term
-        What is defined, in an order that defines names before their use.
-    homes : mapping of str to int
-        Registers of those that live in one, even if they are constants.
-    wanted : sequence of str
-        Those to put into the registers ``spare``, first come first served, unless they are constants.
-    spare : list of int
-        Registers for them; those left over stay in the list.
-    used : collection of int, optional
-        Registers that the function changes besides those of numbers; only these are saved for the caller. None: all of
-        :data:`SAVED` are.
-    passing : collection of str, optional
-        Names that only other terms need: as far as there are registers they live in one meanwhile, then nowhere.
-    """
+    """The numbers of one kernel."""
 
     def __init__(
         self,

@@ -14,30 +14,15 @@ STACK_STRIDE = STACK_BYTES + STACK_ALIGNMENT
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function:
-    """A function and its data.
-
-    Parameters
-    ----------
-    name : str
-        What it is.
-    function : Program
-        ``void (const uint32_t *arguments, unsigned core, unsigned cores)``, reentrant, by the ilp32 convention.
-    extensions : frozenset of Extension
-        What the core needs besides the base set.
-    image : Image
-        Initial data memory, with ``arguments`` and a ``stack`` per core.
-    output : OutputLayout
-        Where the results are afterwards.
-    macs : int
-        Multiplications of the result.
-    """
+    """A function and its data."""
 
     name: str
+    # `void (const uint32_t *arguments, unsigned core, unsigned cores)`, reentrant, by the ilp32 convention
     function: Program
-    extensions: frozenset[Extension]
-    image: Image
-    output: OutputLayout
-    macs: int
+    extensions: frozenset[Extension]  # what the core needs besides the base set
+    image: Image  # initial data memory, with `arguments` and a `stack` per core
+    output: OutputLayout  # where the results are afterwards
+    macs: int  # multiplications of the result
 
     @property
     def stack_stride(self) -> int:

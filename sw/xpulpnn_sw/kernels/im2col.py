@@ -41,22 +41,7 @@ _NAMED = 13
 
 
 class Im2col:
-    """The copy for one pixel group.
-
-    Parameters
-    ----------
-    variant : Variant
-        Pixels per group, layout and element width of the rows.
-    precision : Precision
-        Widths and signs of the operands.
-    dilated : bool
-        Whether there is an argument ``dilation``, the distance of filter rows in rows of the input.
-    inside : bool
-        Whether all receptive fields lie inside the input, whose pixels need not be whole words: runs of them are
-        copied from any byte on, with what is behind up to whole words.
-    valued : bool
-        Whether there is an argument ``outside``, the value around the input; else what :class:`Precision` says.
-    """
+    """The copy for one pixel group."""
 
     def __init__(
         self,

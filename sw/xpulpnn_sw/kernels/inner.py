@@ -22,30 +22,7 @@ PAIRS = ((0, "pv.packlo.b"), (2, "pv.packhi.b"))
 
 
 class InnerLoop(ABC):
-    """One MatMul block after its accumulators are initialised.
-
-    Parameters
-    ----------
-    variant : Variant
-        Blocking.
-    precision : Precision
-        Widths and signs of the operands.
-    registers : Registers
-        Where registers are taken from.
-
-    Members
-    -------
-    acc : list of list of int
-        Accumulator of [pixel][channel].
-    weights : list of int
-        Weight pointers, set at the start of a pixel group.
-    lanes : list of int
-        The weight stream that each of them reads.
-    activations : list of int
-        Activation pointers, one per row or one for all; set at the start of a block.
-    temporaries : list of int
-        Registers free outside the loop.
-    """
+    """One MatMul block after its accumulators are initialised."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
@@ -168,13 +145,7 @@ class UnpackLoop(InnerLoop):
 
 
 class ScalarLoop(InnerLoop):
-    """RV32IM: byte loads, mul and add; sub-byte weights are shifted out of a packed word.
-
-    Members
-    -------
-    end : int
-        Register with the end of the first activation row, which ends the loop.
-    """
+    """RV32IM: byte loads, mul and add; sub-byte weights are shifted out of a packed word."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""

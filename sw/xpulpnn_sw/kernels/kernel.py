@@ -28,51 +28,22 @@ STACK_STRIDES: Mapping[Placement, int] = {"padded": STACK_BYTES + STACK_ALIGNMEN
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelRun:
-    """A kernel function with a layer to call it for.
-
-    Parameters
-    ----------
-    name : str
-        Of the function.
-    layer : Layer
-        What it computes.
-    precision : Precision
-        Widths of inputs, weights and results.
-    variant : Level
-        How; a :class:`~xpulpnn_sw.kernels.variants.Variant` if it is a MatMul.
-    specialised : bool
-        Whether the function is for this layer only.
-    function : Program
-        ``void (const ARGUMENTS *arguments, unsigned core, unsigned cores)`` by the ilp32 calling convention. It is
-        reentrant and may be interrupted at any time; ``gp`` and ``tp`` are never touched and ``sp`` always points
-        below everything in use. Hardware loops and the NN-RF are not kept for the caller, and a handler must keep
-        them. Entry is its first instruction.
-    structure : Structure
-        Its argument structure.
-    arguments : mapping of str to int
-        The values of the fields for the layer; those that are no addresses are constants of a specialised function.
-    image : Image
-        Initial data memory: operands, ``arguments``, a ``stack`` per core.
-    output : OutputLayout
-        Where the results are afterwards.
-    placement : "padded" or "aligned"
-        Of the weight streams, and of what each core has for itself.
-    rule : Rule, optional
-        How the results of a MatMul come of its accumulators.
-    """
+    """A kernel function with a layer to call it for."""
 
     name: str
     layer: Layer
-    precision: Precision
-    variant: Level
-    specialised: bool
+    precision: Precision  # widths of inputs, weights and results
+    variant: Level  # How; a Variant if it is a MatMul
+    specialised: bool  # whether the function is for this layer only
+    # `void (const ARGUMENTS *arguments, unsigned core, unsigned cores)` by the ilp32 calling convention
     function: Program
     structure: Structure
+    # the values of the fields for the layer; those that are no addresses are constants of a specialised function
     arguments: Mapping[str, int]
-    image: Image
-    output: OutputLayout
-    placement: Placement
-    rule: Rule | None = None
+    image: Image  # initial data memory: operands, `arguments`, a `stack` per core
+    output: OutputLayout  # where the results are afterwards
+    placement: Placement  # of the weight streams, and of what each core has for itself
+    rule: Rule | None = None  # how the results of a MatMul come of its accumulators
 
     @property
     def extensions(self) -> frozenset[Extension]:

@@ -44,49 +44,23 @@ def same_precision(_: Any, precision: Precision) -> Precision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kernel that the command line knows.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    help : str
-        What it computes, in a few words.
-    layer : type
-        Layers it computes; no two kinds have the same.
-    form : str
-        How a layer is written.
-    usual, usual_in_cluster : str
-        Layer unless another is given: for one core, and one that fits into the TCDM.
-    variants : mapping of str to Level
-        Ways to write it, by name.
-    usual_variants : tuple of str
-        Those meant by none.
-    uniform : callable
-        The precision that one width for all means.
-    precision : callable
-        The precision for a layer: as given, unless the layer itself says what its results are.
-    rules : tuple of Rule
-        How its results may come of accumulators; none: there is no choice.
-    random : callable
-        Operands for a layer and a precision out of a generator; for a ``rule``, a keyword, if there are ``rules``.
-    build : Build
-        The kernel for a layer, a precision, the name of a variant and operands.
-    """
+    """A kernel that the command line knows."""
 
     name: str
-    help: str
-    layer: type[Layer]
-    form: str
-    usual: str
-    usual_in_cluster: str
-    variants: Mapping[str, Level]
-    usual_variants: tuple[str, ...]
-    uniform: Callable[[int], Precision] = Precision.uniform
+    help: str  # what it computes, in a few words
+    layer: type[Layer]  # layers it computes; no two kinds have the same
+    form: str  # how a layer is written
+    usual: str  # layer unless another is given: for one core, and one that fits into the TCDM
+    usual_in_cluster: str  # layer unless another is given: for one core, and one that fits into the TCDM
+    variants: Mapping[str, Level]  # ways to write it, by name
+    usual_variants: tuple[str, ...]  # those meant by none
+    uniform: Callable[[int], Precision] = Precision.uniform  # the precision that one width for all means
+    # the precision for a layer: as given, unless the layer itself says what its results are
     precision: Callable[[Any, Precision], Precision] = same_precision
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[Rule, ...] = ()  # how its results may come of accumulators; none: there is no choice
+    # operands for a layer and a precision out of a generator; for a `rule`, a keyword, if there are `rules`
     random: Callable[..., Any]
-    build: Build
+    build: Build  # the kernel for a layer, a precision, the name of a variant and operands
 
     def tensors(self, layer: Any, precision: Precision, rng: np.random.Generator, rule: Rule = Rule.BN32) -> Any:
         """Random operands of a layer whose results come by a rule."""

@@ -43,27 +43,13 @@ def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """Sizes of the loops around the MatMul block.
+    """Sizes of the loops around the MatMul block."""
 
-    Parameters
-    ----------
-    variant : Variant
-        Size of a block.
-    precision : Precision
-        Of the layer.
-    rule : Rule or None
-        How results come of the accumulators; None: they are the accumulators.
-    has_biases : bool
-        Whether accumulators may have to start with something else than 0.
-    folded : bool
-        Whether the results of four pixels leave as :func:`~xpulpnn_sw.kernels.folding.fold` says.
-    """
-
-    variant: Variant
+    variant: Variant  # size of a block
     precision: Precision
-    rule: Rule | None
-    has_biases: bool = True
-    folded: bool = False
+    rule: Rule | None  # how results come of the accumulators; None: they are the accumulators
+    has_biases: bool = True  # whether accumulators may have to start with something else than 0
+    folded: bool = False  # whether the results of four pixels leave as fold says
 
     def __post_init__(self) -> None:
         """Reject what pv.qnt cannot do, and blocks whose columns cannot be folded."""

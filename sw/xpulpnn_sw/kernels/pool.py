@@ -4,13 +4,7 @@ from xpulpnn_sw.kernels.terms import Term
 
 
 class Pool:
-    """Registers for numbers on their way, and what each of them still holds.
-
-    Parameters
-    ----------
-    registers : list of int
-        All of them.
-    """
+    """Registers for numbers on their way, and what each of them still holds."""
 
     def __init__(self, registers: list[int]) -> None:
         """All are free and hold nothing known."""

@@ -18,30 +18,15 @@ accumulators and products, or in kernels that are no MatMul what they do for eac
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Instructions at consecutive addresses.
+    """Instructions at consecutive addresses."""
 
-    Parameters
-    ----------
-    words : array of uint32
-        Instruction words, all 32 bits long.
-    pcs : array of uint32
-        Their addresses, consecutive.
-    insns : tuple of Insn
-        Their rows in the instruction table.
-    regions : tuple of str
-        The part of the kernel each belongs to, out of :data:`REGIONS`; in a whole network its layers by their names.
-    hwloop_end : array of bool
-        Set for the last instruction of a hardware-loop body.
-    inner : array of bool
-        Set for the instructions of the innermost MatMul loop.
-    """
-
-    words: NDArray[np.uint32]
-    pcs: NDArray[np.uint32]
-    insns: tuple[Insn, ...]
+    words: NDArray[np.uint32]  # instruction words, all 32 bits long
+    pcs: NDArray[np.uint32]  # their addresses, consecutive
+    insns: tuple[Insn, ...]  # their rows in the instruction table
+    # the part of the kernel each belongs to, out of REGIONS; in a whole network its layers by their names
     regions: tuple[str, ...]
-    hwloop_end: Bools
-    inner: Bools
+    hwloop_end: Bools  # set for the last instruction of a hardware-loop body
+    inner: Bools  # set for the instructions of the innermost MatMul loop
 
     def __len__(self) -> int:
         """Static instructions."""

@@ -58,50 +58,24 @@ def stored_bits(rule: Rule | None, bits: int, channels: int, *, xpulp: bool) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """How results leave the accumulators.
+    """How results leave the accumulators."""
 
-    Parameters
-    ----------
-    bits : int
-        Width of a requantised result.
-    rule : Rule or None
-        How the accumulators are requantised; None: they are stored themselves.
-    counts : bool
-        Whether accumulators of results of one bit are negative for +1, not positive.
-    signed : bool
-        Whether requantised results are in two's complement.
-    xpulp : bool
-        Whether XpulpV2 may be used: ``p.addN``, ``p.clipi``, ``p.inserti``, post-increment stores.
-    acc : list of list of int
-        Accumulator of [pixel][channel]; lost.
-    out : list of int
-        Output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel.
-    steps : list of int
-        Registers with the distances from each pixel to the next, and from the last to the first one's next store; none
-        if every pixel has a pointer.
-    parameters : int
-        Pointer to what the rule needs of the block or of each channel, moved past it.
-    temporaries : list of int
-        Registers, as many as :func:`temporaries` says.
-    skipped : int
-        Parameter bytes of the block before those, already read; without post-increment the pointer is still before
-        them.
-    partial : list of int
-        For each pixel a register that holds an incomplete byte between blocks; used only by blocks smaller than a
-        byte. For results of one bit a register for all pixels.
-    """
-
-    bits: int
-    rule: Rule | None
-    counts: bool
-    signed: bool
-    xpulp: bool
-    acc: list[list[int]]
+    bits: int  # width of a requantised result
+    rule: Rule | None  # how the accumulators are requantised; None: they are stored themselves
+    counts: bool  # whether accumulators of results of one bit are negative for +1, not positive
+    signed: bool  # whether requantised results are in two's complement
+    xpulp: bool  # whether XpulpV2 may be used: `p.addN`, `p.clipi`, `p.inserti`, post-increment stores
+    acc: list[list[int]]  # accumulator of [pixel][channel]; lost
+    # output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel
     out: list[int]
+    # registers with the distances from each pixel to the next, and from the last to the first one's next store; none if
+    # every pixel has a pointer
     steps: list[int]
-    parameters: int
-    temporaries: list[int]
+    parameters: int  # pointer to what the rule needs of the block or of each channel, moved past it
+    temporaries: list[int]  # Registers, as many as temporaries says
+    # parameter bytes of the block before those, already read; without post-increment the pointer is still before them
     skipped: int
+    # for each pixel a register that holds an incomplete byte between blocks; used only by blocks smaller than a byte
     partial: list[int]
 
     @property

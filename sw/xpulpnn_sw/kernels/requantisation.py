@@ -76,15 +76,7 @@ class _Normalising(_Shifted):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Requantisation(_Normalising):
-    """Batch normalisation and requantisation ``clip(int32(kappa*acc + lam) >> shift)`` to the range of the results.
-
-    Parameters
-    ----------
-    kappa, lam : array of int
-        Factor and offset of each output channel; product and sum wrap to 32 bits.
-    shift : int
-        Arithmetic right shift, 0..31.
-    """
+    """Batch normalisation and requantisation ``clip(int32(kappa*acc + lam) >> shift)`` to the range of the results."""
 
     rule = Rule.BN32
 
@@ -95,15 +87,7 @@ class Requantisation(_Normalising):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WideRequantisation(_Normalising):
-    """The same in 64 bits: ``clip(int32(int64(kappa*acc + lam) >> shift))``.
-
-    Parameters
-    ----------
-    kappa, lam : array of int64
-        Factor and offset of each output channel; product and sum wrap to 64 bits.
-    shift : int
-        Arithmetic right shift, 0..63; what it leaves wraps to 32 bits before it is clipped.
-    """
+    """The same in 64 bits: ``clip(int32(int64(kappa*acc + lam) >> shift))``."""
 
     rule = Rule.BN64
     longest_shift: ClassVar[int] = MAX_WIDE_SHIFT
@@ -125,45 +109,25 @@ class WideRequantisation(_Normalising):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Multiplication(_Shifted):
-    """One factor for the whole layer: ``clip(int32(factor*acc) >> shift)``.
+    """One factor for the whole layer: ``clip(int32(factor*acc) >> shift)``."""
 
-    Parameters
-    ----------
-    factor : int
-        Of 32 bits; the product wraps.
-    shift : int
-        Arithmetic right shift, 0..31.
-    """
-
-    factor: int
+    factor: int  # of 32 bits; the product wraps
 
     rule = Rule.MULTIPLY
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shifting(_Shifted):
-    """``clip(acc >> shift)``.
-
-    Parameters
-    ----------
-    shift : int
-        Arithmetic right shift, 0..31.
-    """
+    """``clip(acc >> shift)``."""
 
     rule = Rule.SHIFT
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Thresholds:
-    """The number of thresholds below the accumulator, less half the levels for signed results.
+    """The number of thresholds below the accumulator, less half the levels for signed results."""
 
-    Parameters
-    ----------
-    values : array of int, [channel][2**bits - 1]
-        Ascending, of 16 bits signed.
-    """
-
-    values: Ints
+    values: Ints  # Ascending, of 16 bits signed
 
     rule = Rule.THRESHOLDS
     applied_shift = 0
@@ -187,13 +151,7 @@ class Thresholds:
 
 
 class SearchedThresholds(Thresholds):
-    """The same by ``pv.qnt``, which takes the accumulators clipped to 16 bits.
-
-    Parameters
-    ----------
-    values : array of int, [channel][2**bits - 1]
-        Ascending, of 16 bits signed but the largest: what lies above it would be clipped to it.
-    """
+    """The same by ``pv.qnt``, which takes the accumulators clipped to 16 bits."""
 
     rule = Rule.QNT
 

@@ -20,40 +20,22 @@ class RequantisedStore:
 
     Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
     them, so that other work comes in between where there is some.
-
-    Parameters
-    ----------
-    bits : int
-        Width of a result, out of :data:`REQUANTISED_WIDTHS`.
-    signed : bool
-        Whether results are in two's complement.
-    acc : list of list of int
-        Accumulator of [pixel][channel]; lost.
-    out : list of int
-        Output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel.
-    steps : list of int
-        Registers with the distances from each pixel to the next, and from the last to the first one's next store; none
-        if every pixel has a pointer.
-    parameters : int
-        Pointer to kappa and lambda of each channel, moved past them.
-    words : list of int
-        For each pixel a register in which results gather over blocks until they are a word; none: in an accumulator,
-        and every block stores what it has.
-    folded : bool
-        Whether the four pixels of a block leave as :func:`~xpulpnn_sw.kernels.folding.fold` says.
-    one_factor : bool
-        Whether there is one kappa, before the lambdas of a block.
     """
 
-    bits: int
-    signed: bool
-    acc: list[list[int]]
+    bits: int  # width of a result, out of REQUANTISED_WIDTHS
+    signed: bool  # whether results are in two's complement
+    acc: list[list[int]]  # accumulator of [pixel][channel]; lost
+    # output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel
     out: list[int]
+    # registers with the distances from each pixel to the next, and from the last to the first one's next store; none if
+    # every pixel has a pointer
     steps: list[int]
-    parameters: int
+    parameters: int  # pointer to kappa and lambda of each channel, moved past them
+    # for each pixel a register in which results gather over blocks until they are a word; none: in an accumulator, and
+    # every block stores what it has
     words: list[int] = field(default_factory=list[int])
-    folded: bool = False
-    one_factor: bool = False
+    folded: bool = False  # whether the four pixels of a block leave as fold says
+    one_factor: bool = False  # whether there is one kappa, before the lambdas of a block
 
     @property
     def skipped(self) -> int:

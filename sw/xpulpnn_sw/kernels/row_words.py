@@ -29,21 +29,11 @@ def outside_name(plane: int) -> str:
 
 @dataclass(frozen=True)
 class RowForm:
-    """What becomes of words of the input in activation rows.
+    """What becomes of words of the input in activation rows."""
 
-    Parameters
-    ----------
-    variant : Variant
-        Layout and element width of the rows.
-    precision : Precision
-        Widths and signs of the operands.
-    valued : bool
-        Whether a value of the frame lies around the map; else what always does.
-    """
-
-    variant: Variant
-    precision: Precision
-    valued: bool = False
+    variant: Variant  # layout and element width of the rows
+    precision: Precision  # widths and signs of the operands
+    valued: bool = False  # whether a value of the frame lies around the map; else what always does
 
     @property
     def bits(self) -> int:
@@ -114,17 +104,7 @@ class RowForm:
 
 
 class RowWords:
-    """Writes instructions that copy words.
-
-    Parameters
-    ----------
-    b : Builder
-        Takes them.
-    form : RowForm
-        What becomes of the words.
-    temporaries : list of int
-        Registers, as many as the form says; not changed by others between :meth:`prepare` and the last copy.
-    """
+    """Writes instructions that copy words."""
 
     def __init__(self, b: Builder, form: RowForm, temporaries: list[int]) -> None:
         """Write nothing yet."""

@@ -59,45 +59,17 @@ def group_terms(npx: int, *, interleaved: bool, inside: bool) -> dict[str, Term]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Registers of the copy.
+    """Registers of the copy."""
 
-    Parameters
-    ----------
-    y, x, source : int
-        Row, column and address at which the first field starts; moved to those of the next group.
-    target : int
-        Where the first row begins; lost.
-    free : list of int
-        :data:`LOST` that are lost.
-    """
-
-    y: int
-    x: int
-    source: int
-    target: int
-    free: list[int]
+    y: int  # Row, column and address at which the first field starts; moved to those of the next group
+    x: int  # Row, column and address at which the first field starts; moved to those of the next group
+    source: int  # Row, column and address at which the first field starts; moved to those of the next group
+    target: int  # where the first row begins; lost
+    free: list[int]  # LOST that are lost
 
 
 class SameRow:
-    """Writes the copy of a group.
-
-    Parameters
-    ----------
-    b : Builder
-        Takes the instructions.
-    frame : Frame
-        With the terms of :func:`group_terms` and those that they are made of.
-    words : RowWords
-        Copies words.
-    npx : int
-        Pixels of a group.
-    interleaved : bool
-        Whether their rows alternate word by word.
-    inside : bool
-        Whether all fields lie inside the input.
-    places : Places
-        Registers.
-    """
+    """Writes the copy of a group."""
 
     def __init__(
         self,

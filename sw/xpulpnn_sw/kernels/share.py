@@ -39,23 +39,7 @@ def turns() -> dict[str, Term]:
 
 
 def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, registers: list[int]) -> None:
-    """Move on to the core's next group and go to ``start``; fall through if there is none.
-
-    Parameters
-    ----------
-    b : Builder
-        Takes the instructions.
-    frame : Frame
-        With the names of :func:`turns` and of the im2col, whose state is past the last group.
-    npx : int
-        Pixels of a group, a power of two.
-    out : list of int
-        Output pointers, past the last group too.
-    start : Label
-        Where a group begins.
-    registers : list of int
-        Those that hold nothing between two groups, at least :data:`REGISTERS`, and three more for the state.
-    """
+    """Move on to the core's next group and go to ``start``; fall through if there is none."""
     left, turn, passed, cores, work, *others = registers
     done, same_round, same_row, next_row = Label(), Label(), Label(), Label()
     frame.load("left", left)

@@ -41,28 +41,13 @@ _UNIFORM_VARIANCE = 1 / 12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerTensors:
-    """What a kernel computes with.
+    """What a kernel computes with."""
 
-    Parameters
-    ----------
-    activations : array of int
-        ``[height][width][channel]`` of a convolution, ``[pixel][k]`` of a matrix product.
-    weights : array of int
-        ``[out][ky][kx][channel]`` or ``[out][k]``.
-    bias : array of int, optional
-        Start of each output channel's accumulator, int32.
-    requantisation : AnyRequantisation, optional
-        Without it the results are the 32-bit accumulators.
-    folded : bool
-        Whether a convolution leaves its results as :func:`~xpulpnn_sw.kernels.folding.fold` says, for the pooling
-        behind it.
-    """
-
-    activations: Ints
-    weights: Ints
-    bias: Ints | None = None
-    requantisation: AnyRequantisation | None = None
-    folded: bool = False
+    activations: Ints  # `[height][width][channel]` of a convolution, `[pixel][k]` of a matrix product
+    weights: Ints  # `[out][ky][kx][channel]` or `[out][k]`
+    bias: Ints | None = None  # start of each output channel's accumulator, int32
+    requantisation: AnyRequantisation | None = None  # without it the results are the 32-bit accumulators
+    folded: bool = False  # whether a convolution leaves its results as fold says, for the pooling behind it
 
     @property
     def rule(self) -> Rule | None:
@@ -199,27 +184,13 @@ def random_tensors(
 
 @dataclass(frozen=True, eq=False)
 class Spreading:
-    """Rules that spread accumulators of these means and of this standard deviation over the range of the results.
-
-    Parameters
-    ----------
-    channels : int
-        Output channels.
-    mean : array of int
-        Expected mean of each channel's accumulators, or of all.
-    spread : int
-        Their standard deviation.
-    precision : Precision
-        Of the results.
-    rng : Generator
-        Of what is left to chance.
-    """
+    """Rules that spread accumulators of these means and of this standard deviation over the range of the results."""
 
     channels: int
-    mean: Ints
-    spread: int
+    mean: Ints  # expected mean of each channel's accumulators, or of all
+    spread: int  # their standard deviation
     precision: Precision
-    rng: np.random.Generator
+    rng: np.random.Generator  # of what is left to chance
 
     @property
     def _centre(self) -> int:

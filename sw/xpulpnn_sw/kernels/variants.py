@@ -32,21 +32,11 @@ class Style(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A way to write a kernel, by what the core must have.
+    """A way to write a kernel, by what the core must have."""
 
-    Parameters
-    ----------
-    name : str
-        Name on the command line.
-    extensions : frozenset of Extension
-        What the core needs besides the base set.
-    widths : frozenset of int
-        Operand widths in bits.
-    """
-
-    name: str
-    extensions: frozenset[Extension]
-    widths: frozenset[int]
+    name: str  # name on the command line
+    extensions: frozenset[Extension]  # what the core needs besides the base set
+    widths: frozenset[int]  # operand widths in bits
 
     @property
     def xpulp(self) -> bool:
@@ -78,20 +68,12 @@ class Variant(Level):
     """A MatMul variant.
 
     Its name is family, channels x pixels.
-
-    Parameters
-    ----------
-    nch, npx : int
-        Output channels and output pixels computed together.
-    style : Style
-        Kind of inner loop.
-    in_place : bool
-        Whether activation rows are those of a feature map, one after the other, whatever the style prefers.
     """
 
-    nch: int
-    npx: int
-    style: Style
+    nch: int  # output channels and output pixels computed together
+    npx: int  # output channels and output pixels computed together
+    style: Style  # kind of inner loop
+    # whether activation rows are those of a feature map, one after the other, whatever the style prefers
     in_place: bool = False
 
     @property

@@ -20,13 +20,7 @@ ADD_FORM = "HxWxC[:shift]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowLayer(Windows):
-    """A window of each channel of one feature map for each output.
-
-    Parameters
-    ----------
-    height, width, channels, kernel_height, kernel_width, stride, padding
-        As of :class:`~xpulpnn_sw.windows.Windows`; padding is less than the window.
-    """
+    """A window of each channel of one feature map for each output."""
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""
@@ -85,20 +79,12 @@ class WindowLayer(Windows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseLayer(WindowLayer):
-    """Convolution of each channel by a filter of its own; padding is 1 unless given.
-
-    Parameters
-    ----------
-    height, width, channels, kernel_height, kernel_width, stride, padding
-        As of :class:`WindowLayer`.
-    outside : int
-        The value around the map, in the range of the inputs.
-    """
+    """Convolution of each channel by a filter of its own; padding is 1 unless given."""
 
     usual_padding: ClassVar[str] = "1"
     options: ClassVar[tuple[str, ...]] = OPTIONS_WITH_VALUE
 
-    outside: int = 0
+    outside: int = 0  # the value around the map, in the range of the inputs
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -114,17 +100,9 @@ class DepthwiseLayer(WindowLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPoolLayer(WindowLayer):
-    """Greatest element of each window; what lies outside the map is not looked at.
+    """Greatest element of each window; what lies outside the map is not looked at."""
 
-    Parameters
-    ----------
-    height, width, channels, kernel_height, kernel_width, stride, padding
-        As of :class:`WindowLayer`.
-    relu : bool
-        Whether results that are negative become 0.
-    """
-
-    relu: bool = False
+    relu: bool = False  # whether results that are negative become 0
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -153,17 +131,9 @@ MAX_AREA = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvgPoolLayer(WindowLayer):
-    """Sum over each window over the whole window's area; what lies outside the map adds nothing.
+    """Sum over each window over the whole window's area; what lies outside the map adds nothing."""
 
-    Parameters
-    ----------
-    height, width, channels, kernel_height, kernel_width, stride, padding
-        As of :class:`WindowLayer`.
-    scaled : bool
-        Whether the sum is multiplied before and requantised after the division.
-    """
-
-    scaled: bool = False
+    scaled: bool = False  # whether the sum is multiplied before and requantised after the division
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation, or windows too large for the sums."""
@@ -183,19 +153,13 @@ class AvgPoolLayer(WindowLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapLayer:
-    """What is done with each element of feature maps by itself.
-
-    Parameters
-    ----------
-    height, width, channels : int
-        Size of the feature maps.
-    """
+    """What is done with each element of feature maps by itself."""
 
     operands: ClassVar[int] = 1
 
-    height: int
-    width: int
-    channels: int
+    height: int  # size of the feature maps
+    width: int  # size of the feature maps
+    channels: int  # size of the feature maps
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""
@@ -234,19 +198,11 @@ class MapLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddLayer(MapLayer):
-    """Sum of two feature maps, each scaled.
-
-    Parameters
-    ----------
-    height, width, channels : int
-        Size of the feature maps.
-    shifted : bool
-        Whether the sum is shifted, once, instead of each summand being scaled and clipped before.
-    """
+    """Sum of two feature maps, each scaled."""
 
     operands: ClassVar[int] = 2
 
-    shifted: bool = False
+    shifted: bool = False  # whether the sum is shifted, once, instead of each summand being scaled and clipped before
 
     @classmethod
     def parse(cls, text: str) -> Self:

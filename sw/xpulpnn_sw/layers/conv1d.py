@@ -11,15 +11,9 @@ from xpulpnn_sw.layer_text import check_size, number, options_of, spread, whole_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DilatedLayer(ConvLayer):
-    """Convolution whose filter rows meet rows of the input that are apart.
+    """Convolution whose filter rows meet rows of the input that are apart."""
 
-    Parameters
-    ----------
-    dilation : int
-        Distance of two filter rows in rows of the input.
-    """
-
-    dilation: int = 1
+    dilation: int = 1  # distance of two filter rows in rows of the input
 
     @property
     def reach(self) -> int:
@@ -33,31 +27,16 @@ class Conv1dLayer:
 
     ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])`` with
     ``outside`` around the sequence.
-
-    Parameters
-    ----------
-    length, channels : int
-        Pixels of the input and their channels.
-    out_channels : int
-        Number of filters.
-    kernel : int
-        Pixels of a filter.
-    stride, dilation : int
-        Step of the filter; distance of the pixels it meets.
-    padding : (int, int)
-        Pixels before and behind the input that filters may reach into.
-    outside : int
-        The value of these, as of a :class:`~xpulpnn_sw.layer.ConvLayer`.
     """
 
-    length: int
-    channels: int
-    out_channels: int
-    kernel: int
-    stride: int = 1
-    dilation: int = 1
-    padding: tuple[int, int] = (1, 1)
-    outside: int = 0
+    length: int  # pixels of the input and their channels
+    channels: int  # pixels of the input and their channels
+    out_channels: int  # number of filters
+    kernel: int  # pixels of a filter
+    stride: int = 1  # step of the filter; distance of the pixels it meets
+    dilation: int = 1  # step of the filter; distance of the pixels it meets
+    padding: tuple[int, int] = (1, 1)  # pixels before and behind the input that filters may reach into
+    outside: int = 0  # the value of these, as of a ConvLayer
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""

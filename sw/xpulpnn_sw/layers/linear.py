@@ -11,19 +11,11 @@ from xpulpnn_sw.layer_text import number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearLayer:
-    """Every output is a sum over all inputs, ``acc[n] = bias[n] + sum(weight[n,i] * input[i])``.
-
-    Parameters
-    ----------
-    inputs, outputs : int
-        Their numbers.
-    raw : bool
-        Whether the results are the accumulators, whatever the precision says.
-    """
+    """Every output is a sum over all inputs, ``acc[n] = bias[n] + sum(weight[n,i] * input[i])``."""
 
     inputs: int
     outputs: int
-    raw: bool = False
+    raw: bool = False  # whether the results are the accumulators, whatever the precision says
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""

@@ -11,13 +11,7 @@ from xpulpnn_sw.layer_text import number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointwiseLayer(ConvLayer):
-    """Convolution with filters of one pixel, without padding unless said.
-
-    Parameters
-    ----------
-    kernel_height, kernel_width : int
-        1.
-    """
+    """Convolution with filters of one pixel, without padding unless said."""
 
     usual_padding: ClassVar[str] = "0"
 

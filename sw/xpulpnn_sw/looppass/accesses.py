@@ -21,18 +21,10 @@ _OFFSET = WORD_FIELDS["imm12"]
 
 @dataclass(slots=True)
 class Tally:
-    """How many accesses have changed.
+    """How many accesses have changed."""
 
-    Members
-    -------
-    increments : int
-        Loads and stores that increment their base.
-    sums : int
-        Loads and stores that add two registers.
-    """
-
-    increments: int = 0
-    sums: int = 0
+    increments: int = 0  # loads and stores that increment their base
+    sums: int = 0  # loads and stores that add two registers
 
 
 def _offset(operation: Operation) -> int | None:
@@ -249,19 +241,7 @@ def _later_access(before: Sequence[Operation], register: int, *, swap_loads: boo
 
 
 def improve(body: Sequence[Operation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool) -> list[Operation]:
-    """The instructions of a block before its terminator, with fewer additions where that is possible.
-
-    Parameters
-    ----------
-    body : sequence of Operation
-        What the compiler wrote.
-    live_out : frozenset of int
-        Registers read after it, by the terminator too.
-    tally : Tally
-        Counts what has changed.
-    swap_loads : bool
-        Whether loads may change places.
-    """
+    """The instructions of a block before its terminator, with fewer additions where that is possible."""
     found = Tally()
     original = list(body)
     result = _with_increments(_with_sums(_postponed(original), live_out, found), found, swap_loads=swap_loads)

@@ -52,25 +52,13 @@ def condition(branch: Operation, *, taken: bool) -> Condition | None:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """The test of a loop: it goes on while ``register relation bound``, after ``register += step``.
+    """The test of a loop: it goes on while ``register relation bound``, after ``register += step``."""
 
-    Parameters
-    ----------
-    register, bound : int
-        The register that counts, and the one it is compared with, which stays the same (0 is the number 0).
-    relation : str
-        ``ne lt le gt ge`` and the unsigned ones.
-    step : int
-        What each turn adds, not 0.
-    place : int
-        Block that adds it.
-    """
-
-    register: int
-    bound: int
-    relation: str
-    step: int
-    place: int
+    register: int  # the register that counts, and the one it is compared with, which stays the same (0 is the number 0)
+    bound: int  # the register that counts, and the one it is compared with, which stays the same (0 is the number 0)
+    relation: str  # `ne lt le gt ge` and the unsigned ones
+    step: int  # what each turn adds, not 0
+    place: int  # block that adds it
 
     @property
     def is_ordered(self) -> bool:
@@ -133,19 +121,11 @@ class _Tracked:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of counter and bound when a loop is entered from outside.
+    """What is known of counter and bound when a loop is entered from outside."""
 
-    Parameters
-    ----------
-    start, bound : int or None
-        Their values as far as they are numbers.
-    relations : frozenset of str
-        What holds between counter and bound, in this order.
-    """
-
-    start: int | None = None
-    bound: int | None = None
-    relations: frozenset[str] = frozenset()
+    start: int | None = None  # their values as far as they are numbers
+    bound: int | None = None  # their values as far as they are numbers
+    relations: frozenset[str] = frozenset()  # what holds between counter and bound, in this order
 
     def turns(self, counter: Counter) -> int | None:
         """Turns as a number, if both values are numbers."""

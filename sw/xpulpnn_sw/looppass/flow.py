@@ -15,18 +15,7 @@ def live_before(operations: Sequence[Operation], live: frozenset[int]) -> frozen
 
 
 class Flow:
-    """Liveness, dominators and natural loops of a function as it stood when this was made.
-
-    Parameters
-    ----------
-    function : Function
-        A function without obstacle.
-
-    Members
-    -------
-    live_in, live_out : list of frozenset of int
-        Registers that may be read after the start and after the end of each block.
-    """
+    """Liveness, dominators and natural loops of a function as it stood when this was made."""
 
     def __init__(self, function: Function) -> None:
         self.blocks = function.blocks
@@ -110,18 +99,8 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class NaturalLoop:
-    """A loop with one entry.
+    """A loop with one entry."""
 
-    Parameters
-    ----------
-    header : int
-        The block every way into the loop leads through.
-    latches : tuple of int
-        Blocks that jump back to it.
-    blocks : frozenset of int
-        All blocks of the loop.
-    """
-
-    header: int
-    latches: tuple[int, ...]
+    header: int  # the block every way into the loop leads through
+    latches: tuple[int, ...]  # blocks that jump back to it
     blocks: frozenset[int]

@@ -37,24 +37,12 @@ _RESERVED = frozenset({0, RA, SP, GP, TP})
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a loop.
-
-    Parameters
-    ----------
-    function : str
-        Function it is in.
-    source : str
-        File and line of its first instruction.
-    level : int or None
-        Its hardware loop, 0 or 1; None if it stays as it was.
-    reason : str
-        Why it stays; empty if it was turned.
-    """
+    """What became of a loop."""
 
     function: str
-    source: str
-    level: int | None
-    reason: str = ""
+    source: str  # file and line of its first instruction
+    level: int | None  # its hardware loop, 0 or 1; None if it stays as it was
+    reason: str = ""  # why it stays; empty if it was turned
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +118,7 @@ def _distance(blocks: Sequence[Block], shape: _Shape) -> int | None:
 
 
 class HardwareLoops:
-    """Turns the loops of one function.
-
-    Parameters
-    ----------
-    function : Function
-        A function without obstacle; it is changed.
-    prefix : str
-        Start of the labels to make, unique in the file.
-    """
+    """Turns the loops of one function."""
 
     def __init__(self, function: Function, prefix: str) -> None:
         self.function = function

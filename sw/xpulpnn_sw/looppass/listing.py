@@ -33,43 +33,24 @@ SETUP_SIZE = 32
 
 @dataclass(slots=True)
 class Block:
-    """Instructions that run one after the other.
+    """Instructions that run one after the other."""
 
-    Parameters
-    ----------
-    first : int
-        Line of the file it begins at, counted from 1.
-    section : int
-        Counts the changes of the section in a function: blocks with the same number lie together.
-    source : str
-        File and line of the C source as debug information gives it, or the line of the assembly.
-
-    Members
-    -------
-    operations : list of Operation
-        The instructions; a branch or jump is the last.
-    anchors : list of (int, str)
-        Lines that are no instructions, with their numbers.
-    successors, predecessors : list of int
-        Indices of the blocks after and before this one; -1 for a place outside the function.
-    is_entered : bool
-        Whether it may be reached in ways that are not seen: the entry, targets of pointers.
-    setup : list of Operation
-        What sets up a hardware loop before the first instruction; a turn of the loop begins after it.
-    end_label : str
-        Label of the last instruction of a hardware loop, which is the last of this block that is no branch.
-    """
-
-    first: int
-    section: int
-    source: str
+    first: int  # line of the file it begins at, counted from 1
+    section: int  # counts the changes of the section in a function: blocks with the same number lie together
+    source: str  # file and line of the C source as debug information gives it, or the line of the assembly
+    # the instructions; a branch or jump is the last
     operations: list[Operation] = field(default_factory=list[Operation])
+    # lines that are no instructions, with their numbers
     anchors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     labels: list[str] = field(default_factory=list[str])
+    # indices of the blocks after and before this one; -1 for a place outside the function
     successors: list[int] = field(default_factory=list[int])
+    # indices of the blocks after and before this one; -1 for a place outside the function
     predecessors: list[int] = field(default_factory=list[int])
-    is_entered: bool = False
+    is_entered: bool = False  # whether it may be reached in ways that are not seen: the entry, targets of pointers
+    # what sets up a hardware loop before the first instruction; a turn of the loop begins after it
     setup: list[Operation] = field(default_factory=list[Operation])
+    # label of the last instruction of a hardware loop, which is the last of this block that is no branch
     end_label: str = ""
 
     @property
@@ -129,29 +110,14 @@ class Block:
 
 @dataclass(slots=True)
 class Function:
-    """A function of the assembly text.
-
-    Parameters
-    ----------
-    name : str
-        Its label.
-    text : list of str
-        Its lines as the compiler wrote them.
-    blocks : list of Block
-        In the order of the text.
-
-    Members
-    -------
-    obstacle : str
-        Why it stays as it is, such as an instruction that cannot be read; empty if nothing is in the way.
-    loops : list of (int, int)
-        First and last block of each hardware loop, in the order of the text.
-    """
+    """A function of the assembly text."""
 
     name: str
-    text: list[str]
-    blocks: list[Block]
+    text: list[str]  # its lines as the compiler wrote them
+    blocks: list[Block]  # in the order of the text
+    # why it stays as it is, such as an instruction that cannot be read; empty if nothing is in the way
     obstacle: str = ""
+    # first and last block of each hardware loop, in the order of the text
     loops: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def lines(self) -> Iterator[str]:
@@ -194,18 +160,7 @@ def strip_comment(text: str) -> str:
 
 
 class Listing:
-    """A file of assembly text.
-
-    Parameters
-    ----------
-    text : str
-        What the compiler wrote.
-
-    Members
-    -------
-    parts : list of str or Function
-        Lines outside functions, and functions.
-    """
+    """A file of assembly text."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()

@@ -55,40 +55,18 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """An instruction.
+    """An instruction."""
 
-    Parameters
-    ----------
-    text : str
-        Assembly text without label and comment.
-    kind : Kind
-        What it does to the flow of control.
-    insn : Insn or None
-        Its row; None for pseudo-instructions of several words and for what cannot be read.
-    values : dict of str to int
-        Operand fields of the row; an immediate that the linker fills in is missing.
-    reads, writes : frozenset of int
-        Registers, x0 left out.
-    target : str
-        Label of a branch or jump.
-    size : int
-        Bytes it has at most.
-    origin : int
-        Line of the file it stands at; -1 for one that the pass added or moved.
-    comment : str
-        What the compiler wrote behind it.
-    """
-
-    text: str
-    kind: Kind = Kind.PLAIN
-    insn: Insn | None = None
-    values: dict[str, int]
-    reads: frozenset[int] = frozenset()
-    writes: frozenset[int] = frozenset()
-    target: str = ""
-    size: int = 4
-    origin: int = -1
-    comment: str = ""
+    text: str  # assembly text without label and comment
+    kind: Kind = Kind.PLAIN  # what it does to the flow of control
+    insn: Insn | None = None  # its row; None for pseudo-instructions of several words and for what cannot be read
+    values: dict[str, int]  # operand fields of the row; an immediate that the linker fills in is missing
+    reads: frozenset[int] = frozenset()  # Registers, x0 left out
+    writes: frozenset[int] = frozenset()  # Registers, x0 left out
+    target: str = ""  # label of a branch or jump
+    size: int = 4  # bytes it has at most
+    origin: int = -1  # line of the file it stands at; -1 for one that the pass added or moved
+    comment: str = ""  # what the compiler wrote behind it
 
     @property
     def is_load(self) -> bool:

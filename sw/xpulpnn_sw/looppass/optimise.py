@@ -14,24 +14,12 @@ from xpulpnn_sw.looppass.listing import Function, Listing
 
 @dataclass(slots=True)
 class Report:
-    """What the pass did to a file.
-
-    Members
-    -------
-    loops : list of Outcome
-        Every loop.
-    skipped : dict of str to str
-        Functions left as they are, with the reason.
-    handlers : int
-        Interrupt handlers that save the loop registers for the functions they call.
-    tally : Tally
-        Loads and stores that have changed.
-    """
+    """What the pass did to a file."""
 
     loops: list[Outcome] = field(default_factory=list[Outcome])
-    skipped: dict[str, str] = field(default_factory=dict[str, str])
-    handlers: int = 0
-    tally: Tally = field(default_factory=Tally)
+    skipped: dict[str, str] = field(default_factory=dict[str, str])  # functions left as they are, with the reason
+    handlers: int = 0  # interrupt handlers that save the loop registers for the functions they call
+    tally: Tally = field(default_factory=Tally)  # loads and stores that have changed
 
     def merge(self, other: "Report") -> None:
         """Add what was done to other files."""
@@ -61,19 +49,7 @@ def has_volatile(source: str) -> bool:
 
 
 def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: Report | None = None) -> str:
-    """The same program with hardware loops and post-increment accesses.
-
-    Parameters
-    ----------
-    assembly : str
-        What GCC or clang wrote for RV32IMC, with or without instructions of the extensions from intrinsics.
-    config : CoreConfig
-        The core it is for; without XpulpV2 the text comes back as it is.
-    swap_loads : bool
-        Whether loads may change places: see :func:`has_volatile`.
-    report : Report, optional
-        Collects what was done.
-    """
+    """The same program with hardware loops and post-increment accesses."""
     if not config.xpulpv2:
         return assembly
     found = Report() if report is None else report

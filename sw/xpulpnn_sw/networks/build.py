@@ -50,28 +50,7 @@ def made_stage(
     sources: Sequence[str] = (),
     pad: int = 0,
 ) -> Stage:
-    """A layer of a network.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    kernel : str
-        One of :data:`NETWORK_KERNELS`.
-    layer, precision : str
-        As on the command line.
-    arrays : mapping of str to array of int
-        As ``xpulpnn pack`` takes them: ``weights``, ``bias``, ``kappa``, ``lambda``, ``shift`` and so on.
-    requantise : str
-        One of :data:`RULES`.
-    sources, pad
-        As of :class:`~xpulpnn_sw.networks.network.Stage`.
-
-    Raises
-    ------
-    InputError, LayerError
-        What describes no layer; the text has its name.
-    """
+    """A layer of a network."""
     if kernel not in NETWORK_KERNELS:
         raise InputError(f"kernel of {name} must be one of {', '.join(NETWORK_KERNELS)}, not {kernel}")
     if requantise not in RULES:
@@ -141,13 +120,7 @@ def _tensors(computing: Kind, layer: Any, precision: Precision, arrays: Arrays, 
 
 @dataclass(eq=False)
 class NetworkBuilder:
-    """A network that is being made.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    """
+    """A network that is being made."""
 
     name: str
     _stages: list[Stage] = field(default_factory=list[Stage], init=False)

@@ -43,24 +43,12 @@ _MOST_DATA = MAX_DATA - (1 << 20)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Step:
-    """A layer in memory.
-
-    Parameters
-    ----------
-    stage : Stage
-        The layer.
-    variant : str
-        How it is computed.
-    results : OutputLayout
-        Where its results are afterwards.
-    weight_bytes : int
-        Weights and parameters in memory.
-    """
+    """A layer in memory."""
 
     stage: Stage
-    variant: str
-    results: OutputLayout
-    weight_bytes: int
+    variant: str  # how it is computed
+    results: OutputLayout  # where its results are afterwards
+    weight_bytes: int  # weights and parameters in memory
 
     @property
     def result_bytes(self) -> int:
@@ -70,17 +58,9 @@ class Step:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Chain:
-    """A network as a function.
+    """A network as a function."""
 
-    Parameters
-    ----------
-    function : Function
-        Code and data. The parts of its program are called after the layers, besides ``setup``.
-    steps : tuple of Step
-        The layers.
-    """
-
-    function: Function
+    function: Function  # code and data
     steps: tuple[Step, ...]
 
 

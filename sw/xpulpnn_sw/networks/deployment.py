@@ -18,53 +18,26 @@ from xpulpnn_sw.tiling.schedule import Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedStep:
-    """What happens between two barriers.
+    """What happens between two barriers."""
 
-    Parameters
-    ----------
-    layer : int or None
-        Number of the layer that is computed, as a whole or a tile of it; of one in tiles also while it is only moved.
-    loads, stores : tuple of str
-        Pieces of memory that are filled from outside meanwhile, or stored there.
-    tile : int or None
-        Which of the steps of a layer in tiles it is.
-    """
-
+    # number of the layer that is computed, as a whole or a tile of it; of one in tiles also while it is only moved
     layer: int | None = None
-    loads: tuple[str, ...] = ()
-    stores: tuple[str, ...] = ()
-    tile: int | None = None
+    loads: tuple[str, ...] = ()  # pieces of memory that are filled from outside meanwhile, or stored there
+    stores: tuple[str, ...] = ()  # pieces of memory that are filled from outside meanwhile, or stored there
+    tile: int | None = None  # which of the steps of a layer in tiles it is
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deployment:
-    """Where everything is when.
-
-    Parameters
-    ----------
-    network : Network
-        The layers.
-    runs : tuple of KernelRun
-        Their kernels.
-    maps : Maps
-        Where their inputs and results are.
-    tiled : mapping of int to TiledLayer
-        The layers in tiles, by number.
-    steps : tuple of DeployedStep
-        What happens when.
-    pieces : tuple of Piece
-        What needs memory of the cluster in which of the steps.
-    places : dict of str to int
-        Where, from the beginning of that memory on.
-    """
+    """Where everything is when."""
 
     network: Network
     runs: tuple[KernelRun, ...]
-    maps: Maps
-    tiled: Mapping[int, TiledLayer]
-    steps: tuple[DeployedStep, ...]
-    pieces: tuple[Piece, ...]
-    places: dict[str, int]
+    maps: Maps  # where their inputs and results are
+    tiled: Mapping[int, TiledLayer]  # the layers in tiles, by number
+    steps: tuple[DeployedStep, ...]  # what happens when
+    pieces: tuple[Piece, ...]  # what needs memory of the cluster in which of the steps
+    places: dict[str, int]  # Where, from the beginning of that memory on
 
     @property
     def extent(self) -> int:

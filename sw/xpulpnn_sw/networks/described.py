@@ -19,21 +19,12 @@ def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """What a network's inputs are, of the samples of an image.
+    """What a network's inputs are, of the samples of an image."""
 
-    Parameters
-    ----------
-    subtract : tuple of int
-        From the samples, by colour; empty: nothing.
-    multiply, add : int or tuple of int
-        Of ``((sample - subtract) * multiply + add) >> shift``, for all colours or by colour.
-    shift : int
-        Likewise, for all.
-    """
-
-    subtract: tuple[int, ...] = ()
+    subtract: tuple[int, ...] = ()  # from the samples, by colour; empty: nothing
+    # of `((sample - subtract) * multiply + add) >> shift`, for all colours or by colour
     multiply: int | tuple[int, ...] = 1
-    add: int | tuple[int, ...] = 0
+    add: int | tuple[int, ...] = 0  # of `((sample - subtract) * multiply + add) >> shift`, for all colours or by colour
     shift: int = 0
 
     def by_colour(self, colours: int) -> list[tuple[int, int, int]]:
@@ -63,21 +54,11 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A network out of a file, and what its inputs are.
-
-    Parameters
-    ----------
-    network : Network
-        Its layers.
-    scaling : Scaling
-        Its inputs.
-    labels : tuple of str
-        What its classes are called, by result; empty: numbers.
-    """
+    """A network out of a file, and what its inputs are."""
 
     network: Network
     scaling: Scaling
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # what its classes are called, by result; empty: numbers
 
     @property
     def classes(self) -> int:

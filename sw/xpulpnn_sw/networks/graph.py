@@ -16,17 +16,9 @@ PADDED_KERNELS = ("conv", "pointwise", "conv1d", "depthwise")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """What layers compute with.
+    """What layers compute with."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Channels last.
-    bits, signed : int, bool
-        Its elements.
-    """
-
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # channels last
     bits: int
     signed: bool
 

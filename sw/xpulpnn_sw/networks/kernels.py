@@ -35,21 +35,11 @@ ARGUMENTS, STACK = "arguments", "stack"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A map on its way into a layer.
+    """A map on its way into a layer."""
 
-    Parameters
-    ----------
-    source : str
-        The layer that writes it, or :data:`~xpulpnn_sw.networks.network.NETWORK_INPUT`.
-    reader : int
-        Number of the layer that reads it.
-    symbol : str
-        What the kernel of that calls it.
-    """
-
-    source: str
-    reader: int
-    symbol: str
+    source: str  # the layer that writes it, or NETWORK_INPUT
+    reader: int  # number of the layer that reads it
+    symbol: str  # what the kernel of that calls it
 
 
 def kernels(

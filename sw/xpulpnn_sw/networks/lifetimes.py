@@ -8,22 +8,12 @@ from xpulpnn_sw.tiling.plan import aligned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Something that needs memory for some time.
+    """Something that needs memory for some time."""
 
-    Parameters
-    ----------
-    name : str
-        What it is, another for each piece.
-    size : int
-        Its bytes.
-    first, last : int
-        Steps from the beginning of the one to the end of the other in which it needs them.
-    """
-
-    name: str
+    name: str  # what it is, another for each piece
     size: int
-    first: int
-    last: int
+    first: int  # steps from the beginning of the one to the end of the other in which it needs them
+    last: int  # steps from the beginning of the one to the end of the other in which it needs them
 
     def meets(self, other: "Piece") -> bool:
         """Whether there is a step in which both need memory."""

@@ -20,30 +20,15 @@ NETWORK_INPUT = "input"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stage:
-    """A layer of a network.
+    """A layer of a network."""
 
-    Parameters
-    ----------
-    name : str
-        Its name, another for each layer of a network.
-    layer : Layer
-        What it computes.
-    precision : Precision
-        Widths and signs of its inputs, weights and results.
-    tensors : LayerTensors, DepthwiseTensors, AddTensors, PoolTensors, AvgPoolTensors or ReluTensors
-        What its kernel computes with. Of the activations only the shape counts: other layers give the values.
-    sources : tuple of str
-        Names of the layers whose results it computes with, :data:`NETWORK_INPUT` for the input of the network; two of
-        an addition. Empty: those of the layer before, of the first layer the input.
-    pad : int
-        The value around its map, in the range of its inputs; of inputs of one bit, which know no 0, 0 means -1.
-    """
-
-    name: str
+    name: str  # its name, another for each layer of a network
     layer: Layer
-    precision: Precision
-    tensors: Any
+    precision: Precision  # widths and signs of its inputs, weights and results
+    tensors: Any  # what its kernel computes with
+    # names of the layers whose results it computes with, NETWORK_INPUT for the input of the network; two of an addition
     sources: tuple[str, ...] = ()
+    # the value around its map, in the range of its inputs; of inputs of one bit, which know no 0, 0 means -1
     pad: int = 0
 
     @property
@@ -108,17 +93,10 @@ class Stage:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Network:
-    """Layers that compute with the input of the network and with results of layers before them.
-
-    Parameters
-    ----------
-    name : str
-        What it is.
-    stages : tuple of Stage
-        The layers, each behind those whose results it computes with; those of the last are the network's.
-    """
+    """Layers that compute with the input of the network and with results of layers before them."""
 
     name: str
+    # the layers, each behind those whose results it computes with; those of the last are the network's
     stages: tuple[Stage, ...]
 
     def sources(self, number: int) -> tuple[str, ...]:

@@ -12,15 +12,7 @@ _LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1
 
 
 def largest_sums(weights: Ints, least: int, most: int) -> Ints:
-    """How far from 0 the sums of an output channel can be, ``[out]``.
-
-    Parameters
-    ----------
-    weights : array of int, [out][...]
-        What inputs are multiplied with.
-    least, most : int
-        The range of the inputs, in which 0 is.
-    """
+    """How far from 0 the sums of an output channel can be, ``[out]``."""
     rows = weights.reshape(len(weights), -1).astype(np.int64)
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     return np.maximum(positive * most + negative * least, -(positive * least + negative * most))
@@ -31,18 +23,6 @@ def normalised(factor: NDArray[np.float64], offset: NDArray[np.float64], sums: I
 
     The shift is the largest with which no product and no total leaves 32 bits, whatever the inputs are: the results are
     those of the rounded factors in integers without bounds.
-
-    Parameters
-    ----------
-    factor, offset : array of float, [out]
-        In units of the results.
-    sums : array of int, [out]
-        How far from 0 the sums can be: see :func:`largest_sums`.
-
-    Raises
-    ------
-    LayerError
-        Factors and offsets that fit for no shift.
     """
     for shift in range(MAX_SHIFT, -1, -1):
         unit = float(1 << shift)

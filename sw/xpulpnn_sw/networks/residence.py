@@ -13,46 +13,23 @@ Away = Collection[tuple[str, int]]
 
 @dataclass(slots=True, kw_only=True)
 class Residence:
-    """A map in the memory of the cluster for some time.
+    """A map in the memory of the cluster for some time."""
 
-    Parameters
-    ----------
-    name : str
-        Of the piece of memory.
-    content : str
-        Of the map, by which it is known outside.
-    writer : int or None
-        Number of the layer that writes it; None: it is fetched from outside.
-    readers : list of int
-        Numbers of the layers that read it, in their order.
-    """
-
-    name: str
-    content: str
-    writer: int | None
-    readers: list[int] = field(default_factory=list[int])
+    name: str  # of the piece of memory
+    content: str  # of the map, by which it is known outside
+    writer: int | None  # number of the layer that writes it; None: it is fetched from outside
+    readers: list[int] = field(default_factory=list[int])  # numbers of the layers that read it, in their order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maps:
-    """Where the maps of a network are.
+    """Where the maps of a network are."""
 
-    Parameters
-    ----------
-    residences : tuple of Residence
-        Those in the memory of the cluster, by map, then by time.
-    stored : frozenset of str
-        Results that layers leave in the memory of the cluster and that are needed outside too.
-    inputs : dict of (int, str) to str
-        Of each layer and symbol of its kernel the piece of memory, or the map outside for a layer in tiles.
-    results : tuple of str
-        Of each layer the piece of memory with its results, or the map outside.
-    """
-
-    residences: tuple[Residence, ...]
-    stored: frozenset[str]
+    residences: tuple[Residence, ...]  # those in the memory of the cluster, by map, then by time
+    stored: frozenset[str]  # results that layers leave in the memory of the cluster and that are needed outside too
+    # of each layer and symbol of its kernel the piece of memory, or the map outside for a layer in tiles
     inputs: dict[tuple[int, str], str]
-    results: tuple[str, ...]
+    results: tuple[str, ...]  # of each layer the piece of memory with its results, or the map outside
 
 
 def results_of(stage: Stage) -> str:

@@ -23,27 +23,13 @@ CALL_SLOTS = 2
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledLayer:
-    """A layer in tiles.
-
-    Parameters
-    ----------
-    name : str
-        Of the layer.
-    division : Division
-        How its kernel computes a tile.
-    plan : Plan
-        The tiles.
-    steps : tuple of Step
-        What happens from barrier to barrier.
-    cores : int
-        That compute; the others wait.
-    """
+    """A layer in tiles."""
 
     name: str
-    division: Division
+    division: Division  # how its kernel computes a tile
     plan: Plan
-    steps: tuple[Step, ...]
-    cores: int
+    steps: tuple[Step, ...]  # what happens from barrier to barrier
+    cores: int  # that compute; the others wait
 
     @property
     def call_bytes(self) -> int:

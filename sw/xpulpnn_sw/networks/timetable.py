@@ -21,27 +21,16 @@ Fixed = Callable[[int], Mapping[str, int]]
 
 @dataclass(slots=True)
 class Choices:
-    """What may be changed where memory is short.
+    """What may be changed where memory is short."""
 
-    Parameters
-    ----------
-    filters : list of int
-        When those of each layer are fetched.
-    maps : dict of (str, int) to int
-        When a map is fetched for a layer, unless while the layer before is computed.
-    away : set of (str, int)
-        Maps that are fetched for a layer although they have been in the memory before.
-    at_once : set of str
-        Results that are stored before the next layer begins, not while it is computed.
-    budgets : dict of int to int
-        Bytes for the layers in tiles.
-    """
-
-    filters: list[int]
+    filters: list[int]  # when those of each layer are fetched
+    # when a map is fetched for a layer, unless while the layer before is computed
     maps: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    # maps that are fetched for a layer although they have been in the memory before
     away: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    # results that are stored before the next layer begins, not while it is computed
     at_once: set[str] = field(default_factory=set[str])
-    budgets: dict[int, int] = field(default_factory=dict[int, int])
+    budgets: dict[int, int] = field(default_factory=dict[int, int])  # bytes for the layers in tiles
 
 
 def steps_of(

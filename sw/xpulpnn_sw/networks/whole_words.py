@@ -29,11 +29,6 @@ def in_whole_words(network: Network) -> Network:
     The channels that there were hold what they did, and layers keep their names. The last layer keeps its channels if
     it is one with filters over all channels. The input has more if a layer that keeps channels apart reads it and needs
     more: :func:`filled_input` gives it.
-
-    Raises
-    ------
-    LayerError
-        Maps that cannot have more channels; the text has the name of a layer.
     """
     maps = _Maps(network)
     stages: list[Stage] = []

@@ -28,23 +28,12 @@ CRUMB_BITS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widening:
-    """What becomes of the channels of a layer.
+    """What becomes of the channels of a layer."""
 
-    Parameters
-    ----------
-    had : int
-        Channels that the map has now which it reads first, as the layer before writes it.
-    taken : int
-        Channels that it will have.
-    written : int
-        Channels of its results.
-    filling : int or None
-        What added channels hold of a map that it reads; None: the same number in all of them, which is not known.
-    """
-
-    had: int
-    taken: int
-    written: int
+    had: int  # channels that the map has now which it reads first, as the layer before writes it
+    taken: int  # channels that it will have
+    written: int  # channels of its results
+    # what added channels hold of a map that it reads; None: the same number in all of them, which is not known
     filling: int | None
 
 
@@ -54,12 +43,6 @@ def widened(stage: Stage, widening: Widening) -> Stage:
     Weights of added inputs are zeros, so that those of one bit become crumbs. Where the inputs have one bit too, they
     are 1 and -1 by turns, whose products with equal numbers cancel out; if one is left over, its products are taken
     from the biases. Added results are :func:`filled` ones.
-
-    Raises
-    ------
-    LayerError
-        Inputs and weights of one bit, and an odd number of added channels that do not hold the value around the map;
-        the text has the name of the layer.
     """
     own = stage.tensors
     if isinstance(own, AddTensors):

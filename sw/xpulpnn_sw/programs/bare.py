@@ -87,29 +87,15 @@ class Callable(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BareProgram:
-    """Memory contents and addresses of a kernel's program.
+    """Memory contents and addresses of a kernel's program."""
 
-    Parameters
-    ----------
-    entry : int
-        First instruction.
-    text_base, data_base : int
-        Addresses of ``text`` and ``data``.
-    text, data : bytes
-        Code; operands, results and what the program reports.
-    tohost : int
-        Word through which the program ends.
-    cycles : int
-        Address of two words, mcycle before and after the kernel, and of a third: the interrupts.
-    """
-
-    entry: int
-    text_base: int
-    text: bytes
-    data_base: int
-    data: bytes
-    tohost: int
-    cycles: int
+    entry: int  # first instruction
+    text_base: int  # addresses of `text` and `data`
+    text: bytes  # Code; operands, results and what the program reports
+    data_base: int  # addresses of `text` and `data`
+    data: bytes  # Code; operands, results and what the program reports
+    tohost: int  # word through which the program ends
+    cycles: int  # address of two words, mcycle before and after the kernel, and of a third: the interrupts
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
         """Cycles of the kernel, the call included, from the data memory after the run."""

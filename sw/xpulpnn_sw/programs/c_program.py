@@ -98,21 +98,11 @@ _FIXED = "Only for the layer {layer}: all arguments but addresses are ignored."
 
 @dataclass(frozen=True, slots=True)
 class CProgram:
-    """Files of a program.
+    """Files of a program."""
 
-    Members
-    -------
-    name : str
-        The kernel's function; its output is the symbol ``NAME_output``.
-    files : mapping of str to str
-        Text by file name.
-    sources : list of str
-        Those to compile.
-    """
-
-    name: str
-    files: Mapping[str, str]
-    sources: list[str]
+    name: str  # the kernel's function; its output is the symbol `NAME_output`
+    files: Mapping[str, str]  # text by file name
+    sources: list[str]  # those to compile
 
     def write(self, folder: Path) -> list[Path]:
         """Write the files into an existing folder; returns the sources."""

@@ -86,15 +86,9 @@ class SharedKernel(Callable, Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClusterProgram(BareProgram):
-    """Memory contents and addresses of a kernel's program; ``cycles`` is where the cores report, one after the other.
+    """Memory contents and addresses of a kernel's program; the cores report one after the other at ``cycles``."""
 
-    Parameters
-    ----------
-    cores : int
-        That share the kernel.
-    """
-
-    cores: int
+    cores: int  # that share the kernel
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
         """Cycles from the release of the barrier before the last pass to that of the one after it."""

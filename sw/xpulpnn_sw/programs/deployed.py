@@ -133,34 +133,18 @@ sleep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeployedProgram(BareProgram):
-    """Memory contents and addresses of a network's program; ``cycles`` is where the reports of the cores are.
+    """Memory contents and addresses of a network's program; ``cycles`` is where the reports of the cores are."""
 
-    Parameters
-    ----------
-    deployment : Deployment
-        What is where when.
-    outside : Image
-        The memory outside: operands, ``output``, the words of the host.
-    outputs : tuple of OutputLayout
-        Of the layers; each is at the beginning of an image of its own, as the host takes them.
-    transfers : tuple of tuple of Transfer
-        Of each step.
-    starts : tuple of int
-        Addresses of the first instruction of each step, behind the barrier, and of the first behind the last step; the
-        barrier at its end belongs to a step.
-    kernels : tuple of int
-        Addresses of the functions of the layers, and the one behind.
-    cores : int
-        That share the work.
-    """
-
-    deployment: Deployment
-    outside: Image
+    deployment: Deployment  # what is where when
+    outside: Image  # the memory outside: operands, `output`, the words of the host
+    # of the layers; each is at the beginning of an image of its own, as the host takes them
     outputs: tuple[OutputLayout, ...]
     transfers: tuple[tuple[Transfer, ...], ...]
+    # addresses of the first instruction of each step, behind the barrier, and of the first behind the last step; the
+    # barrier at its end belongs to a step
     starts: tuple[int, ...]
-    kernels: tuple[int, ...]
-    cores: int
+    kernels: tuple[int, ...]  # addresses of the functions of the layers, and the one behind
+    cores: int  # that share the work
 
     def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from the memories after a run."""

@@ -32,30 +32,7 @@ _SYS_WRITE, _STDOUT = 64, 1
 
 
 class DeployedMemory:
-    """Puts what is outside into place, from the address ``base`` on.
-
-    Parameters
-    ----------
-    plan : Deployment
-        What is where when in the cluster.
-    base : int
-        Where data begin outside.
-    report_bytes : int
-        What the cores report of a step.
-
-    Members
-    -------
-    inside : dict of str to int
-        Addresses of the pieces of the cluster's memory.
-    outside : Outside
-        The memory outside.
-    tohost : int
-        Address of the word that the host watches.
-    functions : list of array of uint32
-        Code of the layers.
-    calls : list of int
-        Of each layer but the last the address of the block that lets the host take its results.
-    """
+    """Puts what is outside into place, from the address ``base`` on."""
 
     def __init__(self, plan: Deployment, base: int, report_bytes: int) -> None:
         """Lay everything out."""

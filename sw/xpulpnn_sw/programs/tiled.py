@@ -158,30 +158,14 @@ class Tiling:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledProgram(BareProgram):
-    """Memory contents and addresses of a layer's program; ``cycles`` is where the last report of the cores is.
+    """Memory contents and addresses of a layer's program; ``cycles`` is where the last report of the cores is."""
 
-    Parameters
-    ----------
-    run : Product
-        The kernel; its image is the memory outside, where operands and results are.
-    plan : Plan
-        The tiles.
-    steps : tuple of Step
-        What happens when.
-    moved : tuple of (int, int)
-        Bytes into and out of the cluster in each step, of operands and results.
-    cores : int
-        That share the work.
-    places : dict of str to Symbol
-        What lies where in the cluster's memory.
-    """
-
-    run: Product
+    run: Product  # the kernel; its image is the memory outside, where operands and results are
     plan: Plan
-    steps: tuple[Step, ...]
-    moved: tuple[tuple[int, int], ...]
-    cores: int
-    places: dict[str, Symbol]
+    steps: tuple[Step, ...]  # what happens when
+    moved: tuple[tuple[int, int], ...]  # bytes into and out of the cluster in each step, of operands and results
+    cores: int  # that share the work
+    places: dict[str, Symbol]  # what lies where in the cluster's memory
 
     def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Reports of the steps, ``[step][core][time]`` in the order of :data:`TIMES`, from the memories after a run."""

@@ -18,24 +18,12 @@ BUFFER = "buffer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a layer in tiles has what.
+    """Where a layer in tiles has what."""
 
-    Parameters
-    ----------
-    sources : tuple of int
-        Maps outside, as many as the layer has inputs.
-    output : int
-        Its results outside.
-    buffers : dict of Operand to tuple of int
-        In the cluster.
-    buffer : int or None
-        What the kernel needs while it runs, in the cluster.
-    """
-
-    sources: tuple[int, ...]
-    output: int
+    sources: tuple[int, ...]  # maps outside, as many as the layer has inputs
+    output: int  # its results outside
     buffers: Mapping[Operand, tuple[int, ...]]
-    buffer: int | None
+    buffer: int | None  # what the kernel needs while it runs, in the cluster
 
 
 class Placed(ABC):
@@ -51,13 +39,7 @@ class Placed(ABC):
 
 
 class Division(ABC):
-    """How the layer of a kernel divides.
-
-    Parameters
-    ----------
-    run : KernelRun
-        The kernel, a function for layers of any size.
-    """
+    """How the layer of a kernel divides."""
 
     def __init__(self, run: KernelRun) -> None:
         """Keep the kernel."""

@@ -27,25 +27,13 @@ _BYTES_PER_CYCLE = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A map that is divided into rows.
+    """A map that is divided into rows."""
 
-    Parameters
-    ----------
-    symbol : str
-        Argument with its address.
-    planes, stride : int
-        How many pieces of consecutive rows there are, and bytes from one to the next.
-    line : int
-        Bytes of a row of a piece.
-    ahead : int
-        Bytes behind that may be read.
-    """
-
-    symbol: str
-    line: int
-    ahead: int = 0
-    planes: int = 1
-    stride: int = 0
+    symbol: str  # argument with its address
+    line: int  # bytes of a row of a piece
+    ahead: int = 0  # bytes behind that may be read
+    planes: int = 1  # how many pieces of consecutive rows there are, and bytes from one to the next
+    stride: int = 0  # how many pieces of consecutive rows there are, and bytes from one to the next
 
     @property
     def row(self) -> int:
@@ -73,13 +61,6 @@ def divides_by_rows(run: KernelRun) -> bool:
 
 class MapDivision(Division):
     """Of a pooling, a depthwise convolution, an addition, a ReLU, or a transposition.
-
-    Parameters
-    ----------
-    run : KernelRun
-        The kernel.
-    cores : int
-        For which it has buffers.
 
     Raises :class:`LayerError` for any other kernel.
     """

@@ -19,21 +19,11 @@ MOST_BYTES = (1 << DMA_LENGTH_BITS) - ALIGNMENT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Filters and parameters of the channels of a tile.
+    """Filters and parameters of the channels of a tile."""
 
-    Parameters
-    ----------
-    words : array of uint32
-        Filters, then parameters.
-    weight_bytes : int
-        Of the filters.
-    arguments : dict of str to int
-        Fields of the argument structure that go with them.
-    """
-
-    words: Words
+    words: Words  # Filters, then parameters
     weight_bytes: int
-    arguments: dict[str, int]
+    arguments: dict[str, int]  # fields of the argument structure that go with them
 
 
 def filters_of(run: Product, channels: range) -> Filters:
@@ -82,27 +72,15 @@ class Outside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """Lines of bytes between the memories.
+    """Lines of bytes between the memories."""
 
-    Parameters
-    ----------
-    inside, outside : int
-        First addresses.
-    line, lines : int
-        Bytes of a line; their number.
-    inside_stride, outside_stride : int
-        Bytes from one line to the next.
-    inwards : bool
-        Whether they go into the cluster.
-    """
-
-    inside: int
-    outside: int
-    line: int
-    lines: int = 1
-    inside_stride: int = 0
-    outside_stride: int = 0
-    inwards: bool
+    inside: int  # first addresses
+    outside: int  # first addresses
+    line: int  # bytes of a line; their number
+    lines: int = 1  # bytes of a line; their number
+    inside_stride: int = 0  # bytes from one line to the next
+    outside_stride: int = 0  # bytes from one line to the next
+    inwards: bool  # whether they go into the cluster
 
     @property
     def bytes(self) -> int:
@@ -141,25 +119,13 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where the operands of a layer are.
-
-    Parameters
-    ----------
-    run : Product
-        The layer.
-    input, output : int
-        Addresses outside.
-    filters : dict of range to (int, Filters)
-        Address outside of the filters of the channels.
-    buffers : dict of Operand to tuple of int
-        Addresses in the cluster.
-    """
+    """Where the operands of a layer are."""
 
     run: Product
-    input: int
-    output: int
-    filters: dict[range, tuple[int, Filters]]
-    buffers: dict[Operand, tuple[int, ...]]
+    input: int  # addresses outside
+    output: int  # addresses outside
+    filters: dict[range, tuple[int, Filters]]  # address outside of the filters of the channels
+    buffers: dict[Operand, tuple[int, ...]]  # addresses in the cluster
 
     def transfer(self, move: Move) -> Transfer:
         """What a move means."""

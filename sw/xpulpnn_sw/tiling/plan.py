@@ -19,40 +19,18 @@ def aligned(size: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """Bytes that tiles take.
+    """Bytes that tiles take."""
 
-    Parameters
-    ----------
-    fixed : int
-        Of what there is once for all tiles: im2col buffers, stacks, reports.
-    in_line, in_spare : int
-        Of an input line, and after the last one of a tile.
-    group : int
-        Output pixels that are computed together.
-    blocks : callable
-        Of so many channels the blocks that are computed.
-    pixel : callable
-        Bytes of an output pixel of so many channels.
-    streams : int
-        Streams that the filters are divided among.
-    stream : callable
-        Bytes of each for so many blocks.
-    spare : int
-        Bytes after the last stream.
-    parameters : int
-        Of a block beside its filters.
-    """
-
-    fixed: int
-    in_line: int
-    in_spare: int
-    group: int
-    blocks: Callable[[int], int]
-    pixel: Callable[[int], int]
-    streams: int
-    stream: Callable[[int], int]
-    spare: int
-    parameters: int
+    fixed: int  # of what there is once for all tiles: im2col buffers, stacks, reports
+    in_line: int  # of an input line, and after the last one of a tile
+    in_spare: int  # of an input line, and after the last one of a tile
+    group: int  # output pixels that are computed together
+    blocks: Callable[[int], int]  # of so many channels the blocks that are computed
+    pixel: Callable[[int], int]  # bytes of an output pixel of so many channels
+    streams: int  # streams that the filters are divided among
+    stream: Callable[[int], int]  # bytes of each for so many blocks
+    spare: int  # bytes after the last stream
+    parameters: int  # of a block beside its filters
 
     def weights(self, channels: int) -> int:
         """Of filters and parameters."""
@@ -71,76 +49,36 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What an estimate counts with, in cycles.
+    """What an estimate counts with, in cycles."""
 
-    Parameters
-    ----------
-    block : int
-        Of a group of pixels and a block of channels.
-    group : int
-        Of a group of pixels besides.
-    step : int
-        Of each step besides.
-    bytes_per_cycle : float
-        That the DMA engine moves.
-    """
-
-    block: int
-    group: int
+    block: int  # of a group of pixels and a block of channels
+    group: int  # of a group of pixels besides
     step: int
-    bytes_per_cycle: float
+    bytes_per_cycle: float  # that the DMA engine moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What the tiles shall be like.
+    """What the tiles shall be like."""
 
-    Parameters
-    ----------
-    lines, channels : int or None
-        Of a tile; None: as it suits.
-    overlap : bool
-        Whether data are moved while tiles are computed, which takes two buffers each.
-    """
-
-    lines: int | None = None
-    channels: int | None = None
-    overlap: bool = True
+    lines: int | None = None  # of a tile; None: as it suits
+    channels: int | None = None  # of a tile; None: as it suits
+    overlap: bool = True  # whether data are moved while tiles are computed, which takes two buffers each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A division.
-
-    Parameters
-    ----------
-    shape : Shape
-        What is divided.
-    lines, channels : int
-        Of a tile; those at the ends may have fewer.
-    channels_first : bool
-        Whether all channels of some lines are computed before the next lines.
-    overlap : bool
-        Whether data are moved while tiles are computed.
-    tiles : tuple of Tile
-        In their order.
-    buffers : dict of Operand to (int, int)
-        Number and bytes of the buffers.
-    fixed : int
-        Bytes of all else in the memory.
-    estimate : int
-        Cycles that it takes about.
-    """
+    """A division."""
 
     shape: Shape
-    lines: int
-    channels: int
-    channels_first: bool
-    overlap: bool
+    lines: int  # of a tile; those at the ends may have fewer
+    channels: int  # of a tile; those at the ends may have fewer
+    channels_first: bool  # whether all channels of some lines are computed before the next lines
+    overlap: bool  # whether data are moved while tiles are computed
     tiles: tuple[Tile, ...]
-    buffers: dict[Operand, tuple[int, int]]
-    fixed: int
-    estimate: int
+    buffers: dict[Operand, tuple[int, int]]  # number and bytes of the buffers
+    fixed: int  # bytes of all else in the memory
+    estimate: int  # cycles that it takes about
 
     @property
     def bytes(self) -> int:

@@ -20,15 +20,6 @@ _IM2COL = "im2col"
 class ProductDivision(Division):
     """Of a convolution, a matrix product or a fully connected layer.
 
-    Parameters
-    ----------
-    run : KernelRun
-        The kernel.
-    rule : Rule or None
-        How its results come of accumulators.
-    folded : bool
-        Whether columns of them are folded.
-
     Raises :class:`~xpulpnn.errors.LayerError` for a kernel that cannot be divided.
     """
 

@@ -17,21 +17,11 @@ class Operand(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Data of a tile on its way between memories.
+    """Data of a tile on its way between memories."""
 
-    Parameters
-    ----------
-    operand : Operand
-        Which; outputs are stored, the others are loaded.
-    tile : Tile
-        Whose.
-    slot : int
-        Number of the buffer.
-    """
-
-    operand: Operand
+    operand: Operand  # Which; outputs are stored, the others are loaded
     tile: Tile
-    slot: int
+    slot: int  # number of the buffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

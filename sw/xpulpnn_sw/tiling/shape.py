@@ -5,31 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is divided.
+    """What is divided."""
 
-    Parameters
-    ----------
-    lines : int
-        Output lines: rows of the output map, groups of pixels of a matrix product.
-    line_pixels, pixels : int
-        Output pixels of a line, and of the layer: the last line may have fewer.
-    channels, channel_unit : int
-        Output channels; those of a tile, but for the last, are a multiple of the unit.
-    in_lines : int
-        Input lines.
-    step, window, top : int
-        Output line ``y`` needs the input lines from ``y * step - top`` on, ``window`` of them, as far as there are.
-    """
-
-    lines: int
-    line_pixels: int
-    pixels: int
-    channels: int
-    channel_unit: int
+    lines: int  # output lines: rows of the output map, groups of pixels of a matrix product
+    line_pixels: int  # output pixels of a line, and of the layer: the last line may have fewer
+    pixels: int  # output pixels of a line, and of the layer: the last line may have fewer
+    channels: int  # output channels; those of a tile, but for the last, are a multiple of the unit
+    channel_unit: int  # output channels; those of a tile, but for the last, are a multiple of the unit
     in_lines: int
-    step: int
-    window: int
-    top: int
+    step: int  # output line `y` needs the input lines from `y * step - top` on, `window` of them, as far as there are
+    window: int  # output line `y` needs the input lines from `y * step - top` on, `window` of them, as far as there are
+    top: int  # output line `y` needs the input lines from `y * step - top` on, `window` of them, as far as there are
 
     def tile(self, lines: range, channels: range) -> "Tile":
         """The tile of these output lines and channels."""
@@ -52,24 +38,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """A piece of the output.
-
-    Parameters
-    ----------
-    lines, channels : range
-        Of the output.
-    in_lines : range
-        Of the input; empty where the tile has nothing but padding under it.
-    pad_top : int
-        Lines of padding above the first of them.
-    pixels : int
-        Output pixels.
-    """
+    """A piece of the output."""
 
     lines: range
     channels: range
-    in_lines: range
-    pad_top: int
+    in_lines: range  # of the input; empty where the tile has nothing but padding under it
+    pad_top: int  # lines of padding above the first of them
     pixels: int
 
 

@@ -25,30 +25,14 @@ _ONES = 0x0101_0101
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows of activations.
+    """Rows of activations."""
 
-    Parameters
-    ----------
-    packing : Packing
-        How elements share a word.
-    words : int
-        Packed words of a row.
-    operand_bytes : int
-        Bytes of each.
-    source_bytes : int
-        Bytes from one row to the next before packing, whole words.
-    group : int
-        Rows of a pixel group, a power of two.
-    signed : bool
-        Whether the weights are stored with an offset.
-    """
-
-    packing: Packing
-    words: int
+    packing: Packing  # how elements share a word
+    words: int  # packed words of a row
     operand_bytes: int
-    source_bytes: int
-    group: int
-    signed: bool
+    source_bytes: int  # bytes from one row to the next before packing, whole words
+    group: int  # rows of a pixel group, a power of two
+    signed: bool  # whether the weights are stored with an offset
 
     def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
         """Pack the rows of all groups of a core, from ``source`` to ``row0``, and fill ``corrections``.

@@ -10,31 +10,17 @@ _HALF_BITS = WORD_BITS // 2
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Words of memory that become one packed word, or two.
+    """Words of memory that become one packed word, or two."""
 
-    Parameters
-    ----------
-    words : int
-        Words of memory, from the lowest elements to the highest.
-    pitch : int
-        Bits from the elements of one word to those of the next.
-    narrow : bool
-        Whether packed operands are bytes, so that words are put upon each other as they are; else bytes at even and at
-        odd places, which become half-words, apart.
-    mask : int
-        Register that keeps the bytes at even places.
-    factor : int
-        Register with two to the power of the pitch, where there is a multiplication that adds.
-    upper : int or None
-        Register with the factor that brings the upper half-word, added, to the elements of the lower one; None: they
-        meet as they are.
-    """
-
-    words: int
-    pitch: int
+    words: int  # words of memory, from the lowest elements to the highest
+    pitch: int  # bits from the elements of one word to those of the next
+    # whether packed operands are bytes, so that words are put upon each other as they are; else bytes at even and at
+    # odd places, which become half-words, apart
     narrow: bool
-    mask: int
-    factor: int
+    mask: int  # register that keeps the bytes at even places
+    factor: int  # register with two to the power of the pitch, where there is a multiplication that adds
+    # register with the factor that brings the upper half-word, added, to the elements of the lower one; None: they meet
+    # as they are
     upper: int | None
 
     def emit(self, b: Builder, count: int, source: int, target: int, registers: list[int]) -> None:

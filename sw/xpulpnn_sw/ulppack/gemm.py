@@ -14,15 +14,9 @@ from xpulpnn_sw.ulppack.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Sizes in memory.
+    """Sizes in memory."""
 
-    Parameters
-    ----------
-    plan : Plan
-        What is computed and how.
-    """
-
-    plan: Plan
+    plan: Plan  # what is computed and how
 
     @property
     def channels(self) -> int:

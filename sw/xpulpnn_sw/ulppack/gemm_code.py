@@ -61,17 +61,7 @@ class Sizes(Protocol):
 
 
 class GemmCode:
-    """Writes the function.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is computed and how.
-    sizes : Sizes
-        Of the operands.
-    signed : bool
-        Whether results are to be corrected for the offset of signed weights.
-    """
+    """Writes the function."""
 
     def __init__(self, plan: Plan, sizes: Sizes, *, signed: bool) -> None:
         """Assign the registers."""

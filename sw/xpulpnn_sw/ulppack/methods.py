@@ -13,16 +13,10 @@ ISAS = ("rv32im", "xpulpv2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Results computed together.
+    """Results computed together."""
 
-    Parameters
-    ----------
-    nch, npx : int
-        Channels and pixels, powers of two.
-    """
-
-    nch: int
-    npx: int
+    nch: int  # channels and pixels, powers of two
+    npx: int  # channels and pixels, powers of two
 
     @property
     def size(self) -> int:
@@ -36,36 +30,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A way to multiply.
-
-    Parameters
-    ----------
-    isa : str
-        Out of :data:`ISAS`.
-    register : int
-        Bits of a packed operand.
-    lanes : int
-        Packed operands that one instruction multiplies and adds up.
-    first : str
-        Instruction that sets an accumulator to a product.
-    accumulating : str or None
-        Instruction that adds a product to an accumulator; None if that takes an addition.
-    load : str
-        What loads the operands of one product.
-    blocks : tuple of Block
-        Sizes of blocks.
-    schemes : tuple of Scheme
-        Those of which the product holds the result.
-    """
+    """A way to multiply."""
 
     isa: str
-    register: int
-    lanes: int = 1
-    first: str
-    accumulating: str | None = None
-    load: str
+    register: int  # bits of a packed operand
+    lanes: int = 1  # packed operands that one instruction multiplies and adds up
+    first: str  # instruction that sets an accumulator to a product
+    accumulating: str | None = None  # instruction that adds a product to an accumulator; None if that takes an addition
+    load: str  # what loads the operands of one product
     blocks: tuple[Block, ...]
-    schemes: tuple[Scheme, ...]
+    schemes: tuple[Scheme, ...]  # those of which the product holds the result
 
     @property
     def product(self) -> str:

@@ -69,28 +69,14 @@ def most_depth(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """A way to pack, checked to be legal.
+    """A way to pack, checked to be legal."""
 
-    Parameters
-    ----------
-    scheme : Scheme
-        Where the elements stand.
-    register : int
-        Bits of a packed operand: 32, 16 or 8.
-    depth : int
-        Elements in it.
-    w, a : int
-        Bits of a weight and of an activation, 1..8.
-    lanes : int
-        Packed operands in a word, whose products one instruction adds up.
-    """
-
-    scheme: Scheme
-    register: int
+    scheme: Scheme  # where the elements stand
+    register: int  # bits of a packed operand: 32, 16 or 8
     depth: int
-    w: int
-    a: int
-    lanes: int = 1
+    w: int  # bits of a weight and of an activation, 1..8
+    a: int  # bits of a weight and of an activation, 1..8
+    lanes: int = 1  # packed operands in a word, whose products one instruction adds up
 
     def __post_init__(self) -> None:
         """Reject what overflows, raising :class:`LayerError`."""

@@ -26,27 +26,13 @@ _BLOCK_CYCLES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a matrix product is computed.
-
-    Parameters
-    ----------
-    layer : MatmulLayer
-        What.
-    method : Method
-        With which instructions.
-    packing : Packing
-        From which operands.
-    iterations : int
-        Products accumulated before the result is taken out, at most; at least 1 and legal.
-    block : Block
-        Results computed together.
-    """
+    """How a matrix product is computed."""
 
     layer: MatmulLayer
-    method: Method
-    packing: Packing
-    iterations: int
-    block: Block
+    method: Method  # with which instructions
+    packing: Packing  # from which operands
+    iterations: int  # products accumulated before the result is taken out, at most; at least 1 and legal
+    block: Block  # results computed together
 
     def __post_init__(self) -> None:
         """Reject what overflows, raising :class:`LayerError`."""
@@ -180,21 +166,6 @@ def plans(
     """Every legal scheme and depth in every block with enough registers.
 
     Each comes with as many iterations as it can do, and with as many as need no loop of their own if those are fewer.
-
-    Parameters
-    ----------
-    layer : MatmulLayer
-        What is computed.
-    w, a : int
-        Bits of a weight and of an activation.
-    candidates : iterable of Method
-        What may multiply.
-    scheme : str or None
-        Only this: ``P1``, ``P2``, with the register, such as ``P2-16``, or ``bytes``; None: ``P1`` and ``P2``.
-    depth, iterations : int or None
-        Only this depth; only so many iterations, for those that can.
-    block : str or None
-        Only this block.
     """
     for method in candidates:
         for one in method.schemes:

@@ -10,22 +10,7 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 
 
 def serve(m: Module, port, values: Mapping[int, Value]) -> dict[int, Signal]:
-    """Grant every access to ``port`` at once and answer it in the next cycle; where no register is, with an error.
-
-    Parameters
-    ----------
-    m : Module
-        Takes the statements.
-    port : ObiSignature, target's side
-        The port.
-    values : mapping
-        What each register reads as, by its offset in the block.
-
-    Returns
-    -------
-    dict
-        For each register a signal that is high in the cycle in which it is written.
-    """
+    """Grant every access to ``port`` at once and answer it in the next cycle; where no register is, with an error."""
     offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(BLOCK_BYTES)]
     written = {}
     m.d.comb += port.gnt.eq(1)

@@ -30,46 +30,23 @@ _CHUNK_CYCLES = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CapturedWindow:
-    """Values in a window of a run.
+    """Values in a window of a run."""
 
-    Members
-    -------
-    sources, states : uint8[cycles, bits]
-        Of the inputs and registers before each clock edge.
-    chunk_cycles : int
-        Cycles that follow each other.
-    run_cycles : int
-        Cycles of the whole run, reset included.
-    """
-
-    sources: NDArray[np.uint8]
-    states: NDArray[np.uint8]
-    chunk_cycles: int
-    run_cycles: int
+    sources: NDArray[np.uint8]  # of the inputs and registers before each clock edge
+    states: NDArray[np.uint8]  # of the inputs and registers before each clock edge
+    chunk_cycles: int  # cycles that follow each other
+    run_cycles: int  # cycles of the whole run, reset included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What a netlist is to run.
+    """What a netlist is to run."""
 
-    Members
-    -------
-    name : str
-        Kernel specification as on the command line, or name of the program.
-    top : str
-        ``backend`` or ``core``: the netlist.
-    key : str
-        Text that is the same for the same workload.
-    macs : float
-        Multiply-accumulates; 0 for general code.
-    prepare : callable
-        Returns what runs it on a compiled model, and raises :class:`ToolError` if the results are wrong.
-    """
-
-    name: str
-    top: Top
-    key: str
-    macs: float
+    name: str  # kernel specification as on the command line, or name of the program
+    top: Top  # `backend` or `core`: the netlist
+    key: str  # text that is the same for the same workload
+    macs: float  # Multiply-accumulates; 0 for general code
+    # returns what runs it on a compiled model, and raises ToolError if the results are wrong
     prepare: Callable[[], Callable[[Path], object]]
 
 

@@ -28,21 +28,7 @@ class _Sums:
 
 
 class Charges:
-    """Energies of a netlist in a library.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        The design.
-    liberty : Liberty
-        Its library.
-    clock_gate : str
-        Library cell in front of registers with an enable; empty if the library has none.
-    slew_ns : float
-        Transition time assumed at every pin.
-    period_ns : float
-        Clock period, for the leakage.
-    """
+    """Energies of a netlist in a library."""
 
     def __init__(
         self, circuit: Circuit, liberty: Liberty, clock_gate: str, *, slew_ns: float, period_ns: float
@@ -84,15 +70,7 @@ class Charges:
         return delays
 
     def modules(self, activity: Activity, names: Mapping[str, str]) -> list[ModuleEnergy]:
-        """Energy of every instance.
-
-        Parameters
-        ----------
-        activity : Activity
-            Transitions of the netlist.
-        names : mapping of str to str
-            Module of each instance path, the top under its own name.
-        """
+        """Energy of every instance."""
         top = self._circuit.top
         sums = {"" if path == top else path.removeprefix(f"{top}."): _Sums() for path in names}
         sums.setdefault("", _Sums())

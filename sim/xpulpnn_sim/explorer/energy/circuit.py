@@ -17,85 +17,39 @@ CLOCK = "clk"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gate:
-    """One output of a combinational library cell.
+    """One output of a combinational library cell."""
 
-    Parameters
-    ----------
-    path : str
-        Instance it belongs to; empty for the top.
-    cell : LibraryCell
-        Its library cell.
-    pin : str
-        The output.
-    output : int
-        Its net.
-    inputs : dict of str to int
-        Nets of all input pins of the cell.
-    first : bool
-        Whether it stands for the cell as such: of a cell with several outputs, one does.
-    """
-
-    path: str
+    path: str  # instance it belongs to; empty for the top
     cell: LibraryCell
     pin: str
     output: int
-    inputs: Mapping[str, int]
-    first: bool
+    inputs: Mapping[str, int]  # nets of all input pins of the cell
+    first: bool  # whether it stands for the cell as such: of a cell with several outputs, one does
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Register:
-    """A flip-flop.
+    """A flip-flop."""
 
-    Parameters
-    ----------
-    path : str
-        Instance it belongs to; empty for the top.
-    cell : LibraryCell
-        Its library cell.
-    data : int
-        Net of the next state.
-    data_pin, clock_pin : str
-        Names of its pins.
-    enable : int
-        Net that lets the clock through; :data:`ONE` if nothing does but the clock.
-    outputs : list of (str, int, bool)
-        Name and net of each output, and whether it is the inverse of the state.
-    """
-
-    path: str
+    path: str  # instance it belongs to; empty for the top
     cell: LibraryCell
-    data: int
+    data: int  # net of the next state
     data_pin: str
     clock_pin: str
-    enable: int
-    outputs: list[tuple[str, int, bool]]
+    enable: int  # net that lets the clock through; ONE if nothing does but the clock
+    outputs: list[tuple[str, int, bool]]  # name and net of each output, and whether it is the inverse of the state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Circuit:
-    """A mapped design.
+    """A mapped design."""
 
-    Parameters
-    ----------
-    top : str
-        Name of its module.
-    inputs, outputs : dict of str to list of int
-        Nets of each port, least significant bit first, the clock among them.
-    gates : list of Gate
-        In topological order: every gate comes after those that drive it.
-    registers : list of Register
-        State of the design.
-    net_count : int
-        Nets are numbered below this.
-    """
-
-    top: str
-    inputs: dict[str, list[int]]
-    outputs: dict[str, list[int]]
-    gates: list[Gate]
-    registers: list[Register]
-    net_count: int
+    top: str  # name of its module
+    inputs: dict[str, list[int]]  # nets of each port, least significant bit first, the clock among them
+    outputs: dict[str, list[int]]  # nets of each port, least significant bit first, the clock among them
+    gates: list[Gate]  # in topological order: every gate comes after those that drive it
+    registers: list[Register]  # state of the design
+    net_count: int  # nets are numbered below this
 
     @property
     def sources(self) -> list[int]:
@@ -111,17 +65,6 @@ def expression(text: str) -> Expression:
 
 def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> Circuit:
     """The netlist in a file.
-
-    Parameters
-    ----------
-    path : Path
-        JSON of Yosys, flattened, so that cells below the top are named after the instance they come from.
-    module : str
-        The top module, whose cells are those of the library.
-    liberty : Liberty
-        The library.
-    flip_flop : str
-        Library cell that a cell of the type :data:`~xpulpnn_sim.explorer.mapped_netlist.GATED` consists of.
 
     Raises :class:`ToolError` for cells that are not in the library or whose kind is not known.
     """

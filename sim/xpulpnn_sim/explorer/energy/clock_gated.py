@@ -34,20 +34,6 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
     Names of cells and nets keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``. The
     registers with an enable that clock gates pay for stay cells of the type :data:`GATED` (pins C, D, E, Q), to be seen
     as D flip-flops behind a clock gate. The file stays in the cache.
-
-    Parameters
-    ----------
-    design : EmittedDesign
-        What to map.
-    library : Library
-        Cells.
-    yosys : str
-        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
-
-    Raises
-    ------
-    ToolError
-        If the tools fail or are missing.
     """
     tools = find_yosys(yosys)
     lines = [

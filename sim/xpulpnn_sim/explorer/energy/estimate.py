@@ -39,24 +39,6 @@ def estimate_energy(
 
     The design is mapped, the mapped netlist runs the whole workload, and its results are checked. The result is kept
     on disk under a hash of everything that determines it.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        The configuration, that of the workload.
-    workload : Workload
-        Kernel or program, and the netlist it runs on.
-    library : Library
-        Cells.
-    window : int
-        Clock cycles to look at.
-    yosys : str
-        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails, or the netlist computes something wrong.
     """
     return estimate_with_files(config, workload, library, window, yosys)[0]
 

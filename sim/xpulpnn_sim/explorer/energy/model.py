@@ -43,18 +43,7 @@ class _LoadedNetlist(ctypes.Structure):
 
 
 class GateModel:
-    """A circuit ready to run in the compiled model.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        With the top module ``backend`` or ``core``.
-
-    Attributes
-    ----------
-    library : Path
-        The model.
-    """
+    """A circuit ready to run in the compiled model."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit

@@ -26,27 +26,13 @@ _TOP = np.uint64(BITS - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Activity:
-    """What the nets did.
+    """What the nets did."""
 
-    Members
-    -------
-    cycles : int
-        Clock cycles seen.
-    transitions : int
-        Pairs of consecutive cycles among them, in which transitions were counted.
-    toggles : int64[net_count]
-        Transitions of each net.
-    settled : int64[net_count]
-        Those of them that zero-delay logic would make.
-    clocked : int64[registers, 2, 2]
-        Cycles in which the clock reached a register, by its next and its present state.
-    """
-
-    cycles: int
-    transitions: int
-    toggles: NDArray[np.int64]
-    settled: NDArray[np.int64]
-    clocked: NDArray[np.int64]
+    cycles: int  # clock cycles seen
+    transitions: int  # pairs of consecutive cycles among them, in which transitions were counted
+    toggles: NDArray[np.int64]  # transitions of each net
+    settled: NDArray[np.int64]  # those of them that zero-delay logic would make
+    clocked: NDArray[np.int64]  # cycles in which the clock reached a register, by its next and its present state
 
 
 def pack_cycles(states: NDArray[np.uint8]) -> NetWords:
@@ -64,17 +50,6 @@ def activity(
     circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64] | None
 ) -> Activity:
     """Count the transitions of every net.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        The design.
-    sources, states : words
-        Values of the nets ``circuit.sources`` and of the registers in every cycle.
-    chunk_cycles : int
-        Cycles that follow each other: a multiple of 64. The first cycle of each chunk has no predecessor.
-    delays : int array or None
-        Delay of each gate in time steps, at least 1, to count glitches too; None for zero-delay logic.
 
     Raises :class:`ToolError` unless the next states computed here are the states that follow.
     """

@@ -165,23 +165,12 @@ def delay_spread(flow: FlowResult | None) -> Spread | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of all points.
-
-    Parameters
-    ----------
-    column : Column
-        Heading.
-    values : list of float or None
-        One for each point.
-    compared : bool
-        Whether overheads and best points are told of it.
-    spreads : list of (float, float) or None
-        Least and largest figure for each point that has several; empty if none has.
-    """
+    """A figure of all points."""
 
     column: Column
     values: list[float | None]
-    compared: bool
+    compared: bool  # whether overheads and best points are told of it
+    # least and largest figure for each point that has several; empty if none has
     spreads: list[Spread | None] = field(default_factory=list[Spread | None])
 
 

@@ -18,28 +18,14 @@ _MHZ_PER_GHZ = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """A kernel on a point, at the clock that a flow says its component reaches.
+    """A kernel on a point, at the clock that a flow says its component reaches."""
 
-    Parameters
-    ----------
-    point : int
-        Number of the point, from 1 on.
-    label, top : str
-        The point and its component.
-    flow : FlowResult
-        Whose clock and area count.
-    record : dict
-        Cycles of the kernel on the back end of the same configuration, or on the cluster.
-    energy : EnergyResult or None
-        Energy of the same kernel, if it was estimated and the flow is not one of an FPGA.
-    """
-
-    point: int
-    label: str
-    top: str
-    flow: FlowResult
-    record: dict[str, object]
-    energy: EnergyResult | None
+    point: int  # number of the point, from 1 on
+    label: str  # the point and its component
+    top: str  # the point and its component
+    flow: FlowResult  # whose clock and area count
+    record: dict[str, object]  # cycles of the kernel on the back end of the same configuration, or on the cluster
+    energy: EnergyResult | None  # energy of the same kernel, if it was estimated and the flow is not one of an FPGA
 
     @property
     def clock_ghz(self) -> float:

@@ -21,30 +21,14 @@ MISSING = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Heading of a column.
+    """Heading of a column."""
 
-    Parameters
-    ----------
-    name : str
-        What the column holds.
-    unit : str
-        Unit of its numbers, shown in the heading.
-    group : str
-        Heading over neighbouring columns of the same group.
-    digits : int or None
-        Decimals of its numbers; None for a column of text.
-    signed : bool
-        Show the sign of positive numbers too.
-    better : str
-        ``less`` or ``more``: which numbers are better; empty if neither is.
-    """
-
-    name: str
-    unit: str = ""
-    group: str = ""
-    digits: int | None = None
-    signed: bool = False
-    better: Literal["", "less", "more"] = ""
+    name: str  # what the column holds
+    unit: str = ""  # unit of its numbers, shown in the heading
+    group: str = ""  # heading over neighbouring columns of the same group
+    digits: int | None = None  # decimals of its numbers; None for a column of text
+    signed: bool = False  # show the sign of positive numbers too
+    better: Literal["", "less", "more"] = ""  # `less` or `more`: which numbers are better; empty if neither is
 
     @property
     def heading(self) -> str:
@@ -62,25 +46,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable:
-    """A table, shown the same in the terminal and in the HTML report.
+    """A table, shown the same in the terminal and in the HTML report."""
 
-    Parameters
-    ----------
-    title : str
-        Heading of the table.
-    columns : sequence of Column
-        Headings of the columns.
-    rows : sequence of sequences
-        As many cells as columns in each.
-    notes : sequence of str
-        Conditions and remarks, printed with the table.
-    marked, failed : frozenset of int
-        Rows to set off: the baseline, and points that failed.
-    """
-
-    title: str
+    title: str  # heading of the table
     columns: Sequence[Column]
-    rows: Sequence[Sequence[TableCell]]
-    notes: Sequence[str] = ()
-    marked: frozenset[int] = frozenset()
-    failed: frozenset[int] = frozenset()
+    rows: Sequence[Sequence[TableCell]]  # as many cells as columns in each
+    notes: Sequence[str] = ()  # conditions and remarks, printed with the table
+    marked: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
+    failed: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed

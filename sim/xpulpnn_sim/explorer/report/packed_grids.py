@@ -12,30 +12,15 @@ Record = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Grid:
-    """A sweep, or a part of one.
-
-    Members
-    -------
-    sweep : str
-        Its name.
-    title : str
-        What the cells say.
-    corner : str
-        What the rows are.
-    rows, columns : list of str
-        Names.
-    texts : dict of (str, str) to str
-        Cells by row and column.
-    numbers : dict of (str, str) to float
-        What is plotted of them.
-    """
+    """A sweep, or a part of one."""
 
     sweep: str
-    title: str
-    corner: str
+    title: str  # what the cells say
+    corner: str  # what the rows are
     rows: list[str] = field(default_factory=list[str])
     columns: list[str] = field(default_factory=list[str])
-    texts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    texts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])  # cells by row and column
+    # what is plotted of them
     numbers: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
 
     def put(self, row: str, column: str, text: str, number: float) -> None:

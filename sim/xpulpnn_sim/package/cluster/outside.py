@@ -48,21 +48,11 @@ _WRITE = """\
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Pieces of the testbench.
+    """Pieces of the testbench."""
 
-    Parameters
-    ----------
-    instances : str
-        The responders of all ports, and their nets.
-    writes : str
-        What the ports write, under the edge of the clock.
-    leaves : str
-        The condition that a core accesses what is not in the memory.
-    """
-
-    instances: str
-    writes: str
-    leaves: str
+    instances: str  # the responders of all ports, and their nets
+    writes: str  # what the ports write, under the edge of the clock
+    leaves: str  # the condition that a core accesses what is not in the memory
 
 
 def _word(place: str, width: int) -> str:

@@ -15,17 +15,10 @@ class Nets:
 
     A port ``group__3__signal`` of an array is a slice of the vector ``group_signal``, ``bus__signal`` is called
     ``bus_signal``, all others have their own names.
-
-    Parameters
-    ----------
-    design : Design
-        What is tested.
-    driven : sequence of str
-        Arrays, buses and ports whose inputs the testbench assigns: they are variables.
     """
 
     design: Design
-    driven: Sequence[str] = ()
+    driven: Sequence[str] = ()  # Arrays, buses and ports whose inputs the testbench assigns: they are variables
 
     def elements(self, group: str) -> int:
         """How many elements an array of ports has."""

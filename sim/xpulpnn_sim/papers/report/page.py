@@ -12,24 +12,7 @@ from xpulpnn_sim.papers.table import MeasuredTable
 
 
 def write_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, conditions: Sequence[str]) -> None:
-    """Write the page in one step: tables, plots, and for every row the commands that repeat it.
-
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    tables : sequence of MeasuredTable
-        What it shows.
-    command : str
-        What was typed.
-    conditions : sequence of str
-        What holds for all figures.
-
-    Raises
-    ------
-    ToolError
-        If the ``plotly`` package, which the drawing script comes from, is missing.
-    """
+    """Write the page in one step: tables, plots, and for every row the commands that repeat it."""
     environment = page_environment("xpulpnn_sim.papers.report")
     environment.filters["our_text"] = our_text
     plots = [charts(table) for table in tables]

@@ -9,18 +9,10 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A printed figure.
+    """A printed figure."""
 
-    Members
-    -------
-    text : str
-        As printed, in the unit of its row.
-    where : str
-        Section, table or figure.
-    """
-
-    text: str
-    where: str
+    text: str  # as printed, in the unit of its row
+    where: str  # Section, table or figure
 
     @property
     def value(self) -> float:

@@ -21,32 +21,15 @@ class Directed:
 
     The text runs after the usual prologue; ``s11`` points to the results. Exceptions are skipped by the usual handler,
     so ``mcause`` and ``mepc`` tell afterwards what happened.
-
-    Parameters
-    ----------
-    name : str
-        Group and content.
-    text : str
-        Assembly.
-    expected : tuple of int
-        Words stored from ``s11`` on.
-    needs : tuple of str
-        Fields of the configuration that must be true.
-    interrupts : bool
-        Interrupts are enabled and may come at any time.
-    handlers : Handlers
-        Vector tables.
-    first : tuple of str
-        Lines before any register is written.
     """
 
-    name: str
+    name: str  # group and content
     text: str
-    expected: tuple[int, ...]
-    needs: tuple[str, ...] = ()
-    interrupts: bool = False
-    handlers: Handlers = HANDLERS
-    first: tuple[str, ...] = ()
+    expected: tuple[int, ...]  # words stored from `s11` on
+    needs: tuple[str, ...] = ()  # fields of the configuration that must be true
+    interrupts: bool = False  # interrupts are enabled and may come at any time
+    handlers: Handlers = HANDLERS  # vector tables
+    first: tuple[str, ...] = ()  # lines before any register is written
 
     def program(self) -> Program:
         """The program as simulators load it."""

@@ -72,27 +72,14 @@ class Scale:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AddTensors:
-    """What an addition computes with.
+    """What an addition computes with."""
 
-    Parameters
-    ----------
-    first, second : array of int
-        The maps, ``[height][width][channel]``.
-    scales : (Scale, Scale)
-        Of their elements, which are clipped to 8 bits afterwards, with the sign of the results.
-    factors : (int, int)
-        Of the elements if the sum is shifted.
-    shift : int
-        Right shift of that sum.
-    summand : int
-        Part of it.
-    """
-
-    first: Ints
-    second: Ints
+    first: Ints  # the maps, `[height][width][channel]`
+    second: Ints  # the maps, `[height][width][channel]`
+    # of their elements, which are clipped to 8 bits afterwards, with the sign of the results
     scales: tuple[Scale, Scale]
-    factors: tuple[int, int]
-    shift: int
+    factors: tuple[int, int]  # of the elements if the sum is shifted
+    shift: int  # right shift of that sum
     summand: int = 0
 
 

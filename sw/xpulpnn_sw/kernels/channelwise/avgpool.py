@@ -51,21 +51,12 @@ _FACTOR_BITS = 8
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AvgPoolTensors:
-    """What an average pooling computes with.
+    """What an average pooling computes with."""
 
-    Parameters
-    ----------
-    activations : array of int
-        The map, ``[height][width][channel]``.
-    factor, summand, shift : int
-        Of the requantisation ``clip((sum * factor / area + summand) >> shift)``, if there is one. The factor is not
-        negative, and products with it have 32 bits.
-    """
-
-    activations: Ints
-    factor: int
-    summand: int
-    shift: int
+    activations: Ints  # the map, `[height][width][channel]`
+    factor: int  # of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
+    summand: int  # of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
+    shift: int  # of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
 
     def __post_init__(self) -> None:
         """Reject a factor or shift the instructions cannot do."""

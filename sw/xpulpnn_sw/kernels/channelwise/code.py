@@ -22,13 +22,7 @@ ARGUMENT_REGISTERS = (ARGUMENTS_POINTER, CORE, CORES)
 
 
 class Code:
-    """Writes instructions, those of XpulpV2 where the level has them.
-
-    Parameters
-    ----------
-    level : ElementLevel
-        What there is.
-    """
+    """Writes instructions, those of XpulpV2 where the level has them."""
 
     def __init__(self, level: ElementLevel) -> None:
         """Start with no instruction."""

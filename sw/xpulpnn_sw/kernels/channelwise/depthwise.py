@@ -80,23 +80,11 @@ _UNIFORM_VARIANCE = 1 / 12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DepthwiseTensors:
-    """What a depthwise convolution computes with.
+    """What a depthwise convolution computes with."""
 
-    Parameters
-    ----------
-    activations : array of int
-        ``[height][width][channel]``.
-    weights : array of int
-        ``[channel][ky][kx]``.
-    bias : array of int
-        Start of each channel's accumulator, int32.
-    requantisation : AnyRequantisation
-        Of the accumulators.
-    """
-
-    activations: Ints
-    weights: Ints
-    bias: Ints
+    activations: Ints  # `[height][width][channel]`
+    weights: Ints  # `[channel][ky][kx]`
+    bias: Ints  # start of each channel's accumulator, int32
     requantisation: AnyRequantisation
 
     def check(self, layer: DepthwiseLayer, precision: Precision) -> None:

@@ -38,23 +38,7 @@ _REGISTER_FIELD = 5
 
 
 class DepthwiseCode:
-    """Writes the function.
-
-    Parameters
-    ----------
-    level : ElementLevel
-        Instructions there are.
-    precision : Precision
-        Of inputs, weights and results.
-    structure : Structure
-        Arguments.
-    known : mapping of str to int
-        Those that are constants.
-    rows : int or None
-        Filter rows kept in registers; None: filters are read along with the input.
-    rule : Rule
-        How accumulators become results.
-    """
+    """Writes the function."""
 
     def __init__(
         self,

@@ -33,23 +33,7 @@ def parameter_registers(rule: Rule) -> int:
 
 
 class ChannelResults:
-    """Writes what turns accumulators of one channel into results.
-
-    Parameters
-    ----------
-    code : Code
-        Takes the instructions.
-    rule : Rule
-        How.
-    precision : Precision
-        Of the results.
-    shift : int
-        Register with the right shift that the rule leaves to the kernel.
-    parameters : list of int
-        Registers, as many as :func:`parameter_registers` says.
-    temporaries : list of int
-        At least :data:`TEMPORARIES` registers.
-    """
+    """Writes what turns accumulators of one channel into results."""
 
     def __init__(
         self, code: Code, rule: Rule, precision: Precision, shift: int, parameters: list[int], temporaries: list[int]

@@ -22,26 +22,7 @@ def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
 
 
 class Division:
-    """Divides numbers by a constant.
-
-    Parameters
-    ----------
-    code : Code
-        Takes the instructions.
-    divisor : int
-        The constant.
-    greatest : int or None
-        Greatest magnitude of a number if it is known.
-    registers : Registers
-        Gives one for a constant, if needed.
-    signed : bool
-        Whether numbers may be negative.
-
-    Members
-    -------
-    shift : int or None
-        Right shift that is the same for unsigned numbers, if there is one.
-    """
+    """Divides numbers by a constant."""
 
     def __init__(self, code: Code, divisor: int, greatest: int | None, registers: Registers, *, signed: bool) -> None:
         """Decide how."""

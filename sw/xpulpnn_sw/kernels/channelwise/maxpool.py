@@ -20,18 +20,10 @@ from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PoolTensors:
-    """What a maximum pooling computes with.
+    """What a maximum pooling computes with."""
 
-    Parameters
-    ----------
-    activations : array of int
-        The map, ``[height][width][channel]``.
-    folded : bool
-        Whether the map is in memory as :func:`~xpulpnn_sw.kernels.folding.fold` leaves it.
-    """
-
-    activations: Ints
-    folded: bool = False
+    activations: Ints  # the map, `[height][width][channel]`
+    folded: bool = False  # whether the map is in memory as fold leaves it
 
 
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:

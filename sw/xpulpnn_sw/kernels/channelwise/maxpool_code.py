@@ -19,19 +19,7 @@ MAXPOOL_ARGUMENTS = Structure("xp_maxpool_arguments", POOL_FIELDS)
 
 
 class MaxPooling(Pooling):
-    """Writes the function.
-
-    Parameters
-    ----------
-    level : ElementLevel
-        Instructions there are.
-    precision : Precision
-        Of inputs and outputs.
-    layer : MaxPoolLayer
-        Whose window it is.
-    known : mapping of str to int
-        Arguments that are constants.
-    """
+    """Writes the function."""
 
     def __init__(
         self, level: ElementLevel, precision: Precision, layer: MaxPoolLayer, known: Mapping[str, int]

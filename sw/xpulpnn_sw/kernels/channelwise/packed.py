@@ -22,19 +22,7 @@ def repeated(element: int, bits: int) -> int:
 
 
 class Packed:
-    """Operations on words of ``bits``-bit elements.
-
-    Parameters
-    ----------
-    code : Code
-        Takes the instructions.
-    bits : int
-        Element width.
-    signed : bool
-        Whether elements are two's complement.
-    registers : Registers
-        Gives those for constants and intermediate results, as far as needed.
-    """
+    """Operations on words of ``bits``-bit elements."""
 
     def __init__(self, code: Code, bits: int, registers: Registers, *, signed: bool) -> None:
         """Take the registers."""

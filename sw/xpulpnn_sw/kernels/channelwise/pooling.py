@@ -55,23 +55,7 @@ def window_name(layer: WindowLayer) -> str:
 
 
 class Pooling(ABC):
-    """Writes the function for one window and stride.
-
-    Parameters
-    ----------
-    level : ElementLevel
-        Instructions there are.
-    precision : Precision
-        Of inputs and outputs.
-    layer : WindowLayer
-        Whose window it is.
-    structure : Structure
-        Arguments, :data:`POOL_FIELDS` among them.
-    known : mapping of str to int
-        Arguments that are constants, besides those of the window.
-    repeats_rows : bool
-        Whether windows that lie across the upper or lower edge may use a row twice instead.
-    """
+    """Writes the function for one window and stride."""
 
     def __init__(
         self,

@@ -36,15 +36,9 @@ _UNROLLED = 4
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReluTensors:
-    """What a ReLU computes with.
+    """What a ReLU computes with."""
 
-    Parameters
-    ----------
-    activations : array of int
-        Signed, ``[height][width][channel]``.
-    """
-
-    activations: Ints
+    activations: Ints  # Signed, `[height][width][channel]`
 
 
 def relu_precision(bits: int) -> Precision:

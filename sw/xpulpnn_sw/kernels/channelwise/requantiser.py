@@ -16,15 +16,6 @@ class Requantiser:
     """Writes ``clip((kappa * value + lambda) >> shift)`` as an element of a word.
 
     A word that one instruction changes is not ready for the next one.
-
-    Parameters
-    ----------
-    code : Code
-        Takes the instructions; its level has them.
-    bits : int
-        Width of a result.
-    signed : bool
-        Whether results are in two's complement.
     """
 
     def __init__(self, code: Code, bits: int, *, signed: bool) -> None:

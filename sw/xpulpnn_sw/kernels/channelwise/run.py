@@ -20,38 +20,16 @@ from xpulpnn_sw.precision import Precision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a kernel is to be written.
-
-    Parameters
-    ----------
-    name : str
-        Of the kernel.
-    cores : int
-        Stacks, and buffers if there are any, for so many cores.
-    specialise : bool
-        Whether the function is for one layer only, its sizes constants.
-    placement : "padded" or "aligned"
-        Of what each core has for itself.
-    """
+    """How a kernel is to be written."""
 
     name: str
-    cores: int
-    specialise: bool
-    placement: Placement
+    cores: int  # Stacks, and buffers if there are any, for so many cores
+    specialise: bool  # whether the function is for one layer only, its sizes constants
+    placement: Placement  # of what each core has for itself
 
 
 class Maps:
-    """Places feature maps of one number of channels, HWC, each pixel filled up to whole words of every map.
-
-    Parameters
-    ----------
-    memory : ImageBuilder
-        Takes them.
-    channels : int
-        Of each map.
-    widths : int
-        Element widths of all maps.
-    """
+    """Places feature maps of one number of channels, HWC, each pixel filled up to whole words of every map."""
 
     def __init__(self, memory: ImageBuilder, channels: int, *widths: int) -> None:
         """Decide the channels in memory."""

@@ -33,24 +33,12 @@ _UPPER_HALVES = 0x00030001
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The copy.
+    """The copy."""
 
-    Parameters
-    ----------
-    code : Code
-        Takes the instructions.
-    bits : int
-        Width of the inputs.
-    signed : bool
-        Whether they are two's complement.
-    valued : bool
-        Whether there is an argument ``outside``, the value around the map; else zeros lie there.
-    """
-
-    code: Code
-    bits: int
-    signed: bool
-    valued: bool = False
+    code: Code  # takes the instructions
+    bits: int  # width of the inputs
+    signed: bool  # whether they are two's complement
+    valued: bool = False  # whether there is an argument `outside`, the value around the map; else zeros lie there
 
     def terms(self) -> dict[str, Term]:
         """What the copy needs of the arguments."""

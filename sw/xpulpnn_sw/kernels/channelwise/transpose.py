@@ -36,15 +36,9 @@ TRANSPOSE_LEVELS = {name: level for name, level in PLAIN_LEVELS.items() if name 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TransposeTensors:
-    """What is transposed.
+    """What is transposed."""
 
-    Parameters
-    ----------
-    activations : array of int
-        ``[height][width][channel]``.
-    """
-
-    activations: Ints
+    activations: Ints  # `[height][width][channel]`
 
 
 def check_transpose(_: TransposeLayer, precision: Precision) -> Precision:

@@ -41,19 +41,7 @@ def turn_pixels(level: ElementLevel, bits: int) -> int:
 
 
 class TransposeCode:
-    """Writes the function.
-
-    Parameters
-    ----------
-    level : ElementLevel
-        Instructions there are.
-    bits : int
-        Width of the elements.
-    structure : Structure
-        Arguments.
-    known : mapping of str to int
-        Those that are constants.
-    """
+    """Writes the function."""
 
     def __init__(self, level: ElementLevel, bits: int, structure: Structure, known: Mapping[str, int]) -> None:
         """Assign the registers."""
