@@ -134,9 +134,14 @@ def _computed(network: NetworkLike, inputs: NDArray[Any]) -> list[I32]:
                 network.sources(number), stage.input_shapes, stage.input_elements, strict=True
             )
         ]
-        known[stage.name] = _COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
+        known[stage.name] = stage_results(stage, *maps)
         results.append(known[stage.name].reshape(len(inputs), *stage.output_shape))
     return results
+
+
+def stage_results(stage: StageLike, *maps: NDArray[Any]) -> I32:
+    """The results of a layer for the maps that it reads, each of them ``[image]...``."""
+    return _COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
 
 
 def _taken(stage: StageLike, values: NDArray[Any], shape: tuple[int, ...], elements: tuple[int, bool]) -> I32:
@@ -189,6 +194,11 @@ def _linear(stage: StageLike, rows: I32) -> I32:
     return _requantised(stage, batched.products(rows, stage.tensors.weights, _most(stage)))
 
 
+def _matmul(stage: StageLike, pixels: I32) -> I32:
+    """A pixel of the one image is a row, as an image is of a fully connected layer."""
+    return _linear(stage, pixels[0])[np.newaxis]
+
+
 def _add(stage: StageLike, first: I32, second: I32) -> I32:
     tensors, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
     if stage.layer.shifted:
@@ -231,6 +241,7 @@ _COMPUTED: Mapping[str, Callable[..., I32]] = {
     "conv1d": _conv1d,
     "depthwise": _depthwise,
     "linear": _linear,
+    "matmul": _matmul,
     "maxpool": _maxpool,
     "pointwise": _conv,
     "relu": _relu,

@@ -32,11 +32,15 @@ class Stage:
     pad: int = 0
 
     @property
-    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of the maps it computes with, one or two."""
+    def maps(self) -> tuple[Ints, ...]:
+        """The maps among its operands, one or two."""
         own = self.tensors
-        maps = (own.first, own.second) if isinstance(own, AddTensors) else (own.activations,)
-        return tuple(one.shape for one in maps)
+        return (own.first, own.second) if isinstance(own, AddTensors) else (own.activations,)
+
+    @property
+    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the maps it computes with."""
+        return tuple(one.shape for one in self.maps)
 
     @property
     def input_elements(self) -> tuple[tuple[int, bool], ...]:
