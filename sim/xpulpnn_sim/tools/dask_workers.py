@@ -1,0 +1,273 @@
+"""The workers of a Dask scheduler as an executor; each call runs in a process of its own.
+
+Workers need this package and its tools, no files in common: arguments and results travel as bytes. Dask runs a call
+again elsewhere if its worker is lost.
+"""
+
+import hashlib
+import logging
+import pickle
+import re
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.files import write_bytes
+from xpulpnn_sim.tools.jobs import Call, Pool, Result, Versions
+from xpulpnn_sim.tools.worker_process import Answer, CallError, Shared, WorkerProcess, pack
+
+_CONNECT_S = 5.0
+_CHECK_S = 60.0
+"""Time in which every worker must have told its versions."""
+_VERSIONS_S = 120.0
+"""Longest time in which the process that tells the versions of a worker must have ended."""
+_LOOK_S = 2.0
+"""Time between looks for workers."""
+_LONELY_S = 60.0
+"""Time without any worker after which a run gives up."""
+
+_ADDRESS = re.compile(r"(?:(?:tcp|tls)://)?(\[[0-9a-fA-F:]+\]|[^/:\[\]]+):(\d{1,5})")
+
+_known_versions: dict[str, Answer] = {}
+"""What this worker has told, by a hash of the function that asked."""
+_asking = threading.Lock()
+
+
+class FarmLostError(ToolError):
+    """The scheduler or all its workers are gone."""
+
+
+def require_dask(address: str) -> Any:
+    """The package ``distributed``.
+
+    Raises :class:`ToolError` with the command that installs it, :class:`InputError` if nothing listens at ``address``.
+    """
+    try:
+        distributed = import_module("distributed")
+    except ImportError:
+        raise ToolError("distributed must be installed for --dask: pip install '.[dask]'") from None
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise InputError(f"--dask must be HOST:PORT of a Dask scheduler, not {address}")
+    try:
+        socket.create_connection((found[1].strip("[]"), int(found[2])), _CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"--dask must be the address of a running Dask scheduler, not {address} ({reason})") from None
+    return distributed
+
+
+@contextmanager
+def dask_workers(address: str, versions: Versions, timeout_s: float) -> Generator[Pool]:
+    """The workers of the scheduler at ``address``, which all have the same versions as this process."""
+    distributed = require_dask(address)
+    # what it logs of lost workers is told by our own messages
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        text = " ".join(str(error).split())
+        raise InputError(f"--dask must be the address of a running Dask scheduler, not {address} ({text})") from None
+    with client:
+        pool = _DaskPool(client, address, versions, timeout_s)
+        try:
+            pool.check_workers()
+            pool.watch()
+            yield pool
+        finally:
+            pool.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """An argument that travelled apart from its call."""
+
+    place: int
+
+
+class _DaskPool(Pool):
+    """Workers to call functions on."""
+
+    def __init__(self, client: Any, address: str, versions: Versions, timeout_s: float) -> None:
+        self._client, self._address, self._timeout_s = client, address, timeout_s
+        self._executor = client.get_executor(pure=False)
+        self._expected = dict(versions())
+        self._shared: dict[int, Any] = {}
+        self._running: set[Call[Any]] = set()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._numbers = count()
+        self._run = hashlib.sha256(f"{client.id}".encode()).hexdigest()[:8]
+        self._versions = pickle.dumps(versions)
+
+    @property
+    def ahead(self) -> int:
+        return 2 * max(sum(self._workers().values()), 1)
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
+        parts: list[Any] = []
+        for at, one in enumerate(args):
+            if isinstance(one, _Sent):
+                parts.append(self._shared[one.place])
+                args = (*args[:at], _Sent(len(parts) - 1), *args[at + 1 :])
+        # the function is loaded by the process alone: a worker keeps nothing of ours in memory
+        packed = pickle.dumps((pickle.dumps(fn), pickle.dumps(args), pickle.dumps(kwargs)))
+        call: Call[Result] = Call()
+        call.set_running_or_notify_cancel()
+        with self._lock:
+            self._running.add(call)
+        name = getattr(fn, "__name__", "call")
+        answer = self._executor.submit(
+            answer_call, self._versions, self._expected, packed, self._timeout_s, *parts, key=self._key(name)
+        )
+        answer.add_done_callback(lambda done: self._settle(call, done))
+        return call
+
+    def share(self, value: Any) -> Any:
+        import dask.config
+
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+            sent = self._client.submit(bytes, pickle.dumps(value), key=self._key("shared"))
+        self._shared[len(self._shared)] = sent
+        return _Sent(len(self._shared) - 1)
+
+    def check_workers(self) -> None:
+        """Raise :class:`InputError` unless there are workers and all of them have our versions."""
+        workers = self._workers()
+        if not workers:
+            raise InputError(f"--dask must be a scheduler with workers, not {self._address} without any")
+        asked = {
+            worker: self._client.submit(
+                _difference, self._versions, self._expected, key=self._key("versions"), workers=[worker], pure=False
+            )
+            for worker in workers
+        }
+        for worker, future in asked.items():
+            try:
+                text = future.result(timeout=_CHECK_S)
+            except TimeoutError:
+                text = f"answer within {_CHECK_S:g} s, not stay silent"
+            except Exception as error:  # whatever a worker without our package runs into
+                text = f"be able to run xpulpnn, not fail with: {' '.join(str(error).split())}"
+            if text:
+                raise InputError(f"every worker of --dask must {text} (worker {worker})")
+
+    def watch(self) -> None:
+        """From now on let all calls fail once the scheduler or its workers are gone for good."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def stop(self) -> None:
+        """End all calls; their processes and tools are killed on the workers."""
+        self._stopped.set()
+        try:
+            self._executor.shutdown(wait=False)
+            self._client.cancel(list(self._shared.values()), force=True)
+        except Exception as error:  # the scheduler may be what is gone
+            logging.getLogger(__name__).debug("not cancelled: %s", error)
+
+    def _key(self, name: str) -> str:
+        return f"xpulpnn-{name.strip('_')}-{self._run}-{next(self._numbers)}"
+
+    def _workers(self) -> dict[str, int]:
+        try:
+            return dict(self._client.nthreads())
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise self._lost(" ".join(str(error).split())) from None
+
+    def _lost(self, text: str) -> FarmLostError:
+        return FarmLostError(f"--dask must be a scheduler that stays, not {self._address} ({text})")
+
+    def _settle(self, call: Call[Any], done: Any) -> None:
+        with self._lock:
+            self._running.discard(call)
+        if done.cancelled():
+            call.settle(Answer(error=self._lost("cancelled")))
+        elif error := done.exception():
+            call.settle(Answer(error=CallError(f"dask: {type(error).__name__}: {' '.join(str(error).split())}")))
+        else:
+            call.settle(done.result())
+
+    def _watch(self) -> None:
+        lonely_s = 0.0
+        while not self._stopped.wait(_LOOK_S):
+            try:
+                lonely_s = 0.0 if self._workers() else lonely_s + _LOOK_S
+                if lonely_s < _LONELY_S:
+                    continue
+                text = f"{self._address} without any for {_LONELY_S:g} s"
+                error = FarmLostError(f"--dask must be a scheduler with workers, not {text}")
+            except FarmLostError as lost:
+                error = lost
+            with self._lock:
+                calls = list(self._running)
+            for call in calls:
+                call.settle(Answer(error=error))
+
+
+def answer_call(versions: bytes, expected: Mapping[str, str], call: bytes, timeout_s: float, *shared: bytes) -> Answer:
+    """Run a call on this worker."""
+    difference = _difference(versions, expected)
+    if difference:
+        return Answer(error=CallError(difference))
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-") as name:
+        folder = Path(name)
+        places = [folder / f"shared-{number}" for number in range(len(shared))]
+        for path, content in zip(places, shared, strict=True):
+            write_bytes(path, content)
+        return _run(folder, pack(_load_and_call, (call, *map(Shared, places)), {}), timeout_s, _wanted())
+
+
+def _load_and_call(call: bytes, *shared: Any) -> Any:
+    function, arguments, named = map(pickle.loads, pickle.loads(call))
+    return function(*(shared[one.place] if isinstance(one, _Sent) else one for one in arguments), **named)
+
+
+def _run(folder: Path, call: bytes, timeout_s: float, wanted: Callable[[], bool]) -> Answer:
+    """Answer of a process of its own."""
+    process = WorkerProcess(folder)
+    try:
+        return process.call(call, timeout_s, wanted)
+    finally:
+        process.kill()
+
+
+def _difference(versions: bytes, expected: Mapping[str, str]) -> str:
+    """What is not as expected here; empty if all is."""
+    name = hashlib.sha256(versions).hexdigest()
+    with _asking:
+        answer = _known_versions.get(name)
+        if answer is None:
+            with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
+                answer = _run(Path(folder), pack(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
+        if answer.error is not None:
+            return f"be able to tell its versions, not fail with: {' '.join(str(answer.error).split())}"
+        _known_versions[name] = answer
+    found: Mapping[str, str] = answer.value
+    for what, wanted in expected.items():
+        if found.get(what) != wanted:
+            return f"have {what} {wanted}, not {found.get(what, 'none')}"
+    return ""
+
+
+def _tell_versions(versions: bytes) -> dict[str, str]:
+    return dict(pickle.loads(versions)())
+
+
+def _wanted() -> Callable[[], bool]:
+    """A function that tells whether the call that this thread runs is still wanted by somebody."""
+    worker = import_module("distributed").get_worker()
+    key = worker.get_current_task()
+
+    def wanted() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is not None and task.state == "executing"
+
+    return wanted

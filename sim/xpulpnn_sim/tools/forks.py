@@ -1,0 +1,51 @@
+"""Copies of this very process, side by side, where forking is what makes work fast: what is set up is shared.
+
+Only for processes of a single thread.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Tag = TypeVar("Tag")
+
+
+class Forks(Generic[Tag]):
+    """At most ``jobs`` copies at a time; ``ended`` hears the tag and the exit code of each."""
+
+    def __init__(self, jobs: int, ended: Callable[[Tag, int], None]) -> None:
+        self._jobs, self._ended = jobs, ended
+        self._running: dict[int, Tag] = {}
+
+    def start(self, tag: Tag) -> bool:
+        """Start a copy, once there is room for it; returns True in the copy, which must end by :func:`os._exit`."""
+        while len(self._running) >= self._jobs:
+            self._wait()
+        child = os.fork()
+        if child:
+            self._running[child] = tag
+        return not child
+
+    def wait(self) -> None:
+        """Wait for the end of all copies."""
+        while self._running:
+            self._wait()
+
+    def _wait(self) -> None:
+        child, status = os.wait()
+        if child in self._running:
+            self._ended(self._running.pop(child), os.waitstatus_to_exitcode(status))
+
+
+def silence() -> None:
+    """Drop all that this process prints from now on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+
+
+def limit_computing(seconds: float) -> None:
+    """End this process by SIGPROF once it has computed that long, however busy the machine is."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, seconds)

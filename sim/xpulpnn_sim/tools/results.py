@@ -1,0 +1,106 @@
+"""The one store of finished results, so that a run that was interrupted goes on where it was.
+
+A record is a file of JSON with a name and the key of all that determines it. A record under another key is not found,
+and is replaced by the next one of its name, so that no result ever goes out of date.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+from urllib.parse import quote
+
+import numpy as np
+
+from xpulpnn_sim.files import write_text
+from xpulpnn_sim.user_cache import cache_directory, counts, store
+
+
+class Results:
+    """Records in a folder of their own; with ``fresh`` those of earlier runs are removed first."""
+
+    def __init__(self, folder: Path, *, fresh: bool = False) -> None:
+        self.folder = folder
+        if fresh:
+            self.remove()
+
+    def find(self, name: str, key: str) -> Any | None:
+        """Return the value kept with this name and key; None if there is none."""
+        path = self._path(name)
+        if not counts(path):
+            return None
+        try:
+            record = json.loads(path.read_text())
+            return record["value"] if record["key"] == key else None
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def keep(self, name: str, key: str, value: Any, files: Mapping[str, str] | None = None) -> None:
+        """Keep a JSON value in place of the one with this name, and texts in files of these names beside it."""
+        for file, text in (files or {}).items():
+            write_text(self.folder / _file_name(name) / file, text)
+        store(self._path(name), json.dumps({"key": key, "value": value}, default=list))
+
+    def remove(self) -> None:
+        """Remove every record."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __len__(self) -> int:
+        """Number of records, whatever their keys."""
+        return sum(1 for _ in self.folder.glob("*.json"))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{_file_name(name)}.json"
+
+
+def _file_name(name: str) -> str:
+    return quote(name, safe=" ,=+")
+
+
+def cached_results(folder: str) -> Results:
+    """Records in a folder of the user's cache; each has its key as its name."""
+    return Results(cache_directory() / folder)
+
+
+def digest(*parts: object) -> str:
+    """Return 32 hex digits that are the same in every process exactly if the parts are equal.
+
+    Parts may be plain values, arrays, enumerations, records and collections of these; a module or package stands for
+    its sources.
+    """
+    found = hashlib.sha256()
+    for part in parts:
+        _add(found, part)
+    return found.hexdigest()[:32]
+
+
+def _add(found: "hashlib._Hash", part: object) -> None:
+    if isinstance(part, np.ndarray):
+        found.update(f"{part.dtype} {part.shape} ".encode())
+        found.update(np.ascontiguousarray(cast("np.ndarray[Any, Any]", part)).tobytes())
+    elif isinstance(part, ModuleType):
+        path = Path(str(part.__file__))
+        for one in sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path]:
+            _add(found, one.read_text())
+    elif is_dataclass(part) and not isinstance(part, type):
+        found.update(f"{type(part).__name__}(".encode())
+        for one in fields(part):
+            _add(found, (one.name, getattr(part, one.name)))
+    elif isinstance(part, Mapping):
+        entries = cast("Mapping[Any, Any]", part)
+        _add(found, [(name, entries[name]) for name in sorted(entries, key=repr)])
+    elif isinstance(part, frozenset | set):
+        _add(found, sorted(cast("frozenset[Any]", part), key=repr))
+    elif isinstance(part, tuple | list) and not isinstance(part, Enum):
+        members = cast("list[Any]", part)
+        found.update(f"[{len(members)}:".encode())
+        for one in members:
+            _add(found, one)
+    else:
+        text = repr(part)
+        found.update(f"{len(text)}:{text};".encode())

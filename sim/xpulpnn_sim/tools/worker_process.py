@@ -1,0 +1,196 @@
+"""A process that answers calls one after the other, and ends with all the tools that they started.
+
+The process leads a process group. The group is killed when a call takes too long, when the process ends, when whoever
+started it asks for that, and when whoever started it is gone, however that came about.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Lock, Thread
+from time import monotonic, sleep
+from typing import Any
+
+from xpulpnn.errors import ToolError, XpulpnnError
+
+_GRACE_S = 5.0
+"""Time in which a process that says nothing more ends by itself."""
+
+_LOOK_S = 0.5
+"""Time between looks whether anybody still wants the result."""
+
+_BOOTSTRAP = (
+    "import sys; sys.path[:] = {path!r}; from xpulpnn_sim.tools.worker_process import serve; serve({alive}, {calls})"
+)
+
+
+class CallError(ToolError):
+    """A call that did not return: its process was killed, crashed or took too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """An argument of many calls, read from a file once in each process."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The end of a call."""
+
+    value: Any = None
+    error: Exception | None = None  # what the call raised, or a CallError
+    output: str = ""  # what the process and its tools printed meanwhile
+
+
+class WorkerProcess:
+    """A fresh interpreter: neither threads nor the main script of whoever started it are in it."""
+
+    def __init__(self, folder: Path) -> None:
+        # the folder gets what the process prints and the temporary files of its tools
+        self._output = folder / "output"
+        self._lock = Lock()
+        self._code: int | None = None
+        self._calls, theirs = Pipe()
+        alive, self._alive = os.pipe()
+        bootstrap = _BOOTSTRAP.format(
+            path=[str(Path(place).resolve()) for place in sys.path], alive=alive, calls=theirs.fileno()
+        )
+        try:
+            with self._output.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", bootstrap],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, "TMPDIR": str(folder)},
+                    pass_fds=(alive, theirs.fileno()),
+                    process_group=0,
+                )
+        except BaseException:
+            os.close(self._alive)
+            self._calls.close()
+            raise
+        finally:
+            os.close(alive)
+            theirs.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process can take no more calls."""
+        return self._code is not None
+
+    def call(self, call: bytes, timeout_s: float, wanted: Callable[[], bool] | None = None) -> Answer:
+        """Have the process answer a call made by :func:`pack`; it is gone afterwards if it did not answer in time."""
+        began = self._output.stat().st_size
+        deadline = monotonic() + timeout_s
+        answer = None
+        try:
+            self._calls.send_bytes(call)
+            while answer is None and monotonic() < deadline and (wanted is None or wanted()):
+                if self._calls.poll(_LOOK_S if wanted else min(deadline - monotonic(), 3600.0)):
+                    answer = self._calls.recv_bytes()
+        except (OSError, EOFError):
+            why = _why(self._end(_GRACE_S))
+        else:
+            why = f"must end within {timeout_s:g} s, not be stopped then"
+        if answer is None:
+            self.kill()
+        with self._output.open("rb") as file:
+            file.seek(began)
+            output = file.read().decode(errors="replace")
+        if answer is None:
+            return Answer(error=CallError(why), output=output)
+        value, error = pickle.loads(answer)
+        return Answer(value=value, error=error, output=output)
+
+    def kill(self) -> None:
+        """Kill the process and its tools."""
+        self._end(0.0)
+
+    def _end(self, grace_s: float) -> int | None:
+        """Kill the group; returns the exit code of a process that had ended by itself within the grace, else None."""
+        with self._lock:
+            if self._code is not None:
+                return self._code
+            until = monotonic() + grace_s
+            # its number stays its own as long as nobody has asked for its exit code
+            while not (ended := self._is_dead()) and monotonic() < until:
+                sleep(0.01)
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                self._process.kill()
+            self._code = self._process.wait()
+            os.close(self._alive)
+            return self._code if ended else None
+
+    def _is_dead(self) -> bool:
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _why(code: int | None) -> str:
+    if code is None or code == -signal.SIGKILL:
+        return "its process must end by itself, not be killed by SIGKILL"
+    if code < 0:
+        return f"its process must end by itself, not be killed by {signal.Signals(-code).name}"
+    return f"its process must end with a result, not with exit code {code}"
+
+
+def pack(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
+    """A call as bytes; arguments that are :class:`Shared` are replaced by what their files hold."""
+    return pickle.dumps((function, arguments, named))
+
+
+def serve(alive: int, calls: int) -> None:
+    """Answer calls until there are no more; ends at once with whoever started this process."""
+    for end in (alive, calls):
+        # tools must not inherit what tells that this process has ended
+        os.set_inheritable(end, False)
+    Thread(target=_end_with, args=(alive,), daemon=True).start()
+    with Connection(calls) as connection:
+        while True:
+            try:
+                call = connection.recv_bytes()
+            except EOFError:
+                return
+            answer = _answer(call)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            connection.send_bytes(answer)
+
+
+def _end_with(alive: int) -> None:
+    os.read(alive, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _answer(call: bytes) -> bytes:
+    try:
+        function, arguments, named = pickle.loads(call)
+        value = function(*(_loaded(one.path) if isinstance(one, Shared) else one for one in arguments), **named)
+        return pickle.dumps((value, None))
+    except Exception as error:
+        if not isinstance(error, XpulpnnError):
+            error.add_note("".join(traceback.format_exception(error)))
+        try:
+            answer = pickle.dumps((None, error))
+            pickle.loads(answer)
+        except Exception:  # an exception that does not travel
+            return pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
+        return answer
+
+
+@lru_cache(8)
+def _loaded(path: Path) -> Any:
+    return pickle.loads(path.read_bytes())
