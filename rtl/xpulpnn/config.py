@@ -179,7 +179,7 @@ class CoreConfig:
 
     @property
     def mac_load(self) -> bool:
-        """Whether any Mac&Load form, hence the NN-RF, is present."""
+        """True if any Mac&Load form, hence the NN-RF, is present."""
         return self.mac_load_nn or self.mac_load_cu
 
     @property
@@ -196,7 +196,7 @@ class CoreConfig:
 
     @property
     def dotp_operands_in_id(self) -> bool:
-        """Whether the ID/EX register holds the dot-product factors; else the dot-product unit does, per region."""
+        """True if the ID/EX register holds the dot-product factors; else the dot-product unit does, per region."""
         return self.dotp.isolation != "register"
 
 

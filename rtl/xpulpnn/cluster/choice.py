@@ -8,5 +8,5 @@ from amaranth.hdl import Mux, Value, ValueLike
 
 
 def chosen(wins: Value | Sequence[Value], values: Iterable[ValueLike]) -> Value:
-    """Of ``values`` the one whose bit of ``wins`` is set, at most one; 0 if none is."""
+    """Select the one of ``values`` whose bit of ``wins`` is set (at most one is); 0 if none is."""
     return reduce(or_, (Mux(won, value, 0) for won, value in zip(wins, values, strict=True)))

@@ -211,7 +211,7 @@ class Cluster(wiring.Component):
         return EventUnit(self.config)
 
     def _fetch_ports(self, m, targets):
-        """What the cores fetch from: the outside or their caches, whose registers become one of ``targets``."""
+        """Build the fetch ports: the outside or the caches, whose registers become one of ``targets``."""
         if not self.config.icache_private:
             return [flipped(port) for port in self.instr]
         m.submodules.icache = icache = InstructionCache(self.config)

@@ -25,7 +25,7 @@ SHARED_BYTES = PRIVATE_EVENT_UNIT - CONTROL
 
 
 class Destination(enum.Enum, shape=3):
-    """Who answers."""
+    """The block that answers an access."""
 
     TCDM = 0
     EVENT_UNIT = 1
@@ -112,7 +112,7 @@ class CoreDemux(wiring.Component):
         addr = self.core.addr
 
         def within(base, size):
-            """Whether the address is in the aligned block at ``base``."""
+            """Return whether the address is in the aligned block at ``base``."""
             low = exact_log2(size)
             return addr[low:] == base >> low
 

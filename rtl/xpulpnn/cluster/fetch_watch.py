@@ -1,4 +1,4 @@
-"""Whether a core waits for instructions."""
+"""Detector of a core that waits for instructions."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring

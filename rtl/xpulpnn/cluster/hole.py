@@ -1,4 +1,4 @@
-"""What answers where nothing is."""
+"""The subordinate that answers where nothing is mapped."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring

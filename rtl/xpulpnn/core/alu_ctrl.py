@@ -78,7 +78,7 @@ class AluCompare(enum.Enum, shape=3):
 
 
 class AluShift(enum.Enum, shape=3):
-    """What the shifter does."""
+    """Operation of the shifter."""
 
     RIGHT = 0
     """``op_a`` right by ``op_b``."""

@@ -322,5 +322,5 @@ class Backend(wiring.Component):
 
 
 def id_ex_is_mac_load(config: CoreConfig, id_ex):
-    """Whether the access in EX belongs to a Mac&Load, whose base is written from WB."""
+    """Return whether the access in EX belongs to a Mac&Load, whose base is written from WB."""
     return id_ex.wb_base if config.mac_load else 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 def meet(one: str, other: str) -> bool:
-    """Whether some word matches both patterns."""
+    """Return whether some word matches both patterns."""
     return all(a == b or "-" in (a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -36,7 +36,7 @@ class Cube(NamedTuple):
         return (self.match ^ other.match) & self.mask & other.mask
 
     def contains(self, other: "Cube") -> bool:
-        """Whether every word of ``other`` lies in this cube."""
+        """Return whether every word of ``other`` lies in this cube."""
         return not self.mask & ~other.mask and not (self.match ^ other.match) & self.mask
 
 

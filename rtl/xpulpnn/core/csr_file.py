@@ -197,7 +197,7 @@ class CsrFile(wiring.Component):
         return m
 
     def _writes(self, csr: Csr):
-        """Whether the access in EX writes this register in this cycle."""
+        """Return whether the access in EX writes this register in this cycle."""
         return self.csr.valid & self.csr.write & (self.csr.addr == csr.address)
 
     def _traps(self, m, stored):

@@ -117,7 +117,7 @@ class HwLoops(wiring.Component):
         more = Signal(LOOPS)
 
         def innermost(again, loop):
-            """Whether a loop goes on and those inside it are through."""
+            """Return whether a loop goes on and those inside it are through."""
             return again[loop] & ~again[:loop].any() if loop else again[loop]
 
         for loop, (end, count) in enumerate(zip(ends, counts, strict=True)):

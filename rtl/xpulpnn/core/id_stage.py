@@ -218,7 +218,7 @@ class IdStage(wiring.Component):
         return m
 
     def _csr_writes(self, ctrl):
-        """Whether a CSR instruction writes: set and clear with x0 or a zero immediate only read."""
+        """Return whether a CSR instruction writes: set and clear with x0 or a zero immediate only read."""
         return (ctrl.csr == CsrOp.WRITE) | self.insn.payload.word[15:20].any()
 
     def _operand_reads(self, m):

@@ -1,4 +1,4 @@
-"""What the set-up instructions of hardware loops set (guide, "Loop set-up")."""
+"""Values that the set-up instructions of hardware loops write (guide, "Loop set-up")."""
 
 from amaranth.hdl import Mux
 

@@ -8,7 +8,7 @@ from xpulpnn.isa.table import Insn
 
 
 class MultOp(enum.Enum, shape=2):
-    """What the multiplier computes.
+    """Operation of the multiplier.
 
     ``WORD``: low word of 32 x 32 bit (mul, mac, msu). ``HALF``: 16 x 16 bit, rounded and shifted (the N and NR forms).
     ``HIGH``: high word of 32 x 32 bit (mulh, mulhsu, mulhu).

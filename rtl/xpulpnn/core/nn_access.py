@@ -1,4 +1,4 @@
-"""What ID does with the NN-RF: entries read, the entry that is going to be loaded, and waiting for one."""
+"""The NN-RF in ID: entries read, the entry that is going to be loaded, and waiting for one."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT
 
 
 class EntryLoad(NamedTuple):
-    """What the instruction in ID loads into the NN-RF."""
+    """The entry of the NN-RF that the instruction in ID loads."""
 
     is_mac_load: Value
     reloads: Value

@@ -1,4 +1,4 @@
-"""What travels between the stages: the instruction stream and the pipeline registers."""
+"""The instruction stream and the pipeline registers between the stages."""
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -153,7 +153,7 @@ class SystemSignature(wiring.Signature):
 
 
 class IntentSignature(wiring.Signature):
-    """What the instruction in ID does when it leaves, unless a branch in EX drops it.
+    """Effects of the instruction in ID when it leaves, unless a branch in EX drops it.
 
     It is known before the branch is decided.
 
@@ -228,7 +228,7 @@ class EventsSignature(wiring.Signature):
 
 
 class RetireInfoSignature(wiring.Signature):
-    """What the retirement port reports of ID that only the front end knows; all 0 without one.
+    """Facts of the instruction in ID that only the front end knows, for the retirement port; all 0 without one.
 
     Members
     -------
@@ -367,7 +367,7 @@ class ExWbSignature(wiring.Signature):
 
 
 class WbSignature(wiring.Signature):
-    """What WB writes through port A: valid while an instruction with a late result is in WB.
+    """The write of WB through port A: valid while an instruction with a late result is in WB.
 
     Members
     -------

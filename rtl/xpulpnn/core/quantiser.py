@@ -159,7 +159,7 @@ class Quantiser(wiring.Component):
         ]
 
     def _is(self, fmt):
-        """Whether the codes have this format."""
+        """Return whether the codes have this format."""
         if len(self.formats) == 1:
             return C(1, 1)
         return self.crumbs if fmt is ElemFmt.C else ~self.crumbs

@@ -25,7 +25,7 @@ def _first_bit(lane: Value, fmt: ElemFmt) -> Value:
 
 
 class ClipChoice(data.Struct):
-    """What a clip compares and the candidates that its comparison chooses between.
+    """Comparison of a clip and the candidates that it chooses between.
 
     Members
     -------

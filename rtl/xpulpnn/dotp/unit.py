@@ -72,7 +72,7 @@ class DotpUnit(wiring.Component):
 
     @property
     def registered(self) -> bool:
-        """Whether the factors are sampled (latency 1) instead of combinational."""
+        """True if the factors are sampled (latency 1) instead of combinational."""
         return self.config.isolation == "register"
 
     def elaborate(self, platform: object) -> Module:

@@ -69,5 +69,5 @@ def grouped(cases: Sequence[Case], default: list[str]) -> list[Case]:
 
 
 def covers_all(cases: Sequence[Case], width: int) -> bool:
-    """Whether disjoint patterns match every word."""
+    """Return whether disjoint patterns match every word."""
     return sum(1 << pattern.count("-") for patterns, _ in cases for pattern in patterns) == 1 << width

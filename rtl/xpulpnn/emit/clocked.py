@@ -221,14 +221,14 @@ class Clocked:
 
 
 def _at(event: str, lines: list[str], *, one: bool = False) -> list[str]:
-    """What happens at an event; ``one`` if it is one statement on many lines."""
+    """Write the statements of an event; ``one`` if it is one statement on many lines."""
     if one or len(lines) == 1 or lines[0].startswith("for ("):
         return [f"always @({event})", *(INDENT + line for line in lines)]
     return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
 
 
 def _is_reset(statement: Statement, width: int) -> bool:
-    """Whether a last statement loads a whole register with a constant on a single-bit condition."""
+    """Return whether a last statement loads a whole register with a constant on a single-bit condition."""
     if not isinstance(statement, Switch) or sig_width(statement.selector) != 1 or len(statement.cases) != 1:
         return False
     patterns, body = statement.cases[0]

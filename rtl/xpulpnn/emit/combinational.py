@@ -203,7 +203,7 @@ class Combinational:
 
     @staticmethod
     def _connected(reads: dict[str, set[str]], some: Sequence[str], others: Sequence[str]) -> bool:
-        """Whether a net of one group follows one of the other."""
+        """Return whether a net of one group follows one of the other."""
         return _reaches(reads, some, others) or _reaches(reads, others, some)
 
 

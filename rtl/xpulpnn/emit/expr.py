@@ -90,7 +90,7 @@ class Printer:
         return Text(parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}")
 
     def has_inlined(self, sig: Sig) -> bool:
-        """Whether the text of a value is that of an operator, of which no part can be taken."""
+        """Return whether the text of a value is that of an operator, of which no part can be taken."""
         return any(isinstance(chunk, Slice) and chunk.wire in self._inlined for chunk in sig)
 
     def condition(self, sig: Sig) -> str:

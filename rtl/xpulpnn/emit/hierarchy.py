@@ -66,7 +66,7 @@ def _clocking(name: str) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """What the caller of :func:`walk` reports for one component: module name and implicit clock and reset ports."""
+    """Module name and implicit clock and reset ports of one component, reported by the caller of :func:`walk`."""
 
     module: str
     clocking: tuple[str, ...]
@@ -142,7 +142,7 @@ class _Walk:
 
     @staticmethod
     def _key(component: wiring.Component, fragment: Fragment, children: list[tuple[str, str | None]]) -> Hashable:
-        """What two components have in common that elaborate alike; None if nothing is like this one."""
+        """Return a key that components share if they elaborate alike; None if nothing is like this one."""
         members = component.signature.members
         own = {name: v for name, v in vars(component).items() if name not in members and not name.startswith(_LIBRARY)}
         try:
@@ -167,7 +167,7 @@ def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
 
 
 def _is_opened(child: Fragment) -> bool:
-    """Whether a submodule becomes a part of the module around it: one without a signature of its own."""
+    """Return whether a submodule becomes a part of the module around it: one without a signature of its own."""
     return not isinstance(child, Instance | MemoryInstance) and _component_of(child) is None
 
 

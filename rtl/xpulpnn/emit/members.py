@@ -1,4 +1,4 @@
-"""What ports mean: the ``Members`` section of component docstrings, and the fields of structured ports."""
+"""Meanings of ports: the ``Members`` section of component docstrings, and the fields of structured ports."""
 
 import inspect
 import re
@@ -25,14 +25,14 @@ def plain_text(text: str) -> str:
 
 
 def summary(component: wiring.Component) -> str:
-    """What a component is and does: its docstring up to the first section."""
+    """Return the docstring of a component up to the first section."""
     text = inspect.getdoc(component) or ""
     heading = _HEADING.search(text)
     return plain_text(text[: heading.start()] if heading else text)
 
 
 def _documented(described: object) -> dict[str, str]:
-    """What the class of a component or signature says of its members.
+    """Return the documentation of the members in the class of a component or signature.
 
     That is its ``Members`` section, and for ports that are made from a table the mapping ``PORT_MEANINGS``. What
     Amaranth's own signatures say is written for those who use them in Python.

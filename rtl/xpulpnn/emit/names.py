@@ -44,7 +44,7 @@ def snake_case(name: str) -> str:
 
 
 def is_private(wire: str) -> bool:
-    """Whether a net has no name of ours."""
+    """Return whether a net has no name of ours."""
     return wire[0] == "$" or wire[1] == "$"
 
 
@@ -78,7 +78,7 @@ class NameSpace:
                 raise ToolError(f"port must be a Verilog identifier, not {name}")
 
     def is_free(self, name: str) -> bool:
-        """Whether nothing has that name."""
+        """Return whether nothing has that name."""
         return name not in self._taken
 
     def take(self, wanted: str) -> str:

@@ -26,7 +26,7 @@ _DRIVING = {port: frozenset({port}) for port in ("Y", "Q", "DATA")}
 
 
 def _overlaid(statements: list[Statement]) -> Sig | None:
-    """What assignments one after the other leave; None if anything depends on a condition."""
+    """Return the value that assignments leave one after the other; None if anything depends on a condition."""
     value: Sig = ()
     for statement in statements:
         if not isinstance(statement, Assign):
@@ -186,7 +186,7 @@ class Netlist:
             cell.ports["Y"] = (Slice(wire.name, 0, width),)
 
     def _needed(self) -> Counter[str]:
-        """How many low bits of each net something reads."""
+        """Count the low bits of each net that something reads."""
         needed: Counter[str] = Counter()
         for sig in (*self.sigs(), *self.aliases.values()):
             for chunk in sig:

@@ -75,7 +75,7 @@ class Nets:
         return self._style.clocking_name(name) if wire in self.clocking else port_name(name)
 
     def is_inverted(self, wire: str | None) -> bool:
-        """Whether a port has the opposite level of the net that it stands for."""
+        """Return whether a port has the opposite level of the net that it stands for."""
         return wire is not None and self._style.is_asynchronous and wire in self.clocking and is_reset_port(wire[1:])
 
     def whole(self, sig: Sig) -> str | None:
@@ -285,7 +285,7 @@ class Nets:
 
     @staticmethod
     def _fits(cell: Cell, operators: int, uses: int) -> bool:
-        """Whether an operator is better written where it is read."""
+        """Return whether an operator is better written where it is read."""
         if uses <= 1:
             return operators < _MAX_OPERATORS
         if cell.type in COMPARISONS or cell.type in REDUCTIONS or cell.type == "$not":

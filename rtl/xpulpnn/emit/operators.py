@@ -21,22 +21,22 @@ _RESULTS = {REGISTER: "Q", MEMORY_READ: "DATA"}
 
 
 def is_submodule(cell: Cell) -> bool:
-    """Whether a cell is an instance of a module."""
+    """Return whether a cell is an instance of a module."""
     return cell.type[0] == "\\"
 
 
 def has_result(cell: Cell) -> bool:
-    """Whether a cell is an operator, register or read port: drives one net."""
+    """Return whether a cell is an operator, register or read port: drives one net."""
     return not is_submodule(cell) and cell.type != MEMORY_WRITE
 
 
 def is_clocked(cell: Cell) -> bool:
-    """Whether a cell drives a net at a clock edge: a register, or a read port with one."""
+    """Return whether a cell drives a net at a clock edge: a register, or a read port with one."""
     return cell.type == REGISTER or (cell.type == MEMORY_READ and cell.flag("CLK_ENABLE"))
 
 
 def is_operator(cell: Cell) -> bool:
-    """Whether a cell drives one net with what it reads now."""
+    """Return whether a cell drives one net with what it reads now."""
     return has_result(cell) and not is_clocked(cell)
 
 

@@ -170,7 +170,7 @@ def if_else(condition: str, then: list[str], otherwise: list[str]) -> list[str]:
 
 
 def _is_single(lines: list[str]) -> bool:
-    """Whether lines that start with ``if`` are that one statement and nothing after it."""
+    """Return whether lines that start with ``if`` are that one statement and nothing after it."""
     return all(line[0] == " " or line.startswith(("if", "end", "else")) for line in lines) and (
         sum(line.startswith("if (") for line in lines) == 1
     )

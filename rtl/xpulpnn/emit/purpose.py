@@ -39,7 +39,7 @@ def _selectors(statements: list[Statement]) -> Iterator[Sig]:
 
 
 class Purposes:
-    """What the anonymous nets of a module are for."""
+    """Purposes of the anonymous nets of a module."""
 
     def __init__(self, netlist: Netlist, names: Mapping[str, str], aliases: Mapping[str, Sig]) -> None:
         self._netlist = netlist

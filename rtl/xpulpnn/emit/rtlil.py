@@ -94,7 +94,7 @@ class Cell:
     ports: dict[str, Sig] = field(default_factory=dict)
 
     def flag(self, name: str) -> bool:
-        """Whether the integer parameter ``name`` is set."""
+        """Return whether the integer parameter ``name`` is set."""
         return bool(self.params.get(name, 0))
 
 

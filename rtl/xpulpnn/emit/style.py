@@ -1,4 +1,4 @@
-"""How emitted text is to look: what the caller of :func:`xpulpnn.verilog.emit` chooses."""
+"""Style of emitted text, chosen by the caller of :func:`xpulpnn.verilog.emit`."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ _ASYNCHRONOUS = "Asynchronous reset, active low."
 
 
 def is_reset_port(name: str) -> bool:
-    """Whether a clock or reset port that Amaranth made for a domain is its reset."""
+    """Return whether a clock or reset port that Amaranth made for a domain is its reset."""
     return name.rpartition("_")[2] == "rst"
 
 
@@ -22,7 +22,7 @@ class Style:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether the reset acts at once, and at level 0."""
+        """True if the reset acts at once, and at level 0."""
         return self.reset == "async-low"
 
     def clocking_name(self, name: str) -> str:
@@ -30,7 +30,7 @@ class Style:
         return f"{name}_n" if self.is_asynchronous and is_reset_port(name) else name
 
     def clocking_meaning(self, name: str) -> str:
-        """What the port for a clock or reset is for."""
+        """Return the meaning of the port for a clock or reset."""
         domain, _, kind = name.rpartition("_")
         text = _ASYNCHRONOUS if kind == "rst" and self.is_asynchronous else _CLOCKING[kind]
         return text + (f" Domain {domain}." if domain else "")
@@ -38,7 +38,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What a parent must know of a module."""
+    """The facts of a module that its parent needs."""
 
     outputs: frozenset[str]
     resets: frozenset[str] = frozenset()  # the reset ports that its clock domains brought

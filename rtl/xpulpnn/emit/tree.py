@@ -38,7 +38,7 @@ Node = Assign | Branch | Choice
 
 
 def is_empty(nodes: Sequence[Node]) -> bool:
-    """Whether nothing is ever assigned."""
+    """Return whether nothing is ever assigned."""
     return all(not isinstance(node, Assign) and all(map(is_empty, bodies(node))) for node in nodes)
 
 
@@ -152,7 +152,7 @@ def _two_way(selector: Sig, arms: list[tuple[Patterns, list[Node]]], default: li
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether a word matches both patterns."""
+    """Return whether a word matches both patterns."""
     return all(a == b or "-" in (a, b) for a, b in zip(one, other, strict=True))
 
 

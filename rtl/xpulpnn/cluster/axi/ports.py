@@ -147,12 +147,12 @@ class AxiSignature(wiring.Signature):
 
 
 def constants(axi, channel, prot=0):
-    """What does not change of the address channel ``channel``, "aw" or "ar", of a port."""
+    """Signals of the address channel ``channel``, "aw" or "ar", that never change."""
     size = exact_log2(axi.signature.bits // BYTE_BITS)
     values = {"id": 0, "size": size, "burst": BURST_INCREMENTING, "lock": 0, "cache": CACHE_BUFFERABLE, "prot": prot}
     return [getattr(axi, f"{channel}{name}").eq(value) for name, value in values.items()]
 
 
 def failed(response):
-    """Whether an answer of AXI is an error."""
+    """Return whether an answer of AXI is an error."""
     return response[-1]

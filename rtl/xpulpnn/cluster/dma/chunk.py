@@ -1,4 +1,4 @@
-"""How the parts of the DMA engine describe bytes of a transfer."""
+"""Records by which the parts of the DMA engine describe bytes of a transfer."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data
@@ -31,7 +31,7 @@ class Side(data.Struct):
 
 
 class Errand(data.Struct):
-    """What one side of the engine has to do."""
+    """Work of one side of the engine."""
 
     side: Side
     length: DMA_LENGTH_BITS

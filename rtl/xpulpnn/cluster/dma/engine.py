@@ -1,4 +1,4 @@
-"""What moves the bytes."""
+"""The engine that moves the bytes."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring

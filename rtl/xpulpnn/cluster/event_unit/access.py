@@ -1,4 +1,4 @@
-"""What the parts of the event unit see of the cores' accesses, and what they tell back."""
+"""The cores' accesses as the parts of the event unit see them, and their answers."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import wiring

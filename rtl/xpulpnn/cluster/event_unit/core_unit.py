@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 
 class Wait(enum.Enum, shape=3):
-    """What the core's access waits for."""
+    """Reason for which the core's access waits."""
 
     NONE = 0
     EVENT = 1
@@ -202,7 +202,7 @@ class CoreUnit(wiring.Component):
         m.d.sync += buffer.eq(buffer & ~cleared & ~(active & told.replicate(XLEN)) | arriving)
 
     def _waiting(self, m, own, wait, done, active):
-        """What the access waits for, what it is told then, and the response register."""
+        """Build the wait of the access, its answer, and the response register."""
         config = self.config
         begins = Signal(Wait)
         told = Signal(XLEN)

@@ -92,7 +92,7 @@ class RefillSignature(wiring.Signature):
 
 
 class CacheControlSignature(wiring.Signature):
-    """What a level of the instruction cache is told.
+    """Controls of a level of the instruction cache.
 
     Members
     -------

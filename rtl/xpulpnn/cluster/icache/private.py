@@ -16,7 +16,7 @@ _WORD = exact_log2(WORD_BYTES)
 
 
 class FetchState(enum.Enum, shape=2):
-    """What is asked of the next level: nothing before this cycle, a line that is not granted, or one under way."""
+    """State of the fetch from the next level: nothing before this cycle, a line not granted yet, or one under way."""
 
     READY = 0
     ASKING = 1
@@ -101,7 +101,7 @@ class PrivateCache(wiring.Component):
         return m
 
     def _word(self, ways, offset):
-        """What the fetch is answered with: the word ``offset`` of the way that has the line, else of the one coming."""
+        """Select the fetched word: word ``offset`` of the way that has the line, else of the line coming."""
         wins, words = [], []
         for have, data in [*zip(ways.found, ways.lines, strict=True), (~ways.hit, self.line.rdata)]:
             for number in range(LINE_BITS // XLEN):

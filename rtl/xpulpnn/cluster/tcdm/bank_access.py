@@ -17,7 +17,7 @@ PATIENCE_BITS = 4
 
 
 def access_layout(words: int) -> data.StructLayout:
-    """What a master wants of a bank: the number of the word, whether it is a test&set, and the rest as in OBI."""
+    """An access of a master to a bank: number of the word, whether it is a test&set, and the rest as in OBI."""
     return data.StructLayout({"row": (words - 1).bit_length(), "test_set": 1, "we": 1, "be": WORD_BYTES, "wdata": XLEN})
 
 
