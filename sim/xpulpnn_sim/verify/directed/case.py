@@ -1,4 +1,8 @@
-"""What a directed program is."""
+"""Directed programs, and the notation in which they are written.
+
+A line is one case: instructions, and behind ``=>`` the registers that must hold a result at the end of the program,
+with their values: ``sra a4, a0, a1 => a4 -1``. Lines that only prepare something have no result.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ from xpulpnn_sim.verify.program import Program
 HANDLERS = Handlers(("j interrupt",) * (VECTORS - 1))
 _ENABLE = ("li t6, -1", "csrrw zero, mie, t6", "csrrsi zero, mstatus, 8")
 _DISABLE = ("csrrci zero, mstatus, 8",)
+_RESULT = "=>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +38,13 @@ class Directed:
 
     def program(self) -> Program:
         """The program as simulators load it."""
-        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        lines = [part.strip() for line in self.text.splitlines() for part in line.split(";") if part.strip()]
         enable, disable = (_ENABLE, _DISABLE) if self.interrupts else ((), ())
         body = (f"li s11, 0x{SIGNATURE:x}", *enable, *lines, *disable)
         return Program((Block(self.name, body),), (), self.handlers, None, self.name, self.first)
 
     def runs_on(self, config: CoreConfig) -> bool:
-        """Whether the configuration has all it needs."""
+        """Return whether the configuration has all it needs."""
         return all(getattr(config, name) for name in self.needs)
 
     def problems(self, read: Callable[[int, int], bytes]) -> list[str]:
@@ -51,6 +56,27 @@ class Directed:
             for index, (expected, got) in enumerate(zip(self.expected, words, strict=True))
             if expected & WORD_MASK != got
         ]
+
+
+def directed(
+    name: str,
+    text: str,
+    *needs: str,
+    interrupts: bool = False,
+    handlers: Handlers = HANDLERS,
+    first: Sequence[str] = (),
+) -> Directed:
+    """A program of which every result is named in the line of its case."""
+    lines: list[str] = []
+    results: dict[str, int] = {}
+    for line in text.splitlines():
+        code, _, told = line.partition(_RESULT)
+        lines.append(code.rstrip())
+        for result in filter(None, told.split(",")):
+            register, value = result.split()
+            results[register] = int(value, 0)
+    lines.append(stored(" ".join(results)))
+    return Directed(name, "\n".join(lines), tuple(results.values()), needs, interrupts, handlers, tuple(first))
 
 
 def stored(registers: str, first: int = 0) -> str:

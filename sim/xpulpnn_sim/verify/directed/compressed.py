@@ -1,7 +1,7 @@
 """Directed programs of compressed instructions: every register in its field, and words that are reserved."""
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn_sim.verify.directed.case import Directed, stored
+from xpulpnn_sim.verify.directed.case import directed
 from xpulpnn_sim.verify.layout import FRAME, SIGNATURE
 from xpulpnn_sim.verify.program import CONSTANTS
 from xpulpnn_sw.registers import ABI_NAMES
@@ -10,34 +10,42 @@ _SLOT = 3 * WORD_BYTES
 _SP = ABI_NAMES[2]
 
 
-def _all_forms(name: str) -> list[str]:
+def _all_forms(name: str) -> str:
     """Lines of all forms whose field can be any register but x0; the last one brings back what is in the slot."""
-    lines = [f"c.swsp {name}, {_SLOT}({_SP})"]
-    if name != _SP:
-        lines += [f"c.lui {name}, 31", f"c.addi {name}, -7", f"c.slli {name}, 3", f"c.add {name}, {name}"]
-        lines += [f"c.mv {name}, {_SP}", f"c.li {name}, 9", f"c.add {name}, {_SP}"]
-    return [*lines, f"c.lwsp {name}, {_SLOT}({_SP})"]
+    if name == _SP:
+        return f"c.swsp {name}, {_SLOT}({_SP}); c.lwsp {name}, {_SLOT}({_SP})"
+    return f"""
+    c.swsp {name}, {_SLOT}({_SP})
+    c.lui {name}, 31; c.addi {name}, -7; c.slli {name}, 3; c.add {name}, {name}
+    c.mv {name}, {_SP}; c.li {name}, 9; c.add {name}, {_SP}
+    c.lwsp {name}, {_SLOT}({_SP})
+    """
 
 
-def _jumps(name: str) -> list[str]:
+def _jumps(name: str) -> str:
     """Lines that jump through a register and put back what it was."""
-    to_first = [f"c.swsp {name}, {_SLOT}({_SP})", f"la {name}, 1f", f"c.jr {name}", "c.addi s1, 1", "1:"]
-    return [*to_first, f"la {name}, 2f", f"c.jalr {name}", "c.addi s1, 2", f"2: c.lwsp {name}, {_SLOT}({_SP})"]
+    return f"""
+    c.swsp {name}, {_SLOT}({_SP})
+    la {name}, 1f; c.jr {name}; c.addi s1, 1
+    1:
+    la {name}, 2f; c.jalr {name}; c.addi s1, 2
+    2: c.lwsp {name}, {_SLOT}({_SP})
+    """
 
 
 _NAMES = [ABI_NAMES[number] for number in range(1, XLEN)]
-_REGISTERS = Directed(
+_EVERY_FORM = "\n".join(map(_all_forms, _NAMES))
+_EVERY_JUMP = "".join(_jumps(name) for name in _NAMES if name != _SP)
+_REGISTERS = directed(
     "compressed: every register in every form",
-    "\n".join(
-        [
-            "c.li s1, 0",
-            *(line for name in _NAMES for line in _all_forms(name)),
-            *(line for name in _NAMES if name != _SP for line in _jumps(name)),
-            *(f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in CONSTANTS),
-            *(f"li s11, 0x{SIGNATURE:x}", f"li a0, -0x{FRAME:x}", f"add a0, a0, {_SP}", stored("a0 s1")),
-        ]
-    ),
-    (0, 0),
+    f"""
+    c.li s1, 0
+    {_EVERY_FORM}
+    {_EVERY_JUMP}
+    {"; ".join(f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in CONSTANTS)}
+    li s11, 0x{SIGNATURE:x}
+    li a0, -0x{FRAME:x}; add a0, a0, {_SP} => a0 0, s1 0
+    """,
 )
 
 _RESERVED_WORDS = {
@@ -50,21 +58,15 @@ _RESERVED_WORDS = {
 }
 """16-bit words that are no instructions of RV32IMC, by what they would be."""
 
-_RESERVED = Directed(
+_WORDS = [word for words in _RESERVED_WORDS.values() for word in words]
+_TRAPS = (f".half 0x{word:x}; csrrs a1, mcause, zero; add a0, a0, a1; csrrwi zero, mcause, 0\n" for word in _WORDS)
+_RESERVED = directed(
     "compressed: reserved words",
-    "\n".join(
-        [
-            "li a0, 0",
-            *(
-                f".half 0x{word:x}\n csrrs a1, mcause, zero\n add a0, a0, a1\n csrrwi zero, mcause, 0"
-                for words in _RESERVED_WORDS.values()
-                for word in words
-            ),
-            stored("a0"),
-        ]
-    ),
-    (2 * sum(len(words) for words in _RESERVED_WORDS.values()),),
+    f"""
+    li a0, 0
+    {"".join(_TRAPS)}
+    => a0 {2 * len(_WORDS)}
+    """,
 )
 
 COMPRESSED = (_REGISTERS, _RESERVED)
-"""The programs of this module."""
