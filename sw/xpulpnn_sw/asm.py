@@ -106,7 +106,6 @@ def _fits_token(token: Token | None, text: str) -> bool:
 
 
 def _fits(operand: Operand, text: str) -> bool:
-    """Whether ``text`` has the shape of ``operand``, whatever its value."""
     memory = _MEMORY.fullmatch(text)
     if not operand.is_memory:
         return operand.value is not None and _fits_token(operand.value, text)

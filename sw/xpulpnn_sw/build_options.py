@@ -1,4 +1,4 @@
-"""How a program is compiled and where it lies."""
+"""Options of compiling, and the memory map of a program."""
 
 import os
 from dataclasses import dataclass, field
@@ -15,11 +15,8 @@ from xpulpnn_sw.looppass.optimise import Report
 
 KIB, MIB = 1 << 10, 1 << 20
 DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
-HEAP_SHARE = 4
-"""The heap is this part of the ram unless its size is given."""
-
-MAX_RAM = 0x0C00_0000
-"""Bytes between the data and the code of the memory map."""
+HEAP_SHARE = 4  # the heap is this part of the ram unless its size is given
+MAX_RAM = 0x0C00_0000  # bytes between the data and the code of the memory map
 
 
 class Stage(StrEnum):
@@ -32,7 +29,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a program is compiled and where it lies."""
+    """Options of compiling, and sizes of the memory map."""
 
     # the core it is for: its header declares only what this core has
     config: CoreConfig = field(default_factory=lambda: PRESETS["xpulpnn"])

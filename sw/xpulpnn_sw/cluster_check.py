@@ -28,18 +28,14 @@ from xpulpnn.isa.cluster import (
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.asm import Assembled, assemble
 
-OPERANDS = 128
-"""Words that are added up."""
+OPERANDS = 128  # words that are added up
 
+# places outside, in bytes from the start of the memory; the program comes first
 OPERANDS_AT, RESULTS_AT = 0x1000, 0x1800
-"""Places outside, in bytes from the start of the memory; the program comes first."""
 
+# place in the TCDM: a sum per core, then the sum of all, then the lock. The operands come first.
 TCDM_RESULTS_AT = OPERANDS * WORD_BYTES
-"""Place in the TCDM: a sum per core, then the sum of all, then the lock. The operands come first."""
-
-TCDM_USED = 0x400
-"""Bytes of the TCDM that the program may use."""
-
+TCDM_USED = 0x400  # bytes of the TCDM that the program may use
 _SOURCE = """
     csrr s0, mhartid; andi s0, s0, 31
     li s1, event_unit; li s2, tcdm; li s3, control; li s4, results; li s5, outside_results
@@ -98,7 +94,7 @@ class ClusterCheck:
 
     @property
     def return_value(self) -> int:
-        """What it writes to ``Control.RETURN``."""
+        """The word that the program writes to ``Control.RETURN``."""
         return self.results[-1] | 1 << RETURN_DONE_BIT
 
     def image(self, words: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""How the memory of a cluster is divided for a program."""
+"""The cores of a cluster, and stacks and data in its memory."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,7 @@ from xpulpnn.isa.cluster import MAX_CORES
 DEFAULT_CORES, DEFAULT_TCDM = 8, 128 << 10
 DEFAULT_MASTER_STACK, DEFAULT_CORE_STACK = 0x800, 0x400
 STACK_ALIGNMENT = 16
-MAX_TCDM = 1 << 20
-"""Bytes between the TCDM and its test&set view."""
+MAX_TCDM = 1 << 20  # bytes between the TCDM and its test&set view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,12 @@ COMPILERS = ("gcc", "zig")
 INSTALL_HINT = "apt-get install gcc-riscv64-unknown-elf, or pip install ziglang"
 
 _GCC_NAMES = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc")
+# what tells a compiler the instruction set
 TARGETS: Mapping[str, tuple[str, ...]] = {
     # the older ISA specification counts csr and fence.i instructions to RV32I and has the libgcc for rv32imc
     "gcc": ("-march=rv32imc", "-misa-spec=2.2", "-mabi=ilp32"),
     "zig": ("-target", "riscv32-freestanding", "-mcpu=generic_rv32+m+c"),
 }
-"""What tells a compiler the instruction set."""
 
 _COMMON = (
     "-g",
@@ -51,12 +51,12 @@ _COMPILING: Mapping[str, tuple[str, ...]] = {
         "-Wno-error=return-mismatch",
     ),
 }
+# what stops a compiler at assembly text
 TO_ASSEMBLY: Mapping[str, tuple[str, ...]] = {
     "gcc": ("-S",),
     # inline assembly is passed on as it stands, not parsed by an assembler that knows less
     "zig": ("-S", "-fno-integrated-as"),
 }
-"""What stops a compiler at assembly text."""
 
 LINKING: Mapping[str, tuple[str, ...]] = {
     "gcc": (
@@ -69,15 +69,14 @@ LINKING: Mapping[str, tuple[str, ...]] = {
 }
 LIBRARIES: Mapping[str, tuple[str, ...]] = {"gcc": ("-lgcc",), "zig": ()}
 
+# what zig says of its own options
 _NOISE = tuple(f"zig: warning: argument unused during compilation: '{option}" for option in ("-c'", "-Xclangas "))
-"""What zig says of its own options."""
 
 
 class CompileError(ToolError):
     """The compiler or linker refused a program."""
 
     def __init__(self, messages: str) -> None:
-        """Keep the compiler's own words."""
         super().__init__(messages)
         self.messages = messages
 
@@ -91,7 +90,7 @@ class Compiler:
 
     @property
     def archiver(self) -> tuple[str, ...]:
-        """How its ``ar`` is called."""
+        """The command of its ``ar``."""
         if self.kind == "zig":
             return (*self.command[:-1], "ar")
         return (self.command[0].removesuffix("gcc") + "ar",)
@@ -122,12 +121,12 @@ def find(kind: str | None = None) -> Compiler:
 
 
 def target_flags(kind: str) -> tuple[str, ...]:
-    """What tells a compiler of this kind the target and how its code is linked."""
+    """Return the options that tell a compiler of this kind the target and how its code is linked."""
     return (*TARGETS[kind], *_COMMON, *_COMPILING[kind])
 
 
 def run(command: Sequence[str]) -> str:
-    """What the compiler printed; raises :class:`CompileError` if it failed."""
+    """Return the output of a compiler; raises :class:`CompileError` if it failed."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a program says about the core it was compiled for: a section of its ELF file that is not loaded.
+"""Notes in programs about the core they were compiled for: a section of the ELF file that is not loaded.
 
 Every compiled file has one line in it, the linker puts them together:
 ``core xpulpnn; extensions XpulpV2 XpulpNN; widths 16 8 4 2; groups``. A core that has less cannot run the program.
@@ -30,7 +30,7 @@ class CoreNote:
 
     @classmethod
     def of(cls, config: CoreConfig, name: str) -> "CoreNote":
-        """What a core has."""
+        """Return the note of a core."""
         return cls(
             name,
             frozenset(extension.value for extension in config.extensions - BASE_EXTENSIONS),
@@ -39,7 +39,7 @@ class CoreNote:
         )
 
     def lacks(self, needed: "CoreNote") -> list[str]:
-        """What ``needed`` has and this core does not, in words."""
+        """Return in words the features of ``needed`` that this core does not have."""
         found = [extension.value for extension in Extension if extension.value in needed.extensions - self.extensions]
         found += [f"elements of {width} bits" for width in sorted(needed.widths - self.widths, reverse=True)]
         if needed.groups - self.groups:
@@ -93,7 +93,7 @@ def cluster_note(cores: int, tcdm_bytes: int) -> str:
 
 
 def read_cluster_note(section: bytes) -> ClusterNote | None:
-    """What the parts of a program that are for a cluster need together; None: it is for one core."""
+    """Return the cluster that all parts of a program need together; None: it is for one core."""
     found = [tuple(map(int, match.groups())) for match in _CLUSTER.finditer(section)]
     if not found:
         return None

@@ -10,8 +10,7 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sw.registers import ABI_NAMES
 
-FENCE_LETTERS = "iorw"
-"""Letters of a fence set from bit 3 down to bit 0."""
+FENCE_LETTERS = "iorw"  # letters of a fence set from bit 3 down to bit 0
 
 
 def _fence_set(value: int) -> str:

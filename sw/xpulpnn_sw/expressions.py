@@ -19,8 +19,7 @@ _PART = re.compile(r"%(\w+)\((.*)\)")
 _LOW_BITS = 12
 _ROUNDING = 1 << (_LOW_BITS - 1)
 _UPPER_MASK = (1 << 20) - 1
-_FIRST_OF_PAIR = 4
-"""Distance from the second instruction of an address pair back to its auipc."""
+_FIRST_OF_PAIR = 4  # distance from the second instruction of an address pair back to its auipc
 
 
 def upper(value: int) -> int:
@@ -34,7 +33,7 @@ def lower(value: int) -> int:
 
 
 def is_relative(text: str) -> bool:
-    """Whether a jump operand is written as a plain distance in bytes instead of a target."""
+    """Return whether a jump operand is written as a plain distance in bytes instead of a target."""
     return not any(match["symbol"] for match in _TERM.finditer(text))
 
 
@@ -89,6 +88,7 @@ def _quotient(a: int, b: int) -> int:
     return size if (a < 0) == (b < 0) else -size
 
 
+# binary operators, the weakest first
 _LEVELS: tuple[Mapping[str, Callable[[int, int], int]], ...] = (
     {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
     {"|": lambda a, b: a | b, "&": lambda a, b: a & b, "^": lambda a, b: a ^ b},
@@ -100,7 +100,6 @@ _LEVELS: tuple[Mapping[str, Callable[[int, int], int]], ...] = (
         ">>": lambda a, b: a >> b,
     },
 )
-"""Binary operators, the weakest first."""
 
 _SIGNS: Mapping[str, Callable[[int], int]] = {"-": lambda a: -a, "+": lambda a: a, "~": lambda a: ~a}
 _LARGEST_SHIFT = 63

@@ -10,7 +10,7 @@ from xpulpnn_sw.windows import OPTIONS_WITH_VALUE, Windows
 
 
 class Layer(Protocol):
-    """What a layer of any kernel tells about itself; its text is what :meth:`parse` accepts."""
+    """A layer of any kernel; its text is what :meth:`parse` accepts."""
 
     @property
     def out_channels(self) -> int:
@@ -49,7 +49,6 @@ class ConvLayer(Windows):
     outside: int = 0  # the value around the map, in the range of the inputs; 0 means -1 where these have one bit
 
     def __post_init__(self) -> None:
-        """Reject sizes that describe no computation."""
         # dataclasses with slots are other classes than the one that super() would mean
         Windows.__post_init__(self)
         check_size("out channels", self.out_channels)
@@ -96,7 +95,6 @@ class ConvLayer(Windows):
         )
 
     def __str__(self) -> str:
-        """The text :meth:`parse` accepts, without default options."""
         kernel = f"{self.kernel_height}x{self.kernel_width}"
         return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{self.out_channels}x{kernel}", self.outside)
 
@@ -110,7 +108,6 @@ class MatmulLayer:
     pixels: int  # rows of the activation matrix
 
     def __post_init__(self) -> None:
-        """Reject sizes that describe no computation."""
         for name in ("out_channels", "reduction", "pixels"):
             check_size(name.replace("_", " "), getattr(self, name))
         check_elements("input", self.pixels * self.reduction)
@@ -137,9 +134,7 @@ class MatmulLayer:
         return cls(out_channels=channels, reduction=reduction, pixels=pixels)
 
     def __str__(self) -> str:
-        """The text :meth:`parse` accepts."""
         return f"{self.out_channels}x{self.reduction}x{self.pixels}"
 
 
-ProductLayer = ConvLayer | MatmulLayer
-"""What a MatMul computes."""
+ProductLayer = ConvLayer | MatmulLayer  # what a MatMul computes

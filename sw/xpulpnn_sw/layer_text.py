@@ -5,12 +5,10 @@ from collections.abc import Mapping
 
 from xpulpnn.errors import LayerError
 
-MAX_SIZE = 65535
-"""Largest dimension, stride or padding: sizes are 16-bit in the PULP-NN kernels."""
+MAX_SIZE = 65535  # largest dimension, stride or padding: sizes are 16-bit in the PULP-NN kernels
 
 
-MAX_ELEMENTS = 1 << 24
-"""Most elements of a tensor; keeps a mistyped layer from filling the host's memory."""
+MAX_ELEMENTS = 1 << 24  # most elements of a tensor; keeps a mistyped layer from filling the host's memory
 
 
 def check_size(name: str, value: int, *, least: int = 1) -> None:

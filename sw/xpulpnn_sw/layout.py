@@ -17,21 +17,17 @@ from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
 from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
 from xpulpnn_sw.precision import SIGN_BITS
 
-MAX_DATA = 1 << 27
-"""Most bytes of operands: they end well below the text."""
+MAX_DATA = 1 << 27  # most bytes of operands: they end well below the text
 
+# words after which a memory of so many word-interleaved banks, or of any smaller power of two, begins again
 BANKED_WORDS = 32
-"""Words after which a memory of so many word-interleaved banks, or of any smaller power of two, begins again."""
 
+# how what is read side by side lies in banks of memory: each piece two banks further than the one before, or all from
+# the same bank on
 Placement = Literal["padded", "aligned"]
-"""How what is read side by side lies in banks of memory: each piece two banks further than the one before, or all from
-the same bank on."""
-
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
-_BANKS_APART = 2
-"""Where two streams are read by turns, two words of each, one bank would let the second meet the first."""
-
+_BANKS_APART = 2  # where two streams are read by turns, two words of each, one bank would let the second meet the first
 Ints = NDArray[np.integer[Any]]
 Words = NDArray[np.uint32]
 
@@ -103,7 +99,6 @@ class ImageBuilder:
     """Lays out operands one after the other from :data:`DATA_BASE`, each at a word address or as asked for."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._symbols: dict[str, Symbol] = {}
         self._contents: list[tuple[Symbol, Words]] = []
         self._end = DATA_BASE

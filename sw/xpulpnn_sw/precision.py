@@ -7,13 +7,10 @@ from xpulpnn.errors import LayerError
 
 ACCUMULATOR_BITS = 32
 
-SIGN_BITS = 1
-"""Width of numbers that are -1 or +1: a bit that is 0 or 1."""
-
+SIGN_BITS = 1  # width of numbers that are -1 or +1: a bit that is 0 or 1
 _WIDTHS = (ACCUMULATOR_BITS, 16, 8, 4, 2, SIGN_BITS)
 _SIGNED = {"u": False, "i": True}
-_USUAL = (False, True, False)
-"""Signs where the text names none: unsigned inputs, signed weights, unsigned outputs."""
+_USUAL = (False, True, False)  # signs where the text names none: unsigned inputs, signed weights, unsigned outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +25,6 @@ class Precision:
     y_signed: bool = False  # Two's complement, or unsigned; of one bit as usual
 
     def __post_init__(self) -> None:
-        """Reject widths that no element has."""
         for width in (self.x, self.w, self.y):
             if width not in _WIDTHS:
                 raise LayerError(f"precision must be widths out of {','.join(map(str, _WIDTHS))}, not {width}")
@@ -55,7 +51,6 @@ class Precision:
         return cls(x, w, y, x_signed, w_signed, y_signed)
 
     def __str__(self) -> str:
-        """The text :meth:`parse` accepts, without the usual signs."""
         signs = (self.x_signed, self.w_signed, self.y_signed)
         letters = ("" if sign == usual else "ui"[sign] for sign, usual in zip(signs, _USUAL, strict=True))
         return "x".join(f"{letter}{width}" for letter, width in zip(letters, (self.x, self.w, self.y), strict=True))
@@ -67,16 +62,16 @@ class Precision:
 
     @property
     def x_negative(self) -> bool:
-        """Whether inputs may be below zero."""
+        """Return whether inputs may be below zero."""
         return self.x_signed or self.x == SIGN_BITS
 
     @property
     def outside(self) -> int:
-        """What lies around a map of inputs: 0, and -1 where there is no 0."""
+        """The value around a map of inputs: 0, and -1 where there is no 0."""
         return -1 if self.x == SIGN_BITS else 0
 
     def around(self, value: int) -> int:
-        """What lies around a map for which ``value`` was given, 0 if none was.
+        """Return the value around a map for which ``value`` was given, 0 if none was.
 
         Raises :class:`LayerError` for a value that no input can have; there is only :attr:`outside` around a map of
         numbers of one bit, whose channels that fill a word up must have no part in a product.
@@ -96,5 +91,5 @@ class Precision:
 
     @property
     def requantised(self) -> bool:
-        """Whether results are requantised, not the accumulators."""
+        """Return whether results are requantised, not the accumulators."""
         return self.y != ACCUMULATOR_BITS

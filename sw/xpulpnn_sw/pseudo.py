@@ -6,6 +6,7 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import by_mnemonic
 
+# expansion by mnemonic and number of operands. `li` depends on its value and is expanded by the assembler.
 PSEUDO: dict[tuple[str, int], tuple[str, ...]] = {
     ("nop", 0): ("addi x0, x0, 0",),
     ("la", 2): ("auipc {0}, %pcrel_hi({1})", "addi {0}, {0}, %pcrel_lo({1})"),
@@ -52,7 +53,6 @@ PSEUDO: dict[tuple[str, int], tuple[str, ...]] = {
     ("c.addi4spn", 3): ("c.addi4spn {0}, {2}",),
     ("c.addi16sp", 2): ("c.addi16sp {1}",),
 }
-"""Expansion by mnemonic and number of operands. ``li`` depends on its value and is expanded by the assembler."""
 
 _FORMAT_FIRST = re.compile(r"(pv\.\w+)\.([hbnc])\.(sci?)")
 _ROUND_FIRST = re.compile(r"(p\.(?:mul|mac)\w*)rn")

@@ -2,6 +2,7 @@
 
 from xpulpnn.errors import EncodingError
 
+# name of register `i` at index `i`
 ABI_NAMES = (
     *("zero", "ra", "sp", "gp", "tp"),
     *(f"t{i}" for i in range(3)),
@@ -10,7 +11,6 @@ ABI_NAMES = (
     *(f"s{i}" for i in range(2, 12)),
     *(f"t{i}" for i in range(3, 7)),
 )
-"""Name of register ``i`` at index ``i``."""
 
 _NUMBERS = (
     {name: number for number, name in enumerate(ABI_NAMES)}
@@ -20,7 +20,7 @@ _NUMBERS = (
 
 
 def is_register(text: str) -> bool:
-    """Whether ``text`` names a register."""
+    """Return whether ``text`` names a register."""
     return text.lower() in _NUMBERS
 
 

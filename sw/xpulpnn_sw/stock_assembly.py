@@ -23,9 +23,7 @@ from xpulpnn_sw.cheaders.encoding import BRANCH_OFFSET, RS2, Piece, Slot, direct
 from xpulpnn_sw.expressions import evaluate
 from xpulpnn_sw.pseudo import candidates
 
-_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)
-"""Lines worth a closer look."""
-
+_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines worth a closer look
 _LINE_MARKER = re.compile(r"\s*#")
 _PIECES = re.compile(r'"(?:\\.|[^"\\])*"?|/\*.*?(?:\*/|$)|(?:#|//).*|;|[^"/#;]+|/')
 _LABEL = re.compile(r"\s*([\w.$]+):(?!:)")
@@ -35,12 +33,8 @@ _MACRO_ARGUMENT = re.compile(r"\\[\w@]+(?:\(\))?")
 _OUR_CSRS = "|".join(csr.name for csr in CSR_BY_NAME.values() if csr.group is not CsrGroup.BASE)
 _CSR_NAME = re.compile(rf"\b({_OUR_CSRS})\b")
 
-_LOOP_SHIFTS = {"lpoff12": 19, "lpoff5": 14}
-"""Where the distance to the end of a loop, which is even, lies in the word."""
-
-_PAIRS = frozenset({"call", "tail", "la", "lla", "li"})
-"""What may become two instructions."""
-
+_LOOP_SHIFTS = {"lpoff12": 19, "lpoff5": 14}  # where the distance to the end of a loop, which is even, lies in the word
+_PAIRS = frozenset({"call", "tail", "la", "lla", "li"})  # what may become two instructions
 _NO_CODE = (".loc", ".cfi_", ".file", ".size", ".type", ".globl", ".local", ".option", ".set", ".equ", ".weak")
 _POWER_ALIGNMENTS = (".p2align", ".align")
 _INSN_BYTES = 4
@@ -160,7 +154,6 @@ class _Translation:
         return f"{labels} {self._instruction(mnemonic, operands)}"
 
     def _most_bytes(self, mnemonic: str, operands: tuple[str, ...]) -> int:
-        """Bytes that a statement takes at most."""
         if mnemonic.startswith("."):
             if mnemonic in _POWER_ALIGNMENTS and operands[:1] and operands[0].isdecimal():
                 return 1 << int(operands[0])
@@ -168,7 +161,6 @@ class _Translation:
         return 2 * _INSN_BYTES if mnemonic in _PAIRS else _INSN_BYTES
 
     def _ends(self, label: str) -> str:
-        """What follows a label that ends loops."""
         ended = [loop for loop in self._loops if loop.label in (label, f"{label}f")]
         for loop in ended:
             if loop.bytes > loop.limit:
@@ -210,7 +202,6 @@ class _Translation:
         return _symbolic(insn, values, written)
 
     def _is_distance(self, target: str) -> bool:
-        """Whether a target is written relative to the instruction."""
         try:
             evaluate(target, {}, 0)
         except EncodingError:

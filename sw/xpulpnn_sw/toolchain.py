@@ -38,6 +38,7 @@ from xpulpnn_sw.stock_assembly import translate
 
 START_FILE, LIBRARY = "crt0.S", "runtime.c"
 _MATHEMATICS = tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE))
+# parts of the runtime that are compiled where something of them is named
 OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "malloc.c": ("malloc", "calloc", "realloc", "free", "xp_l1_malloc", "xp_team_malloc"),
     "l1_malloc.c": ("xp_l1_malloc", "xp_l1_free", "xp_team_malloc"),
@@ -46,7 +47,6 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "setjmp.S": ("setjmp", "longjmp"),
     "team.c": ("xp_team_core", "xp_team_size", "xp_team_wait", "xp_team_malloc", "xp_team_free"),
 }
-"""Parts of the runtime that are compiled where something of them is named."""
 
 C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c",), (".S", ".s"), (".o", ".a")
 SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
@@ -81,7 +81,6 @@ class _Build:
         return [*self.compiler.command, *target_flags(kind), *headers]
 
     def _chosen(self) -> list[str]:
-        """The options of the user for compiling."""
         options = self.options
         include = [f"-I{path}" for path in options.include]
         define = [f"-D{name}" for name in options.define]
@@ -126,7 +125,6 @@ class _Build:
         return optimise(text, options.config, swap_loads=not has_volatile(preprocessed), report=options.report)
 
     def _assemble(self, text: str, source: Path, output: Path) -> str:
-        """Assemble text that may use all mnemonics; returns the warnings."""
         translated, problems = translate(text, self.options.config)
         places = SourcePlaces(text, source)
         if problems:
@@ -277,7 +275,7 @@ def build(
 
 
 def _any_named(objects: Iterable[Path], names: Iterable[str]) -> bool:
-    """Whether a string of an object ends in one of the names: its symbols are among them."""
+    """Return whether a string of an object ends in one of the names: its symbols are among them."""
     ends = [f"{name}\0".encode() for name in names]
     contents = (path.read_bytes() for path in objects)
     return any(end in content for content in contents for end in ends)

@@ -6,8 +6,7 @@ from typing import ClassVar
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer_text import check_elements, check_size, options_of, spread, whole_number, written
 
-OPTIONS_WITH_VALUE = ("s", "p", "v")
-"""Of layers around whose maps there may be any value."""
+OPTIONS_WITH_VALUE = ("s", "p", "v")  # of layers around whose maps there may be any value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,6 @@ class Windows:
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def __post_init__(self) -> None:
-        """Reject sizes that describe no computation."""
         for name in ("height", "width", "channels", "kernel_height", "kernel_width"):
             check_size(name.replace("_", " "), getattr(self, name))
         for value in self.stride:

@@ -15,6 +15,7 @@ _MAP = """\
 #endif
 """
 
+# addresses by the names they have in C; without a word before it, the block of the core itself
 _PLACES = {
     "TCDM": cluster.TCDM_BASE,
     "L2": cluster.L2_BASE,
@@ -27,7 +28,6 @@ _PLACES = {
     "SHARED_DMA": cluster.DMA,
     "DMA": cluster.PRIVATE_DMA,
 }
-"""Addresses by the names they have in C; without a word before it, the block of the core itself."""
 
 _NUMBERS = {
     "TEST_SET_BIT": cluster.TEST_SET_BIT,
@@ -38,6 +38,7 @@ _NUMBERS = {
     "EU_SHARED_SW_TRIGGERS": cluster.SHARED_SW_TRIGGERS,
 }
 
+# enumerations with what their names begin with in C
 _REGISTERS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (
     ("CONTROL_", cluster.Control),
     ("TIMER_", cluster.Timer),
@@ -48,7 +49,6 @@ _REGISTERS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (
     ("DMA_", cluster.DmaCommand),
     ("ICACHE_", cluster.Icache),
 )
-"""Enumerations with what their names begin with in C."""
 
 
 def _defines() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How a stock assembler is told an instruction it does not know: the ``.insn`` directive, derived from the table row.
+"""Instructions a stock assembler does not know, as ``.insn`` directives derived from the table row.
 
 The general form is ``.insn r opcode, funct3, funct7, rd, rs1, rs2``, whose six numbers cover the whole word. A register
 slot that holds bits of an immediate is written as the register of that number. Offsets of twelve bits have their own
@@ -60,7 +60,6 @@ def checked(field: Field, bits: str) -> str:
 
 
 def _piece_of(field: Field, slot: Slot) -> str | None:
-    """The bits of an operand that lie in a slot, as a C expression."""
     terms: list[str] = []
     for word_low, value_low, width in field.parts:
         low, high = max(word_low, slot.low), min(word_low + width, slot.low + slot.width)
@@ -72,7 +71,7 @@ def _piece_of(field: Field, slot: Slot) -> str | None:
 
 
 def piece(insn: Insn, slot: Slot) -> Piece:
-    """What stands in a slot of the words of ``insn``."""
+    """Return the number that stands in a slot of the words of ``insn``."""
     for token in insn.tokens:
         if _REGISTER_SLOTS.get(token.field.name) == slot:
             return Piece(operand=token.field.name)
@@ -83,7 +82,7 @@ def piece(insn: Insn, slot: Slot) -> Piece:
 
 
 def is_whole(field: Field) -> bool:
-    """Whether the number that stands for an operand in a directive is its value, so that a string can be put there."""
+    """Return whether the number of a directive for an operand is its value, so that a string can be put there."""
     if field.name in (LOAD_OFFSET, STORE_OFFSET):
         return True
     (low, value_low, width), *others = field.parts

@@ -74,9 +74,7 @@ typedef uint8_t v4u __attribute__((vector_size(4)));
 #endif
 """
 
-_OUT_OF_RANGE = 999
-"""Fits no slot of an instruction word."""
-
+_OUT_OF_RANGE = 999  # fits no slot of an instruction word
 _NN_LOAD = """\
 /* Fills an entry of the NN-RF: a Mac&Load whose sum is dropped. The selector needs an update bit, 8 or 16. */
 #define xp_nn_load(rs1, nnimm5) \\
@@ -115,8 +113,7 @@ def _entry_loads(items: list[Intrinsic]) -> str:
     )
 
 
-_T0 = 5
-"""Number of the register."""
+_T0 = 5  # number of the register
 
 
 def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> str:

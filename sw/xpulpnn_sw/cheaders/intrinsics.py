@@ -22,15 +22,15 @@ from xpulpnn_sw.cheaders.encoding import (
 )
 
 _PREFIXES = ("p.", "pv.")
+# what the name of a load or store says about its address: immediate or register increment, register offset
 _FORMS = {"(rs1!)": "_post", "rs2(rs1!)": "_postr", "rs3(rs1!)": "_postr", "rs2(rs1)": "_rr", "rs3(rs1)": "_rr"}
-"""What the name of a load or store says about its address: immediate or register increment, register offset."""
 
+# operations whose result is a signed number, next to the dot products with a signed factor
 _SIGNED = frozenset(
     ["abs", "min", "max", "clip", "exths", "extbs", "extract", "mac", "msu", "lb", "lh", "lw", "elw", "pv.extract"]
     + [f"{op}{suffix}" for op in ("add", "sub") for suffix in ("N", "RN")]
     + [f"{op}{half}{suffix}" for op in ("mul", "mac") for half in ("s", "hhs") for suffix in ("N", "NR")]
 )
-"""Operations whose result is a signed number, next to the dot products with a signed factor."""
 
 _STEPS_OF_LOOPS = frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"})
 
@@ -53,7 +53,7 @@ def _address_form(insn: Insn) -> str:
 
 
 def is_signed(insn: Insn) -> bool:
-    """Whether the result is a signed number."""
+    """Return whether the result is a signed number."""
     return insn.op in _SIGNED or insn.a_signed or insn.b_signed
 
 
@@ -74,28 +74,28 @@ class Intrinsic:
 
     @property
     def is_macro(self) -> bool:
-        """Whether it takes constants, labels or the address of a base."""
+        """Return whether it takes constants, labels or the address of a base."""
         return bool(self._constants) or self.insn.writes_base
 
     @property
     def is_volatile(self) -> bool:
-        """Whether it has effects beyond its result, or its result depends on more: memory, NN-RF, loop state."""
+        """Return whether it has effects beyond its result, or its result depends on more: memory, NN-RF, loop state."""
         insn = self.insn
         return insn.is_load or insn.is_store or insn.uses_nnrf or insn.op == "pv.qnt" or insn.op in _STEPS_OF_LOOPS
 
     @property
     def touches_memory(self) -> bool:
-        """Whether it loads or stores."""
+        """Return whether it loads or stores."""
         return self.is_volatile and self.insn.op not in _STEPS_OF_LOOPS and not self.insn.requantises
 
     @property
     def has_result(self) -> bool:
-        """Whether it returns the value of rd."""
+        """Return whether it returns the value of rd."""
         return self.insn.writes_rd
 
     @property
     def accumulator(self) -> bool:
-        """Whether rd is also an argument."""
+        """Return whether rd is also an argument."""
         return any(token.updated and token.field.name == "rd" for token in self.insn.tokens)
 
     @property

@@ -55,9 +55,9 @@ def _of_vectors(
     return Builtin(name, ", ".join(arguments), body, (call,), kind)
 
 
-_NARROWEST_ELEMENT = 8
-"""Bits of a char."""
+_NARROWEST_ELEMENT = 8  # bits of a char
 
+# their name, ours, whether the lanes of the result are signed
 _LANE_WISE = (
     ("add", "add", True),
     ("sub", "sub", True),
@@ -74,7 +74,6 @@ _LANE_WISE = (
     ("or", "or", True),
     ("exor", "xor", True),
 )
-"""Their name, ours, whether the lanes of the result are signed."""
 
 
 def _lanes() -> Iterator[Builtin]:
@@ -99,7 +98,6 @@ def _dots() -> Iterator[Builtin]:
 
 
 def _direct() -> Iterator[Builtin]:
-    """Scalar functions that differ in the name or the order of the arguments only."""
     for name, op in (("minsi", "min"), ("minusi", "minu"), ("maxsi", "max"), ("maxusi", "maxu"), ("rotr", "ror")):
         yield Builtin(name, "x, y", f"xp_{op}(x, y)", (f"xp_{op}",))
     for name in ("abs", "ff1", "fl1", "clb", "cnt"):
@@ -186,9 +184,7 @@ def _system() -> Iterator[Builtin]:
         yield Builtin(f"OffsetedWrite{suffix}", "value, base, offset", body, ())
 
 
-BUILTINS = (*_lanes(), *_dots(), *_direct(), *_bits(), *_moves(), *_mac_load(), *_system())
-"""Every built-in function."""
-
+BUILTINS = (*_lanes(), *_dots(), *_direct(), *_bits(), *_moves(), *_mac_load(), *_system())  # every built-in function
 _PACK4 = """\
 XP_INLINE uint32_t xp_pulp_pack4(int x, int y, int z, int t) {
     uint32_t lanes;
@@ -219,9 +215,8 @@ _NN_LOAD = """\
     })
 """
 
+# what some macros are made of, with a function that the core must have for it
 _HELPERS = (("xp_packhi_b", _PACK4), ("xp_insert", _INSERT), ("xp_nn_load", _NN_LOAD))
-"""What some macros are made of, with a function that the core must have for it."""
-
 _SHORT_NAME = """\
 /* Sources of mixed precision call it without the name of the platform. */
 #define __builtin_binsert __builtin_pulp_binsert"""

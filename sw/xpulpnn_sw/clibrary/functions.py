@@ -19,6 +19,8 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS, Level
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
+# layers for which the functions of a kernel differ; all others have the function of one of these. Pools have a function
+# for each window.
 _SAMPLES: Mapping[str, tuple[str, ...]] = {
     "conv": ("4x4x4:4x3x3", "1x1x4:4x1x1:p=0"),
     "conv1d": ("12x4:4x3", "3x4:4x3:p=0", "12x4:4x3:d=2", "5x4:4x3:d=2,p=0"),
@@ -32,30 +34,23 @@ _SAMPLES: Mapping[str, tuple[str, ...]] = {
     "relu": ("4x4x4",),
     "transpose": ("4x4x4",),
 }
-"""Layers for which the functions of a kernel differ; all others have the function of one of these.
 
-Pools have a function for each window.
-"""
-
+# the same with another value than 0 around the map; layers of the others go through im2col, as conv's do
 _OUTSIDE_SAMPLES: Mapping[str, tuple[str, ...]] = {
     "conv": ("4x4x4:4x3x3:v=1",),
     "conv1d": ("12x4:4x3:d=2,v=1",),
     "depthwise": ("8x8x4:3x3:v=1", "8x8x4:2x3:v=1", "8x8x4:1x3:p=0x0x1x1,v=1", "8x8x4:5x5:p=2,v=1"),
 }
-"""The same with another value than 0 around the map; layers of the others go through im2col, as conv's do."""
 
-WINDOWS = ("2x2:s=2", "3x3:s=2")
-"""Of pools unless others are asked for."""
-
+WINDOWS = ("2x2:s=2", "3x3:s=2")  # of pools unless others are asked for
 _WIDTHS = (8, 4, 2)
 
-_IMAGE = "image"
-"""Of functions with the arguments of a convolution, whose input is in memory in another way."""
+_IMAGE = "image"  # of functions with the arguments of a convolution, whose input is in memory in another way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a library is to have."""
+    """Kernels, precisions and variants of a library."""
 
     kernels: Sequence[str] = ()  # names out of KINDS; empty: all
     # Empty: all of 8, 4 and 2 bits with the usual signs, and those that leave accumulators
@@ -93,12 +88,12 @@ def elements(run: KernelRun, usual: str = "") -> list[str]:
 
 
 def _has_weights(computing: Kind) -> bool:
-    """Whether a kernel has weights, or a second map instead."""
+    """Return whether a kernel has weights, or a second map instead."""
     return bool(computing.rules) or computing.name in ("add", "depthwise")
 
 
 def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
-    """Whether a core has the instructions of a kernel."""
+    """Return whether a core has the instructions of a kernel."""
     return level.extensions <= config.extensions and level.vectors(precision) <= config.widths
 
 
@@ -160,7 +155,6 @@ def _precisions(selection: Selection, computing: Kind) -> Sequence[Precision]:
 
 
 def _variants(selection: Selection, computing: Kind, precision: Precision, config: CoreConfig) -> list[str]:
-    """Those asked for, or the fastest one."""
     able = [name for name, level in computing.variants.items() if runs_on(level, precision, config)]
     if selection.variants:
         return [name for name in able if name in selection.variants]
@@ -185,5 +179,4 @@ def _of_samples(selection: Selection, computing: Kind, precision: Precision, var
 
 
 def _side_for(window: str) -> int:
-    """Rows and columns of a map large enough for a window."""
     return max(8, *(int(size) for size in window.partition(":")[0].split("x"))) if window else 0

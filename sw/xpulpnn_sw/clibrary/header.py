@@ -27,6 +27,7 @@ _PRODUCT = """\
 weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (x2_4x4, nn_4x4: 4).
 Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
 
+# what the caller has to know, by argument structure
 _RULES = {
     "xp_conv_arguments": f"""\
 Also for conv1d without dilation and for what is not in place of pointwise and linear. Variants Nx1 are for layers with
@@ -76,7 +77,6 @@ The output is [channel][row][column], as the input of a depthwise convolution: e
 elements may be anything behind those of the row, and a channel for each of an input pixel, those that fill it up too.
 Behind the input up to three pixels may be read, of elements of 4 and 2 bits up to seven.""",
 }
-"""What the caller has to know, by argument structure."""
 
 _README = """\
 # Kernels of xpulpnn

@@ -24,9 +24,9 @@ from xpulpnn_sw.kernels.requantisation import (
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
-PACKED_KERNELS = ("conv", "conv1d", "pointwise", "linear", "matmul", "depthwise")
-"""Kernels with weights."""
+PACKED_KERNELS = ("conv", "conv1d", "pointwise", "linear", "matmul", "depthwise")  # kernels with weights
 
+# what each rule takes besides `weights` and `bias`, which may be left out
 RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
     None: (),
     Rule.BN32: ("kappa", "lambda", "shift"),
@@ -36,7 +36,6 @@ RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
     Rule.THRESHOLDS: ("thresholds",),
     Rule.QNT: ("thresholds",),
 }
-"""What each rule takes besides ``weights`` and ``bias``, which may be left out."""
 
 
 def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule) -> Packed:
@@ -72,7 +71,6 @@ def trained_tensors(computing: Kind, layer: Layer, precision: Precision, arrays:
 
 
 def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
-    """How the results come of accumulators, where ``rule`` is asked for."""
     if computing.name not in PACKED_KERNELS:
         raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
     if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
@@ -86,7 +84,6 @@ def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
 
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
-    """What the rule needs."""
     if rule in (Rule.THRESHOLDS, Rule.QNT):
         values = arrays["thresholds"]
         if values.ndim != 2:

@@ -16,11 +16,8 @@ from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
 
-MAP_KERNELS = ("add", "avgpool", "maxpool", "relu", "transpose")
-"""Kernels without weights."""
-
-_MAPS = 2
-"""Maps of an addition."""
+MAP_KERNELS = ("add", "avgpool", "maxpool", "relu", "transpose")  # kernels without weights
+_MAPS = 2  # maps of an addition
 
 
 def map_arrays(layer: Layer) -> tuple[str, ...]:

@@ -17,16 +17,11 @@ from xpulpnn_sw.layers.channelwise import AvgPoolLayer, MaxPoolLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.function import declaration
 
+# of the same functions for several instruction sets; the first one names the function, the others are aliases
 PREFIXES = ("pulp_nn", "xpulp_nn", "xpulp_nn_mix")
-"""Of the same functions for several instruction sets; the first one names the function, the others are aliases."""
-
-RULES = (Rule.BN32, Rule.BN64)
-"""Widths of kappa and lambda, of which each has a tree of functions with the same names."""
-
+RULES = (Rule.BN32, Rule.BN64)  # widths of kappa and lambda, of which each has a tree of functions with the same names
 _WIDTHS = (8, 4, 2)
-_KEPT = 3
-"""Filter rows of depthwise kernels that keep them in registers, at most."""
-
+_KEPT = 3  # filter rows of depthwise kernels that keep them in registers, at most
 _BYTES = Precision.uniform(BYTE_BITS)
 
 _SOURCE = """\
@@ -72,7 +67,6 @@ def usual_precisions() -> list[Precision]:
 
 
 def _element(bits: int, *, signed: bool) -> str:
-    """The type of a pointer to elements."""
     return f"{'' if signed else 'u'}int{max(bits, BYTE_BITS)}_t"
 
 
@@ -81,13 +75,12 @@ def _suffix(bits: int, *, signed: bool) -> str:
 
 
 def _mixed(kind: str, *elements: str, suffixes: Sequence[str] = ("",)) -> tuple[str, ...]:
-    """The names of a function in the libraries whose names have the widths."""
     widths = "_".join(elements)
     return tuple(f"{prefix}_{kind}_{widths}{suffix}" for suffix in suffixes for prefix in PREFIXES)
 
 
 class PublicFunctions:
-    """Those for a core.
+    """The functions with public names for a core.
 
     Raises :class:`InputError` for precisions and rules that these libraries do not have.
     """
@@ -95,7 +88,6 @@ class PublicFunctions:
     def __init__(
         self, precisions: Sequence[Precision], rule: Rule, config: CoreConfig, windows: Sequence[str] = WINDOWS
     ) -> None:
-        """Check the choice."""
         if rule not in RULES:
             raise InputError(f"--requantise with --pulp-nn must be bn32 or bn64, not {rule.value}")
         for one in precisions:
@@ -105,7 +97,6 @@ class PublicFunctions:
         self._rule, self._config, self._windows = rule, config, windows
 
     def __iter__(self) -> Iterator[PublicFunction]:
-        """All functions."""
         seen: set[str] = set()
         for function in self._all():
             if function.name not in seen:
@@ -134,7 +125,7 @@ class PublicFunctions:
             yield from self._of_bytes()
 
     def _of_bytes(self) -> Iterator[PublicFunction]:
-        """Those of the library that has 8 bits alone, whose biases are bytes."""
+        """Yield the functions of the library that has 8 bits alone, whose biases are bytes."""
         shared = ("Ho_parallel", "Co_parallel", "HoWo_parallel")
         convolutions = tuple(f"pulp_nn_{kind}_{how}" for kind in ("conv", "pointwise") for how in shared)
         yield self._conv(_BYTES, convolutions, bias_bytes=1)
@@ -162,7 +153,6 @@ class PublicFunctions:
         bias_bytes: int = 4,
         types: Mapping[str, str] | None = None,
     ) -> PublicFunction:
-        """A function that fills a layer and makes a call with it."""
         usual = {
             "x": _element(precision.x, signed=precision.x_signed),
             "w": _element(precision.w, signed=precision.x_signed),
@@ -196,7 +186,6 @@ class PublicFunctions:
         )
 
     def _blocking(self, run: KernelRun) -> Blocking:
-        """Of a kernel with filters."""
         assert isinstance(run.variant, Variant)
         return Blocking(run.variant, run.precision, run.rule)
 
@@ -273,7 +262,6 @@ class PublicFunctions:
         return self._function(names, "depthwise", precision, kernel, call, runs, bias_bytes=bias_bytes)
 
     def _pool(self, name: str, precision: Precision) -> dict[tuple[int, ...], list[KernelRun]]:
-        """Kernels by window and stride."""
         found: dict[tuple[int, ...], list[KernelRun]] = {}
         for run in self._kernels(name, precision):
             layer = run.layer

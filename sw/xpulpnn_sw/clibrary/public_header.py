@@ -72,7 +72,6 @@ def public_header(functions: Sequence[PublicFunction]) -> str:
 
 
 def _declaration(function: PublicFunction, name: str) -> list[str]:
-    """A prototype, its parameters in lines as long as they may be."""
     words = [f"{one.text}," for one in function.parameters]
     words[-1] = words[-1].rstrip(",")
     # a parameter is not torn apart

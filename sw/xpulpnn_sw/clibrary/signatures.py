@@ -20,6 +20,7 @@ _POOL_SIZES = (
     "uint16_t padding_x_left, uint16_t padding_x_right, uint16_t stride_x, uint16_t stride_y"
 )
 
+# parameters of the functions, by kind
 SIGNATURES: Mapping[str, str] = {
     "conv": f"{_MAPS}, {_NORMALISATION}, {_SIZES}, {_FLAGS}",
     "depthwise": f"{_MAPS}, int8_t *weight_buffer, {_NORMALISATION}, {_SIZES}, {_FLAGS}",
@@ -36,8 +37,8 @@ SIGNATURES: Mapping[str, str] = {
     "add_shift": "{x} *input, {w} *input2, {y} *output, uint16_t out_mult1, uint16_t out_mult2, uint16_t out_shift, "
     "uint16_t dim_in_x, uint16_t dim_in_y, uint16_t ch_in",
 }
-"""Parameters of the functions, by kind."""
 
+# fields of `struct xp_nn_layer` by the parameter that they are
 _FIELDS: Mapping[str, str] = {
     "input": "input",
     "bias": "bias",
@@ -64,7 +65,6 @@ _FIELDS: Mapping[str, str] = {
     "dim_vec": "channels",
     "num_o_neurons": "out_channels",
 }
-"""Fields of ``struct xp_nn_layer`` by the parameter that they are."""
 
 _POINTERS = ("kappa", "lambda")
 

@@ -5,6 +5,7 @@ from itertools import product
 
 UTILS_HEADER = "pulp_nn_utils.h"
 
+# built-in functions of the PULP compilers, without `__builtin_pulp_`, by their short names
 _BUILTINS = {
     "bitext(x, size, offset)": "bextract(x, size, offset)",
     "bitextu(x, size, offset)": "bextractu(x, size, offset)",
@@ -19,8 +20,8 @@ _BUILTINS = {
     "MacLoadUpdate(pointer)": "mlupdatespr_v3(pointer)",
     "MacLoadAssign(pointer)": "mlassignspr_v3(pointer)",
 }
-"""Built-in functions of the PULP compilers, without ``__builtin_pulp_``, by their short names."""
 
+# the same for each number of lanes
 _OF_LANES = {
     "max{}(x, y)": "maxu{}(x, y)",
     "maxs{}(x, y)": "max{}(x, y)",
@@ -32,7 +33,6 @@ _OF_LANES = {
     "MacLoad{}(w_update, x_update, w, x, pointer, sum)": "mlsdotsup{}_v3(w_update, x_update, w, x, pointer, sum)",
     "MacLoads{}(w_update, x_update, w, x, pointer, sum)": "mlsdotsp{}_v3(w_update, x_update, w, x, pointer, sum)",
 }
-"""The same for each number of lanes."""
 
 _LANES = (4, 8, 16)
 _WIDTHS = (8, 4, 2)
@@ -123,7 +123,6 @@ def _defines(names: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _elements(widths: tuple[int, ...]) -> Iterator[tuple[str, int, str]]:
-    """Sign, bits and C type of each kind of element."""
     for sign, bits in product("ui", widths):
         yield sign, bits, "uint8_t" if sign == "u" else "int8_t"
 

@@ -15,11 +15,8 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.programs.function import ARGUMENTS_HEADER, arguments_header, kernel_function
 from xpulpnn_sw.toolchain import archive
 
-_PARTS = Path(__file__).parent / "c"
-"""What functions with public names have in common."""
-
-_COMMON = "common"
-"""The part that the others call."""
+_PARTS = Path(__file__).parent / "c"  # what functions with public names have in common
+_COMMON = "common"  # the part that the others call
 
 
 def texts(
@@ -69,7 +66,7 @@ def objects(
 
 
 def _parts(public: Sequence[PublicFunction]) -> list[Path]:
-    """What functions have in common: the sources that are called, each after its layer."""
+    """Return the C sources that the functions call."""
     names: set[str] = set()
     for function in public:
         for match in re.finditer(r"xp_nn_(\w+?)(?:_shift)?\(&?kernel", function.source):

@@ -45,12 +45,12 @@ class CNetwork:
 
     @property
     def name(self) -> str:
-        """What it is called in C."""
+        """The C identifier of the network."""
         return c_name(self.network.name)
 
     @cached_property
     def piece_names(self) -> dict[str, str]:
-        """What pieces of memory are called in C."""
+        """The C identifiers of the pieces of memory."""
         layers = {layer.stage.name: layer.name for layer in self.layers}
         found: dict[str, str] = {}
         for piece in (*self.plan.pieces, *self.plan.outside):
@@ -65,7 +65,7 @@ class CNetwork:
 
     @property
     def outside(self) -> list[str]:
-        """What stays outside the TCDM for want of room, with its bytes."""
+        """Names and bytes of the pieces that the TCDM has no room for."""
         weights = [(weights_name(layer.stage.name), weight_bytes(layer.run)) for layer in self._left]
         maps = [(piece.name, piece.size) for piece in self.plan.outside]
         return [f"{name} ({size} bytes)" for name, size in (*weights, *maps)]
@@ -85,7 +85,7 @@ class CNetwork:
 
 
 def c_name(name: str) -> str:
-    """What a network is called in C."""
+    """Return the C identifier of a network."""
     found = identifier(name)
     return found if found[:1].isalpha() else f"net_{found}"
 

@@ -97,7 +97,7 @@ class InputLayout:
         return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.channel_bits
 
     def describes(self, values: Ints, words: Words) -> bool:
-        """Whether the words are those of an input, but for margins behind it and what is read ahead."""
+        """Return whether the words are those of an input, but for margins behind it and what is read ahead."""
         end = self.bit(self.rows - 1, self.columns - 1, self.channels - 1) + self.bits
         if words.nbytes != self.size or end > self.size * BYTE_BITS:
             return False

@@ -62,7 +62,6 @@ def input_functions(name: str, layouts: Sequence[InputLayout], scaling: Scaling,
 
 
 def _element(layout: InputLayout, scaling: Scaling, *, signed: bool) -> list[str]:
-    """The function that makes an element of a sample."""
     given = (scaling.subtract, scaling.multiply, scaling.add)
     colours = max([1, *(len(numbers) for numbers in given if not isinstance(numbers, int))])
     rows = scaling.by_colour(colours)

@@ -19,8 +19,7 @@ from xpulpnn_sw.precision import SIGN_BITS
 
 _TEMPLATES = Path(__file__).parent / "c"
 _WORDS_PER_LINE = 8
-_SMALL = 1 << 31
-"""Arguments from here on are negative numbers."""
+_SMALL = 1 << 31  # arguments from here on are negative numbers
 
 
 def template(name: str) -> Template:
@@ -29,7 +28,7 @@ def template(name: str) -> Template:
 
 
 def title(network: CNetwork) -> str:
-    """What the network is, in a line."""
+    """Return a line that describes the network."""
     layers = len(network.layers)
     return comment(f"{network.network.name}: {layers} layers, {network.network.macs} multiplications")
 
@@ -86,7 +85,6 @@ def input_source(network: CNetwork, scaling: Scaling) -> str:
 
 
 def _reads_signed(network: CNetwork) -> bool:
-    """Whether elements of the input are signed."""
     for layer in network.layers:
         for symbol, (_, signed) in zip(inputs_of(layer.run), layer.stage.input_elements, strict=True):
             if layer.places[symbol] in network.input:
@@ -155,7 +153,6 @@ def _enumerators(network: CNetwork, pieces: Sequence[Piece], places: Mapping[str
 
 
 def _outside(network: CNetwork) -> str:
-    """What defines the memory outside the TCDM, if there is any."""
     plan = network.plan
     if not plan.outside:
         return ""
@@ -176,7 +173,6 @@ def _outside(network: CNetwork) -> str:
 
 
 def _weighted(network: CNetwork) -> Iterator[tuple[CLayer, str]]:
-    """The layers with weights, and what these are called."""
     for layer in network.layers:
         if own_symbols(layer.run):
             yield layer, _weights(network, layer)
@@ -191,7 +187,6 @@ def _contents(layer: CLayer) -> dict[str, Words]:
 
 
 def _function(network: CNetwork, layer: CLayer) -> str:
-    """The function of a layer, which calls that of the library."""
     stage, run = layer.stage, layer.run
     macs = f", {layer.macs} MAC" if layer.macs else ""
     storage = "TCDM static" if network.cores is not None else "static const"
@@ -224,7 +219,7 @@ def _number(value: int) -> str:
 
 
 def _address(network: CNetwork, layer: CLayer, address: int) -> str:
-    """What a pointer of the layer's arguments is in C."""
+    """Return the C expression of a pointer among the layer's arguments."""
     for name, symbol in layer.run.image.symbols.items():
         offset = address - symbol.address
         if not 0 <= offset < symbol.length:
@@ -259,7 +254,6 @@ def _steps(network: CNetwork) -> Iterator[str]:
 
 
 def _brought(network: CNetwork) -> Iterator[str]:
-    """Statements that bring the input, a piece after the other."""
     offset = 0
     for name, words in network.input.items():
         place, start = network.place(name), f" + {offset}" if offset else ""

@@ -9,9 +9,7 @@ from xpulpnn_sw.networks.lifetimes import Piece
 _STEP, _HEIGHT = 92, 420
 _LEFT, _TOP, _BOTTOM, _RIGHT = 70, 44, 74, 16
 _TEXT = 11
-_LETTER = 6.2
-"""Width of a letter, about."""
-
+_LETTER = 6.2  # width of a letter, about
 _TICKS = 8
 _KIB = 1024
 _COLOURS = {"maps": "#56b4e9", "weights": "#009e73", "buffers": "#e69f00"}
@@ -89,6 +87,5 @@ def _kind(piece: Piece) -> str:
 
 
 def _short(text: str, width: float) -> str:
-    """As much of a text as has room."""
     most = int(width / _LETTER)
     return text if len(text) <= most else f"{text[: max(most - 1, 1)]}\N{HORIZONTAL ELLIPSIS}"

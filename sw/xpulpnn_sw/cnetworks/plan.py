@@ -9,16 +9,13 @@ from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces, length, 
 from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, extent
 from xpulpnn_sw.networks.network import Network
 
-_USED = ("", "weights", "buffer")
-"""What names of pieces end in, from those used least on; of maps in anything."""
-
-_ANYTIME = -1
-"""Of a layer whose weights are where they are."""
+_USED = ("", "weights", "buffer")  # what names of pieces end in, from those used least on; of maps in anything
+_ANYTIME = -1  # of a layer whose weights are where they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """What happens between two barriers."""
+    """A layer and a load between two barriers."""
 
     layer: int | None = None  # number of the layer that is computed
     load: int | None = None  # number of the layer whose weights are brought meanwhile

@@ -12,11 +12,8 @@ from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
-_EXACT_BITS = 62
-"""Of numbers that numpy computes with."""
-
-_TRIES = 6
-"""Shifts that are tried, the largest first."""
+_EXACT_BITS = 62  # of numbers that numpy computes with
+_TRIES = 6  # shifts that are tried, the largest first
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -18,7 +18,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What arrays a file may have."""
+    """Names of the arrays of a file, and the network they belong to."""
 
     name: str  # whose they are
     arrays: tuple[str, ...]
@@ -26,16 +26,15 @@ class Form:
     network: Callable[[Arrays, str], Described]  # makes the network of them
 
     def __str__(self) -> str:
-        """Name and arrays."""
         return f"{', '.join(self.arrays)} ({self.name})"
 
 
 CMSIS = Form(name="CMSIS-NN's CIFAR-10", arrays=cmsis.ARRAYS, network=cmsis.network)
+# the networks that are known
 FORMS = (
     CMSIS,
     Form(name="BNN-PYNQ's CNV", arrays=bnn_pynq.ARRAYS, optional=bnn_pynq.OPTIONAL, network=bnn_pynq.network),
 )
-"""The networks that are known."""
 
 
 def import_arrays(path: Path, options: ImportOptions) -> Described:
@@ -69,7 +68,6 @@ def read_numbers(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _checked(form: Form, arrays: Arrays, path: Path) -> Form:
-    """The form; raises :class:`InputError` for arrays that are missing or strange."""
     for name in form.arrays:
         if name not in arrays:
             raise InputError(f"arrays must be {form}, not without {name}, in {path}")

@@ -32,7 +32,6 @@ class Assembly:
     _scaled: Map | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Begin without layers."""
         self._builder = NetworkBuilder(self.name)
 
     def finish(self) -> Described:
@@ -89,7 +88,6 @@ class Assembly:
         return replace(found, stage=name, low=raised, high=most, offset=found.offset - found.scale * raised)
 
     def _plan(self, sums: Sums, levels: Levels) -> Plan:
-        """How a layer gives the results of a quantiser."""
         if sums.factors is not None:
             return plan_addition(sums, sums.factors, levels)
         if sums.kernel == "avgpool":
@@ -101,7 +99,6 @@ class Assembly:
         return plan_products(sums, levels)
 
     def _done(self, sums: Sums, levels: Levels, plan: Plan) -> Map:
-        """The layer of a plan."""
         if plan.moved and plan.worst > 1 and not levels.is_free:
             raise InputError(
                 f"results must be at most 1 from the quantiser's, not {plan.worst}, as where channels are clipped "
@@ -113,7 +110,7 @@ class Assembly:
         return self._after(sums, name, levels)
 
     def _is_plain(self, sums: Sums) -> bool:
-        """Whether a layer does nothing but quantise its input again, every channel in the same way."""
+        """Return whether a layer does nothing but quantise its input again, every channel in the same way."""
         first = sums.channels[0]
         same = all(
             (one.a, one.b, one.low, one.high) == (first.a, first.b, first.low, first.high) for one in sums.channels
@@ -157,7 +154,6 @@ class Assembly:
         return name
 
     def _after(self, sums: Sums, stage: str, levels: Levels) -> Map:
-        """The results in memory, pooled."""
         low, high = (-1, 1) if levels.bits == SIGN_BITS else (max(levels.low, levels.results.start - 1), levels.high)
         if levels.top is not None:
             high = (1 << levels.bits) - 1

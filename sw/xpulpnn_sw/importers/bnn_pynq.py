@@ -14,19 +14,13 @@ from xpulpnn_sw.networks.described import Described, Scaling
 _CONVOLUTIONS, _LAYERS = 6, 9
 _WEIGHTS = tuple(f"w{number}" for number in range(_LAYERS))
 _THRESHOLDS = tuple(f"t{number}" for number in range(_LAYERS - 1))
-ARRAYS = (*_WEIGHTS, *_THRESHOLDS)
-"""Weights, a row of bytes for each output, and thresholds of all layers but the last."""
+ARRAYS = (*_WEIGHTS, *_THRESHOLDS)  # weights, a row of bytes for each output, and thresholds of all layers but the last
+OPTIONAL = ("classes",)  # how many outputs of the last layer count, 10 unless it is there: the others only fill it up
 
-OPTIONAL = ("classes",)
-"""How many outputs of the last layer count, 10 unless it is there: the others only fill it up."""
-
+# `floor((sample / 255 * 2 - 1) * 128)`, clipped to 8 bits, which is the sample less 128 for every sample
 SCALING = Scaling(add=-128)
-"""``floor((sample / 255 * 2 - 1) * 128)``, clipped to 8 bits, which is the sample less 128 for every sample."""
-
 _SIDE, _COLOURS, _KERNEL, _CLASSES = 32, 3, 3, 10
-_POOLED = (1, 3)
-"""Convolutions behind which there is a pooling."""
-
+_POOLED = (1, 3)  # convolutions behind which there is a pooling
 _BYTE = 8
 
 
@@ -66,7 +60,6 @@ def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
 
 
 def _signs(packed: NDArray[Any], name: str, products: int) -> Ints:
-    """Weights of -1 and 1, ``[out][product]``."""
     row = -(-products // _BYTE)
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] < row:
         shape = "x".join(map(str, packed.shape))

@@ -11,12 +11,11 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.described import Described, Scaling
 
+# classes of CIFAR-10
 LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-"""Classes of CIFAR-10."""
 
+# differences to the mean of the training images, halved and rounded
 SCALING = Scaling(subtract=(125, 123, 114), multiply=128, add=128, shift=8)
-"""Differences to the mean of the training images, halved and rounded."""
-
 _SHAPES: Mapping[str, tuple[int, ...]] = {
     "conv1": (32, 5, 5, 3),
     "conv2": (16, 5, 5, 32),
@@ -27,12 +26,8 @@ _SHAPES: Mapping[str, tuple[int, ...]] = {
     "b3": (32,),
     "bi": (10,),
 }
-ARRAYS = tuple(_SHAPES)
-"""Weights, ``[out][ky][kx][in]`` and ``[out][in]``, and biases."""
-
-_SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))
-"""Of biases to the left and of sums to the right, convolutions first."""
-
+ARRAYS = tuple(_SHAPES)  # weights, `[out][ky][kx][in]` and `[out][in]`, and biases
+_SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))  # of biases to the left and of sums to the right, convolutions first
 _SIDE = 32
 _PRECISION, _POOLED = "i8x8xi8", "i8xi8xi8"
 _LEAST, _GREATEST = -128, 127

@@ -29,7 +29,7 @@ class Range:
     high: int
 
     def fits(self, bits: int) -> bool:
-        """Whether all of it is signed and of so many bits."""
+        """Return whether all of it is signed and of so many bits."""
         return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
 
     def scaled(self, factor: int, summand: int) -> "Range":
@@ -39,7 +39,7 @@ class Range:
 
 
 def sum_ranges(weights: Ints, bias: Ints, least: int, greatest: int) -> list[Range]:
-    """Of the accumulators of each channel, for inputs between ``least`` and ``greatest``."""
+    """Return the ranges of the sums of each channel, for inputs between ``least`` and ``greatest``."""
     flat = weights.reshape(len(weights), -1).astype(np.int64)
     positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
     low = positive * least + negative * greatest + bias

@@ -13,20 +13,13 @@ from fractions import Fraction
 from xpulpnn.errors import InputError
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
-WIDTHS = (2, 4, 8)
-"""Of elements of maps and weights, besides single bits."""
+WIDTHS = (2, 4, 8)  # of elements of maps and weights, besides single bits
+_TRIES = 4  # shifts that are tried, the largest first
+Fit = tuple[list[int], list[int], int]  # factors and summands of channels, and a shift
+Bound = tuple[Fraction, bool]  # A real number, and whether it is above the bound itself
 
-_TRIES = 4
-"""Shifts that are tried, the largest first."""
-
-Fit = tuple[list[int], list[int], int]
-"""Factors and summands of channels, and a shift."""
-
-Bound = tuple[Fraction, bool]
-"""A real number, and whether it is above the bound itself."""
-
+# A result, where it begins, as a number and as numerator and denominator, and whether it is above that
 Listed = tuple[int, Fraction | None, tuple[int, int], bool]
-"""A result, where it begins, as a number and as numerator and denominator, and whether it is above that."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,7 +65,7 @@ class Levels:
         return range(least + 1, least + (1 << self.bits) if self.top is None else self.top + 1)
 
     def result(self, real: Fraction, channel: int) -> int:
-        """What a number becomes."""
+        """Return the result that the quantiser gives for a number."""
 
         def reached(result: int) -> bool:
             begin, is_above = self.bound(result, channel)
@@ -148,7 +141,7 @@ def sign_levels(scale: Fraction) -> Levels:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Affine:
-    """What the integer sums of a channel stand for: ``a * sum + b``, not below ``low`` and not above ``high``."""
+    """Real numbers of the integer sums of a channel: ``a * sum + b``, clipped to ``low`` and ``high``."""
 
     a: Fraction
     b: Fraction
@@ -179,7 +172,7 @@ class Affine:
         return Affine(a=self.a, b=self.b, low=low if least is None else least, high=high if most is None else most)
 
     def at(self, value: int) -> Fraction:
-        """What a sum stands for."""
+        """Return the number that a sum stands for."""
         real = self.a * value + self.b
         real = real if self.low is None else max(real, self.low)
         return real if self.high is None else min(real, self.high)
@@ -223,7 +216,6 @@ def steps(levels: Levels, affine: Affine, channel: int, least: int, most: int) -
 
 
 def _reaches(value: Fraction, real: Fraction, *, is_above: bool) -> bool:
-    """Whether a number is at a bound, or above it."""
     return value > real if is_above else value >= real
 
 
@@ -262,7 +254,6 @@ def fitted(
 
 
 def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, is_free: bool) -> tuple[int, int] | None:
-    """Factor and summand of a channel for this shift."""
     kappa = round(one.slope * (1 << shift) * area)
 
     def quotient(value: int) -> int:

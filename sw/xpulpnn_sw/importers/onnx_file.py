@@ -21,14 +21,14 @@ from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value
 from xpulpnn_sw.importers.widths import Reader
 from xpulpnn_sw.networks.described import Described
 
+# ends of networks that do not change which result is the greatest
 _LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK", "QLinearSoftmax")
-"""Ends of networks that do not change which result is the greatest."""
 
+# what may be behind these
 _UNCHANGED = (
     *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
     *("Quant",),
 )
-"""What may be behind these."""
 
 
 def import_onnx(path: Path, options: ImportOptions) -> Described:
@@ -84,7 +84,7 @@ class OnnxModel:
         return tuple(found)
 
     def calibration(self, options: ImportOptions) -> Calibration:
-        """What its tensors are like for ``options.images``; raises :class:`InputError` for others than its inputs."""
+        """Return samples of its tensors for ``options.images``; raises :class:`InputError` for other images."""
         found = probes(self.nodes, self.constants)
         return Calibration.computed(self.proto, self.input.name, self.input.shape, options, self.readers, found)
 
@@ -110,8 +110,7 @@ class OnnxModel:
 
 _WEIGHTED = ("Conv", "Gemm", "MatMul")
 _AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean")
-_SUMS = ("Add", "Sub")
-"""Operators that read maps: with constant weights, without any, and if they have two maps."""
+_SUMS = ("Add", "Sub")  # operators that read maps: with constant weights, without any, and if they have two maps
 
 
 def _clips_of_codes(nodes: Sequence[Node]) -> dict[tuple[str, ...], Node]:
@@ -126,7 +125,6 @@ def _clips_of_codes(nodes: Sequence[Node]) -> dict[tuple[str, ...], Node]:
 
 
 def _clipping(node: Node, clip: Node, values: Mapping[str, Value]) -> Node:
-    """A quantiser with the ends of a ``Clip`` behind it."""
     ends: dict[str, int] = {}
     for place, name in ((1, "min"), (2, "max")):
         constant = values.get(clip.inputs[place]) if len(clip.inputs) > place else None
@@ -169,7 +167,6 @@ def _finished(result: Value, context: Context, output: str) -> Described:
 
 
 def _compute(node: Node, values: dict[str, Value], context: Context, model: Any) -> None:
-    """The outputs of a node."""
     node.check(model)
     for name in node.inputs:
         if name and name not in values:
@@ -193,8 +190,8 @@ def _compute(node: Node, values: dict[str, Value], context: Context, model: Any)
         raise InputError(f"{node}: shapes and attributes must go together, but {error}") from None
 
 
+# those that keep what constants are quantised as
 OPERATORS_ON_CONSTANTS = ("Quant", "BipolarQuant", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape")
-"""Those that keep what constants are quantised as."""
 
 
 def _loaded(path: Path) -> Any:
@@ -247,7 +244,7 @@ def _node(proto: Any) -> Node:
 
 
 def _folded(node: Node, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
-    """What a node makes of constants, by onnx's own evaluation."""
+    """Return the outputs of a node that reads constants alone, by onnx's own evaluation."""
     from onnx import ValueInfoProto, helper
 
     arrays = {name: _plain(value) for name, value in given.items()}

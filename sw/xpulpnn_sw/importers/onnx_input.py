@@ -16,9 +16,7 @@ from xpulpnn_sw.importers.values import Map, Shape, Sums, Value, moved, standard
 from xpulpnn_sw.networks.described import Scaling
 
 _SAMPLES = (1 << SAMPLE_BITS) - 1
-_COLOURS = 4
-"""Most of an image, by which the axes of an input are told apart."""
-
+_COLOURS = 4  # most of an image, by which the axes of an input are told apart
 _REAL = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16", "UNDEFINED")
 _SIGNED = {"UINT8": False, "INT8": True}
 
@@ -33,7 +31,7 @@ class ModelInput:
 
     @classmethod
     def of(cls, proto: Any) -> "ModelInput":
-        """That which onnx describes; raises :class:`InputError` for others than one image of numbers."""
+        """Return the input that onnx describes; raises :class:`InputError` for others than one image of numbers."""
         from onnx import TensorProto
 
         tensor = proto.type.tensor_type
@@ -48,7 +46,7 @@ class ModelInput:
 
     @property
     def whole(self) -> bool:
-        """Whether the model takes integers."""
+        """Return whether the model takes integers."""
         return self.type in _SIGNED
 
     def value(self, options: ImportOptions, assembly: Assembly, *, quantises: bool) -> Value:
@@ -107,7 +105,6 @@ class ModelInput:
 
 
 def _widest(sums: Sums) -> Any:
-    """A quantiser of 8 bits that clips nothing."""
     ends = [
         one.at(end) for one, low, high in zip(sums.channels, sums.least, sums.most, strict=True) for end in (low, high)
     ]

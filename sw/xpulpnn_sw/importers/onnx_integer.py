@@ -20,12 +20,11 @@ Given = Sequence[Value | None]
 
 
 def _at(given: Given, place: int) -> Value | None:
-    """An input, None if it is left out."""
     return given[place] if place < len(given) else None
 
 
 def _real(context: Context, node: Node, given: Given, place: int, axis: int = 0) -> Value:
-    """What the integers at ``place`` stand for, by the scale and the zero point behind them."""
+    """Return the value of the integers at ``place``, with the scale and the zero point behind them."""
     own = replace(node, attributes={"axis": axis})
     return dequantise(context, own, [_at(given, place + offset) for offset in range(3)])
 

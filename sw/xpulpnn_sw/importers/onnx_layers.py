@@ -16,9 +16,7 @@ from xpulpnn_sw.importers.onnx_windows import Window, planar, standard, window_o
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, by_channel, moved, standard_places
 from xpulpnn_sw.precision import SIGN_BITS
 
-IMAGE_CHANNELS = 3
-"""With more, pixels of the input fill words."""
-
+IMAGE_CHANNELS = 3  # with more, pixels of the input fill words
 Given = Sequence[Value | None]
 _MAP_AXES, _SEQUENCE_AXES = 4, 3
 
@@ -81,7 +79,6 @@ def _products(
 
 
 def _biased(sums: Sums, bias: Value | None) -> Value:
-    """With a bias for each channel."""
     if bias is None:
         return sums
     if not isinstance(bias, np.ndarray | Quantised):
@@ -153,7 +150,6 @@ def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, 
 
 
 def _spread(weights: Quantised, window: Window, source: Map) -> Quantised:
-    """Filters with their gaps as weights of 0."""
     values, scale = _zeros(weights, (*weights.values.shape[:2], *window.reach), source)
     rows, columns = window.dilations
     values[:, :, ::rows, ::columns], scale[:, :, ::rows, ::columns] = weights.values, weights.scale
@@ -161,7 +157,6 @@ def _spread(weights: Quantised, window: Window, source: Map) -> Quantised:
 
 
 def _whole(weights: Quantised, groups: int, source: Map) -> Quantised:
-    """Filters of groups as filters of all channels."""
     outputs, channels, *reach = weights.values.shape
     values, scale = _zeros(weights, (outputs, channels * groups, *reach), source)
     for group in range(groups):

@@ -26,7 +26,6 @@ class Node:
     proto: Any  # as onnx has it
 
     def __str__(self) -> str:
-        """Operator and name."""
         return f"{self.operator} {self.name}"
 
     def check(self, model: Any) -> None:
@@ -78,18 +77,15 @@ class Node:
 
 
 _STANDARD = ("", "ai.onnx")
+# domains of ONNX's operators; of ONNX Runtime's, which has some of them for more types. QONNX has a domain where `Conv`
+# and others take channels last.
 _RUNTIME = "com.microsoft"
-"""Domains of ONNX's operators; of ONNX Runtime's, which has some of them for more types. QONNX has a domain where
-``Conv`` and others take channels last.
-"""
-
-_MOST = 1 << 31
-"""Of attributes that are whole numbers."""
+_MOST = 1 << 31  # of attributes that are whole numbers
 
 
 @dataclass(eq=False, kw_only=True)
 class Context:
-    """What nodes are read in."""
+    """The network so far and the policy, for reading the next node."""
 
     assembly: Assembly  # the network so far
     policy: Policy | None  # how what has no quantiser is quantised

@@ -1,4 +1,4 @@
-"""What operators of ONNX, QONNX and QDQ models make of the values they are given."""
+"""The operators of ONNX, QONNX and QDQ models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -46,8 +46,7 @@ from xpulpnn_sw.importers.values import (
 Given = Sequence[Value | None]
 Operator = Callable[[Context, Node, Given], Value]
 
-_ROOT_BITS = 400
-"""Of square roots, which have twice as many digits as any number that they are compared with."""
+_ROOT_BITS = 400  # of square roots, which have twice as many digits as any number that they are compared with
 
 
 def live(value: Value | None) -> Map | Sums:
@@ -200,7 +199,6 @@ def cast(_: Context, node: Node, given: Given) -> Value:
 
 
 def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
-    """A value in another shape or order."""
     if isinstance(value, Map):
         value.check_unpadded()
     if isinstance(value, Map | Sums):
@@ -211,7 +209,6 @@ def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
 
 
 def _shape(value: Value | None) -> tuple[int, ...]:
-    """Shape of a value, as the model has it."""
     if isinstance(value, Map | Sums):
         return value.places.shape
     if value is None:
@@ -261,7 +258,6 @@ def shape_of(_: Context, __: Node, given: Given) -> Value:
 
 
 def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
-    """Whether a constant is what 0 is in a map, or in its integers."""
     if filling is None:
         filling = np.array(node.real("value", 0), np.float32)
     if not isinstance(filling, np.ndarray) or filling.size != 1:
@@ -289,16 +285,17 @@ def pad(context: Context, node: Node, given: Given) -> Value:
     return replace(value, pads=(top, bottom, left, right))
 
 
+# operators that take integers with a scale of their own
 ON_CODES = (
     *("DequantizeLinear", "Cast", "QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearAveragePool"),
     *("QLinearGlobalAveragePool", "MaxPool", "Pad", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"),
     *("Shape", "Identity", "Dropout"),
 )
-"""Operators that take integers with a scale of their own."""
 
+# operators of models that are quantised
 QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")
-"""Operators of models that are quantised."""
 
+# by the name of the operator
 OPERATORS: Mapping[str, Operator] = {
     "Quant": quant,
     "BipolarQuant": bipolar,
@@ -337,4 +334,3 @@ OPERATORS: Mapping[str, Operator] = {
     "Cast": cast,
     "Pad": pad,
 }
-"""By the name of the operator."""

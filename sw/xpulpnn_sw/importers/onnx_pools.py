@@ -18,7 +18,6 @@ _ROWS_AND_COLUMNS = ([2, 3], [-2, -1])
 
 
 def _dense(window: Window) -> Window:
-    """A window without gaps; raises :class:`InputError` for one with."""
     if window.dilations != (1, 1):
         raise InputError(f"dilations of a pooling must be 1, not {max(window.dilations)}")
     return window

@@ -1,4 +1,4 @@
-"""What the filters of ONNX layers meet, for rounding of weights in which errors make up for each other."""
+"""Samples of the inputs of filters in ONNX layers, for rounding weights so that errors compensate each other."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -18,12 +18,10 @@ from xpulpnn_sw.precision import ACCUMULATOR_BITS
 
 Given = Sequence[Value | None]
 
-INPUT_CODES = (Fraction(1), Fraction(0))
-"""Of a model's input of integers, until the model says what they stand for."""
+INPUT_CODES = (Fraction(1), Fraction(0))  # of a model's input of integers, until the model says what they stand for
 
 
 def _number(value: Value | None, what: str) -> Fraction:
-    """A constant that is one number."""
     real = value.real if isinstance(value, Quantised) else value
     if not isinstance(real, np.ndarray):
         raise InputError(f"{what} must be a constant, not depend on the input")
@@ -33,7 +31,6 @@ def _number(value: Value | None, what: str) -> Fraction:
 
 
 def _rounded(values: Any, mode: str) -> Any:
-    """Constants rounded, by the rule of this name."""
     rules = {"ROUND": np.rint, "FLOOR": np.floor, "CEIL": np.ceil}
     if mode not in rules:
         raise InputError(f"rounding_mode must be one of {', '.join(rules)}, not {mode}")
@@ -41,7 +38,6 @@ def _rounded(values: Any, mode: str) -> Any:
 
 
 def _end(value: Value | None, levels: Levels, context: Context) -> Value:
-    """A value behind a quantiser."""
     if isinstance(value, Map):
         if all(
             _result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)
@@ -58,7 +54,7 @@ def _range(value: Map) -> list[int]:
 
 
 def _result(levels: Levels, real: Fraction) -> Fraction | None:
-    """What a number becomes, of levels that are alike in every channel."""
+    """Return the quantised value of a number, for levels that are alike in every channel."""
     if levels.bits == 1:
         bound, _ = levels.bound(1, 0)
         return levels.scale * (1 if real >= bound else -1) + levels.offset
@@ -90,7 +86,6 @@ def _constants(
     *,
     rounds_first: bool = False,
 ) -> Quantised:
-    """Constants behind a quantiser, as of :func:`~xpulpnn_sw.importers.levels.uniform_levels`."""
     low, high = limits
     if not isinstance(scale, np.ndarray) or not isinstance(zero, np.ndarray):
         raise InputError("scale and zero point must be constants, not depend on the input")
@@ -149,8 +144,8 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
     return context.assembly.quantised(identity(value) if isinstance(value, Map) else value, levels)
 
 
+# of both versions: value, scale, zero point, bits before, in the second the scale behind, bits behind
 _TRUNC_INPUTS = (5, 6)
-"""Of both versions: value, scale, zero point, bits before, in the second the scale behind, bits behind."""
 
 
 def truncation(context: Context, node: Node, given: Given) -> Value:
@@ -221,7 +216,6 @@ def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callabl
 
 
 def _limits_of(bits: int, *, signed: bool, narrow: bool) -> tuple[int, int]:
-    """The least and the greatest number of so many bits."""
     high = (1 << (bits - signed)) - 1 - (narrow and not signed)
     return (-(1 << (bits - 1)) + narrow if signed else 0), high
 
@@ -285,7 +279,6 @@ _LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint4": (0, 15), "int4": (-8
 
 
 def _limits(node: Node, zero: Value | None) -> tuple[int, int]:
-    """The range of what a quantiser gives, by the type of its zero point."""
     if isinstance(zero, np.ndarray):
         name = zero.dtype.name
     else:

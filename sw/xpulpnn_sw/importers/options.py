@@ -1,4 +1,4 @@
-"""What a user says about a model that its file does not."""
+"""Options of importing a model, about things that its file does not say."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImportOptions:
-    """How a model is to be read."""
+    """Options of importing a model."""
 
     name: str
     # what the samples 0 and 255 of an image are for the model; None: what its kind of file takes them for, 0 and 1 in
@@ -35,12 +35,12 @@ class ImportOptions:
 
     @property
     def low(self) -> Fraction:
-        """What the sample 0 is for a model in floating point."""
+        """The number that the sample 0 stands for in a model in floating point."""
         return Fraction(0) if self.samples is None else self.samples[0]
 
     @property
     def high(self) -> Fraction:
-        """What the sample 255 is."""
+        """The number that the sample 255 stands for."""
         return Fraction(1) if self.samples is None else self.samples[1]
 
     def by_colour(self, colours: int) -> list[tuple[Fraction, Fraction]]:
@@ -57,5 +57,5 @@ class ImportOptions:
 
     @property
     def request(self) -> Request | None:
-        """What ``quantise`` asks for; raises :class:`~xpulpnn.errors.InputError` for other bits than kernels have."""
+        """The bits that ``quantise`` asks for; raises :class:`~xpulpnn.errors.InputError` for others."""
         return Request.uniform(self.quantise) if isinstance(self.quantise, int) else self.quantise

@@ -1,4 +1,4 @@
-"""How layers give the results of a quantiser: kernels with their numbers, exact, or how far from it."""
+"""Kernels and their numbers for the results of a quantiser, exact or with a known distance."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -37,7 +37,7 @@ class Plan:
 
     @property
     def is_good(self) -> bool:
-        """Whether it is exact, and by what takes no longer than another layer."""
+        """Return whether it is exact, and by what takes no longer than another layer."""
         return not self.moved and not self.is_slow
 
 

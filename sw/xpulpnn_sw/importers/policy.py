@@ -15,22 +15,15 @@ from xpulpnn_sw.importers.rounding import Inputs, best_scale, rounded
 from xpulpnn_sw.importers.values import Quantised, Sums
 from xpulpnn_sw.importers.widths import Reader, Request, TensorWidths
 
-_KEPT = 1 << 14
-"""Elements of a tensor that a scale is looked for with."""
-
-_PATCHES = 256
-"""Places of an image at which a layer's inputs are looked at."""
-
-_MOST_WEIGHTS = 2048
-"""Of a filter, for errors to make up for each other: time goes by their third power."""
-
-Tensors = Mapping[str, NDArray[Any]]
-"""Those of a model for an image."""
+_KEPT = 1 << 14  # elements of a tensor that a scale is looked for with
+_PATCHES = 256  # places of an image at which a layer's inputs are looked at
+_MOST_WEIGHTS = 2048  # of a filter, for errors to make up for each other: time goes by their third power
+Tensors = Mapping[str, NDArray[Any]]  # those of a model for an image
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Probed:
-    """How to look at what the filters of a layer meet."""
+    """A probe of the inputs that the filters of a layer meet."""
 
     # finds that, `[place][weight]`, among the tensors of the model; empty: it does not
     probe: Callable[[Tensors], NDArray[Any]]
@@ -39,7 +32,7 @@ class Probed:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Calibration:
-    """What is known of a model in floating point before its bits are."""
+    """Samples of the tensors of a model in floating point."""
 
     readers: tuple[Reader, ...]  # its layers that read maps, in their order
     samples: Mapping[str, NDArray[Any]]  # for each tensor elements that it had for images
@@ -59,7 +52,7 @@ class Calibration:
         readers: Sequence[Reader],
         probed: Mapping[str, Probed],
     ) -> "Calibration":
-        """That of a model, whose input is called ``name``, with the images of ``options``.
+        """Compute a model, whose input is called ``name``, for the images of ``options``.
 
         ``probed`` says of weights how to look at what they meet.
 
@@ -82,7 +75,7 @@ class Calibration:
         return cls(readers=tuple(readers), samples=samples, inputs=inputs)
 
     def policy(self, request: Request) -> "Policy":
-        """How the model is quantised with these bits; raises :class:`InputError` for other layers."""
+        """Return the policy for these bits; raises :class:`InputError` for other layers."""
         return Policy(calibration=self, widths=request.tensors(self.readers))
 
     def scale(self, tensor: str, low: int, high: int) -> float:
@@ -101,7 +94,6 @@ class Calibration:
 
 
 def _integers(values: NDArray[Any], bits: int, channel_axis: int | None, inputs: Inputs | None) -> Quantised:
-    """Constants as integers; ``channel_axis`` is 0, or None for one scale."""
     is_turned = inputs is not None and inputs.is_turned
     turned = values.T if is_turned else values
     rows = turned.reshape(len(turned), -1).astype(np.float64)
@@ -115,7 +107,7 @@ def _integers(values: NDArray[Any], bits: int, channel_axis: int | None, inputs:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Policy:
-    """How a model in floating point is quantised."""
+    """Bits, scales and integer weights of a model in floating point."""
 
     calibration: Calibration  # what its tensors are like
     widths: TensorWidths

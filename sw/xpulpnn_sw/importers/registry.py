@@ -28,10 +28,11 @@ class Reader:
     function: str  # where it is; only the one that is needed is imported
 
     def recognises(self, beginning: bytes) -> bool:
-        """Whether a file that begins so is one of these."""
+        """Return whether a file that begins so is one of these."""
         return bool(self.magic) and beginning[self.offset :].startswith(self.magic)
 
 
+# those there are; their modules are imported when they are needed
 READERS: tuple[Reader, ...] = (
     Reader(
         name="TFLite",
@@ -49,7 +50,6 @@ READERS: tuple[Reader, ...] = (
         function="import_arrays",
     ),
 )
-"""Those there are; their modules are imported when they are needed."""
 
 
 def import_model(path: Path, options: ImportOptions) -> Described:
@@ -61,7 +61,7 @@ def import_model(path: Path, options: ImportOptions) -> Described:
 
 @contextmanager
 def packages_for(path: Path) -> Generator[Reader]:
-    """What reads a model; a package that it lacks meanwhile is named in an :class:`InputError`."""
+    """Find the reader of a model; a package that it lacks meanwhile is named in an :class:`InputError`."""
     reader = reader_of(path)
     try:
         yield reader

@@ -16,22 +16,15 @@ from xpulpnn_sw.layout import Ints
 
 Reals = NDArray[np.floating[Any]]
 
-_STEPS = 60
-"""Scales that are tried."""
-
-_LEAST = 0.3
-"""The smallest of them, over the one that clips nothing."""
-
-_DAMPING = 0.01
-"""Of the mean square of the inputs, added to that of each: images are few."""
-
-_PASSES = 3
-"""How often weights are rounded, each time by scales that suit those of the time before."""
+_STEPS = 60  # scales that are tried
+_LEAST = 0.3  # the smallest of them, over the one that clips nothing
+_DAMPING = 0.01  # of the mean square of the inputs, added to that of each: images are few
+_PASSES = 3  # how often weights are rounded, each time by scales that suit those of the time before
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inputs:
-    """What the filters of a layer meet."""
+    """Statistics of the inputs that the filters of a layer meet."""
 
     products: Reals  # `[weight][weight]`: the mean of the product of the inputs of two weights of a filter
     is_turned: bool = False  # whether the tensor of the weights is `[in][out]`, not `[out][...]`

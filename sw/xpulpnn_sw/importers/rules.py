@@ -25,11 +25,11 @@ class Chosen:
     reach: int | None = None  # the greatest result before memory clips it; None: that is what memory holds
 
 
+# rules with a factor and a summand, their bits and the longest shift; the cheapest first
 _NORMALISING = (
     (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
     (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
 )
-"""Rules with a factor and a summand, their bits and the longest shift; the cheapest first."""
 
 
 def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
@@ -53,7 +53,6 @@ def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
 
 
 def _thresholds(channels: Sequence[Channel]) -> Any:
-    """Thresholds, ``[channel][level]``; None if they have more bits than kernels read."""
     bound = 1 << (_THRESHOLD_BITS - 1)
     # sums above a threshold count, and those equal to a step do
     wanted = np.array([[step - 1 for step in one.steps] for one in channels], np.int64)

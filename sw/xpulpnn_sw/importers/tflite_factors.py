@@ -6,8 +6,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.importers.fixed_point import Range
 from xpulpnn_sw.importers.tflite_model import Value
 
-_MAX_SHIFT = 24
-"""Of additions and averages: factors are exact enough long before."""
+_MAX_SHIFT = 24  # of additions and averages: factors are exact enough long before
 
 
 def shifted_sum(factors: list[float], maps: tuple[Value, Value], zero: int) -> dict[str, Any]:

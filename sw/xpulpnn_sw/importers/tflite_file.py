@@ -1,4 +1,4 @@
-"""What a TFLite file has, read as a whole: tensors, operators and their options.
+"""TFLite files, read as a whole: tensors, operators and their options.
 
 Everything is read at once, so that a file that breaks off is known as such before anything is made of it.
 """
@@ -20,6 +20,7 @@ _IDENTIFIER = b"TFL3"
 _DTYPES = {"INT8": "<i1", "INT32": "<i4", "UINT8": "<u1", "INT16": "<i2", "INT64": "<i8", "FLOAT32": "<f4"}
 
 _WINDOW = ("Padding", "StrideH", "StrideW", "FusedActivationFunction")
+# class of the options of an operator, and those that are read
 _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "CONV_2D": ("Conv2DOptions", (*_WINDOW, "DilationHFactor", "DilationWFactor")),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_WINDOW, "DilationHFactor", "DilationWFactor")),
@@ -29,7 +30,6 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "AVERAGE_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
     "MAX_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
 }
-"""Class of the options of an operator, and those that are read."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,7 +56,6 @@ class Operator:
     options: Mapping[str, int]  # by the names of TFLite's schema, such as `StrideH`
 
     def __str__(self) -> str:
-        """Place and kind."""
         return f"operator {self.index} ({self.kind})"
 
 

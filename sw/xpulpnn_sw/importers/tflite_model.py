@@ -16,20 +16,18 @@ from xpulpnn_sw.importers.tflite_file import Model, Operator, Tensor
 from xpulpnn_sw.layout import Ints
 
 BYTE = 8
-LEAST, GREATEST = -128, 127
-"""Codes of 8 bits."""
-
+LEAST, GREATEST = -128, 127  # codes of 8 bits
 NO_PADS = (0, 0, 0, 0)
 
 CODES = 256
 
+# where fused activations clip
 ENDS: Mapping[str, tuple[float | None, float | None]] = {
     "NONE": (None, None),
     "RELU": (0, None),
     "RELU6": (0, 6),
     "RELU_N1_TO_1": (-1, 1),
 }
-"""Where fused activations clip."""
 
 
 class OperatorError(Exception):
@@ -135,7 +133,6 @@ class Reader:
         require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
     def _activation(self) -> str:
-        """The operator's own, or what it is."""
         if self.operator.kind in ENDS:
             return self.operator.kind
         if "FusedActivationFunction" not in self.operator.options:

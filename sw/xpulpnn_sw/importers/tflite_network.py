@@ -32,9 +32,7 @@ from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.described import Described, Scaling, by_colour
 from xpulpnn_sw.networks.network import NETWORK_INPUT
 
-_IMAGE_CHANNELS = 4
-"""With fewer the first convolution is one of an image."""
-
+_IMAGE_CHANNELS = 4  # with fewer the first convolution is one of an image
 _SAMPLE_SHIFT = 16
 _GREATEST_SAMPLE = 255
 _BOTH = 2
@@ -122,7 +120,6 @@ class _Import:
         return start
 
     def _without_softmax(self, operators: list[Operator]) -> None:
-        """Leave out what does not change the order of the results."""
         while (
             operators
             and operators[-1].kind in ("SOFTMAX", "DEQUANTIZE")
@@ -133,7 +130,6 @@ class _Import:
             self._output = removed.inputs[0]
 
     def _scaling(self, start: Value) -> Scaling:
-        """Samples as codes."""
         spread = self._options.by_colour(start.shape[-1])
         if self._options.samples is None and not spread:
             return Scaling(add=LEAST) if start.signed else Scaling()
@@ -218,7 +214,6 @@ class _Import:
         return self._layer(reader, kernel, text, (value,), arrays, pad=value.zero if pads else 0)
 
     def _window(self, reader: Reader, value: Value, window: tuple[int, int]) -> tuple[str, tuple[int, int, int, int]]:
-        """Stride and padding of a layer, as its text has them, and the padding."""
         stride = reader.option("StrideH"), reader.option("StrideW")
         require(min(*stride, *window) > 0, f"windows and strides must be 1 at least, not {min(*stride, *window)}")
         top, bottom, left, right = value.pads
@@ -337,7 +332,6 @@ class _Import:
         return self._layer(reader, "avgpool", text, (value,), found)
 
     def _requantise(self, reader: Reader) -> Value:
-        """Every code by itself as one of another scale."""
         value = reader.value(0)
         require(value.pads == NO_PADS, "padding must be before a convolution, not here")
         flat = (*(1,) * (_MAP - len(value.shape)), *value.shape)

@@ -1,4 +1,4 @@
-"""What tensors of a model are while it is read: constants, maps of integers, and sums that a quantiser will end."""
+"""Values of a model's tensors while it is read: constants, maps of integers, sums that wait for a quantiser."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +14,7 @@ from xpulpnn_sw.importers.levels import Affine
 from xpulpnn_sw.layout import Ints
 
 Shape = tuple[int, int, int]
-Pads = tuple[int, int, int, int]
-"""At top, bottom, left and right."""
-
+Pads = tuple[int, int, int, int]  # at top, bottom, left and right
 NO_PADS: Pads = (0, 0, 0, 0)
 
 
@@ -37,7 +35,7 @@ class Quantised:
 
     @property
     def real(self) -> NDArray[Any]:
-        """What they stand for, as Fractions."""
+        """The real numbers they stand for, as Fractions."""
         return self.values.astype(object) * self.scale
 
 
@@ -93,7 +91,7 @@ Value = Constant | Map | Sums
 
 
 def standard_places(shape: Shape) -> Ints:
-    """Of a tensor ``[1][channel][row][column]``; raises :class:`InputError` for more than anybody has memory for."""
+    """Return places of ``[1][channel][row][column]``; raises :class:`InputError` for maps beyond any memory."""
     if prod(shape) > _MOST_ELEMENTS:
         raise InputError(f"maps must have {_MOST_ELEMENTS} elements at most, not {prod(shape)}")
     return np.arange(np.prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]

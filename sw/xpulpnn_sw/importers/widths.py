@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.levels import WIDTHS
 
-OPTION = "--quantise"
-"""What error messages call it."""
+OPTION = "--quantise"  # what error messages call it
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,7 +17,6 @@ class LayerWidths:
     activations: int  # of each element of the maps it reads
 
     def __str__(self) -> str:
-        """As :func:`widths_of` reads it."""
         return str(self.weights) if self.weights == self.activations else f"{self.weights}/{self.activations}"
 
 
@@ -100,7 +98,7 @@ class Request:
 
 
 def widths_of(text: str) -> LayerWidths:
-    """What is meant by ``4/8``, weights and activations, or ``4``; raises :class:`InputError` for anything else."""
+    """Parse ``4/8``, weights and activations, or ``4``; raises :class:`InputError` for anything else."""
     known = {str(bits): bits for bits in WIDTHS}
     parts = text.split("/")
     if not 1 <= len(parts) <= 2 or any(part not in known for part in parts):
@@ -109,7 +107,7 @@ def widths_of(text: str) -> LayerWidths:
 
 
 def request_of(text: str) -> Request:
-    """What is meant by ``8``, by ``8,4,4/8``, by ``NAME=4,OTHER=8/4`` or by ``8,NAME=4``.
+    """Parse ``8``, ``8,4,4/8``, ``NAME=4,OTHER=8/4`` or ``8,NAME=4``.
 
     Raises :class:`InputError` for anything else.
     """

@@ -12,8 +12,8 @@ from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn_sw.looppass.flow import live_before
 from xpulpnn_sw.looppass.operation import GP, SP, TP, Kind, Operation, make
 
+# registers whose values others may look at between two instructions: handlers use the stack
 _KEPT = frozenset({0, SP, GP, TP})
-"""Registers whose values others may look at between two instructions: handlers use the stack."""
 _LOADS = frozenset({"lb", "lh", "lw", "lbu", "lhu"})
 _STORES = frozenset({"sb", "sh", "sw"})
 _OFFSET = WORD_FIELDS["imm12"]
@@ -21,7 +21,7 @@ _OFFSET = WORD_FIELDS["imm12"]
 
 @dataclass(slots=True)
 class Tally:
-    """How many accesses have changed."""
+    """Counts of changed accesses."""
 
     increments: int = 0  # loads and stores that increment their base
     sums: int = 0  # loads and stores that add two registers
@@ -35,14 +35,13 @@ def _offset(operation: Operation) -> int | None:
 
 
 def _is_access(operation: Operation, base: int) -> bool:
-    """Whether a plain access has this base and uses it for nothing else."""
     if _offset(operation) is None or operation.values["rs1"] != base:
         return False
     return operation.values.get("rd", operation.values.get("rs2")) != base
 
 
 def _moves_along(operation: Operation, register: int) -> bool:
-    """Whether an instruction does the same with a shifted ``register`` once its constant is shifted back."""
+    """Return whether an instruction does the same with a shifted ``register`` once its constant is shifted back."""
     if _is_access(operation, register):
         return True
     values = operation.values
@@ -77,7 +76,6 @@ def _is_step(operation: Operation) -> bool:
 
 
 def _conflict(first: Operation, second: Operation, *, swap_loads: bool) -> bool:
-    """Whether two instructions must keep their order."""
     if first.kind is not Kind.PLAIN or second.kind is not Kind.PLAIN or "auipc" in (first.name, second.name):
         return True
     if first.writes & (second.reads | second.writes) or second.writes & first.reads:
@@ -229,7 +227,6 @@ def _fused(operations: Sequence[Operation], index: int, *, swap_loads: bool) -> 
 
 
 def _later_access(before: Sequence[Operation], register: int, *, swap_loads: bool) -> int | None:
-    """Place of an access of ``register`` that may as well stand at the end of these instructions."""
     for place in reversed(range(len(before))):
         operation = before[place]
         if register in operation.writes or operation.kind is not Kind.PLAIN:
@@ -262,8 +259,8 @@ def _loaded(operation: Operation) -> int:
     return operation.values["rd"] if insn is not None and insn.is_load else 0
 
 
+# blocks above this are left in the order of the compiler; the search takes time with the third power
 _LONGEST_BLOCK = 120
-"""Blocks above this are left in the order of the compiler; the search takes time with the third power."""
 
 
 def spread(operations: Sequence[Operation], *, swap_loads: bool) -> list[Operation]:

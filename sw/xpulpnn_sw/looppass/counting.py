@@ -1,4 +1,4 @@
-"""How often a loop runs: its test, the register that counts, and what is known when the loop is entered.
+"""Turns of a loop: its test, the register that counts, and the values known when the loop is entered.
 
 A hardware loop needs a number of turns before it starts. The numbers made here are never too large, whatever the
 registers hold: where a number may be too small, the test of the compiler stays behind the loop and starts it again.
@@ -42,7 +42,7 @@ class Condition:
 
 
 def condition(branch: Operation, *, taken: bool) -> Condition | None:
-    """What holds after a branch; None for a comparison with an immediate."""
+    """Return the condition that holds after a branch; None for a comparison with an immediate."""
     relation = _RELATIONS.get(branch.name)
     if relation is None:
         return None
@@ -62,7 +62,7 @@ class Counter:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the test is an order, so that it may fail from the start."""
+        """Return whether the test is an order, so that it may fail from the start."""
         return self.relation != "ne"
 
     def turns(self, start: int, bound: int) -> int | None:
@@ -121,7 +121,7 @@ class _Tracked:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of counter and bound when a loop is entered from outside."""
+    """Known values of counter and bound when a loop is entered from outside."""
 
     start: int | None = None  # their values as far as they are numbers
     bound: int | None = None  # their values as far as they are numbers
@@ -134,7 +134,7 @@ class Entry:
         return counter.turns(self.start, self.bound)
 
     def is_exact(self, counter: Counter) -> bool:
-        """Whether the distance between counter and bound is the number of turns."""
+        """Return whether the distance between counter and bound is the number of turns."""
         if abs(counter.step) != 1:
             return False
         if not counter.is_ordered:

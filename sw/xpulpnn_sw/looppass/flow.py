@@ -58,7 +58,7 @@ class Flow:
                     self._dominators[index], changed = found, True
 
     def dominates(self, first: int, second: int) -> bool:
-        """Whether every way to block ``second`` leads through block ``first``."""
+        """Return whether every way to block ``second`` leads through block ``first``."""
         return bool(self._dominators[second] >> first & 1)
 
     def natural_loops(self) -> list["NaturalLoop"]:
@@ -75,7 +75,6 @@ class Flow:
         return sorted(loops, key=lambda loop: (len(loop.blocks), loop.header))
 
     def _between(self, header: int, latches: Iterable[int]) -> frozenset[int]:
-        """The blocks from which a latch is reached without passing the header."""
         found, pending = {header}, list(latches)
         while pending:
             index = pending.pop()
@@ -85,7 +84,7 @@ class Flow:
         return frozenset(found)
 
     def once_per_turn(self, loop: "NaturalLoop", block: int) -> bool:
-        """Whether no way leads from a block of a loop back to it without passing the header."""
+        """Return whether no way leads from a block of a loop back to it without passing the header."""
         pending, seen = [block], set[int]()
         while pending:
             for successor in self.blocks[pending.pop()].successors:

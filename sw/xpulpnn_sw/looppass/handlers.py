@@ -9,16 +9,15 @@ from xpulpnn.isa.csr import CSR_BY_NAME
 from xpulpnn_sw.looppass.listing import Function, strip_comment
 from xpulpnn_sw.looppass.operation import SP, Kind, Operation, parse
 
+# in the order in which they are restored: the count arms a loop, so it comes last
 _SAVED = tuple(CSR_BY_NAME[f"lp{part}{loop}"].address for loop in (0, 1) for part in ("start", "end", "count"))
-"""In the order in which they are restored: the count arms a loop, so it comes last."""
 _WORD = 4
-_FRAME = 32
-"""Bytes of the six registers and one more, on a stack that stays aligned to 16."""
+_FRAME = 32  # bytes of the six registers and one more, on a stack that stays aligned to 16
 _SPARE_AT = _WORD * len(_SAVED)
 
 
 def _is_compiled(function: Function) -> bool:
-    """Whether the compiler wrote the return and the frame, not a statement in assembly."""
+    """Return whether the compiler wrote the return and the frame, not a statement in assembly."""
     in_statement, found = False, False
     for line in function.text:
         marker = line.strip()

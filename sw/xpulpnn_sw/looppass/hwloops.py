@@ -23,13 +23,10 @@ from xpulpnn_sw.looppass.listing import SETUP_SIZE, Block, Function
 from xpulpnn_sw.looppass.operation import GP, RA, SP, TP, Kind, Operation, make
 from xpulpnn_sw.registers import ABI_NAMES
 
-_FARTHEST = 2 * 0xFFF
-"""Bytes from the set-up to the end, at most."""
-_NEAREST_FARTHEST = 2 * 0x1F
-"""The same where the instruction holds the count too."""
+_FARTHEST = 2 * 0xFFF  # bytes from the set-up to the end, at most
+_NEAREST_FARTHEST = 2 * 0x1F  # the same where the instruction holds the count too
 _LARGEST_COUNT = 0xFFF
-_SETUP, _SETUP_NUMBER = 0x407B, 0x507B
-"""lp.setup and lp.setupi with every operand 0."""
+_SETUP, _SETUP_NUMBER = 0x407B, 0x507B  # lp.setup and lp.setupi with every operand 0
 _WORD = 4
 _LEVELS = 2
 _RESERVED = frozenset({0, RA, SP, GP, TP})
@@ -37,7 +34,7 @@ _RESERVED = frozenset({0, RA, SP, GP, TP})
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a loop."""
+    """The hardware loop that became of a loop, or the reason why it stays."""
 
     function: str
     source: str  # file and line of its first instruction
@@ -146,7 +143,6 @@ class HardwareLoops:
         return outcomes
 
     def _turn(self, flow: Flow, loop: NaturalLoop) -> int | str:
-        """Number of the hardware loop, or why there is none."""
         level = max((level + 1 for blocks, level in self._made if blocks & loop.blocks), default=0)
         if level >= _LEVELS:
             return "more than two levels deep"
@@ -200,7 +196,7 @@ class HardwareLoops:
         return sorted(self._written - flow.live_in[start] - _RESERVED)
 
     def _is_private(self, flow: Flow, shape: _Shape, counter: Counter) -> bool:
-        """Whether only test and step read the counter, so that both may go."""
+        """Return whether only test and step read the counter, so that both may go."""
         if shape.end != counter.place and not shape.is_tested_at_end:
             return False
         register, loop = counter.register, shape.loop

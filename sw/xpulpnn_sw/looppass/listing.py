@@ -18,17 +18,13 @@ _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
 _SECTION = re.compile(r"\s*\.(section|pushsection|text|data|bss|popsection|previous)\b\s*([\w.$]*)")
 _DATA = re.compile(r"\s*\.(?:byte|2byte|4byte|8byte|half|short|word|long|dword|quad)\b(.*)")
-_PAIR = re.compile(r"%pcrel_lo\([^)]*\)")
-"""Names the instruction that holds the upper part, which is no place to go to."""
+_PAIR = re.compile(r"%pcrel_lo\([^)]*\)")  # names the instruction that holds the upper part, which is no place to go to
 _PLACING = re.compile(r"\s*\.(?:p2align|align)\s+(\d+)")
 _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|file|p2align|align)\b.*)?")
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
-LEAVING = frozenset({Kind.BRANCH, Kind.JUMP, Kind.INDIRECT, Kind.LEAVE})
-"""What ends a block."""
-_SHORT_NOP = 0x0001
-"""c.nop, with which the GNU assembler does not pad where nothing is relaxed."""
-SETUP_SIZE = 32
-"""Bytes of the instructions that set up a hardware loop, at most."""
+LEAVING = frozenset({Kind.BRANCH, Kind.JUMP, Kind.INDIRECT, Kind.LEAVE})  # what ends a block
+_SHORT_NOP = 0x0001  # c.nop, with which the GNU assembler does not pad where nothing is relaxed
+SETUP_SIZE = 32  # bytes of the instructions that set up a hardware loop, at most
 
 
 @dataclass(slots=True)
@@ -150,7 +146,7 @@ class _Line:
 
 
 def _is_local(label: str) -> bool:
-    """Whether a label is one of the compiler's, which nobody outside the file knows."""
+    """Return whether a label is one of the compiler's, which nobody outside the file knows."""
     return label.startswith(".L")
 
 
@@ -297,7 +293,6 @@ class Listing:
 
 
 def _connect(blocks: Sequence[Block], addressed: set[str]) -> None:
-    """Find out which block follows which."""
     places = {label: index for index, block in enumerate(blocks) for label in block.labels}
     entered = {index for label, index in places.items() if label in addressed or not _is_local(label)}
     for index in entered | {0}:

@@ -20,17 +20,12 @@ from xpulpnn_sw.registers import ABI_NAMES, is_register, register_number
 
 RA, SP, GP, TP = 1, 2, 3, 4
 A0, A1, A7 = 10, 11, 17
-SAVED = frozenset({8, 9, *range(18, 28)})
-"""Registers that a function hands back as it found them."""
+SAVED = frozenset({8, 9, *range(18, 28)})  # registers that a function hands back as it found them
 ARGUMENTS = frozenset(range(A0, A7 + 1))
 ALL = frozenset(range(1, 32))
 
-RETURN_LIVE = SAVED | {RA, SP, GP, TP, A0, A1}
-"""Registers somebody may read after a return."""
-
-LONGEST = 8
-"""Bytes of the longest expansion of a pseudo-instruction."""
-
+RETURN_LIVE = SAVED | {RA, SP, GP, TP, A0, A1}  # registers somebody may read after a return
+LONGEST = 8  # bytes of the longest expansion of a pseudo-instruction
 _MEMORY = re.compile(r"(?P<offset>.*)\(\s*(?P<base>\w+)\s*(?P<increment>!?)\s*\)")
 _LABEL = re.compile(r"[A-Za-z_.$][\w.$]+|[A-Za-z_]")
 _SPLIT = re.compile(r",(?![^()]*\))")
@@ -40,7 +35,7 @@ _POST_LOAD, _POST_STORE, _INDEXED = 0x0B, 0x2B, 0x03
 
 
 class Kind(Enum):
-    """What an instruction does to the flow of control."""
+    """Effects of an instruction on the flow of control."""
 
     PLAIN = "plain"
     BRANCH = "branch"
@@ -70,18 +65,18 @@ class Operation:
 
     @property
     def is_load(self) -> bool:
-        """Whether memory is read, into a register or the NN-RF."""
+        """Return whether memory is read, into a register or the NN-RF."""
         insn = self.insn
         return insn is not None and (insn.is_load or insn.is_mac_load or insn.loads_parameter or insn.op == "pv.qnt")
 
     @property
     def is_store(self) -> bool:
-        """Whether memory is written."""
+        """Return whether memory is written."""
         return self.insn is not None and self.insn.is_store
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it keeps its place: it has effects beyond registers and memory, or ends the block."""
+        """Return whether it keeps its place: it has effects beyond registers and memory, or ends the block."""
         if self.kind is not Kind.PLAIN:
             return True
         return self.insn is not None and (self.insn.uses_nnrf or self.insn.op == "elw")
@@ -153,7 +148,6 @@ def _value(token: Token, text: str) -> int | None:
 
 
 def _registers(insn: Insn, values: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
-    """The registers an instruction reads and writes."""
     fields = {"rd": "rd" if "rd" in values else "rs3", "rs1": "rs1", "rs2": "rs2"}
     reads = {values[fields[name]] for name in insn.reads}
     writes = {values["rd"]} if insn.writes_rd else set[int]()

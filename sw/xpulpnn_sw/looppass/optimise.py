@@ -14,7 +14,7 @@ from xpulpnn_sw.looppass.listing import Function, Listing
 
 @dataclass(slots=True)
 class Report:
-    """What the pass did to a file."""
+    """Changes that the pass made to a file."""
 
     loops: list[Outcome] = field(default_factory=list[Outcome])
     skipped: dict[str, str] = field(default_factory=dict[str, str])  # functions left as they are, with the reason
@@ -44,7 +44,7 @@ _VOLATILE = re.compile(r"\b(?:__)?volatile(?:__)?\b|\b_Atomic\b|\b__(?:atomic|sy
 
 
 def has_volatile(source: str) -> bool:
-    """Whether a preprocessed C source may have objects whose accesses must keep their order."""
+    """Return whether a preprocessed C source may have objects whose accesses must keep their order."""
     return _VOLATILE.search(_ASM.sub("", source)) is not None
 
 

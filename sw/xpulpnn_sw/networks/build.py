@@ -19,6 +19,7 @@ from xpulpnn_sw.networks.graph import check_network
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
 
+# kernels of the layers of networks
 NETWORK_KERNELS = (
     "conv",
     "pointwise",
@@ -30,12 +31,9 @@ NETWORK_KERNELS = (
     "maxpool",
     "relu",
 )
-"""Kernels of the layers of networks."""
 
 # pv.qnt wants its thresholds at addresses that layers which follow each other in memory do not have
-RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}
-"""How results come of accumulators, by name."""
-
+RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}  # how results come of accumulators, by name
 _IMAGE = ":image"
 
 
@@ -69,8 +67,7 @@ def made_stage(
     return Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
 
 
-_MOST_ELEMENTS = 1 << 26
-"""Of a map, far more than any memory of the design has."""
+_MOST_ELEMENTS = 1 << 26  # of a map, far more than any memory of the design has
 
 
 def _check_size(layer: Layer) -> None:

@@ -18,7 +18,7 @@ from xpulpnn_sw.tiling.schedule import Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedStep:
-    """What happens between two barriers."""
+    """Work and moves between two barriers."""
 
     # number of the layer that is computed, as a whole or a tile of it; of one in tiles also while it is only moved
     layer: int | None = None
@@ -49,11 +49,11 @@ class Deployment:
         return demand(self.pieces, step)
 
     def tile_step(self, step: DeployedStep) -> Step | None:
-        """What is moved and computed of a layer in tiles."""
+        """Return the step of a layer in tiles, None for other steps."""
         return None if step.layer is None or step.tile is None else self.tiled[step.layer].steps[step.tile]
 
     def computes(self, step: DeployedStep) -> bool:
-        """Whether the cores compute something in a step."""
+        """Return whether the cores compute something in a step."""
         tile = self.tile_step(step)
         return step.layer is not None and (tile is None or tile.work is not None)
 

@@ -19,7 +19,7 @@ def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """What a network's inputs are, of the samples of an image."""
+    """Inputs of a network, as a function of the samples of an image."""
 
     subtract: tuple[int, ...] = ()  # from the samples, by colour; empty: nothing
     # of `((sample - subtract) * multiply + add) >> shift`, for all colours or by colour
@@ -67,7 +67,7 @@ class Described:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of an input."""
+        """Shape of an input."""
         return self._reader[1]
 
     @property

@@ -33,7 +33,7 @@ def folded(network: Network, variants: Sequence[str]) -> Network:
 
 
 def _fold(stage: Stage, variant: str) -> bool:
-    """Whether the kernel of a convolution can fold its results, the pixels of whose blocks are all in one row."""
+    """Return whether a convolution can fold its results: the pixels of a block are all in one row."""
     layer = stage.layer
     if not isinstance(layer, ConvLayer) or layer.out_width % FOLDED_COLUMNS or variant not in VARIANTS:
         return False

@@ -43,14 +43,11 @@ from xpulpnn_sw.networks.described import Scaling as Scaling
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import ACCUMULATOR_BITS
 
-VERSION = 2
-"""Of the form that is written."""
-
+VERSION = 2  # of the form that is written
 _NETWORK = ("name", "arrays", "layers", "input")
 _LAYER = ("name", "kernel", "layer", "precision", "requantise")
 _INPUT = ("subtract", "multiply", "add", "shift")
-_NETWORK_2, _LAYER_2 = ("version", "classes"), ("inputs", "pad")
-"""What version 2 has besides."""
+_NETWORK_2, _LAYER_2 = ("version", "classes"), ("inputs", "pad")  # what version 2 has besides
 
 
 def read_network(path: Path) -> Described:
@@ -107,7 +104,7 @@ def written(described: Described, arrays: str) -> tuple[str, bytes]:
 
 
 def arrays_of(network: Network) -> dict[str, Ints]:
-    """What the npz file of a network has."""
+    """Return the arrays of the npz file of a network."""
     found: dict[str, Ints] = {}
     for stage in network.stages:
         own = _of_products(stage) if stage.multiplies else _of_maps(stage)
@@ -192,7 +189,6 @@ def _scaling(content: Any) -> Scaling:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether this is a number that products with samples have 64 bits with."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << (ACCUMULATOR_BITS - 1)
 
 

@@ -1,4 +1,4 @@
-"""Whether the layers of a network fit together: every map is read as it was written."""
+"""Checks that the layers of a network fit together: every map is read as it was written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,20 +10,19 @@ from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import SIGN_BITS
 
+# kernels around whose maps there may be another value than 0
 PADDED_KERNELS = ("conv", "pointwise", "conv1d", "depthwise")
-"""Kernels around whose maps there may be another value than 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """What layers compute with."""
+    """Shape and elements of a map."""
 
     shape: tuple[int, ...]  # channels last
     bits: int
     signed: bool
 
     def __str__(self) -> str:
-        """As an error message shows it."""
         element = "1 bit" if self.bits == SIGN_BITS else f"{'i' if self.signed else 'u'}{self.bits}"
         return f"{'x'.join(map(str, self.shape))} of {element}"
 
@@ -54,7 +53,6 @@ def check_network(network: Network) -> None:
 
 
 def _check_sources(stage: Stage, sources: tuple[str, ...], known: dict[str, Map]) -> None:
-    """Check what a layer reads; ``known`` is what there is, to which the first that reads it adds the input."""
     for source, shape, (bits, signed) in zip(sources, stage.input_shapes, stage.input_elements, strict=True):
         taken = Map(shape=shape, bits=bits, signed=signed)
         if source == NETWORK_INPUT and source not in known:

@@ -17,20 +17,11 @@ from xpulpnn_sw.networks.graph import check_network
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import SIGN_BITS
 
-INPUT, OUTPUT = "input", "output"
-"""Symbols of a kernel that other layers know too."""
-
-SUMMANDS = ("first", "second")
-"""Symbols of both inputs of an addition."""
-
-SHARED = "im2col"
-"""Symbol of what a kernel needs only while it runs."""
-
-BUFFERS = (SHARED, "buffer")
-"""Symbols of that, of which a kernel has one or none."""
-
-ARGUMENTS, STACK = "arguments", "stack"
-"""Symbols of a kernel that belong to its call."""
+INPUT, OUTPUT = "input", "output"  # symbols of a kernel that other layers know too
+SUMMANDS = ("first", "second")  # symbols of both inputs of an addition
+SHARED = "im2col"  # symbol of what a kernel needs only while it runs
+BUFFERS = (SHARED, "buffer")  # symbols of that, of which a kernel has one or none
+ARGUMENTS, STACK = "arguments", "stack"  # symbols of a kernel that belong to its call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +193,6 @@ def _way(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
 
 
 def _distance(stage: Stage, run: KernelRun, symbol: str) -> int:
-    """Bytes from one pixel to the next where a kernel reads."""
     for name in ("pixel_bytes", "row_stride"):
         if name in run.arguments:
             return run.arguments[name]

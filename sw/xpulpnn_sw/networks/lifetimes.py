@@ -16,19 +16,19 @@ class Piece:
     last: int  # steps from the beginning of the one to the end of the other in which it needs them
 
     def meets(self, other: "Piece") -> bool:
-        """Whether there is a step in which both need memory."""
+        """Return whether there is a step in which both need memory."""
         return self.first <= other.last and other.first <= self.last
 
 
 Order = Callable[[Piece], tuple[int, ...]]
 
+# in which the pieces choose their places; no order is the best of all for every network
 _ORDERS: tuple[Order, ...] = (
     lambda piece: (-piece.size, piece.first),
     lambda piece: (-piece.size * (piece.last - piece.first + 1),),
     lambda piece: (piece.first - piece.last, -piece.size),
     lambda piece: (piece.first, -piece.size),
 )
-"""In which the pieces choose their places; no order is the best of all for every network."""
 
 
 def demand(pieces: Sequence[Piece], step: int) -> int:

@@ -14,8 +14,7 @@ from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import Precision
 
-NETWORK_INPUT = "input"
-"""What layers call the input of the network."""
+NETWORK_INPUT = "input"  # what layers call the input of the network
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,7 +50,7 @@ class Stage:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Of its results, channels last."""
+        """Shape of its results, channels last."""
         return (*self.layer.out_shape, self.layer.out_channels)
 
     @property
@@ -61,7 +60,7 @@ class Stage:
 
     @property
     def multiplies(self) -> bool:
-        """Whether it has weights, so that its operations are multiplications."""
+        """Return whether it has weights, so that its operations are multiplications."""
         return hasattr(self.tensors, "weights")
 
     def fed(self, *maps: Ints | None) -> Any:
@@ -104,7 +103,7 @@ class Network:
     stages: tuple[Stage, ...]
 
     def sources(self, number: int) -> tuple[str, ...]:
-        """What the layer ``number`` computes with: names of layers, or :data:`NETWORK_INPUT`."""
+        """Return the names of the layers that layer ``number`` reads, or :data:`NETWORK_INPUT`."""
         if self.stages[number].sources:
             return self.stages[number].sources
         return (self.stages[number - 1].name if number else NETWORK_INPUT,)

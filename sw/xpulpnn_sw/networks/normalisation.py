@@ -12,7 +12,7 @@ _LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1
 
 
 def largest_sums(weights: Ints, least: int, most: int) -> Ints:
-    """How far from 0 the sums of an output channel can be, ``[out]``."""
+    """Return the largest distance from 0 of the sums of each output channel, ``[out]``."""
     rows = weights.reshape(len(weights), -1).astype(np.int64)
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     return np.maximum(positive * most + negative * least, -(positive * least + negative * most))

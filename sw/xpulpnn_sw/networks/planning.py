@@ -1,4 +1,4 @@
-"""How a network fits into the memory of a cluster: as it is if it can be, else with less there at a time.
+"""Planning of a network in the memory of a cluster: as it is if it fits, else with less there at a time.
 
 Where too much is needed, filters and maps are fetched later; then maps that a layer does not need leave for a while;
 then the layer is computed in tiles, which become smaller until there is room.
@@ -19,8 +19,7 @@ from xpulpnn_sw.networks.tiled_layer import TiledLayer, can_be_tiled, tiled_laye
 from xpulpnn_sw.networks.timetable import BEFORE, BETWEEN, Choices, Fixed, pieces_of, steps_of
 from xpulpnn_sw.tiling.plan import aligned
 
-_SHRINKING = 7 / 8
-"""Part of their memory that tiles are left with if they find no room."""
+_SHRINKING = 7 / 8  # part of their memory that tiles are left with if they find no room
 
 
 def deployed(
@@ -62,7 +61,6 @@ class _Planner:
                 raise self._refused or LayerError(_too_much(plan, self._memory))
 
     def _plan(self) -> Deployment:
-        """What is needed when, without places."""
         network, runs, tiled = self._network, self._runs, dict(self._tiled)
         maps = located(network, runs, tiled.keys(), self._choices.away)
         steps = steps_of(network, runs, maps, tiled, self._choices)
@@ -89,7 +87,6 @@ class _Planner:
         )
 
     def _layer(self, plan: Deployment, step: int) -> int | None:
-        """The layer that a step belongs to: that which is computed, or the next one."""
         return next((one.layer for one in plan.steps[step:] if one.layer is not None), None)
 
     def _own(self, plan: Deployment, step: int) -> int:

@@ -7,8 +7,8 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.networks.kernels import Edge, edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
+# maps that are fetched for a layer although they have been in the memory before: names of maps, numbers of layers
 Away = Collection[tuple[str, int]]
-"""Maps that are fetched for a layer although they have been in the memory before: names of maps, numbers of layers."""
 
 
 @dataclass(slots=True, kw_only=True)

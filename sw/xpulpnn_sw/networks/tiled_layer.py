@@ -15,9 +15,8 @@ from xpulpnn_sw.tiling.plan import Plan, aligned
 from xpulpnn_sw.tiling.products import ProductDivision
 from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
 
+# what a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time
 CALLS = "calls"
-"""What a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time."""
-
 CALL_SLOTS = 2
 
 
@@ -33,7 +32,7 @@ class TiledLayer:
 
     @property
     def call_bytes(self) -> int:
-        """Of an argument structure."""
+        """Bytes of an argument structure."""
         return _call_bytes(self.division.run)
 
     @property
@@ -79,7 +78,7 @@ def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: i
 
 
 def can_be_tiled(run: KernelRun) -> bool:
-    """Whether a layer can be computed in tiles."""
+    """Return whether a layer can be computed in tiles."""
     return divides(run) or divides_by_rows(run)
 
 

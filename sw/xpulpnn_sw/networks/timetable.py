@@ -1,4 +1,4 @@
-"""What a network on a cluster does from barrier to barrier, and how long each piece of memory is needed for that."""
+"""The steps of a network on a cluster from barrier to barrier, and the lifetime of each piece of memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.residence import Maps, Residence, results_of
 from xpulpnn_sw.networks.tiled_layer import TiledLayer
 
+# when filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
+# layers. Maps know the last two.
 SOONEST, BEFORE, BETWEEN = range(3)
-"""When filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
-layers. Maps know the last two."""
 
+# names and bytes of what is needed all the time, with room for the reports of so many steps
 Fixed = Callable[[int], Mapping[str, int]]
-"""Names and bytes of what is needed all the time, with room for the reports of so many steps."""
 
 
 @dataclass(slots=True)
 class Choices:
-    """What may be changed where memory is short."""
+    """Choices that may change where memory is short."""
 
     filters: list[int]  # when those of each layer are fetched
     # when a map is fetched for a layer, unless while the layer before is computed
@@ -70,7 +70,7 @@ def steps_of(
 def _fetches(
     network: Network, runs: Sequence[KernelRun], maps: Maps, tiled: Mapping[int, TiledLayer], choices: Choices
 ) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-    """What is fetched while a layer is computed, before the first in place of -1; and what between two layers."""
+    """Return the pieces fetched during a layer, -1 for before the first, and the pieces fetched between two layers."""
     during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
     between: dict[int, list[str]] = {number: [] for number in range(len(runs))}
     writers = {results_of(stage): number for number, stage in enumerate(network.stages)}
@@ -114,7 +114,7 @@ def pieces_of(
     steps: Sequence[DeployedStep],
     fixed: Fixed,
 ) -> tuple[Piece, ...]:
-    """What needs memory of the cluster in which steps."""
+    """Return the pieces of memory of the cluster and the steps that need them."""
     last = len(steps) - 1
     loaded = {name: number for number, step in enumerate(steps) for name in step.loads}
     stored = {name: number for number, step in enumerate(steps) for name in step.stores}

@@ -17,9 +17,8 @@ from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened
 from xpulpnn_sw.precision import SIGN_BITS
 
+# kernels whose results have the channels of their inputs
 SAME_CHANNELS = ("depthwise", "add", "avgpool", "maxpool", "relu", "transpose")
-"""Kernels whose results have the channels of their inputs."""
-
 Shape = tuple[int, ...]
 
 
@@ -65,18 +64,18 @@ def _filling_of_input(bits: int) -> int:
 
 
 def _splits(stage: Stage, written: Shape) -> bool:
-    """Whether a layer reads results without pixels as a map of several."""
+    """Return whether a layer reads results without pixels as a map of several."""
     shape = stage.input_shapes[0]
     return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
 
 
 def _unit(bits: int) -> int:
-    """What channels in memory are a multiple of, for elements of so many bits."""
+    """Return the number that channels in memory are a multiple of, for elements of so many bits."""
     return padded_channels(1, bits)
 
 
 def _read_units(stage: Stage) -> set[int]:
-    """What the channels of a map in memory may be filled up to a multiple of by the kernels that can read it."""
+    """Return the multiples to which kernels that read a map allow its channels to be filled up."""
     own = stage.precision
     if stage.kind.name == "depthwise":
         return {_unit(own.x)}
@@ -89,7 +88,6 @@ def _read_units(stage: Stage) -> set[int]:
 
 
 def _written_unit(stage: Stage) -> int:
-    """The same of its results."""
     if stage.kind.name in SAME_CHANNELS and stage.kind.name != "depthwise":
         return max(_read_units(stage))
     return _unit(stage.precision.y)
@@ -149,11 +147,10 @@ class _Maps:
         return name
 
     def _alike(self, name: str) -> list[str]:
-        """All maps with as many channels."""
         return [other for other in self.shapes if self._first(other) == self._first(name)]
 
     def _has_gaps(self, name: str) -> bool:
-        """Whether some kernel finds more channels in memory than there are, and not all others do; or none may be."""
+        """Return whether kernels find different numbers of channels in memory."""
         channels = self.channels(name)
         in_memory = {-(-channels // unit) * unit for unit in self._units[name]}
         if name in self._dense:

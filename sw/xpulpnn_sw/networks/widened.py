@@ -22,13 +22,12 @@ from xpulpnn_sw.layout import Ints, pad_axis
 from xpulpnn_sw.networks.network import Stage
 from xpulpnn_sw.precision import SIGN_BITS
 
-CRUMB_BITS = 2
-"""Of the narrowest weights that may be 0."""
+CRUMB_BITS = 2  # of the narrowest weights that may be 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widening:
-    """What becomes of the channels of a layer."""
+    """Channels that a layer gets."""
 
     had: int  # channels that the map has now which it reads first, as the layer before writes it
     taken: int  # channels that it will have
@@ -58,7 +57,7 @@ def widened(stage: Stage, widening: Widening) -> Stage:
 
 
 def filled(stage: Stage, filling: int | None) -> int | None:
-    """What the channels added to the results of a layer hold, if those added to its inputs hold ``filling``.
+    """Return the number in the channels added to the results, if those added to its inputs hold ``filling``.
 
     None: the same number in each, which is not known.
     """
@@ -81,7 +80,6 @@ def filled(stage: Stage, filling: int | None) -> int | None:
 
 
 def _has_signs(stage: Stage) -> bool:
-    """Whether there is no weight of 0."""
     return stage.precision.w == SIGN_BITS
 
 
@@ -123,7 +121,7 @@ def _more_inputs(stage: Stage, widening: Widening) -> Stage:
 
 
 def _everywhere(stage: Stage, filling: int | None) -> int:
-    """What an added channel of the map holds, inside and around it."""
+    """Return the number that an added channel of the map holds, inside and around it."""
     around = -1 if stage.precision.x == SIGN_BITS and not stage.pad else stage.pad
     if filling is None or (any(getattr(stage.layer, "padding", ())) and around != filling):
         raise LayerError(f"channels that {stage.name} reads must be even with its value around the map, not odd")
