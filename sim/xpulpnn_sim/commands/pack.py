@@ -19,8 +19,7 @@ from xpulpnn_sim.commands.kernel import add_requantise, forms, rule_of
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sw.clibrary.packed_layer import Packed, read_arrays
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source, npz
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, packed
-from xpulpnn_sw.clibrary.packing_maps import MAP_KERNELS, packed_maps
+from xpulpnn_sw.clibrary.packing import MAP_KERNELS, PACKED_KERNELS, packed
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.precision import Precision
@@ -80,9 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     has_weights = computing.name in PACKED_KERNELS
     usual = Precision.uniform(_USUAL_BITS) if has_weights else computing.uniform(_USUAL_BITS)
     precision = usual if arguments.precision is None else Precision.parse(arguments.precision)
-    pack = packed if has_weights else packed_maps
     arrays = {} if arguments.weights is None else read_arrays(arguments.weights)
-    result = pack(computing, layer, precision, variant, arrays, rule_of(arguments))
+    result = packed(computing, layer, precision, variant, arrays, rule_of(arguments))
     require_folder(path.parent, "--output")
     require_writable(arguments.json)
     written = _write(result, path)

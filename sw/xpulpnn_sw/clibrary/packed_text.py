@@ -9,6 +9,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.clibrary.header import HEADER, described
 from xpulpnn_sw.clibrary.packed_layer import Packed
 from xpulpnn_sw.kernels.requantisation import parameter_alignment
+from xpulpnn_sw.layout import Words
 
 _WORDS_PER_LINE = 8
 
@@ -98,6 +99,11 @@ def _place(packed: Packed, text: str) -> int:
 def _arrays(packed: Packed, name: str, storage: str) -> Iterator[str]:
     for key, words in packed.contents.items():
         yield f"{storage} uint32_t {name}_{key}[{words.size}]{_alignment(packed, key)} = {{"
-        for start in range(0, words.size, _WORDS_PER_LINE):
-            yield "    " + " ".join(f"0x{word:08x}," for word in words[start : start + _WORDS_PER_LINE].tolist())
+        yield from (f"    {line}" for line in word_lines(words))
         yield "};"
+
+
+def word_lines(words: Words) -> Iterator[str]:
+    """Yield the lines of an initialiser."""
+    for start in range(0, words.size, _WORDS_PER_LINE):
+        yield " ".join(f"0x{word:08x}," for word in words[start : start + _WORDS_PER_LINE].tolist())

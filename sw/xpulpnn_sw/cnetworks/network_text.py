@@ -6,6 +6,7 @@ from pathlib import Path
 from string import Template
 
 from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sw.clibrary.packed_text import word_lines
 from xpulpnn_sw.cnetworks.c_network import CLayer, CNetwork
 from xpulpnn_sw.cnetworks.input_text import input_declaration, input_functions
 from xpulpnn_sw.cnetworks.names import comment, literal
@@ -18,7 +19,6 @@ from xpulpnn_sw.networks.lifetimes import Piece
 from xpulpnn_sw.precision import SIGN_BITS
 
 _TEMPLATES = Path(__file__).parent / "c"
-_WORDS_PER_LINE = 8
 _SMALL = 1 << 31  # arguments from here on are negative numbers
 
 
@@ -118,12 +118,6 @@ def weights_source(network: CNetwork) -> str:
             lines += [f"    .{key} = {{", *(f"        {text}" for text in word_lines(words)), "    },"]
         lines.append("};")
     return "\n".join([*lines, ""])
-
-
-def word_lines(words: Words) -> Iterator[str]:
-    """Lines of an initialiser."""
-    for start in range(0, words.size, _WORDS_PER_LINE):
-        yield " ".join(f"0x{word:08x}," for word in words[start : start + _WORDS_PER_LINE].tolist())
 
 
 def in_rows(output: OutputLayout) -> OutputLayout:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from xpulpnn_sw.clibrary.header import HEADER
 from xpulpnn_sw.clibrary.header import header as library_header
+from xpulpnn_sw.clibrary.packed_text import word_lines
 from xpulpnn_sw.cnetworks.c_network import CNetwork
 from xpulpnn_sw.cnetworks.names import comment
 from xpulpnn_sw.cnetworks.network_text import (
@@ -22,7 +23,6 @@ from xpulpnn_sw.cnetworks.network_text import (
     title,
     weights_header,
     weights_source,
-    word_lines,
 )
 from xpulpnn_sw.cnetworks.picture import picture
 from xpulpnn_sw.layout import OutputLayout, PlanesLayout, Words, pack_words

@@ -11,13 +11,12 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS
 from xpulpnn_sw.importers.levels import WIDTHS, Affine
-from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_node import Context, Given, Node
 from xpulpnn_sw.importers.onnx_windows import Window, planar, standard, window_of
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, by_channel, moved, standard_places
 from xpulpnn_sw.precision import SIGN_BITS
 
 IMAGE_CHANNELS = 3  # with more, pixels of the input fill words
-Given = Sequence[Value | None]
 _MAP_AXES, _SEQUENCE_AXES = 4, 3
 
 

@@ -132,3 +132,7 @@ def whole(value: NDArray[Any]) -> Quantised:
     from fractions import Fraction
 
     return Quantised(values=value.astype(np.int64), scale=np.full(value.shape, Fraction(1), object))
+
+
+Given = Sequence[Value | None]  # the inputs of a node; None: left out
+Operator = Callable[[Context, Node, Given], Value]

@@ -1,6 +1,6 @@
 """The operators of ONNX, QONNX and QDQ models."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
@@ -10,16 +10,9 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT
-from xpulpnn_sw.importers.onnx_integer import (
-    integer_addition,
-    integer_average_pool,
-    integer_convolution,
-    integer_gemm,
-    integer_global_average_pool,
-    integer_product,
-)
+from xpulpnn_sw.importers.onnx_integer import on_integers
 from xpulpnn_sw.importers.onnx_layers import add_maps, convolution, gemm, matrix_product
-from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_node import Context, Given, Node, Operator
 from xpulpnn_sw.importers.onnx_pools import average_pool, global_average_pool, maximum_pool, mean
 from xpulpnn_sw.importers.onnx_quantisers import (
     INPUT_CODES,
@@ -42,9 +35,6 @@ from xpulpnn_sw.importers.values import (
     identity,
     moved,
 )
-
-Given = Sequence[Value | None]
-Operator = Callable[[Context, Node, Given], Value]
 
 _ROOT_BITS = 400  # of square roots, which have twice as many digits as any number that they are compared with
 
@@ -295,6 +285,12 @@ ON_CODES = (
 # operators of models that are quantised
 QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")
 
+
+def _outputs(node: Node) -> int:
+    """The axis of the outputs in the weights of ``Gemm``."""
+    return 0 if node.number("transB", 0) else 1
+
+
 # by the name of the operator
 OPERATORS: Mapping[str, Operator] = {
     "Quant": quant,
@@ -303,12 +299,12 @@ OPERATORS: Mapping[str, Operator] = {
     "Trunc": truncation,
     "QuantizeLinear": quantise,
     "DequantizeLinear": dequantise,
-    "QLinearConv": integer_convolution,
-    "QLinearMatMul": integer_product,
-    "QGemm": integer_gemm,
-    "QLinearAdd": integer_addition,
-    "QLinearAveragePool": integer_average_pool,
-    "QLinearGlobalAveragePool": integer_global_average_pool,
+    "QLinearConv": on_integers(convolution, (0, 0), least=8, result=6, bias=8),
+    "QLinearMatMul": on_integers(matrix_product, (0, -1), least=8, result=6),
+    "QGemm": on_integers(gemm, (0, _outputs), least=6, result=7, bias=6),
+    "QLinearAdd": on_integers(add, (0, 0), least=7, result=6),
+    "QLinearAveragePool": on_integers(average_pool, (0,), least=4, result=3),
+    "QLinearGlobalAveragePool": on_integers(global_average_pool, (0,), least=4, result=3),
     "Conv": convolution,
     "Gemm": gemm,
     "MatMul": matrix_product,

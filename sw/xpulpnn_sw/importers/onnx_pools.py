@@ -7,12 +7,10 @@ from math import prod
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.levels import Affine
-from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_node import Context, Given, Node
 from xpulpnn_sw.importers.onnx_windows import Window, planar, standard, window_of
 from xpulpnn_sw.importers.values import NO_PADS, Map, Sums, Value, constants, standard_places
 from xpulpnn_sw.precision import SIGN_BITS
-
-Given = Sequence[Value | None]
 
 _ROWS_AND_COLUMNS = ([2, 3], [-2, -1])
 

@@ -1,6 +1,6 @@
 """Quantisers of QONNX and QDQ models."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -12,11 +12,9 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT
 from xpulpnn_sw.importers.levels import Bound, Levels, sign_levels, stored, uniform_levels
-from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_node import Context, Given, Node
 from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value, exact, identity
 from xpulpnn_sw.precision import ACCUMULATOR_BITS
-
-Given = Sequence[Value | None]
 
 INPUT_CODES = (Fraction(1), Fraction(0))  # of a model's input of integers, until the model says what they stand for
 

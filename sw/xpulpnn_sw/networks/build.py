@@ -7,8 +7,7 @@ from typing import Any
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.clibrary.packed_layer import Arrays
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, trained_tensors
-from xpulpnn_sw.clibrary.packing_maps import map_tensors
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, operands
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -106,8 +105,8 @@ def _check_precision(computing: Kind, precision: Precision) -> None:
 
 def _tensors(computing: Kind, layer: Any, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     if computing.name not in PACKED_KERNELS:
-        return map_tensors(computing, layer, precision, arrays)
-    tensors = trained_tensors(computing, layer, precision, arrays, rule)
+        return operands(computing, layer, precision, arrays, Rule.BN32)
+    tensors = operands(computing, layer, precision, arrays, rule)
     if computing.name == "depthwise":
         tensors.check(layer, precision)
     else:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn.errors import InputError
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.session import Session
@@ -220,10 +219,3 @@ def test_what_cannot_be_packed(changes, text):
     arrays = {name: values for name, values in (GOOD | changes).items() if values is not None}
     with pytest.raises(Exception, match=f"^{text}$"):
         packed(kind, layer, precision, "nn_4x2", arrays, Rule.BN32)
-
-
-@pytest.mark.unit
-def test_only_kernels_with_weights_are_packed():
-    pool = KINDS["maxpool"]
-    with pytest.raises(InputError, match=r"^kernel must be one with weights \(.*\), not maxpool$"):
-        packed(pool, pool.layer.parse(pool.usual), Precision.parse("8xu8x8"), "xpulpnn", GOOD, Rule.BN32)
