@@ -11,9 +11,9 @@ from xpulpnn_sim.core_mutation import campaign
 from xpulpnn_sim.core_mutation.design import MutatedCore, command_in, write_part
 from xpulpnn_sim.core_mutation.judges import Work
 from xpulpnn_sim.core_mutation.places import chosen_places
-from xpulpnn_sim.core_mutation.rows import rows
 from xpulpnn_sim.formal.mutant_proof import DIFFERENT, EQUIVALENT, Judge
 from xpulpnn_sim.formal.mutated_gates import Change, read_mutated
+from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.yosys import find_yosys
 
@@ -104,14 +104,6 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.unit
-def test_a_line_that_was_cut_off_is_no_verdict(tmp_path: Path) -> None:
-    path = tmp_path / "verdicts.jsonl"
-    assert list(rows(path)) == []
-    path.write_text('{"mutant": 1}\n{"mutant": 2}\n{"muta')
-    assert list(rows(path)) == [{"mutant": 1}, {"mutant": 2}]
-
-
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -139,9 +131,8 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     def judged(work: Work) -> None:
         asked.append(work.waiting)
         killed = {mutant: "check" if mutant % 2 else "" for mutant in work.waiting}
-        lines = [{"mutant": mutant, "killed": how, "test": "a program"} for mutant, how in killed.items()]
-        with work.verdicts.open("a") as file:
-            file.writelines(f"{json.dumps(line)}\n" for line in lines)
+        for mutant, how in killed.items():
+            work.verdicts.keep(str(mutant), {"killed": how, "test": "a program", "programs": work.programs}, work.key)
 
     monkeypatch.setattr(campaign, "mutated_core", lambda *_: core)
     monkeypatch.setattr(campaign, "judge", judged)
@@ -156,8 +147,9 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     assert runs == [["check", "", "check", ""]] * 4
     assert asked == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
     # what is known to change nothing does not
-    (tmp_path / "proofs.jsonl").write_text('{"mutant": 2, "proof": "legal", "example": "", "proof_s": 1}\n')
-    (tmp_path / "unchanged.json").write_text("[4]")
+    proofs, key = Results(tmp_path / "proofs"), digest(core.mutants, core.digest)
+    proofs.keep("2", {"proof": "legal", "example": "", "proof_s": 1}, key)
+    proofs.keep("unchanged", [4], key)
     assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]
     assert len(asked) == 3
 

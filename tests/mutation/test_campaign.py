@@ -1,6 +1,5 @@
 """What a campaign asks the record of a bench, and what the bench itself."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +10,7 @@ from xpulpnn_sim.mutation import campaign
 from xpulpnn_sim.mutation.lanes import KILLED, OPEN, SAME
 from xpulpnn_sim.mutation.mutants import Mutant
 from xpulpnn_sim.mutation.replay import Replayed
+from xpulpnn_sim.tools.results import Results
 
 pytestmark = pytest.mark.unit
 
@@ -33,9 +33,9 @@ def test_the_record_of_a_bench_that_reacts_tells_nothing(monkeypatch, tmp_path, 
 
     def run_bench(*arguments, data, **named):
         benches.append(data["mutants"])
-        rows = [{"mutant": number, "killed": "check" if number == 1 else "", "test": ""} for number in data["mutants"]]
-        with Path(data["verdicts"]).open("a") as file:
-            file.writelines(f"{json.dumps(row)}\n" for row in rows)
+        for number in data["mutants"]:
+            row = {"killed": "check" if number == 1 else "", "test": "", "benches": data["benches"]}
+            Results(Path(data["verdicts"])).keep(str(number), row, data["key"])
 
     unit = BenchedUnit("some", lambda: None, reacts=reacts)
     design = SimpleNamespace(text="", manifest={"top": "some"})

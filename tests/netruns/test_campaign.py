@@ -1,8 +1,5 @@
 """Runs of many images: nothing is run twice after an interrupt, nothing of another job is taken."""
 
-import json
-import pickle
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +7,12 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.farm.remote_call import Answer
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.netruns import spread
 from xpulpnn_sim.netruns.campaign import run_job
 from xpulpnn_sim.netruns.job import Item, Job, Outcome, Target, Task
 from xpulpnn_sim.netruns.journal import FOLDER
+from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.networks.network import Network, Stage
@@ -119,61 +116,34 @@ def test_a_fresh_run_takes_nothing():
     assert fresh.ran == list(range(IMAGES))
 
 
-def test_lines_that_were_cut_short_do_not_count(cache):
+def test_records_that_were_cut_short_do_not_count(cache):
     run(job(stops_at=3))
-    (path,) = cache.iterdir()
-    content = path.read_text()
-    path.write_text(content[:-20])
+    path = sorted(cache.glob("*/*.json"))[0]
+    path.write_text(path.read_text()[:-20])
     second = job(stops_at=3)
     run(second)
-    assert second.ran == [2]
-    # what is written behind the piece of a line is read again
-    third = job(stops_at=3)
+    assert len(second.ran) == 1
+    for path in cache.glob("*/*.json"):
+        path.write_text('{"key": "", "value": {"answer": 1}}')
+    third = job()
     run(third)
-    assert third.ran == []
-    path.write_text("[]\n{}\n\x00\n" + json.dumps({"input": "x", "outcome": {"answer": 1}}) + "\n")
-    fourth = job()
-    run(fourth)
-    assert fourth.ran == list(range(IMAGES))
+    assert third.ran == list(range(IMAGES))
 
 
 def test_a_call_on_another_machine_runs_its_images():
-    one = job()
-    told = []
-    found = spread.run_remotely(told.append, one, [Item(0, 0, 1), Item(0, 0, 4)])
-    assert ([outcome.record["cycles"] for outcome in found], told) == ([101, 104], [1, 4])
+    found = spread.run_items([Item(0, 0, 1), Item(0, 0, 4)], job())
+    assert [outcome.record["cycles"] for outcome in found] == [101, 104]
 
 
-class FakePool:
-    """Workers of another machine, the last call first."""
+def test_images_whose_process_is_lost_are_named():
+    lost = job()
 
-    threads = 1
+    def crash(item):
+        raise CallError("its process must end by itself, not be killed by SIGKILL")
 
-    def __init__(self) -> None:
-        self.calls, self.fails_at = [], None
-
-    def share(self, part):
-        return part
-
-    def submit(self, label, function, *parts, timeout_s, tag):
-        self.calls.append((tag, function, parts))
-
-    def next_answer(self):
-        tag, function, parts = self.calls.pop()
-        if self.fails_at in [item.image for item in tag]:
-            return tag, Answer(why="its process must end by itself, not be killed by SIGKILL")
-        return tag, Answer(returned=True, value=function(lambda message: None, *map(pickle.loads, parts)))
-
-
-def test_machines_may_answer_in_any_order(monkeypatch):
-    pool = FakePool()
-    monkeypatch.setattr(spread, "dask_pool", lambda address, versions: nullcontext(pool))
-    found = run(job(), dask="somewhere:1")
-    assert [one.record["cycles"] for one in found.outcomes.values()] == [100, 101, 102, 103, 104]
-    found.journal.remove()
-    pool.fails_at = 0
-    with pytest.raises(ToolError, match=r"^images 0 to 1: its process must end by itself, not be killed by SIGKILL$"):
-        run(job(), dask="somewhere:1")
+    lost.run = crash
+    with pytest.raises(ToolError, match=r"^images 0 to 0: its process must end by itself, not be killed by SIGKILL$"):
+        run(lost)
 
 
 def test_what_was_found_before_an_error_stays(cache):

@@ -137,7 +137,7 @@ def test_a_check_holds_and_a_fault_is_found(
     assert cli.main([*words, "--resume"]) == 0
     assert cli.main([*words, "--faults"]) == 0
     assert "1 of 1 faults found" in capsys.readouterr().out
-    (kept,) = (tmp_path / "faults").glob("*/ill/result.json")
-    trace = json.loads(kept.read_text())["outcome"]["trace"]
+    (kept,) = (tmp_path / "faults").glob("*/results/ill.json")
+    trace = json.loads(kept.read_text())["value"]["outcome"]["trace"]
     assert trace[-1]["rvfi_valid"] == 1
     assert "no instruction" in retirements(trace)[-1]

@@ -34,7 +34,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
                 if name == stop_at:
                     raise KeyboardInterrupt
                 done.append(name)
-                results.keep(name, digest(name), found := {"name": name})
+                results.keep(name, found := {"name": name}, digest(name))
             assert found == {"name": name}
 
     with pytest.raises(KeyboardInterrupt):
@@ -46,18 +46,18 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
 
 def test_a_record_of_another_key_is_replaced(tmp_path):
     results = Results(tmp_path)
-    results.keep("a", "old", 1, files={"log.txt": "first"})
+    results.keep("a", 1, "old", files={"log.txt": "first"})
     assert (results.find("a", "old"), results.find("a", "new")) == (1, None)
-    results.keep("a", "new", 2)
+    results.keep("a", 2, "new")
     assert (results.find("a", "old"), results.find("a", "new")) == (None, 2)
     assert (tmp_path / "a" / "log.txt").read_text() == "first"
 
 
 def test_fresh_runs_find_nothing(tmp_path, monkeypatch):
-    Results(tmp_path / "one").keep("a", "key", 1)
+    Results(tmp_path / "one").keep("a", 1, "key")
     assert Results(tmp_path / "one", fresh=True).find("a", "key") is None
     results = Results(tmp_path / "one")
-    results.keep("a", "key", 1)
+    results.keep("a", 1, "key")
     monkeypatch.setattr("xpulpnn_sim.user_cache._started", 0.0)
     ignore_before(2e10)
     assert results.find("a", "key") is None

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xpulpnn_sim.widths import store
+from xpulpnn_sim.tools import results
 
 CLASSES = 4
 
@@ -62,4 +62,4 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing has been explored yet."""
-    monkeypatch.setattr(store, "cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(results, "cache_directory", lambda: tmp_path)

@@ -12,7 +12,7 @@ from xpulpnn_sim import cli
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.images import read_images
 from xpulpnn_sim.widths.subject import Measured, Subject
-from xpulpnn_sim.widths.workers import Workers
+from xpulpnn_sim.widths.workers import workers
 from xpulpnn_sw.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.widths import request_of
@@ -79,8 +79,8 @@ def test_processes_give_what_one_gives(model: Path) -> None:
         config=preset("xpulpnn-full"),
     )
     wanted = subject.space((4, 8)).uniform()
-    with Workers(2) as workers:
-        found = list(workers.each(subject, "study", wanted))
+    with workers(2) as processes:
+        found = list(processes.each(subject, "study", wanted))
     assert found == [subject.study(one) for one in wanted]
     assert len({studied.layers for studied in found}) == 2
 

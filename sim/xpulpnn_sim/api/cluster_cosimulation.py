@@ -1,10 +1,8 @@
 """Kernels on the cores of a cluster, every retirement and result checked."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import product
-from multiprocessing import get_context
 
 from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import InputError
@@ -20,6 +18,7 @@ from xpulpnn_sim.harness.kernel_run import Case, Result
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.tiled_run import run_case_on_cluster
+from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layout import PLACEMENTS, Placement
@@ -171,11 +170,5 @@ def cluster_cases(
 
 def run_cluster_cases(cases: Sequence[ClusterCase], jobs: int) -> Iterator[Result]:
     """Run cases on ``jobs`` processes, results in order; models are compiled as they are needed."""
-    if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {jobs}")
-    if jobs == 1 or len(cases) < 2:
-        yield from map(run_case_on_cluster, cases)
-        return
-    # a fresh interpreter for each process: threads of the caller must not be forked
-    with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=get_context("spawn")) as pool:
+    with executor(jobs) as pool:
         yield from pool.map(run_case_on_cluster, cases)

@@ -1,9 +1,7 @@
 """Kernels on the design, every retirement and result checked."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
@@ -11,6 +9,7 @@ from xpulpnn_sim.api.configuration import able_variants, core_for, resolved
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -164,16 +163,7 @@ def _precision(chosen: Kind, given: int | str | Precision) -> Precision:
 
 def run_cases(cases: Sequence[Case], engine: str, jobs: int) -> Iterator[Result]:
     """Run cases on ``jobs`` processes, results in order; the models are compiled first."""
-    if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {jobs}")
-    if not cases:
-        return
-    for config in dict.fromkeys(case.config for case in cases):
-        model_library(engine, config)
-    run_one = partial(run_case, engine=engine)
-    if jobs == 1 or len(cases) == 1:
-        yield from map(run_one, cases)
-        return
-    # a fresh interpreter for each process: threads of the caller must not be forked
-    with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(run_one, cases)
+    with executor(jobs) as pool:
+        for config in dict.fromkeys(case.config for case in cases):
+            model_library(engine, config)
+        yield from pool.map(partial(run_case, engine=engine), cases)

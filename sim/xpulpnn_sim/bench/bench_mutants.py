@@ -1,16 +1,15 @@
 """Runs the bench of a unit on every mutant that its model holds: a forked process each, from the state at the start.
 
 A forked process has the simulator, the model and the bench as they are before the first event; it needs no start and
-disturbs no other. What it finds goes as one line of JSON to a file, at once, so that an interrupted run loses nothing.
+disturbs no other. What it finds is kept at once, so that an interrupted run loses nothing.
 """
 
-import json
 import os
 import signal
 import sys
-from collections import deque
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import cocotb
@@ -18,6 +17,8 @@ from cocotb.triggers import with_timeout
 
 from xpulpnn_sim.bench.cadence import Dut
 from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
+from xpulpnn_sim.tools.results import Results
 
 _PASSED = 42
 """Exit status of a process whose test has passed: no simulator ends with it by itself."""
@@ -36,56 +37,44 @@ async def every_mutant(dut: Dut) -> None:
     data = bench_data()
     tests = tests_of(data["bench"])
     assert tests, f"{data['bench']} must have tests"
-    waiting, running = deque(data["mutants"]), 0
-    while waiting or running:
-        if waiting and running < data["jobs"]:
-            mutant = waiting.popleft()
-            if not os.fork():
-                await _judge(dut, mutant, tests)
-            running += 1
-        else:
-            os.wait()
-            running -= 1
+    forks: Forks[int] = Forks(data["jobs"])
+    for mutant in data["mutants"]:
+        if forks.start(mutant):
+            await _judge(dut, mutant, tests)
+    forks.wait()
 
 
 async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
     """The tests one after the other, each from the start, until one fails."""
     for test in tests:
-        child = os.fork()
-        if not child:
+        forks: Forks[str] = Forks(1)
+        if forks.start(test.name):
             await _run(dut, mutant, test)
-        _, status = os.waitpid(child, 0)
-        if os.waitstatus_to_exitcode(status) != _PASSED:
-            _tell({"mutant": mutant, "killed": _how(status), "test": test.name})
+        (code,) = forks.wait()
+        if code != _PASSED:
+            _tell(mutant, {"killed": _how(code), "test": test.name})
             os._exit(0)
-    _tell({"mutant": mutant, "killed": "", "test": ""})
+    _tell(mutant, {"killed": "", "test": ""})
     os._exit(0)
 
 
-def _how(status: int) -> str:
+def _how(code: int) -> str:
     """What ended a test: a check of the bench, its limit of computing time, or the simulator itself."""
-    code = os.waitstatus_to_exitcode(status)
     return "check" if code >= 0 else "time" if -code == signal.SIGPROF else "simulator"
 
 
-def _tell(verdict: dict[str, Any]) -> None:
-    """Append a line in one step."""
+def _tell(mutant: int, verdict: dict[str, Any]) -> None:
     data = bench_data()
-    handle = os.open(data["verdicts"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(handle, f"{json.dumps({**verdict, 'benches': data['benches']})}\n".encode())
-    os.close(handle)
+    Results(Path(data["verdicts"])).keep(str(mutant), {**verdict, "benches": data["benches"]}, data["key"])
 
 
 async def _run(dut: Dut, mutant: int, test: Any) -> NoReturn:
     """One test on one mutant; ends the process."""
     data = bench_data()
     sys.stdout.flush()
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
-    # a mutant may keep the bench from ever getting on; the default action ends the process
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, data["limit_s"])
+    silence()
+    # a mutant may keep the bench from ever getting on
+    limit_computing(data["limit_s"])
     getattr(dut, data["select"]).value = mutant
     status = 1
     try:

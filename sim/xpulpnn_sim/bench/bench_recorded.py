@@ -22,6 +22,7 @@ from xpulpnn_sim.bench.bench_mutants import tests_of
 from xpulpnn_sim.bench.cadence import Dut, unsigned, witness
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.scoreboard import audit
+from xpulpnn_sim.tools.forks import Forks
 
 LOOK, CLOCK = 0, 1
 """Frames in which outputs were looked at, and frames at a rising edge of the clock."""
@@ -105,11 +106,10 @@ async def every_trace(dut: Dut) -> None:
     """A process for each test, one after the other."""
     tests = tests_of(bench_data()["bench"])
     for number, test in enumerate(tests):
-        child = os.fork()
-        if not child:
+        forks: Forks[str] = Forks(1)
+        if forks.start(test.name):
             await _run(dut, test, Path(bench_data()["traces"]) / f"{number}.npz")
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == _PASSED, f"{test.name} must pass on the unit itself"
+        assert forks.wait() == [_PASSED], f"{test.name} must pass on the unit itself"
 
 
 async def _run(dut: Dut, test: Any, path: Path) -> NoReturn:

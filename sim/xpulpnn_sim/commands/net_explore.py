@@ -31,7 +31,7 @@ from xpulpnn_sim.widths.exploration import Best, Exploration, Settings, explore
 from xpulpnn_sim.widths.page import write_page
 from xpulpnn_sim.widths.point import Assignment, text_of
 from xpulpnn_sim.widths.subject import Subject
-from xpulpnn_sim.widths.workers import Workers
+from xpulpnn_sim.widths.workers import workers
 from xpulpnn_sw.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.importers.onnx_operators import QUANTISERS
 from xpulpnn_sw.importers.options import ImportOptions
@@ -110,14 +110,14 @@ def run(arguments: argparse.Namespace) -> int:
     floor = 0.0 if arguments.floor is None else arguments.floor / _PERCENT
     settings = Settings(floor=floor, trials=arguments.trials, runs=arguments.verify)
     with (
-        Workers(arguments.jobs) as workers,
+        workers(arguments.jobs) as processes,
         progress_bar("assignments", min(len(space), arguments.trials)) as (progress, task),
     ):
 
         def tell(known: int, runs: int) -> None:
             progress.update(task, completed=known, description=f"assignments, {runs} runs on the design")
 
-        found = explore(subject, space, test, settings, workers, tell)
+        found = explore(subject, space, test, settings, processes, tell)
     _show(found, deciding, test, arguments.floor)
     _write(arguments, subject, found)
     return FAILED if found.reports else OK

@@ -9,9 +9,9 @@ from xpulpnn_sim.commands.common import add_configuration, add_exact, add_json
 from xpulpnn_sim.commands.network_images import add_images, images_of
 from xpulpnn_sim.commands.network_report import Manner, require_outputs, run_networks, targets, usable_processors
 from xpulpnn_sim.explorer.library import load_library
-from xpulpnn_sim.farm.dask_pool import require_dask
 from xpulpnn_sim.harness.machine import USUAL_L2_BYTES
 from xpulpnn_sim.netruns.job import CHECKS, Task
+from xpulpnn_sim.tools.dask_workers import require_dask
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.form import read_network
 

@@ -28,14 +28,14 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.coverage.campaign import CoveredResult, run_covered_chunk
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.farm.dask_pool import FarmLostError, require_dask
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.interrupts import single_interrupt
+from xpulpnn_sim.tools.dask_workers import FarmLostError, require_dask
 from xpulpnn_sim.verify.campaign import Plan, Result, excerpt, listing, run_case, shrink
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.designs import DESIGNS, prepare
 from xpulpnn_sim.verify.elf_file import elf_bytes
-from xpulpnn_sim.verify.spread import Executor, dask_workers, local_processes, results, work
+from xpulpnn_sim.verify.spread import Runner, results, run_chunk, runner, work
 
 DEFAULT_INSTRUCTIONS = 100_000
 DEFAULT_PRESET = "xpulpnn-full"
@@ -117,8 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
     stopped, lost = False, None
     with progress_bar("instructions", arguments.instructions) as (progress, task):
         try:
-            with single_interrupt(), _executor(arguments) as executor:
-                for result in covered.results(executor) if covered else _results(executor, arguments, plans):
+            with single_interrupt(), _runner(arguments) as processes:
+                for result in covered.results(processes) if covered else _results(processes, arguments, plans):
                     found.append(result)
                     progress.advance(task, result.verdict.instructions)
         except (KeyboardInterrupt, FarmLostError) as stop:
@@ -171,18 +171,15 @@ def _plans(arguments: argparse.Namespace) -> list[Plan]:
     return plans
 
 
-def _results(executor: Executor, arguments: argparse.Namespace, plans: list[Plan]) -> Iterator[Result]:
+def _results(processes: Runner, arguments: argparse.Namespace, plans: list[Plan]) -> Iterator[Result]:
     """Programs one after the other until there are enough instructions."""
     programs = work(arguments.seed, plans)
-    return results(executor, programs, arguments.instructions, keep_going=arguments.keep_going)
+    return results(processes, programs, arguments.instructions, keep_going=arguments.keep_going)
 
 
-def _executor(arguments: argparse.Namespace) -> AbstractContextManager[Executor]:
-    if arguments.dask:
-        return dask_workers(arguments.dask, arguments.engine)
-    if arguments.coverage is not None:
-        return local_processes(arguments.jobs, arguments.engine, run_covered_chunk)
-    return local_processes(arguments.jobs, arguments.engine)
+def _runner(arguments: argparse.Namespace) -> AbstractContextManager[Runner]:
+    run = run_chunk if arguments.coverage is None else run_covered_chunk
+    return runner(arguments.engine, jobs=arguments.jobs, dask=arguments.dask, run=run)
 
 
 def _report(failed: Result | CoveredResult, arguments: argparse.Namespace, console: Console) -> None:

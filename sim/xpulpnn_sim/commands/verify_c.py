@@ -2,8 +2,6 @@
 
 import argparse
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from typing import Any
 
 from rich.table import Table
@@ -12,6 +10,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.commands.common import FAILED, OK, comma_list, output, progress_bar, require_writable, write_json
 from xpulpnn_sim.cprograms.campaign import BATCH, LEVELS, Result, Setting, host_compiler, run_seeds, shrink
+from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sw.compilers import COMPILERS, find
 
 
@@ -91,13 +90,13 @@ def _results(arguments: argparse.Namespace, groups: range, settings: list[Settin
         if arguments.c_rtl and number % arguments.c_rtl == 0:
             setting = Setting(config=setting.config, compiler=setting.compiler, level=setting.level, engine="rtl")
         work.append((range(start, min(start + BATCH, groups.stop)), setting))
-    if arguments.jobs == 1:
-        yield from (run_seeds(seeds, setting) for seeds, setting in work)
-        return
-    # a fresh interpreter for each process: the progress bar's thread must not be forked
-    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(run_seeds, seeds, setting) for seeds, setting in work]):
-            yield done.result()
+    with executor(arguments.jobs) as pool:
+        for _, result in completed(pool, _run_group, work):
+            yield result
+
+
+def _run_group(group: tuple[range, Setting]) -> Result:
+    return run_seeds(*group)
 
 
 def _summary(total: Result) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.multihart.campaign import Plan, Reached, Result, run_chunk, shrink
 from xpulpnn_sim.multihart.generator import generate, require
 from xpulpnn_sim.verify.elf_file import elf_bytes
-from xpulpnn_sim.verify.spread import local_processes, results, work
+from xpulpnn_sim.verify.spread import results, runner, work
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
 _OF_CLUSTERS = ("banks", "icache", "arbiter", "l2_latency", "litmus")
@@ -90,9 +90,9 @@ def run(arguments: argparse.Namespace) -> int:
     console, stopped = output(), False
     with progress_bar("instructions", arguments.instructions) as (progress, task):
         try:
-            with single_interrupt(), local_processes(arguments.jobs, "rtl", run_chunk) as executor:
+            with single_interrupt(), runner("rtl", jobs=arguments.jobs, run=run_chunk) as processes:
                 programs = work(arguments.seed, plans)
-                for result in results(executor, programs, arguments.instructions, keep_going=arguments.keep_going):
+                for result in results(processes, programs, arguments.instructions, keep_going=arguments.keep_going):
                     found.append(result)
                     progress.advance(task, result.verdict.instructions)
         except KeyboardInterrupt:

@@ -17,7 +17,7 @@ from xpulpnn_sim.coverage.rtl import module_table
 from xpulpnn_sim.coverage.steering import aimed, steered
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.verify.campaign import Plan
-from xpulpnn_sim.verify.spread import Executor, results, work
+from xpulpnn_sim.verify.spread import Runner, results, work
 
 SHOWN = 20
 """Holes told on the terminal."""
@@ -83,15 +83,15 @@ class CoverageRun:
             require_writable(arguments.coverage)
         self.total = Total(plan.config)
 
-    def results(self, executor: Executor) -> Iterator[CoveredResult]:
+    def results(self, runner: Runner) -> Iterator[CoveredResult]:
         """Results until there are enough instructions."""
         arguments, collector = self._arguments, self.total.collector
         done = 0
         if arguments.aim is None and not arguments.no_steering:
-            source = steered(executor, self._plan, arguments.seed, collector)
+            source = steered(runner, self._plan, arguments.seed, collector)
         else:
             programs = work(arguments.seed, [self._plan])
-            source = results(executor, programs, arguments.instructions, keep_going=arguments.keep_going)
+            source = results(runner, programs, arguments.instructions, keep_going=arguments.keep_going)
         for result in source:
             self.total.add(result)
             yield result

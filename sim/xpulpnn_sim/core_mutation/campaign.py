@@ -1,37 +1,30 @@
 """All mutants of a core: programs on each of them, proofs about those that are left, and what is known already."""
 
-import hashlib
-import json
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.core_mutation.design import mutated_core
 from xpulpnn_sim.core_mutation.judges import Work, judge
-from xpulpnn_sim.core_mutation.proofs import Prover
-from xpulpnn_sim.core_mutation.rows import rows
-from xpulpnn_sim.files import write_text
+from xpulpnn_sim.core_mutation.proofs import Kept, Prover
 from xpulpnn_sim.mutation.judged import EQUIVALENT, Judged
 from xpulpnn_sim.mutation.mutants import Mutant
 from xpulpnn_sim.mutation.summary import keep
 from xpulpnn_sim.sources import sources_digest
+from xpulpnn_sim.tools.results import Results, digest, watched
 from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.yosys import Yosys
 
-_VERDICTS = "verdicts.jsonl"
+_VERDICTS = "verdicts"
 _NO_JUDGES = frozenset(
     {
-        *("api", "bench", "commands", "cprograms", "explorer", "farm", "faulty", "formal", "guide", "multihart"),
+        *("api", "bench", "commands", "cprograms", "explorer", "faulty", "formal", "guide", "multihart"),
         *("mutation", "netruns", "package", "papers", "properties", "riscv_formal", "widths"),
     }
 )
 """Folders of sources that have nothing to do with what programs find."""
-
-_POLL_S = 0.5
 
 Told = Callable[[str, int, int], None]
 """Hears of the progress: what is being done, how much of it, of how much."""
@@ -54,18 +47,14 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
     folder.mkdir(parents=True, exist_ok=True)
     told("model", 0, settings.count)
     core = mutated_core(plan.config, settings.count, settings.seed, folder, yosys)
-    verdicts = folder / _VERDICTS
-    mutants = [asdict(mutant) for mutant in core.mutants], core.digest
-    same_core = _same(folder / "core.key", mutants) and resume
-    # programs, and what checks them, come from these sources
-    same_programs = _same(folder / "programs.key", (settings.instructions, sources_digest(_NO_JUDGES))) and same_core
-    known = {row["mutant"]: row for row in rows(verdicts)} if same_core else {}
-    if not same_programs:
-        known = {number: row for number, row in known.items() if row["killed"]}
-        write_text(verdicts, "".join(f"{json.dumps(row)}\n" for row in known.values()))
-    prover = Prover(plan.config, core.mutants, folder, yosys, settings.proof_s)
-    if not same_core:
-        prover.forget()
+    verdicts, proofs = (Results(folder / name, fresh=not resume) for name in (_VERDICTS, "proofs"))
+    key = digest(core.mutants, core.digest)
+    # programs, and what checks them, come from these sources; more of them may find what these did not
+    programs = digest(settings.instructions, sources_digest(_NO_JUDGES))
+    rows = {mutant.number: verdicts.find(str(mutant.number), key) for mutant in core.mutants}
+    known = {number: row for number, row in rows.items() if row and (row["killed"] or row["programs"] == programs)}
+    verdicts.retain([str(number) for number in known])
+    prover = Prover(plan.config, core.mutants, folder, yosys, settings.proof_s, Kept(proofs, key))
     # no program need run on what changes nothing
     before = dict.fromkeys(prover.unchanged(), (EQUIVALENT, "")) | prover.proved()
     changed = [mutant for mutant in core.mutants if mutant.number not in before]
@@ -78,11 +67,13 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
             waiting=waiting,
             jobs=settings.jobs,
             limit_s=settings.limit_s,
-            verdicts=verdicts.absolute(),
+            verdicts=Results(verdicts.folder.absolute()),
+            key=key,
+            programs=programs,
         )
-        with _watched(verdicts, lambda number: told("programs", number, len(changed))):
+        with watched(verdicts, lambda number: told("programs", number, len(changed))):
             judge(work)
-        known = {row["mutant"]: row for row in rows(verdicts)}
+        known |= {number: row for number in waiting if (row := verdicts.find(str(number), key))}
     missing = [mutant for mutant in changed if mutant.number not in known]
     if missing:
         raise ToolError(f"every mutant must have been judged, but {len(missing)} of them were not")
@@ -101,29 +92,3 @@ def _judged(mutant: Mutant, row: dict[str, Any] | None, proved: tuple[str, str] 
     if row is None:
         return Judged(mutant=mutant, killed="", test="", proof=proof, example=example)
     return Judged(mutant=mutant, killed=row["killed"], test=row["test"], proof=proof, example=example)
-
-
-def _same(stamp: Path, facts: object) -> bool:
-    """Whether a file tells the same facts; it does afterwards."""
-    key = hashlib.sha256(json.dumps(facts, default=list).encode()).hexdigest()
-    same = stamp.exists() and stamp.read_text() == key
-    write_text(stamp, key)
-    return same
-
-
-@contextmanager
-def _watched(path: Path, told: Callable[[int], None]) -> Generator[None]:
-    """Tells how many lines a file has while something else writes it."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(_POLL_S):
-            told(sum(1 for _ in rows(path)))
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()

@@ -1,23 +1,24 @@
 """All mutants of a core, each judged in a process of its own until a program finds it.
 
 The judge is a fresh interpreter that has the model and the programs, and forks for each mutant: it costs no start, and
-disturbs no other, whatever the model does. Verdicts go as lines of JSON to a file, at once, so that an interrupted run
-loses nothing.
+disturbs no other, whatever the model does. Verdicts are kept at once, so that an interrupted run loses nothing.
 """
 
-import json
 import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
-from pathlib import Path
+from math import inf
 from typing import NoReturn
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.core_mutation.design import MutatedCore
 from xpulpnn_sim.core_mutation.programs import TIME, Found, Judge, costs, directed_programs, random_programs
+from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.results import Results
+from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verify.campaign import Plan
 
 SIMULATOR = "simulator"
@@ -36,26 +37,22 @@ class Work:
     waiting: tuple[int, ...]  # mutants to judge
     jobs: int  # how many side by side
     limit_s: int  # seconds of computing after which a mutant counts as found
-    verdicts: Path  # file that gets a line for each
+    verdicts: Results  # gets a record for each
+    key: str  # of the records
+    programs: str  # digest of the programs
 
 
 def judge(work: Work) -> None:
     """Judge mutants in a process of its own; raises :class:`ToolError` if it fails."""
-    # fresh: the progress bar's thread must not be forked
-    process = get_context("spawn").Process(target=_judge_all, args=(work,))
-    process.start()
-    try:
-        process.join()
-    finally:
-        if process.is_alive():
-            process.terminate()
-            process.join()
-    if process.exitcode:
-        raise ToolError(f"judge of the mutants must end well, not with {process.exitcode}")
+    # a process of its own even for a single job: threads must not be forked
+    with executor(1, timeout_s=inf) as pool:
+        try:
+            pool.submit(_judge_all, work).result()
+        except CallError as error:
+            raise ToolError(f"judge of the mutants: {error}") from None
 
 
 def _judge_all(work: Work) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     config: CoreConfig = work.plan.config
     work.core.choose(0)
     programs = [
@@ -65,33 +62,25 @@ def _judge_all(work: Work) -> None:
     found = costs(config, work.core.library)
     if found.how:
         raise ToolError(f"{found.test} must pass on the core itself, but: {found.text}")
-    running: dict[int, int] = {}
-    waiting = list(reversed(work.waiting))
-    while waiting or running:
-        if waiting and len(running) < work.jobs:
-            mutant = waiting.pop()
-            child = os.fork()
-            if not child:
-                _judge_one(work, mutant, programs)
-            running[child] = mutant
-            continue
-        child, status = os.wait()
-        mutant, code = running.pop(child), os.waitstatus_to_exitcode(status)
+
+    def ended(mutant: int, code: int) -> None:
         if code != _ENDED:
             how = TIME if -code == signal.SIGPROF else SIMULATOR
             _tell(work, mutant, Found(how, "", f"process ended with {code}"))
+
+    forks = Forks(work.jobs, ended)
+    for mutant in work.waiting:
+        if forks.start(mutant):
+            _judge_one(work, mutant, programs)
+    forks.wait()
 
 
 def _judge_one(work: Work, mutant: int, programs: Sequence[Judge]) -> NoReturn:
     """One mutant, until something finds it; ends the process."""
     code = 1
     try:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # of the processor, however busy the machine is
-        signal.setitimer(signal.ITIMER_PROF, work.limit_s)
+        silence()
+        limit_computing(work.limit_s)
         work.core.choose(mutant)
         _tell(work, mutant, _found(work, programs))
         code = _ENDED
@@ -109,8 +98,5 @@ def _found(work: Work, programs: Sequence[Judge]) -> Found:
 
 
 def _tell(work: Work, mutant: int, found: Found) -> None:
-    """Append a line in one step."""
-    row = {"mutant": mutant, "killed": found.how, "test": found.test, "text": found.text}
-    handle = os.open(work.verdicts, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(handle, f"{json.dumps(row)}\n".encode())
-    os.close(handle)
+    row = {"killed": found.how, "test": found.test, "text": found.text, "programs": work.programs}
+    work.verdicts.keep(str(mutant), row, work.key)

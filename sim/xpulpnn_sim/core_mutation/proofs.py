@@ -7,22 +7,24 @@ last with the whole core.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.core_mutation.design import BASE, TOP, command_in, write_part
-from xpulpnn_sim.core_mutation.rows import rows
-from xpulpnn_sim.files import write_text
 from xpulpnn_sim.formal import mutant_proof
 from xpulpnn_sim.formal.mutant_proof import Answered, Comparison, Judge, Situation
 from xpulpnn_sim.formal.mutated_gates import Change, MutatedGates, read_mutated
 from xpulpnn_sim.formal.situations import OCCURRING, Occurring
 from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL
 from xpulpnn_sim.mutation.mutants import Mutant
+from xpulpnn_sim.tools.results import Results
 from xpulpnn_sim.yosys import Yosys
 
-_PROOFS, _UNCHANGED = "proofs.jsonl", "unchanged.json"
+_UNCHANGED = "unchanged"
+"""Record of the mutants that have the gates of the core."""
 
 _UNITS = {
     "backend.ex_stage.alu": "alu",
@@ -43,52 +45,64 @@ Proved = tuple[str, str]
 """A verdict, and the inputs that show a difference."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is known about the mutants of one core."""
+
+    results: Results
+    key: str
+
+    def find(self, name: object) -> Any | None:
+        """What is kept with this name."""
+        return self.results.find(str(name), self.key)
+
+    def keep(self, name: object, value: Any) -> None:
+        """Keep it."""
+        self.results.keep(str(name), value, self.key)
+
+
 class Prover:
     """Compares mutants with the core; what is found is kept as it comes."""
 
     def __init__(
-        self, config: CoreConfig, mutants: Sequence[Mutant], folder: Path, yosys: Yosys, timeout_s: int
+        self, config: CoreConfig, mutants: Sequence[Mutant], folder: Path, yosys: Yosys, timeout_s: int, kept: Kept
     ) -> None:
+        self._kept = kept
         self._config, self._mutants, self._folder = config, mutants, folder
         self._yosys, self._timeout_s = yosys, timeout_s
         self._whole: MutatedGates | None = None
 
-    def forget(self) -> None:
-        """Remove what is known of other mutants."""
-        for name in (_PROOFS, _UNCHANGED):
-            (self._folder / name).unlink(missing_ok=True)
-
     def unchanged(self) -> frozenset[int]:
         """Mutants whose gates are those of the core, which no program need run on; none without proofs."""
-        path = self._folder / _UNCHANGED
         if not self._timeout_s:
             return frozenset()
-        if not path.exists():
+        numbers = self._kept.find(_UNCHANGED)
+        if numbers is None:
             gates = self._gates()
             numbers = [mutant.number for mutant in self._mutants if not gates.differences(mutant.number)]
-            write_text(path, json.dumps(numbers))
-        return frozenset(json.loads(path.read_text()))
+            self._kept.keep(_UNCHANGED, numbers)
+        return frozenset(numbers)
 
     def proved(self) -> dict[int, Proved]:
         """Mutants that are known to change nothing, by number; none without proofs."""
-        known = rows(self._folder / _PROOFS) if self._timeout_s else ()
-        return {row["mutant"]: (row["proof"], "") for row in known if row["proof"] in (EQUIVALENT, LEGAL)}
+        known = self._rows(self._mutants) if self._timeout_s else {}
+        return {number: (row["proof"], "") for number, row in known.items() if row["proof"] in (EQUIVALENT, LEGAL)}
 
     def prove(self, left: Sequence[Mutant], told: Callable[[int, int], None]) -> dict[int, Proved]:
         """What is proved, by number."""
         if not self._timeout_s:
             return {}
-        path = self._folder / _PROOFS
         found = {
-            row["mutant"]: (row["proof"], row["example"]) for row in rows(path) if row["proof_s"] >= self._timeout_s
+            number: (row["proof"], row["example"])
+            for number, row in self._rows(left).items()
+            if row["proof_s"] >= self._timeout_s
         }
         waiting = [mutant for mutant in left if mutant.number not in found]
 
         def keep(mutant: Mutant, proved: Proved) -> None:
             found[mutant.number] = proved
-            row = {"mutant": mutant.number, "proof": proved[0], "example": proved[1], "proof_s": self._timeout_s}
-            with path.open("a") as file:
-                file.write(f"{json.dumps(row)}\n")
+            row = {"proof": proved[0], "example": proved[1], "proof_s": self._timeout_s}
+            self._kept.keep(mutant.number, row)
             told(sum(one.number in found for one in left), len(left))
 
         told(len(left) - len(waiting), len(left))
@@ -116,6 +130,9 @@ class Prover:
             for mutant in waiting:
                 keep(mutant, _proof(judge.compare(mutant.number)))
         return found
+
+    def _rows(self, mutants: Sequence[Mutant]) -> dict[int, dict[str, Any]]:
+        return {one.number: row for one in mutants if (row := self._kept.find(one.number))}
 
     def _part_judge(self, place: str, occurring: Occurring, members: Sequence[Mutant]) -> Judge:
         part = write_part(place, self._folder, self._yosys)

@@ -24,7 +24,7 @@ from xpulpnn_sim.verify.handlers import Handlers, random_handlers
 from xpulpnn_sim.verify.labels import Labels
 from xpulpnn_sim.verify.program import Program
 from xpulpnn_sim.verify.shrink import Case
-from xpulpnn_sim.verify.spread import Executor
+from xpulpnn_sim.verify.spread import Runner
 from xpulpnn_sim.verify.stress import random_stress
 
 BATCH = 16
@@ -121,22 +121,12 @@ def need(crosses: Crosses, aim: int) -> Need:
     return Need.ANY
 
 
-def steered(executor: Executor, plan: Plan, first: int, collector: Collector) -> Iterator[Any]:
+def steered(runner: Runner, plan: Plan, first: int, collector: Collector) -> Iterator[Any]:
     """Results of programs from the number ``first`` on, without end; aims are the holes of ``collector``."""
     seed = first
     while True:
         plans = batch(plan, collector, seed)
-        found: dict[int, list[Any]] = {}
-        submitted = due = 0
-        while due < len(plans):
-            while submitted < len(plans) and submitted - due - len(found) < executor.width:
-                executor.submit(submitted, [(seed + submitted, plans[submitted])])
-                submitted += 1
-            number, results = executor.next()
-            found[number] = results
-            while due in found:
-                yield from found.pop(due)
-                due += 1
+        yield from runner.each(enumerate(plans, seed))
         seed += len(plans)
 
 

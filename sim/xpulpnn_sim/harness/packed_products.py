@@ -1,23 +1,21 @@
 """Matrix products of packed operands, and what they are compared with, on the RTL; every one is checked."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.function_run import run_function
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.bit_serial import BLOCK, bit_serial_gemm
@@ -181,21 +179,14 @@ def run_points(
 
     What was asked for twice, or in several sweeps, runs once.
     """
-    if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {jobs}")
-    if not points:
-        return
-    model_library("core", config)
     same: dict[str, Point] = {}
     names = [repr(replace(point, sweep="", facts={})) for point in points]
     for name, point in zip(names, points, strict=True):
         same.setdefault(name, point)
     run_one = partial(run_point, config=config, machine=machine, check=check)
-    if jobs == 1 or len(same) == 1:
-        yield from _named(points, names, same, map(run_one, same.values()))
-        return
-    # a fresh interpreter for each process: threads of the caller must not be forked
-    with ProcessPoolExecutor(min(jobs, len(same)), mp_context=get_context("spawn")) as pool:
+    with executor(jobs) as pool:
+        if points:
+            model_library("core", config)
         yield from _named(points, names, same, pool.map(run_one, same.values()))
 
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn_sim.farm.dask_pool import FarmLostError
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.netruns.job import Item, Job, Outcome
 from xpulpnn_sim.netruns.journal import Journal
 from xpulpnn_sim.netruns.spread import spread
+from xpulpnn_sim.tools.dask_workers import FarmLostError
 
 Done = Callable[[Item, Outcome], None]
 

@@ -1,14 +1,10 @@
 """Many checks of one core side by side, with results that a later run takes up."""
 
-import hashlib
 import json
 import shutil
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from xpulpnn_sim.files import write_text
@@ -28,9 +24,12 @@ from xpulpnn_sim.riscv_formal.model_check import (
 )
 from xpulpnn_sim.riscv_formal.suite import Check, Suite
 from xpulpnn_sim.riscv_formal.testbench import top_text
+from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.yosys import Yosys
 
-_RESULT = "result.json"
+RESULTS = "results"
+"""Folder with the outcomes."""
 _MOST_TOGETHER = 12
 _STAMP = "core.json"
 _CORES = "core-"
@@ -52,7 +51,7 @@ class Campaign:
     def prepare(self) -> None:
         """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = {"design": _digest(self.design.text), "cuts": kept_wires(self.design.modules)}
+        stamp = {"design": digest(self.design.text), "cuts": kept_wires(self.design.modules)}
         path = self.folder / _STAMP
         if _read(path) != stamp or not (self.folder / GATES).exists():
             path.unlink(missing_ok=True)
@@ -73,17 +72,21 @@ class Campaign:
         if not waiting:
             return
         self.prepare()
-        cores = _Cores(self)
-        pool = ThreadPoolExecutor(max_workers=jobs)
-        try:
-            for done in as_completed([pool.submit(self.check, each, cores) for each in _together(waiting)]):
-                yield from done.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        groups = _together(waiting)
+        with executor(jobs) as pool:
+            shared = pool.share(self)
+            # on disk before several processes need them
+            for _ in completed(pool, _make_core, dict.fromkeys(group[0].cuts for group in groups), shared):
+                pass
+            for group, outcomes in completed(pool, _check_group, groups, shared):
+                for check, outcome in zip(group, outcomes, strict=True):
+                    record = {"outcome": asdict(outcome), "timeout_s": self.timeout_s}
+                    self._results.keep(check.name, record, self._key(check))
+                    yield outcome
 
-    def check(self, checks: Sequence[Check], cores: "_Cores") -> list[Outcome]:
-        """Outcomes, which are kept, of checks that are searched together, and one by one unless all pass."""
-        core = cores.graph(checks[0].cuts)
+    def check(self, checks: Sequence[Check]) -> list[Outcome]:
+        """Outcomes of checks that are searched together, and one by one unless all pass."""
+        core = _core(self, checks[0].cuts)
         graphs: list[Named] = []
         for check in checks:
             folder = self.folder / check.name
@@ -94,59 +97,59 @@ class Campaign:
             seconds = pass_together(checks, problem, self.folder / checks[0].name, self.abc, self.timeout_s)
             if seconds is not None:
                 each = seconds / len(checks)
-                passed = [Outcome(name=c.name, verdict=PASSED, cycle=c.cycle, seconds=each) for c in checks]
-                return [self._keep(*pair) for pair in zip(checks, passed, strict=True)]
+                return [self._ended(Outcome(name=c.name, verdict=PASSED, cycle=c.cycle, seconds=each)) for c in checks]
         found: list[Outcome] = []
         for check, graph in zip(checks, graphs, strict=True):
             folder, problem = self.folder / check.name, pose([check], [graph], core)
             outcome = search(check, problem, folder, self.abc, self.timeout_s, shortest=bool(self.changed))
-            found.append(self._keep(check, outcome))
+            found.append(self._ended(outcome))
         return found
 
-    def _keep(self, check: Check, outcome: Outcome) -> Outcome:
-        folder = self.folder / check.name
-        record = {"key": self._key(check), "outcome": asdict(outcome), "timeout_s": self.timeout_s}
-        write_text(folder / _RESULT, json.dumps(record, default=list))
+    def _ended(self, outcome: Outcome) -> Outcome:
+        folder = self.folder / outcome.name
         if outcome.verdict != FAILED:
             for name in ("check.aig", "check.map", "bad.aig", "simple.aig"):
                 (folder / name).unlink(missing_ok=True)
         return outcome
 
     def _known(self, check: Check) -> Outcome | None:
-        record = _read(self.folder / check.name / _RESULT)
-        if not isinstance(record, dict) or record.get("key") != self._key(check):
+        record = self._results.find(check.name, self._key(check))
+        if record is None:
             return None
-        try:
-            outcome = Outcome(**record["outcome"])
-            limit = float(record["timeout_s"])
-        except (KeyError, TypeError, ValueError):
-            return None
-        return None if outcome.verdict == UNDECIDED and limit < self.timeout_s else outcome
+        outcome = Outcome(**record["outcome"])
+        return None if outcome.verdict == UNDECIDED and record["timeout_s"] < self.timeout_s else outcome
 
     def _key(self, check: Check) -> str:
         """Digest of all that an outcome follows from."""
         parts = [self.suite.text(name) for name in check.files]
         how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {commands(check.cuts, self.design.modules)}"
-        return _digest("\n".join([self.design.text, top_text(check, self.design.manifest), how, *parts]))
+        return digest(self.design.text, top_text(check, self.design.manifest), how, parts)
+
+    @property
+    def _results(self) -> Results:
+        return Results(self.folder / RESULTS)
 
 
-class _Cores:
-    """The graphs of the core, each with other wires cut, made when the first check asks."""
+def _check_group(checks: Sequence[Check], campaign: Campaign) -> list[Outcome]:
+    return campaign.check(checks)
 
-    def __init__(self, campaign: Campaign) -> None:
-        self._campaign = campaign
-        self._found: dict[tuple[Cut, ...], Named] = {}
-        self._locks: defaultdict[tuple[Cut, ...], Lock] = defaultdict(Lock)
 
-    def graph(self, cuts: tuple[Cut, ...]) -> Named:
-        """The one with some wires cut; raises :class:`ToolError`."""
-        with self._locks[cuts]:
-            if cuts not in self._found:
-                campaign = self._campaign
-                gates = (campaign.folder / GATES).absolute()
-                folder = campaign.folder / f"{_CORES}{_digest(repr(cuts))[:8]}"
-                self._found[cuts] = make_graph(campaign.design, cuts, gates, folder, campaign.yosys)
-            return self._found[cuts]
+def _make_core(cuts: tuple[Cut, ...], campaign: Campaign) -> None:
+    _core(campaign, cuts)
+
+
+def _core(campaign: Campaign, cuts: tuple[Cut, ...]) -> Named:
+    """The core with some wires cut; raises :class:`ToolError`."""
+    key = digest(campaign.folder.absolute(), campaign.design.text, repr(cuts))
+    if key not in _cores:
+        folder = campaign.folder / f"{_CORES}{digest(repr(cuts))[:8]}"
+        gates = (campaign.folder / GATES).absolute()
+        _cores[key] = make_graph(campaign.design, cuts, gates, folder, campaign.yosys)
+    return _cores[key]
+
+
+_cores: dict[str, Named] = {}
+"""Graphs of cores that this process has read."""
 
 
 def _together(checks: Sequence[Check]) -> list[list[Check]]:
@@ -155,10 +158,6 @@ def _together(checks: Sequence[Check]) -> list[list[Check]]:
     for check in checks:
         groups.setdefault(alike(check) or check.name, []).append(check)
     return [group[at : at + _MOST_TOGETHER] for group in groups.values() for at in range(0, len(group), _MOST_TOGETHER)]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(path: Path) -> Mapping[str, Any] | None:

@@ -1,28 +1,25 @@
 """Every instruction of a core against its statements, with verdicts that a later run takes up."""
 
 import ast
-import hashlib
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
+import xpulpnn_sim.semantics
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import statements
-from xpulpnn_sim.files import write_text
 from xpulpnn_sim.semantics.backend import BackendGates, Source
 from xpulpnn_sim.semantics.claims import Equality, equalities
 from xpulpnn_sim.semantics.execution import understood
 from xpulpnn_sim.semantics.passage import Control, Passage, waiting
 from xpulpnn_sim.semantics.solver import REFUTED, difference, solve
+from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sw.disasm import disassemble
 
-_RESULTS = "instructions.json"
+_RESULTS = "instructions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,27 +95,23 @@ def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) 
 
 
 class Ledger:
-    """Verdicts kept in a folder."""
+    """Verdicts kept in a folder, of the same core, statements and prover."""
 
     def __init__(self, folder: Path, source: Source) -> None:
-        self._path = folder / _RESULTS
-        self._design = _digest("\n".join(source.modules.values()))
-        self._known = _read(self._path)
+        self._results = Results(folder / _RESULTS)
+        self._common = digest(xpulpnn_sim.semantics, source.modules)
 
     def known(self, insn: Insn) -> Verdict | None:
-        """The verdict of an earlier run on the same core and the same statements."""
-        found = self._known.get(self._key(insn))
+        """The verdict of an earlier run."""
+        found = self._results.find(name_of(insn), self._key(insn))
         return None if found is None else Verdict(**{**found, "example": tuple(found["example"])})
 
     def keep(self, insn: Insn, verdict: Verdict) -> None:
         """Write it down."""
-        self._known[self._key(insn)] = asdict(verdict)
-        write_text(self._path, json.dumps(self._known, indent=1))
+        self._results.keep(name_of(insn), asdict(verdict), self._key(insn))
 
     def _key(self, insn: Insn) -> str:
-        return _digest(
-            "\n".join([_prover(), self._design, insn.pattern, insn.mnemonic, insn.operands, *statements(insn)])
-        )
+        return digest(self._common, insn.pattern, insn.mnemonic, insn.operands, statements(insn))
 
 
 def run(proofs: Proofs, insns: Sequence[Insn], ledger: Ledger, jobs: int, *, resume: bool) -> Iterator[Verdict]:
@@ -130,29 +123,11 @@ def run(proofs: Proofs, insns: Sequence[Insn], ledger: Ledger, jobs: int, *, res
             waiting_for.append(insn)
         else:
             yield known
-    pool = ThreadPoolExecutor(max_workers=jobs)
-    try:
-        futures = {pool.submit(proofs.instruction, insn): insn for insn in waiting_for}
-        for done in as_completed(futures):
-            verdict = done.result()
-            ledger.keep(futures[done], verdict)
+    with executor(jobs) as pool:
+        for insn, verdict in completed(pool, _prove, waiting_for, pool.share(proofs)):
+            ledger.keep(insn, verdict)
             yield verdict
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
-@cache
-def _prover() -> str:
-    """Digest of what proves: a verdict of another version does not count."""
-    return _digest("\n".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _read(path: Path) -> dict[str, Mapping[str, Any]]:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
+def _prove(insn: Insn, proofs: Proofs) -> Verdict:
+    return proofs.instruction(insn)

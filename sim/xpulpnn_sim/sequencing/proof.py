@@ -1,7 +1,5 @@
 """Proves a property by induction over cycles, or searches for inputs that make it fail, by ABC."""
 
-import hashlib
-import json
 import re
 import shutil
 import subprocess
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.files import write_text
 from xpulpnn_sim.riscv_formal.aiger import Aiger, Named, read_witness
 from xpulpnn_sim.sequencing.gates import (
     BROKEN,
@@ -28,6 +25,7 @@ from xpulpnn_sim.sequencing.gates import (
 )
 from xpulpnn_sim.sequencing.rules import Rule
 from xpulpnn_sim.sequencing.steps import from_any_state
+from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.yosys import Yosys
 
 PROVED, PASSED, FAILED, UNDECIDED = "proved", "passes", "FAILS", "time is up"
@@ -36,7 +34,8 @@ PROVED, PASSED, FAILED, UNDECIDED = "proved", "passes", "FAILS", "time is up"
 _GRACE_S = 120.0
 """Time beyond the limit in which ABC may read, simplify and end."""
 
-_RESULT = "result.json"
+RESULTS = "results"
+"""Folder with the outcomes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +79,10 @@ class Prover:
         """
         folder = self.folder / rule.name
         text = "\n".join([*scene.modules.values(), top_text(rule, scene), script(rule, scene), repr(rule), str(depth)])
-        key = hashlib.sha256(text.encode()).hexdigest()
-        known = self._known(folder, key) if self.resume else None
-        if known is not None:
-            return known
+        key, results = digest(text), Results(self.folder / RESULTS)
+        known = results.find(rule.name, key) if self.resume else None
+        if known is not None and (known["outcome"]["verdict"] != UNDECIDED or known["timeout_s"] >= self.timeout_s):
+            return Outcome(**known["outcome"])
         shutil.rmtree(folder, ignore_errors=True)
         graph = build_graph(rule, scene, folder, self.yosys)
         names = scene.parts[rule.name], scene.lemmas[rule.name]
@@ -91,18 +90,7 @@ class Prover:
         if outcome is None or outcome.verdict != PROVED:
             found = self._search(rule, graph, names[0], folder, rule.depth if depth is None else depth)
             outcome = replace(found, broken=outcome.broken if outcome else ())
-        record = {"key": key, "timeout_s": self.timeout_s, "outcome": asdict(outcome)}
-        write_text(folder / _RESULT, json.dumps(record, default=list))
-        return outcome
-
-    def _known(self, folder: Path, key: str) -> Outcome | None:
-        try:
-            record = json.loads((folder / _RESULT).read_text())
-            outcome = Outcome(**record["outcome"])
-            if record["key"] != key or (outcome.verdict == UNDECIDED and record["timeout_s"] < self.timeout_s):
-                return None
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
+        results.keep(rule.name, {"timeout_s": self.timeout_s, "outcome": asdict(outcome)}, key)
         return outcome
 
     def _induct(self, rule: Rule, graph: Named, names: tuple[Sequence[str], Sequence[str]], folder: Path) -> Outcome:

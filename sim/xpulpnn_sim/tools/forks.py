@@ -14,7 +14,7 @@ Tag = TypeVar("Tag")
 class Forks(Generic[Tag]):
     """At most ``jobs`` copies at a time; ``ended`` hears the tag and the exit code of each."""
 
-    def __init__(self, jobs: int, ended: Callable[[Tag, int], None]) -> None:
+    def __init__(self, jobs: int, ended: Callable[[Tag, int], None] | None = None) -> None:
         self._jobs, self._ended = jobs, ended
         self._running: dict[int, Tag] = {}
 
@@ -27,15 +27,18 @@ class Forks(Generic[Tag]):
             self._running[child] = tag
         return not child
 
-    def wait(self) -> None:
-        """Wait for the end of all copies."""
-        while self._running:
-            self._wait()
+    def wait(self) -> list[int]:
+        """Wait for the end of all copies; returns their exit codes."""
+        return [self._wait() for _ in range(len(self._running))]
 
-    def _wait(self) -> None:
+    def _wait(self) -> int:
         child, status = os.wait()
-        if child in self._running:
-            self._ended(self._running.pop(child), os.waitstatus_to_exitcode(status))
+        while child not in self._running:
+            child, status = os.wait()
+        tag, code = self._running.pop(child), os.waitstatus_to_exitcode(status)
+        if self._ended is not None:
+            self._ended(tag, code)
+        return code
 
 
 def silence() -> None:

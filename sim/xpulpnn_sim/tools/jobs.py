@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.sources import sources_digest
-from xpulpnn_sim.tools.worker_process import Answer, Shared, WorkerProcess, pack
+from xpulpnn_sim.tools.worker_process import Answer, CallError, Shared, WorkerProcess, pack
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -78,19 +78,33 @@ class Pool(Executor):
                 call.cancel()
 
 
-def completed(pool: Pool, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Items and what the function returns for them, as they come; an error cancels all that is left."""
+def completed(
+    pool: Pool,
+    function: Callable[..., Result],
+    items: Iterable[Item],
+    *more: Any,
+    named: Callable[[Item], str] | None = None,
+) -> Iterator[tuple[Item, Result]]:
+    """Items and what the function returns for each of them and ``more``, as they come; an error cancels all others.
+
+    The error of a call whose process was lost begins with what ``named`` calls its item.
+    """
     waiting = iter(items)
     running: dict[Call[Result], Item] = {}
     try:
         while True:
             for item in islice(waiting, pool.ahead - len(running)):
-                running[pool.submit(function, item)] = item
+                running[pool.submit(function, item, *more)] = item
             if not running:
                 return
             wait(running, return_when=FIRST_COMPLETED)
             for call in [one for one in running if one.done()]:
-                yield running.pop(call), call.result()
+                item = running.pop(call)
+                try:
+                    result = call.result()
+                except CallError as error:
+                    raise CallError(f"{named(item)}: {error}" if named else str(error)) from None
+                yield item, result
     finally:
         for call in running:
             call.cancel()

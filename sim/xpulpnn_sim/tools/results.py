@@ -7,10 +7,12 @@ and is replaced by the next one of its name, so that no result ever goes out of 
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
+from threading import Event, Thread
 from types import ModuleType
 from typing import Any, cast
 from urllib.parse import quote
@@ -19,6 +21,8 @@ import numpy as np
 
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.user_cache import cache_directory, counts, store
+
+_LOOK_S = 0.5
 
 
 class Results:
@@ -29,8 +33,11 @@ class Results:
         if fresh:
             self.remove()
 
-    def find(self, name: str, key: str) -> Any | None:
-        """Return the value kept with this name and key; None if there is none."""
+    def find(self, name: str, key: str = "") -> Any | None:
+        """Return the value kept with this name and key; None if there is none.
+
+        A name that is a digest of all that determines the value needs no key.
+        """
         path = self._path(name)
         if not counts(path):
             return None
@@ -40,11 +47,18 @@ class Results:
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
-    def keep(self, name: str, key: str, value: Any, files: Mapping[str, str] | None = None) -> None:
+    def keep(self, name: str, value: Any, key: str = "", files: Mapping[str, str] | None = None) -> None:
         """Keep a JSON value in place of the one with this name, and texts in files of these names beside it."""
         for file, text in (files or {}).items():
             write_text(self.folder / _file_name(name) / file, text)
         store(self._path(name), json.dumps({"key": key, "value": value}, default=list))
+
+    def retain(self, names: Collection[str]) -> None:
+        """Remove all records but those with these names."""
+        kept = {self._path(name) for name in names}
+        for path in self.folder.glob("*.json"):
+            if path not in kept:
+                path.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Remove every record."""
@@ -62,8 +76,26 @@ def _file_name(name: str) -> str:
     return quote(name, safe=" ,=+")
 
 
+@contextmanager
+def watched(results: Results, told: Callable[[int], None]) -> Generator[None]:
+    """Tell the number of records now and then while something else writes them."""
+    ended = Event()
+
+    def watch() -> None:
+        while not ended.wait(_LOOK_S):
+            told(len(results))
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def cached_results(folder: str) -> Results:
-    """Records in a folder of the user's cache; each has its key as its name."""
+    """Records in a folder of the user's cache, by names that are digests of all that determines them."""
     return Results(cache_directory() / folder)
 
 

@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.tools.results import cached_results, digest
 from xpulpnn_sim.widths.point import Assignment, Point
-from xpulpnn_sim.widths.store import keep, kept
 from xpulpnn_sim.widths.subject import Measured, Studied, Subject
 from xpulpnn_sim.widths.workers import Workers
 
@@ -22,6 +22,7 @@ class Evaluation:
     ) -> None:
         self.subject = subject
         self.reports: list[str] = []
+        self.kept = cached_results("widths")
         self._workers = workers
         self._progress = progress
         self._studies: dict[Assignment, Studied] = {}
@@ -33,7 +34,7 @@ class Evaluation:
         self._study(wanted)
         runnable = [one for one in wanted if not self._studies[one].problem]
         for key in {key for one in runnable for key in self._studies[one].layers} - {*self._layers}:
-            if (found := kept(self._layer_key(key))) is not None:
+            if (found := self.kept.find(self._layer_key(key))) is not None:
                 self._layers[key] = (int(found[0]), int(found[1]))
         while chosen := self._cover(runnable):
             self._measure(chosen)
@@ -42,7 +43,7 @@ class Evaluation:
     def _study(self, wanted: Sequence[Assignment]) -> None:
         new: list[Assignment] = []
         for one in wanted:
-            if (found := kept(self.subject.study_key(one))) is not None:
+            if (found := self.kept.find(digest(self.subject.study_key(one)))) is not None:
                 self._studies[one] = Studied(
                     right=int(found["right"]), layers=tuple(found["layers"]), problem=found["problem"]
                 )
@@ -51,7 +52,7 @@ class Evaluation:
         self._tell()
         for one, studied in zip(new, self._workers.each(self.subject, "study", new), strict=True):
             self._studies[one] = studied
-            keep(self.subject.study_key(one), asdict(studied))
+            self.kept.keep(digest(self.subject.study_key(one)), asdict(studied))
             self._tell()
 
     def _cover(self, runnable: Sequence[Assignment]) -> list[Assignment]:
@@ -85,11 +86,11 @@ class Evaluation:
         for key, cycles, weight_bytes in measured.layers:
             self._layers[key] = (cycles, weight_bytes)
             if not measured.reports:
-                keep(self._layer_key(key), [cycles, weight_bytes])
+                self.kept.keep(self._layer_key(key), [cycles, weight_bytes])
         self._tell()
 
     def _layer_key(self, key: str) -> str:
-        return f"{key} {self.subject.design}"
+        return digest(key, self.subject.design)
 
     def _tell(self) -> None:
         self._progress(len(self._studies), self._runs)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from xpulpnn_sim.images import Images
+from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.widths.evaluation import Evaluation
 from xpulpnn_sim.widths.point import Assignment, Point, cheapest, front, text_of
 from xpulpnn_sim.widths.search import Space, search
-from xpulpnn_sim.widths.store import keep, kept
 from xpulpnn_sim.widths.subject import Subject
 from xpulpnn_sim.widths.workers import Workers
 
@@ -92,7 +92,7 @@ def explore(
     widest = [point for point in points if point.widths == space.uniform()[0] and not point.problem]
     shown = list(dict.fromkeys([*found, *widest]))
     measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(shown, chosen, settings.runs))}
-    tested = _tested(subject, test, workers, [point.widths for point in shown])
+    tested = _tested(subject, test, workers, evaluation.kept, [point.widths for point in shown])
     closely = [
         Best(point=point, right=right, measured=measured.get(point.widths))
         for point, right in zip(shown, tested, strict=True)
@@ -115,16 +115,16 @@ def verified(found: Sequence[Point], chosen: Point | None, count: int) -> list[P
     return list(dict.fromkeys([*first, *spread, *found]))[:count]
 
 
-def _tested(subject: Subject, test: Images, workers: Workers, wanted: Sequence[Assignment]) -> list[int]:
+def _tested(subject: Subject, test: Images, workers: Workers, kept: Results, wanted: Sequence[Assignment]) -> list[int]:
     """Images that are classified as labelled, of those that had no say in the choice."""
     other = replace(subject, images=test)
-    known = {one: found for one in wanted if (found := kept(_test_key(other, one))) is not None}
+    known = {one: found for one in wanted if (found := kept.find(_test_key(other, one))) is not None}
     new = [one for one in wanted if one not in known]
     for one, right in zip(new, workers.each(other, "right", new), strict=True):
         known[one] = right
-        keep(_test_key(other, one), right)
+        kept.keep(_test_key(other, one), right)
     return [known[one] for one in wanted]
 
 
 def _test_key(subject: Subject, widths: Assignment) -> str:
-    return f"{subject.identity} {text_of(widths)} right"
+    return digest(subject.identity, text_of(widths), "right")
