@@ -14,7 +14,7 @@ from xpulpnn_sim.core_mutation.places import chosen_places
 from xpulpnn_sim.formal.mutant_proof import DIFFERENT, EQUIVALENT, Judge
 from xpulpnn_sim.formal.mutated_gates import Change, read_mutated
 from xpulpnn_sim.tools.results import Results, digest
-from xpulpnn_sim.verify.campaign import Plan
+from xpulpnn_sim.verify.trials import Plan
 from xpulpnn_sim.yosys import find_yosys
 
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")

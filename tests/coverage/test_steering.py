@@ -12,8 +12,8 @@ from xpulpnn_sim.commands.common import Parser
 from xpulpnn_sim.coverage.collector import Collector
 from xpulpnn_sim.coverage.crosses import REACHABLE, crosses_of
 from xpulpnn_sim.coverage.steering import BATCH, AimedPlan, Need, aimed, batch, need
-from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.verify.reference import ReferenceDesign
+from xpulpnn_sim.verify.trials import Plan
 
 CONFIG = PRESETS["xpulpnn2"]
 PLAN = Plan(config=CONFIG, label="--preset xpulpnn2")

@@ -11,7 +11,7 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.commands import verify
-from xpulpnn_sim.cprograms.campaign import Setting, host_compiler, run_seeds, run_texts, shrink
+from xpulpnn_sim.cprograms.comparison import Setting, host_compiler, run_seeds, run_texts, shrink
 from xpulpnn_sim.cprograms.program import program
 from xpulpnn_sw import compilers
 from xpulpnn_sw.looppass import accesses, hwloops

@@ -11,10 +11,10 @@ from xpulpnn_sim.cli import main
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
-from xpulpnn_sim.verify.campaign import Plan, run_seed
 from xpulpnn_sim.verify.designs import core_design
 from xpulpnn_sim.verify.directed.programs import DIRECTED
 from xpulpnn_sim.verify.layout import BUS_ERRORS
+from xpulpnn_sim.verify.trials import Plan, run_seed
 
 pytestmark = pytest.mark.cosim
 

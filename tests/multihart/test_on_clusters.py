@@ -16,8 +16,8 @@ from xpulpnn_sim.harness import program_run, session
 from xpulpnn_sim.harness.build import build_model
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import cluster_rig, simulated
-from xpulpnn_sim.multihart import campaign
-from xpulpnn_sim.multihart.campaign import Plan, Reached, Result, run_one, run_seed, shrink
+from xpulpnn_sim.multihart import cluster_trials
+from xpulpnn_sim.multihart.cluster_trials import ClusterPlan, ClusterResult, Reached, run_one, run_seed, shrink
 from xpulpnn_sim.multihart.generator import generate
 from xpulpnn_sim.multihart.litmus import TESTS
 from xpulpnn_sim.multihart.litmus_run import LitmusProgram, run_litmus
@@ -50,8 +50,8 @@ def library() -> Path:
 
 
 @pytest.fixture
-def plan(library) -> Plan:
-    return Plan(config=CONFIG, label="", library=library)
+def plan(library) -> ClusterPlan:
+    return ClusterPlan(config=CONFIG, label="", library=library)
 
 
 def lines_of(fault: int) -> tuple[str, ...]:
@@ -82,10 +82,10 @@ def test_blocks_end_anywhere(plan, monkeypatch):
 
 
 def test_instruction_caches():
-    plan = Plan(config=CACHED, label="", l2_latency=20)
+    plan = ClusterPlan(config=CACHED, label="", l2_latency=20)
     result = run_seed(5, plan)
     assert result.verdict.text == "pass"
-    assert result.reached.stalls["fetch"] > 100
+    assert result.coverage.stalls["fetch"] > 100
 
 
 DIFFERENCE, HANGS = {Reason.DIFFERENCE}, {Reason.DEADLOCK, Reason.MAX_CYCLES}
@@ -132,9 +132,9 @@ def test_lock_step_alone_finds_faults(library, fault, told):
 
 
 def test_a_failure_becomes_short(plan, monkeypatch):
-    monkeypatch.setattr(campaign, "generate", lambda config, seed: program(seed, Fault.WRONG_STORE))
+    monkeypatch.setattr(cluster_trials, "generate", lambda config, seed: program(seed, Fault.WRONG_STORE))
     full = program(1, Fault.WRONG_STORE)
-    result = Result(1, plan, run_one(full, plan, MACHINE), Reached(), 0.0)
+    result = ClusterResult(1, plan, run_one(full, plan, MACHINE), Reached(), 0.0)
     small, verdict = shrink(result, runs=15)
     assert verdict.reason is Reason.DIFFERENCE
     assert len(small.text()) < len(full.text()) / 2
@@ -182,7 +182,7 @@ def test_the_command(command, tmp_path, capfd):
 
 
 def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeypatch, capfd):
-    for module in (campaign, verify_cluster):
+    for module in (cluster_trials, verify_cluster):
         monkeypatch.setattr(module, "generate", lambda config, seed: program(seed, Fault.WRONG_STORE))
     assert command("--instructions", "1000", "--seed", "1", "--no-shrink", "-o", str(tmp_path)) == 1
     told = capfd.readouterr().out

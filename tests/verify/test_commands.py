@@ -8,8 +8,8 @@ import pytest
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands import verify
 from xpulpnn_sim.commands.common import FAILED, OK, Parser
-from xpulpnn_sim.verify.campaign import reference_design
 from xpulpnn_sim.verify.designs import DESIGNS
+from xpulpnn_sim.verify.trials import reference_design
 
 
 def arguments_of(*options: str) -> argparse.Namespace:

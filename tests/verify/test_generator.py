@@ -11,12 +11,12 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.verify.blocks import Block
-from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sim.verify.generator import STYLES, generate
 from xpulpnn_sim.verify.reference import ReferenceDesign
 from xpulpnn_sim.verify.stress import random_stress
+from xpulpnn_sim.verify.trials import Plan
 from xpulpnn_sw.asm import assemble
 
 FULL = PRESETS["xpulpnn-full"]

@@ -5,10 +5,10 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.verify.blocks import Block
-from xpulpnn_sim.verify.campaign import Plan, listing, reference_design, run_case, run_seed, shrink
 from xpulpnn_sim.verify.program import Program
 from xpulpnn_sim.verify.shrink import Case, Shrinker, minimise_list
 from xpulpnn_sim.verify.stress import Stress
+from xpulpnn_sim.verify.trials import Plan, listing, reference_design, run_case, run_seed, shrink
 from xpulpnn_sw.asm import assemble
 
 pytestmark = pytest.mark.flow

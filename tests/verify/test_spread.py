@@ -7,9 +7,9 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.worker_process import CallError
-from xpulpnn_sim.verify.campaign import Plan, Result, Verdict
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.spread import Runner, results, work
+from xpulpnn_sim.verify.trials import Plan, Result, Verdict
 
 pytestmark = pytest.mark.unit
 

@@ -25,7 +25,7 @@ from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL, Judged
 from xpulpnn_sim.mutation.summary import rows_of
-from xpulpnn_sim.verify.campaign import Plan
+from xpulpnn_sim.verify.trials import Plan
 from xpulpnn_sim.yosys import find_yosys
 
 NAME = "core"

@@ -26,16 +26,16 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.coverage.campaign import CoveredResult, run_covered_chunk
+from xpulpnn_sim.coverage.covered_trials import CoveredResult, run_covered_chunk
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.tools.dask_workers import FarmLostError, require_dask
-from xpulpnn_sim.verify.campaign import Plan, Result, excerpt, listing, run_case, shrink
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.designs import DESIGNS, prepare
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sim.verify.spread import Runner, results, run_chunk, runner, work
+from xpulpnn_sim.verify.trials import Plan, Result, excerpt, listing, run_case, shrink
 
 DEFAULT_INSTRUCTIONS = 100_000
 DEFAULT_PRESET = "xpulpnn-full"

@@ -9,7 +9,7 @@ from rich.table import Table
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.commands.common import FAILED, OK, comma_list, output, progress_bar, require_writable, write_json
-from xpulpnn_sim.cprograms.campaign import BATCH, LEVELS, Result, Setting, host_compiler, run_seeds, shrink
+from xpulpnn_sim.cprograms.comparison import BATCH, LEVELS, Comparison, Setting, host_compiler, run_seeds, shrink
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sw.compilers import COMPILERS, find
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace, config: CoreConfig) -> int:
     require_writable(arguments.json)
     host_compiler()
     settings = _settings(arguments, config)
-    total, console = Result(), output()
+    total, console = Comparison(), output()
     groups = range(arguments.seed, arguments.seed + arguments.c_programs, BATCH)
     with progress_bar("programs", arguments.c_programs) as (progress, task):
         for result in _results(arguments, groups, settings):
@@ -83,7 +83,7 @@ def _is_installed(kind: str) -> bool:
     return True
 
 
-def _results(arguments: argparse.Namespace, groups: range, settings: list[Setting]) -> Iterator[Result]:
+def _results(arguments: argparse.Namespace, groups: range, settings: list[Setting]) -> Iterator[Comparison]:
     work: list[tuple[range, Setting]] = []
     for number, start in enumerate(groups):
         setting = settings[number % len(settings)]
@@ -95,11 +95,11 @@ def _results(arguments: argparse.Namespace, groups: range, settings: list[Settin
             yield result
 
 
-def _run_group(group: tuple[range, Setting]) -> Result:
+def _run_group(group: tuple[range, Setting]) -> Comparison:
     return run_seeds(*group)
 
 
-def _summary(total: Result) -> dict[str, Any]:
+def _summary(total: Comparison) -> dict[str, Any]:
     report = total.report
     return {
         "programs": total.programs,

@@ -30,7 +30,7 @@ from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.models import model_library, simulated
 from xpulpnn_sim.interrupts import single_interrupt
-from xpulpnn_sim.multihart.campaign import Plan, Reached, Result, run_chunk, shrink
+from xpulpnn_sim.multihart.cluster_trials import ClusterPlan, ClusterResult, Reached, run_chunk, shrink
 from xpulpnn_sim.multihart.generator import generate, require
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sim.verify.spread import results, runner, work
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress.advance(task)
     if arguments.litmus is not None:
         return verify_litmus.run(arguments, plans)
-    found: list[Result] = []
+    found: list[ClusterResult] = []
     console, stopped = output(), False
     with progress_bar("instructions", arguments.instructions) as (progress, task):
         try:
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if failures else OK
 
 
-def _plans(arguments: argparse.Namespace) -> list[Plan]:
+def _plans(arguments: argparse.Namespace) -> list[ClusterPlan]:
     """The configurations, in the structure models have."""
     for name in _OF_ONE_CORE:
         if getattr(arguments, name):
@@ -124,14 +124,14 @@ def _plans(arguments: argparse.Namespace) -> list[Plan]:
     icaches = [icache_bytes(part) for part in (arguments.icache or f"{IDEAL},512").split(",")]
     arbiters = comma_list(arguments.arbiter or "counter", _ARBITERS, "--arbiter")
     names = comma_list(arguments.preset, tuple(PRESETS), "--preset")
-    plans: list[Plan] = []
+    plans: list[ClusterPlan] = []
     for name, number, icache, arbiter in product(names, banks, icaches, arbiters):
         config = ClusterConfig(core=preset(name), cores=arguments.cores, banks=number, icache_private=icache)
         config = apply_settings(config, {"arbiter": arbiter, **assignments(arguments)})
         require(config)
         label = [f"--cores {arguments.cores} --preset {name} --banks {number} --icache {icache or IDEAL}"]
         label += [f"--arbiter {arbiter}", *(f"--set {setting}" for setting in arguments.settings)]
-        plans.append(Plan(config=simulated(config), label=" ".join(label), l2_latency=arguments.l2_latency))
+        plans.append(ClusterPlan(config=simulated(config), label=" ".join(label), l2_latency=arguments.l2_latency))
     return plans
 
 
@@ -142,7 +142,7 @@ def _numbers(text: str, option: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _report(failure: Result, arguments: argparse.Namespace, console: Console) -> None:
+def _report(failure: ClusterResult, arguments: argparse.Namespace, console: Console) -> None:
     """Tell a failure, and write its shortest program."""
     program, verdict = generate(failure.plan.config, failure.seed), failure.verdict
     if not arguments.no_shrink:
@@ -161,10 +161,10 @@ def _report(failure: Result, arguments: argparse.Namespace, console: Console) ->
     (folder / f"fail{failure.seed}.elf").write_bytes(elf_bytes(program.executable()))
 
 
-def _summary(found: Sequence[Result]) -> dict[str, Any]:
+def _summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
     total = Reached()
     for result in found:
-        total.merge(result.reached)
+        total.merge(result.coverage)
     wall = sum(result.wall_s for result in found)
     instructions = sum(result.verdict.instructions for result in found)
     failing = [result.seed for result in found if result.verdict.reason is not Reason.PASS]

@@ -10,14 +10,14 @@ from rich.table import Table
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import require_writable
-from xpulpnn_sim.coverage.campaign import CoveredResult, Total
+from xpulpnn_sim.coverage.covered_trials import CoveredResult, Total
 from xpulpnn_sim.coverage.crosses import crosses_of
 from xpulpnn_sim.coverage.page import write_page
 from xpulpnn_sim.coverage.rtl import module_table
 from xpulpnn_sim.coverage.steering import aimed, steered
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.verify.spread import Runner, results, work
+from xpulpnn_sim.verify.trials import Plan
 
 SHOWN = 20
 """Holes told on the terminal."""

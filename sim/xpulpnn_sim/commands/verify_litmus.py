@@ -8,14 +8,14 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, write_json
-from xpulpnn_sim.multihart.campaign import Plan
+from xpulpnn_sim.multihart.cluster_trials import ClusterPlan
 from xpulpnn_sim.multihart.litmus import TESTS, Histogram, Outcome
 from xpulpnn_sim.multihart.litmus_run import run_litmus
 
 ROUNDS = 500
 
 
-def run(arguments: argparse.Namespace, plans: Sequence[Plan]) -> int:
+def run(arguments: argparse.Namespace, plans: Sequence[ClusterPlan]) -> int:
     """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference."""
     counts = {test.name: Counter[Outcome]() for test in TESTS}
     reports: list[str] = []
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace, plans: Sequence[Plan]) -> int:
 
 
 def _tell(
-    arguments: argparse.Namespace, plans: Sequence[Plan], counts: dict[str, Counter[Outcome]], reports: list[str]
+    arguments: argparse.Namespace, plans: Sequence[ClusterPlan], counts: dict[str, Counter[Outcome]], reports: list[str]
 ) -> int:
     """Print and write what was found."""
     console = output()

@@ -14,7 +14,7 @@ from xpulpnn_sim.mutation.mutants import Mutant
 from xpulpnn_sim.mutation.summary import keep
 from xpulpnn_sim.sources import sources_digest
 from xpulpnn_sim.tools.results import Results, digest, watched
-from xpulpnn_sim.verify.campaign import Plan
+from xpulpnn_sim.verify.trials import Plan
 from xpulpnn_sim.yosys import Yosys
 
 _VERDICTS = "verdicts"

@@ -19,7 +19,7 @@ from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import Results
 from xpulpnn_sim.tools.worker_process import CallError
-from xpulpnn_sim.verify.campaign import Plan
+from xpulpnn_sim.verify.trials import Plan
 
 SIMULATOR = "simulator"
 """What the simulator's own checks find."""

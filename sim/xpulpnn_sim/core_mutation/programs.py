@@ -14,7 +14,6 @@ from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program, text_window
 from xpulpnn_sim.harness.session import RunResult
-from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.verify.cost_row import CostRow
 from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import cost_program, measure
@@ -22,6 +21,7 @@ from xpulpnn_sim.verify.designs import machine_of
 from xpulpnn_sim.verify.directed.case import Directed
 from xpulpnn_sim.verify.directed.programs import programs_of
 from xpulpnn_sim.verify.layout import BUS_ERRORS
+from xpulpnn_sim.verify.trials import Plan
 
 CHECK, TIME = "check", "time"
 """What a program finds: something wrong, or no end."""

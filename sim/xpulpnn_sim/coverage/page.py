@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn_sim.coverage.campaign import Total
+from xpulpnn_sim.coverage.covered_trials import Total
 from xpulpnn_sim.coverage.crosses import REACHABLE, Family, row_name
 from xpulpnn_sim.coverage.rtl import module_table, unused_bits, unused_lines
 from xpulpnn_sim.explorer.report.html import page_environment

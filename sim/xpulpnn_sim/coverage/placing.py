@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from xpulpnn.isa.compressed import EXPANSIONS
 from xpulpnn.isa.csr import CSR_BY_NAME
-from xpulpnn.isa.fields import FieldKind, Operand, Token
+from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.coverage.kinds import Kind, kind_of
@@ -13,6 +13,7 @@ from xpulpnn_sim.harness.statics import register
 from xpulpnn_sim.verify.draw import Draw, Group, written_fields
 from xpulpnn_sim.verify.labels import Labels
 from xpulpnn_sim.verify.layout import COUNTER, FAILING, FRAME, LINK, POOL, SCRATCH, SHORT_COUNTER, SP, WINDOW
+from xpulpnn_sim.verify.memory_run import memory_operand
 from xpulpnn_sw.disasm import render
 from xpulpnn_sw.registers import ABI_NAMES
 
@@ -34,9 +35,9 @@ before it.
 class Placed:
     """An instruction with what it needs."""
 
-    before: list[str]  # lines some time before and directly behind it
+    before: list[str]  # lines some time before it
     text: str
-    after: list[str] = field(default_factory=list[str])  # lines some time before and directly behind it
+    after: list[str] = field(default_factory=list[str])  # lines directly behind it
     values: dict[str, int] = field(default_factory=dict[str, int])
     base_value: int = 0  # what its base register must hold, if that was chosen by the caller
 
@@ -61,11 +62,6 @@ def token_of(row: Insn, slot: str) -> Token | None:
         if all(marks):
             return token
     return None
-
-
-def memory_operand(row: Insn) -> Operand:
-    """The operand of an access."""
-    return next(operand for operand in row.forms if operand.is_memory)
 
 
 class Placer:

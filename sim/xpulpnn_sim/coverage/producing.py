@@ -9,9 +9,10 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.coverage.crosses import Crosses
 from xpulpnn_sim.coverage.kinds import Kind, Producer, kind_of, producers_of
-from xpulpnn_sim.coverage.placing import PRODUCER, Placed, Placer, destination, memory_operand, token_of
+from xpulpnn_sim.coverage.placing import PRODUCER, Placed, Placer, destination, token_of
 from xpulpnn_sim.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
 from xpulpnn_sim.verify.layout import BASE, COUNTER, FRAME, LINK, POOL, RA, SP, WINDOW
+from xpulpnn_sim.verify.memory_run import memory_operand
 from xpulpnn_sw.registers import ABI_NAMES
 
 _ATTEMPTS = 30

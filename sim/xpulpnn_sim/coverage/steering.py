@@ -17,7 +17,6 @@ from xpulpnn_sim.coverage.collector import Collector
 from xpulpnn_sim.coverage.crosses import SLOW, Crosses, crosses_of
 from xpulpnn_sim.coverage.kinds import Producer
 from xpulpnn_sim.coverage.placing import Placer
-from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.verify.draw import Draw
 from xpulpnn_sim.verify.generator import framed, initial_registers
 from xpulpnn_sim.verify.handlers import Handlers, random_handlers
@@ -26,6 +25,7 @@ from xpulpnn_sim.verify.program import Program
 from xpulpnn_sim.verify.shrink import Case
 from xpulpnn_sim.verify.spread import Runner
 from xpulpnn_sim.verify.stress import random_stress
+from xpulpnn_sim.verify.trials import Plan
 
 BATCH = 16
 """Programs of a batch."""

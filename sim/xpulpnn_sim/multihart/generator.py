@@ -10,16 +10,13 @@ from xpulpnn_sim.multihart.meetings import Meetings
 from xpulpnn_sim.multihart.program import ClusterProgram, Phase
 from xpulpnn_sim.multihart.shared_blocks import SharedBlocks
 from xpulpnn_sim.multihart.transfers import Transfers
-from xpulpnn_sim.stimuli import random_word
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.control import Context, Control
 from xpulpnn_sim.verify.draw import Draw
+from xpulpnn_sim.verify.generator import initial_registers
 from xpulpnn_sim.verify.handlers import Handlers
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE, SHIFTS
-from xpulpnn_sim.verify.parameters import shift_register
 from xpulpnn_sim.verify.system import Features
-from xpulpnn_sw.registers import ABI_NAMES
 
 BUDGET = 16_000
 """Instructions that a program of eight harts executes, about."""
@@ -49,6 +46,8 @@ _REQUANTISING: Mapping[str, float] = {"requantise": 5}
 
 _ALONE_CHANCE = 0.6
 _FUNCTIONS = 2
+_FUNCTION = 60
+"""Instructions of a function, about."""
 _MOST_PHASES = 12
 _LONGEST = 40
 """Blocks of a hart in a phase."""
@@ -78,29 +77,18 @@ class _Writer:
         self._shared = SharedBlocks(rng, labels, config)
         self._transfers = Transfers(rng, labels)
         self._meetings = Meetings(rng, config, self._shared.signals)
-        self.functions = tuple(self._function(labels) for _ in range(rng.randrange(_FUNCTIONS + 1)))
+        self.functions = tuple(
+            self._control.function(self._context.loops, _FUNCTION) for _ in range(rng.randrange(_FUNCTIONS + 1))
+        )
+
+    def registers(self) -> Block:
+        """Values for all registers of the random instructions."""
+        return initial_registers(self._draw)
 
     @property
     def handlers(self) -> Handlers:
         """Exceptions are skipped."""
         return Handlers(watches_loops=self._draw.has_xpulp)
-
-    def _function(self, labels: Labels) -> Block:
-        """A function that any hart may call."""
-        name = labels.new("function")
-        self._control.left = before = 60
-        context = Context(loops=frozenset({0, 1}), links=frozenset({LINK}), counters=frozenset(), depth=1)
-        body = self._control.blocks(context, 3)
-        self._control.functions[name] = before - self._control.left + 1
-        return Block("function", (f"{name}:",), body, (f"jalr zero, 0({ABI_NAMES[RA]})",))
-
-    def registers(self) -> Block:
-        """Values for all registers of the random instructions."""
-        words = {register: random_word(self._rng) for register in (*POOL, *RARE)}
-        if self._config.core.requantise:
-            words |= {register: shift_register(self._rng, width) for width, register in SHIFTS.items()}
-        lines = (Block("register", (f"li {ABI_NAMES[register]}, 0x{word:x}",)) for register, word in words.items())
-        return Block("registers", (), tuple(lines))
 
     def phase(self, budget: int) -> Phase:
         """A phase in which each hart executes about ``budget`` instructions at most."""

@@ -10,12 +10,13 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import L2_BASE, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sim.multihart.litmus import Histogram, Kind, Litmus, Outcome
 from xpulpnn_sim.multihart.program import barrier_lines, set_barrier_lines
+from xpulpnn_sim.verify.program import executable_of
 from xpulpnn_sw.asm import assemble
 
 _TEXT = L2_BASE + 0x80
@@ -85,7 +86,6 @@ class LitmusProgram:
     def executable(self) -> Executable:
         """The program with its tables."""
         code = assemble(self._text(), _TEXT)
-        image = code.to_bytes()
         rng, cores = self._rng, self._config.cores
         roles = [code.labels[f"thread{number}"] for number in range(len(self._test.threads))]
         rows: list[list[bytes]] = [[] for _ in range(cores)]
@@ -103,18 +103,13 @@ class LitmusProgram:
         table = b"".join(row for part in rows for row in part)
         whole = self._results() - _TABLES + WORD_BYTES * _RESULT_WORDS * self._rounds * cores
         whole += _ROUND_BYTES * (self._rounds + 1)
-        names = sorted((address, name) for name, address in code.labels.items() if address >= _TEXT)
-        ends = [*(address for address, _ in names[1:]), _TEXT + len(image)]
-        return Executable(
-            path=Path(f"litmus test {self._test.name}"),
-            entry=_TEXT,
-            segments=(Segment(_TEXT, image, len(image) + 64), Segment(_TABLES, table, whole)),
-            symbols={**code.labels, "tohost": _TOHOST},
-            functions=tuple(
-                Function(address, end - address, name) for (address, name), end in zip(names, ends, strict=True)
-            ),
+        return executable_of(
+            f"litmus test {self._test.name}",
+            code,
             tohost=_TOHOST,
-            fromhost=None,
+            functions=[name for name, address in code.labels.items() if address >= _TEXT],
+            data=[Segment(_TABLES, table, whole)],
+            text=_TEXT,
         )
 
     def _text(self) -> str:
@@ -155,7 +150,7 @@ class LitmusProgram:
         return lines
 
     def outcomes(self, result: RunResult) -> Histogram:
-        """What the rounds of a run have found."""
+        """The outcomes of all rounds of a run."""
         counts: Counter[Outcome] = Counter()
         for number, (places, harts) in enumerate(zip(self._places, self._harts, strict=True)):
             found: list[int] = []

@@ -1,14 +1,13 @@
 """A program for all cores of a cluster: phases, in each a piece of code for every hart."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from random import Random
 
 from xpulpnn.isa.cluster import BARRIER_BYTES, PRIVATE_EVENT_UNIT, TCDM_BASE, Barrier, EventLine, EventRegister
-from xpulpnn.isa.machine import ENTRY, TEXT_BASE, WORD_BYTES
-from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.multihart.layout import (
     COUNTERS,
     L2_DATA,
@@ -22,30 +21,28 @@ from xpulpnn_sim.multihart.layout import (
     save_area,
     windows,
 )
-from xpulpnn_sim.verify.blocks import Block, indented
+from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.handlers import PLAIN, Handlers
 from xpulpnn_sim.verify.layout import BASE, MASK, SAVE, SP, WINDOW_MASK
-from xpulpnn_sw.asm import Assembled, assemble
+from xpulpnn_sim.verify.program import BareProgram, executable_of, names_of
 from xpulpnn_sw.registers import ABI_NAMES
 
 COUNTS = "counts "
 """Start of the kind of a block that counts up once the counter whose number follows."""
 
 _SP, _MASK, _BASE, _SAVE = (ABI_NAMES[register] for register in (SP, MASK, BASE, SAVE))
-_PADDING = 64
-"""Bytes behind the code that a prefetch may touch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What happens between two barriers of all harts."""
+    """The code between two barriers of all harts."""
 
     kind: str
     parts: tuple[tuple[Block, ...], ...]  # the code of each hart; as a whole the phase can be left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterProgram:
+class ClusterProgram(BareProgram):
     """A program that ends with a store to ``tohost`` by hart 0."""
 
     harts: int  # cores that run it
@@ -100,7 +97,7 @@ class ClusterProgram:
         return [*lines, "finish:", f"li t1, 0x{self.tohost:x}", "sw s0, 0(t1)", "rest0: jal zero, rest0"]
 
     def counts(self) -> dict[int, int]:
-        """How often each counter is counted up."""
+        """Each counter and how often it is counted up."""
         found: dict[int, int] = {}
         for block in _all(block for phase in self.phases for part in phase.parts for block in part):
             if block.kind.startswith(COUNTS):
@@ -108,38 +105,16 @@ class ClusterProgram:
                 found[counter] = found.get(counter, 0) + 1
         return found
 
-    def listing(self, heading: Sequence[str] = ()) -> str:
-        """The text with ``heading`` as comments; only labels are not indented."""
-        return "\n".join([*(f"# {line}" for line in heading), *indented(self.text().splitlines())]) + "\n"
-
-    def assembled(self) -> Assembled:
-        """The words; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
-        return assemble(self.text(), TEXT_BASE)
-
     def executable(self) -> Executable:
         """The memory image with the symbols of the text."""
-        code = self.assembled()
-        image = code.to_bytes()
-        symbols = {**code.labels, "tohost": self.tohost}
-        named = {"_start", "exception", *(f"hart{hart}" for hart in range(self.harts)), "finish"}
-        named |= {line[:-1] for block in self.functions for line in block.head[:1]}
-        starts = sorted((symbols[name], name) for name in named)
-        ends = [start for start, _ in starts[1:]] + [TEXT_BASE + len(image)]
         tcdm, outside = _initial_data(self.data_seed)
-        return Executable(
-            path=Path(self.name),
-            entry=ENTRY,
-            segments=(
-                Segment(TCDM_BASE, tcdm, LEAST_TCDM),
-                Segment(TEXT_BASE, image, len(image) + _PADDING),
-                Segment(L2_DATA, outside, L2_SIZE),
-            ),
-            symbols=symbols,
-            functions=tuple(
-                Function(start, end - start, name) for (start, name), end in zip(starts, ends, strict=True)
-            ),
+        return executable_of(
+            self.name,
+            self.assembled(),
             tohost=self.tohost,
-            fromhost=None,
+            functions={"_start", "exception", *(f"hart{hart}" for hart in range(self.harts)), "finish"}
+            | names_of(self.functions),
+            data=(Segment(TCDM_BASE, tcdm, LEAST_TCDM), Segment(L2_DATA, outside, L2_SIZE)),
         )
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from xpulpnn_sim.verify.blocks import Block, count_statements, total_bytes
 from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER, SLOTS, SP
+from xpulpnn_sim.verify.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.verify.loop_writer import INNER, LONGEST_BODY, OUTER, Loop, LoopWriter, SharedEndLoop
 from xpulpnn_sim.verify.memory_run import OPTIONAL, STYLES, MemoryRun
 from xpulpnn_sim.verify.system import Features, System
 from xpulpnn_sw.registers import ABI_NAMES
 
-_X6, _RA, _SP = ABI_NAMES[SCRATCH], ABI_NAMES[RA], ABI_NAMES[SP]
+_X6, _RA = ABI_NAMES[SCRATCH], ABI_NAMES[RA]
 _SHORT_JUMP, _SHORT_BRANCH = 1800, 200
 """Bytes that compressed jumps and branches reach over."""
 _DEEPEST = 4
@@ -25,12 +25,12 @@ _OFFSETS = (0, 0, 0, 8, -4, 2047, -2048)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the code around a block leaves to it."""
+    """Resources that the code around a block leaves to it."""
 
     scale: int = 1  # how often the block is executed, at most
     loops: frozenset[int] = frozenset()  # hardware loops that are free
-    links: frozenset[int] = frozenset({RA, LINK})  # link registers and counters of branch loops that are free
     # link registers and counters of branch loops that are free
+    links: frozenset[int] = frozenset({RA, LINK})
     counters: frozenset[int] = frozenset({COUNTER, SHORT_COUNTER})
     exits: tuple[str, ...] = ()  # labels behind the enclosing loops
     depth: int = 0  # number of enclosing blocks
@@ -101,6 +101,15 @@ class Control:
                 found.append(block)
         return tuple(found)
 
+    def function(self, loops: frozenset[int], budget: int) -> Block:
+        """A function that returns through ra and uses nothing a caller relies on, of about so many instructions."""
+        name = self._labels.new("function")
+        self.left = budget
+        context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
+        body = self.blocks(context, 3)
+        self.functions[name] = budget - self.left + 1
+        return Block("function", (f"{name}:",), body, (f"jalr zero, 0({_RA})",))
+
     def _arithmetic(self) -> Block:
         draw, rng = self._draw, self._rng
         with draw.narrowed(rng.choice((2, 3, 7))):
@@ -165,8 +174,7 @@ class Control:
             # jalr drops the lowest bit of the sum
             lines.append(f"ori {_X6}, {_X6}, 1")
         if draw.chance(0.3):
-            slot = f"{SLOTS + 4 * rng.randrange(8)}({_SP})"
-            lines += [f"sw {_X6}, {slot}", f"lw {_X6}, {slot}"]
+            lines += draw.through_memory(_X6)
         return [*lines, f"jalr {ABI_NAMES[link]}, {offset}({_X6})"]
 
     def _jump(self, context: Context) -> Block:

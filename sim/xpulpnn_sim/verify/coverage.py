@@ -1,4 +1,4 @@
-"""What programs have reached: rows of the table, traps, interrupts, ends of hardware loops."""
+"""Counts of what programs reach: rows of the table, traps, interrupts, ends of hardware loops."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.retirement import Records
+from xpulpnn_sim.verify.tally import Tally
 
 Key = tuple[str, str]
 """Mnemonic and operands of a row."""
@@ -28,19 +29,18 @@ def _decoder(config: CoreConfig) -> Decoder:
 
 
 @dataclass(slots=True)
-class Coverage:
+class Coverage(Tally):
     """Counts of events in retirement records."""
 
     rows: Counter[Key] = field(default_factory=Counter[Key])  # retirements of each row, those that trapped included
-    traps: Counter[int] = field(default_factory=Counter[int])  # by exception cause and by line
-    interrupts: Counter[int] = field(default_factory=Counter[int])  # by exception cause and by line
+    traps: Counter[int] = field(default_factory=Counter[int])  # by exception cause
+    interrupts: Counter[int] = field(default_factory=Counter[int])  # by line
     loop_ends: int = 0  # jumps back of hardware loops
     taken: int = 0
     misaligned: int = 0  # accesses that cross a word
     compressed: int = 0
-    # results of pv.rq*, and those of them that are neither of the bounds to which sums are clipped
-    requantised: int = 0
-    inside: int = 0  # results of pv.rq*, and those of them that are neither of the bounds to which sums are clipped
+    requantised: int = 0  # results of pv.rq*
+    inside: int = 0  # those of them that are neither of the bounds to which sums are clipped
 
     def add(self, records: Records, config: CoreConfig) -> None:
         """Count the events of a block of records of a core with this configuration."""
@@ -81,18 +81,6 @@ class Coverage:
     def _count(counter: Counter[int], values: Records) -> None:
         for value, count in zip(*np.unique(values, return_counts=True), strict=True):
             counter[int(value)] += int(count)
-
-    def merge(self, other: "Coverage") -> None:
-        """Add the counts of ``other``."""
-        self.rows.update(other.rows)
-        self.traps.update(other.traps)
-        self.interrupts.update(other.interrupts)
-        self.loop_ends += other.loop_ends
-        self.taken += other.taken
-        self.misaligned += other.misaligned
-        self.compressed += other.compressed
-        self.requantised += other.requantised
-        self.inside += other.inside
 
     def missing(self, config: CoreConfig) -> list[Key]:
         """Rows of the configuration that were never executed."""

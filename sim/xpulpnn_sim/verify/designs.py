@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.elf import Executable
-from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.program_run import run_program, text_window
 from xpulpnn_sim.retirement import Records
-from xpulpnn_sim.verify.campaign import Design, Observer, Verdict, reference_design
 from xpulpnn_sim.verify.cost_row import CostRow
 from xpulpnn_sim.verify.costs import Measured, cost_program, measure
 from xpulpnn_sim.verify.layout import BUS_ERRORS
 from xpulpnn_sim.verify.stress import Stress
+from xpulpnn_sim.verify.trials import Design, Observer, Verdict, reference_design
 
 
 def machine_of(stress: Stress) -> Machine:
@@ -48,8 +47,7 @@ def core_design() -> Design:
 
     def run_core(executable: Executable, config: CoreConfig, stress: Stress, observer: Observer) -> Verdict:
         result = run_program(executable, config, machine_of(stress), lockstep=True, observer=Listener(observer))
-        reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
-        return Verdict(reason, result.difference or result.exit.text, result.instructions, result.cycles)
+        return Verdict.of(result)
 
     return run_core
 

@@ -14,8 +14,9 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
 from xpulpnn.isa.table import Decoder, enabled
-from xpulpnn_sim.verify.layout import POOL, RARE, SHIFTS
+from xpulpnn_sim.verify.layout import POOL, RARE, SHIFTS, SLOTS, SP
 from xpulpnn_sw.disasm import render
+from xpulpnn_sw.registers import ABI_NAMES
 
 _XPULPV2_WIDTH = 8
 """Narrowest element of XpulpV2."""
@@ -136,7 +137,7 @@ def _ignored_bits(insn: Insn) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """What all programs for one configuration share."""
+    """Tables that all programs for one configuration share."""
 
     decoder: Decoder
     rows: dict[tuple[str, str], Insn]
@@ -184,7 +185,7 @@ class Draw:
 
     @property
     def has_xpulp(self) -> bool:
-        """Whether XpulpV2 is there."""
+        """Return whether XpulpV2 is there."""
         return "p.lw" in self.mnemonics
 
     def deal(self, *groups: Group) -> Insn:
@@ -265,6 +266,11 @@ class Draw:
     @staticmethod
     def _data(word: int) -> str:
         return f".word 0x{word:08x}" if word & LENGTH_MASK == LENGTH_MASK else f".half 0x{word:04x}"
+
+    def through_memory(self, name: str) -> list[str]:
+        """Lines after which the constant in a register is a loaded value."""
+        slot = f"{SLOTS + WORD_BYTES * self.rng.randrange(8)}({ABI_NAMES[SP]})"
+        return [f"sw {name}, {slot}", f"lw {name}, {slot}"]
 
     def arithmetic(self, keep: Collection[int] = (), group: Group | None = None) -> str:
         """A random instruction that changes nothing but its destination."""

@@ -11,7 +11,7 @@ from xpulpnn_sim.verify.control import Context, Control
 from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.handlers import Handlers, random_handlers
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE, SHIFTS, SIGNATURE
+from xpulpnn_sim.verify.layout import POOL, RARE, SHIFTS, SIGNATURE
 from xpulpnn_sim.verify.memory_run import MemoryRun
 from xpulpnn_sim.verify.parameters import aimed_lines, shift_register
 from xpulpnn_sim.verify.program import Program
@@ -121,7 +121,9 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     weights = {**_BASE, **optional, **STYLES[style]}
     control = Control(draw, labels, features, weights, budget)
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
-    functions = tuple(_function(control, labels, loops) for _ in range(rng.randrange(_FUNCTIONS + 1)))
+    functions = tuple(
+        control.function(loops, BUDGET // _FUNCTION_SCALE**2) for _ in range(rng.randrange(_FUNCTIONS + 1))
+    )
     context = Context(loops=loops)
     main: list[Block] = [initial_registers(draw)]
     if config.mac_load:
@@ -142,14 +144,3 @@ def framed(program: Program, *, interrupts: bool) -> Program:
     first, *blocks = program.main
     enabling = [_enabling()] if interrupts else []
     return replace(program, main=(first, *enabling, *blocks, *_signature()))
-
-
-def _function(control: Control, labels: Labels, loops: frozenset[int]) -> Block:
-    """A function that returns through ra and uses nothing a caller relies on."""
-    name = labels.new("function")
-    control.left = BUDGET // _FUNCTION_SCALE**2
-    before = control.left
-    context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
-    body = control.blocks(context, 3)
-    control.functions[name] = before - control.left + 1
-    return Block("function", (f"{name}:",), body, (f"jalr zero, 0({ABI_NAMES[RA]})",))

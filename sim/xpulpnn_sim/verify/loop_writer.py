@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xpulpnn_sim.verify.blocks import Block, total_bytes
 from xpulpnn_sim.verify.draw import Draw
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import POOL, SCRATCH, SLOTS, SP
+from xpulpnn_sim.verify.layout import POOL, SCRATCH
 from xpulpnn_sw.registers import ABI_NAMES
 
 INNER, OUTER = 0, 1
@@ -14,7 +14,7 @@ LONGEST_BODY = 3000
 _NEAR_BYTES = 48
 """Bodies that lp.setupi can span."""
 _LARGEST_IMMEDIATE = 4095
-_X6, _SP = ABI_NAMES[SCRATCH], ABI_NAMES[SP]
+_X6 = ABI_NAMES[SCRATCH]
 
 
 def constant(draw: Draw, register: int, value: int) -> list[str]:
@@ -23,8 +23,7 @@ def constant(draw: Draw, register: int, value: int) -> list[str]:
     lines = [f"li {name}, {value}"]
     match draw.rng.randrange(5):
         case 0:
-            slot = f"{SLOTS + 4 * draw.rng.randrange(8)}({_SP})"
-            lines += [f"sw {name}, {slot}", f"lw {name}, {slot}"]
+            lines += draw.through_memory(name)
         case 1:
             divisor = ABI_NAMES[draw.rng.choice([other for other in POOL if other != register])]
             lines += [f"addi {divisor}, zero, 1", f"divu {name}, {name}, {divisor}"]
@@ -45,8 +44,8 @@ class SharedEndLoop:
 class Loop:
     """A hardware loop to write."""
 
-    number: int  # hardware loop used, and iterations asked for
-    count: int  # hardware loop used, and iterations asked for
+    number: int  # hardware loop used
+    count: int  # iterations asked for
     body: tuple[Block, ...]  # everything but the last instruction
     last: str
     after: str  # label behind the loop

@@ -7,7 +7,7 @@ from xpulpnn.isa.fields import FieldKind, Operand
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.draw import Draw, Group, written_fields
-from xpulpnn_sim.verify.layout import BASE, LOW_SIZE, MASK, POOL, SLOTS, SP
+from xpulpnn_sim.verify.layout import BASE, LOW_SIZE, MASK, POOL
 from xpulpnn_sim.verify.parameters import aimed_lines
 from xpulpnn_sw.registers import ABI_NAMES
 
@@ -56,7 +56,7 @@ _SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")
 
 @dataclass(slots=True)
 class _Known:
-    """What is known about registers while the run is written down."""
+    """Contents of registers as far as they are known while the run is written down."""
 
     # distance a base may have from the masked address, by register
     bases: dict[int, int] = field(default_factory=dict[int, int])
@@ -74,7 +74,8 @@ class _Known:
         return self.bases.keys() | (self.small - {0})
 
 
-def _memory_operand(insn: Insn) -> Operand:
+def memory_operand(insn: Insn) -> Operand:
+    """The operand of an access."""
     return next(operand for operand in insn.forms if operand.is_memory)
 
 
@@ -125,8 +126,7 @@ class MemoryRun:
                 f"add {name}, {name}, {ABI_NAMES[BASE]}",
             ]
             if draw.chance(0.3):
-                slot = f"{SLOTS + 4 * rng.randrange(8)}({ABI_NAMES[SP]})"
-                lines += [f"sw {name}, {slot}", f"lw {name}, {slot}"]
+                lines += draw.through_memory(name)
             self._known.bases[base] = 0
         return tuple(lines)
 
@@ -147,7 +147,7 @@ class MemoryRun:
     def _pins(self, insn: Insn) -> dict[str, int] | None:
         """Base and offset of an access; None if nothing fits."""
         draw, rng, known = self._draw, self._rng, self._known
-        operand = _memory_operand(insn)
+        operand = memory_operand(insn)
         if operand.base is None:
             return {}
         base_field = operand.base.field
@@ -208,7 +208,7 @@ class MemoryRun:
         if insn.requantises:
             known.forget(values["rd"])
             return
-        operand = _memory_operand(insn)
+        operand = memory_operand(insn)
         base = values.get(operand.base.field.name, 0) if operand.base else 0
         moves = operand.increment and values.get("nnimm5", 8) >= 8
         if base in known.bases and moves:
@@ -222,7 +222,7 @@ class MemoryRun:
                 known.forget(values[name])
 
     def _step(self, operand: Operand, values: dict[str, int]) -> int:
-        """How far an increment moves the base; far outside if nobody knows."""
+        """Bytes by which an increment moves the base; far outside if nobody knows."""
         if operand.value is None:
             return _INCREMENT
         token = operand.value.field

@@ -1,6 +1,7 @@
 """A bare program: its blocks, its text, and what a simulator loads."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,8 +37,51 @@ _PADDING = 64
 _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 
 
+def executable_of(
+    name: str, code: Assembled, *, tohost: int, functions: Iterable[str], data: Sequence[Segment], text: int = TEXT_BASE
+) -> Executable:
+    """A memory image: the code from ``text`` on and the data; a function reaches up to the next one."""
+    image = code.to_bytes()
+    symbols = {**code.labels, "tohost": tohost}
+    starts = sorted((symbols[function], function) for function in functions)
+    ends = [start for start, _ in starts[1:]] + [text + len(image)]
+    segments = [Segment(text, image, len(image) + _PADDING), *data]
+    return Executable(
+        path=Path(name),
+        entry=ENTRY if text == TEXT_BASE else text,
+        segments=tuple(sorted(segments, key=lambda segment: segment.address)),
+        symbols=symbols,
+        functions=tuple(Function(start, end - start, name) for (start, name), end in zip(starts, ends, strict=True)),
+        tohost=tohost,
+        fromhost=None,
+    )
+
+
+def names_of(functions: Iterable[Block]) -> set[str]:
+    """Labels of functions that a program may call."""
+    return {line[:-1] for block in functions for line in block.head[:1]}
+
+
+class BareProgram(ABC):
+    """A program in assembly that owns the whole machine."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def text(self) -> str:
+        """The whole program in assembly for :data:`TEXT_BASE`."""
+
+    def listing(self, heading: Sequence[str] = ()) -> str:
+        """The text with ``heading`` as comments; only the program itself is indented, labels are not."""
+        return "\n".join([*(f"# {line}" for line in heading), *indented(self.text().splitlines())]) + "\n"
+
+    def assembled(self) -> Assembled:
+        """The words; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
+        return assemble(self.text(), TEXT_BASE)
+
+
 @dataclass(frozen=True, slots=True)
-class Program:
+class Program(BareProgram):
     """A program that ends with a store to ``tohost``."""
 
     main: tuple[Block, ...]
@@ -62,41 +106,20 @@ class Program:
         lines += [line for block in self.functions for line in block.lines()]
         return "\n".join(lines) + "\n"
 
-    def listing(self, heading: Sequence[str] = ()) -> str:
-        """The text with ``heading`` as comments; only the program itself is indented, labels are not."""
-        lines = [f"# {line}" for line in heading]
-        lines += indented(self.text().splitlines())
-        return "\n".join(lines) + "\n"
-
-    def assembled(self) -> Assembled:
-        """The words; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
-        return assemble(self.text(), TEXT_BASE)
-
     def executable(self) -> Executable:
         """The memory image with the symbols of the text."""
         code = self.assembled()
-        image = code.to_bytes()
-        symbols = {**code.labels, "tohost": TOHOST}
         low, data = _initial_data(self.data_seed)
-        names = {name for name in _NAMED if name in symbols}
-        names |= {line[:-1] for block in self.functions for line in block.head[:1]}
-        starts = sorted((symbols[name], name) for name in names)
-        ends = [start for start, _ in starts[1:]] + [TEXT_BASE + len(image)]
-        return Executable(
-            path=Path(self.name),
-            entry=ENTRY,
-            segments=(
+        return executable_of(
+            self.name,
+            code,
+            tohost=TOHOST,
+            functions={name for name in _NAMED if name in code.labels} | names_of(self.functions),
+            data=(
                 Segment(LOW_BASE, low, LOW_SIZE),
                 Segment(DATA_BASE, data, DATA_SIZE),
-                Segment(TEXT_BASE, image, len(image) + _PADDING),
-                *(Segment(base, b"", FAR_SIZE) for base in sorted(FAR)),
+                *(Segment(base, b"", FAR_SIZE) for base in FAR),
             ),
-            symbols=symbols,
-            functions=tuple(
-                Function(start, end - start, name) for (start, name), end in zip(starts, ends, strict=True)
-            ),
-            tohost=TOHOST,
-            fromhost=None,
         )
 
 

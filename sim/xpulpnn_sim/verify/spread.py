@@ -15,8 +15,8 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.tools.jobs import Pool, executor, versions_of
 from xpulpnn_sim.tools.worker_process import CallError
-from xpulpnn_sim.verify.campaign import run_seed
 from xpulpnn_sim.verify.designs import DESIGNS
+from xpulpnn_sim.verify.trials import run_seed
 
 _REMOTE_PROGRAMS = 4
 """Programs of a call on another machine, a few seconds of work."""

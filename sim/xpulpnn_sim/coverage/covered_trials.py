@@ -2,11 +2,9 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,32 +12,28 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.coverage.collector import Collector
 from xpulpnn_sim.coverage.rtl import Point, read_counts, read_points
-from xpulpnn_sim.elf import Executable
-from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.coverage_model import coverage_library, covered_design, write_coverage
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.retirement import RETIREMENT, Records
-from xpulpnn_sim.verify.campaign import Plan, Verdict
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.designs import Listener, machine_of
 from xpulpnn_sim.verify.program import Program
+from xpulpnn_sim.verify.shrink import Case
 from xpulpnn_sim.verify.spread import Chunk
-from xpulpnn_sim.verify.stress import Stress
+from xpulpnn_sim.verify.trials import Plan, Trial, Verdict, tried
 
 
 @dataclass(slots=True)
-class CoveredResult:
-    """One random program."""
+class Covered(Coverage):
+    """Counts of a program on the model that counts as well."""
 
-    seed: int
-    plan: Plan  # where it came from
-    verdict: Verdict
-    coverage: Coverage  # what it reached, as without crosses
-    crosses: NDArray[np.int64]  # numbers of the crosses it reached, and how often
-    times: NDArray[np.int64]  # numbers of the crosses it reached, and how often
-    points: NDArray[np.bool_]  # which lines and bits it used
-    wall_s: float  # time it took
+    crosses: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))  # numbers of those reached
+    times: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))  # how often each
+    points: NDArray[np.bool_] = field(default_factory=partial(np.zeros, 0, np.bool_))  # lines and bits used
+
+
+CoveredResult = Trial[Plan, Covered]
 
 
 @cache
@@ -48,51 +42,43 @@ def _collector(config: CoreConfig) -> Collector:
     return Collector(config)
 
 
-def run_covered(seed: int, plan: Plan) -> CoveredResult:
-    """Generate and run the program ``seed``."""
-    start, config, case = perf_counter(), plan.config, plan.case(seed)
-    library = coverage_library(config)
-    coverage, collector, blocks = Coverage(), _collector(config), list[Records]()
+def _run(case: Case, config: CoreConfig, covered: Covered) -> Verdict:
+    library, collector, blocks = coverage_library(config), _collector(config), [np.zeros(0, RETIREMENT)]
 
     def observe(records: Records) -> None:
-        coverage.add(records, config)
+        covered.add(records, config)
         blocks.append(records.copy())
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "counts"
-        verdict = _run(case.program.executable(), config, case.machine, Listener(observe), library, path)
-        points = read_counts(path) > 0
+        result = run_program(
+            case.program.executable(),
+            config,
+            machine_of(case.machine),
+            lockstep=True,
+            observer=Listener(observe),
+            library=library,
+            closing=partial(write_coverage, library, path),
+        )
+        covered.points = read_counts(path) > 0
     collector.counts[:] = 0
-    collector.add(np.concatenate(blocks) if blocks else np.zeros(0, RETIREMENT))
-    reached = np.flatnonzero(collector.counts)
-    times = collector.counts[reached]
-    return CoveredResult(seed, plan, verdict, coverage, reached, times, points, perf_counter() - start)
+    collector.add(np.concatenate(blocks))
+    covered.crosses = np.flatnonzero(collector.counts)
+    covered.times = collector.counts[covered.crosses]
+    return Verdict.of(result)
 
 
-def _run(
-    executable: Executable, config: CoreConfig, stress: Stress, listener: Listener, library: Path, path: Path
-) -> Verdict:
-    result = run_program(
-        executable,
-        config,
-        machine_of(stress),
-        lockstep=True,
-        observer=listener,
-        library=library,
-        closing=partial(write_coverage, library, path),
-    )
-    reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
-    return Verdict(reason, result.difference or result.exit.text, result.instructions, result.cycles)
-
-
-def run_covered_chunk(chunk: Chunk, engine: str) -> list[Any]:
+def run_covered_chunk(chunk: Chunk, engine: str) -> list[CoveredResult]:
     """Run some programs; the engine is always the model that counts."""
-    del engine
-    return [run_covered(seed, plan) for seed, plan in chunk]
+
+    def one(seed: int, plan: Plan) -> CoveredResult:
+        return tried(seed, plan, Covered(), lambda covered: _run(plan.case(seed), plan.config, covered))
+
+    return [one(seed, plan) for seed, plan in chunk]
 
 
 def points_of(config: CoreConfig) -> list[Point]:
-    """What the model of a configuration counts."""
+    """Points that the model of a configuration counts."""
     library = coverage_library(config)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points"
@@ -102,7 +88,7 @@ def points_of(config: CoreConfig) -> list[Point]:
 
 
 class Total:
-    """What programs have reached together."""
+    """Counts of all programs together."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.collector = Collector(config)
@@ -113,8 +99,9 @@ class Total:
 
     def add(self, result: CoveredResult) -> None:
         """Add what a program has reached."""
-        self.collector.counts[result.crosses] += result.times
-        self.used |= result.points
+        covered = result.coverage
+        self.collector.counts[covered.crosses] += covered.times
+        self.used |= covered.points
 
     def by_family(self) -> Mapping[str, tuple[int, int, int]]:
         """Crosses to reach, crosses reached and places out of reach of each family."""

@@ -3,8 +3,9 @@
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
@@ -14,6 +15,8 @@ from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Output
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.iss.session import Session
+from xpulpnn_sim.verify.shrink import minimise_list
+from xpulpnn_sim.verify.tally import Tally
 from xpulpnn_sw.looppass.optimise import Report
 from xpulpnn_sw.toolchain import Options, build
 
@@ -32,7 +35,7 @@ _HOST_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How programs are compiled and run."""
+    """Compiler, level and engine of programs."""
 
     config: CoreConfig
     compiler: str  # `gcc` or `zig`
@@ -46,9 +49,9 @@ class Failure:
 
     seed: int
     setting: Setting  # how it was compiled
-    host: str  # its results: of this machine, of the core without and with the pass; empty if there is none
-    plain: str  # its results: of this machine, of the core without and with the pass; empty if there is none
-    passed: str  # its results: of this machine, of the core without and with the pass; empty if there is none
+    host: str  # its result on this machine; empty if there is none
+    plain: str  # on the core without the pass
+    passed: str  # on the core with it
     pieces: tuple[int, ...] = tuple(range(PIECES))  # functions that are enough to see it
 
     @property
@@ -61,22 +64,14 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Result:
-    """What came of some programs."""
+class Comparison(Tally):
+    """Results of some programs, compared."""
 
     programs: int = 0  # how many ran
     failures: list[Failure] = field(default_factory=list[Failure])  # those with differing results
-    report: Report = field(default_factory=Report)  # what the pass did to them
+    report: Report = field(default_factory=Report)  # changes by the pass
     # instructions executed `without` and `with` the pass (cycles on the RTL engine)
-    instructions: dict[str, int] = field(default_factory=lambda: {"without": 0, "with": 0})
-
-    def merge(self, other: "Result") -> None:
-        """Add the figures of other programs."""
-        self.programs += other.programs
-        self.failures += other.failures
-        self.report.merge(other.report)
-        for name, count in other.instructions.items():
-            self.instructions[name] += count
+    instructions: Counter[str] = field(default_factory=lambda: Counter(without=0, **{"with": 0}))
 
 
 def host_compiler() -> str:
@@ -122,9 +117,9 @@ def _target_lines(path: Path, setting: Setting, engine: str) -> tuple[dict[str, 
     return _results(b"".join(one.data for one in printed).decode(errors="replace")), count
 
 
-def run_texts(texts: dict[int, str], setting: Setting) -> Result:
+def run_texts(texts: dict[int, str], setting: Setting) -> Comparison:
     """Compile and run programs given as C text by seed, each defining ``program_SEED``."""
-    result = Result(programs=len(texts))
+    result = Comparison(programs=len(texts))
     with tempfile.TemporaryDirectory(prefix="xpulpnn-c-") as name:
         folder = Path(name)
         sources = [folder / "main.c"]
@@ -154,7 +149,7 @@ def run_texts(texts: dict[int, str], setting: Setting) -> Result:
     return result
 
 
-def run_seeds(seeds: Iterable[int], setting: Setting) -> Result:
+def run_seeds(seeds: Iterable[int], setting: Setting) -> Comparison:
     """Generate and run programs."""
     return run_texts({seed: program(seed) for seed in seeds}, setting)
 
@@ -162,12 +157,15 @@ def run_seeds(seeds: Iterable[int], setting: Setting) -> Result:
 def shrink(failure: Failure, progress: Callable[[int], None] | None = None) -> Failure:
     """The failure with as few pieces of the program as show it."""
     smallest = failure
-    for number in range(PIECES):
-        rest = tuple(piece for piece in smallest.pieces if piece != number)
-        found = run_texts({failure.seed: program(failure.seed, rest)}, failure.setting).failures
+
+    def fails(pieces: tuple[int, ...]) -> bool:
+        nonlocal smallest
+        found = run_texts({failure.seed: program(failure.seed, pieces)}, failure.setting).failures
         if found:
-            one = found[0]
-            smallest = Failure(one.seed, one.setting, one.host, one.plain, one.passed, rest)
+            smallest = replace(found[0], pieces=pieces)
         if progress is not None:
             progress(len(smallest.pieces))
+        return bool(found)
+
+    minimise_list(failure.pieces, fails)
     return smallest

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from time import perf_counter
+from typing import Generic, TypeVar
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.blocks import indented
@@ -26,12 +28,18 @@ _SPARE_CYCLES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one run in lock step."""
+    """How one run in lock step ended."""
 
     reason: Reason  # PASS if the program ended well and every retirement was right
     text: str  # report for people
     instructions: int  # length of the run
-    cycles: int  # length of the run
+    cycles: int
+
+    @classmethod
+    def of(cls, result: RunResult) -> "Verdict":
+        """The verdict on a run on the RTL; a difference from the simulator comes before its end."""
+        reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
+        return cls(reason, result.difference or result.exit.text, result.instructions, result.cycles)
 
 
 Observer = Callable[[Records], None]
@@ -64,11 +72,12 @@ class Plan:
 
     config: CoreConfig  # configuration of the design
     label: str  # options of the command line that choose the configuration
-    grant_stalls: float | None = None  # fields of Stress; None: chosen for each program
-    response_latency: int | None = None  # fields of Stress; None: chosen for each program
-    fetch_grant_stalls: float | None = None  # fields of Stress; None: chosen for each program
-    fetch_latency: int | None = None  # fields of Stress; None: chosen for each program
-    irq_rate: float | None = None  # fields of Stress; None: chosen for each program
+    # fields of Stress; None: chosen for each program
+    grant_stalls: float | None = None
+    response_latency: int | None = None
+    fetch_grant_stalls: float | None = None
+    fetch_latency: int | None = None
+    irq_rate: float | None = None
 
     @property
     def chosen(self) -> dict[str, float | int | None]:
@@ -87,15 +96,30 @@ class Plan:
         return " ".join(["xpulpnn verify", self.label, f"--seed {seed} --instructions 1", *options])
 
 
+PlanType = TypeVar("PlanType")
+Reached = TypeVar("Reached")
+
+
 @dataclass(slots=True)
-class Result:
-    """One random program."""
+class Trial(Generic[PlanType, Reached]):
+    """One random program that has run."""
 
     seed: int
-    plan: Plan  # where it came from
+    plan: PlanType  # where it came from
     verdict: Verdict
-    coverage: Coverage
+    coverage: Reached  # counts of what it reached
     wall_s: float  # time it took
+
+
+Result = Trial[Plan, Coverage]
+"""A program of a single core."""
+
+
+def tried(seed: int, plan: PlanType, reached: Reached, run: Callable[[Reached], Verdict]) -> Trial[PlanType, Reached]:
+    """Run a program, which counts what it reaches."""
+    start = perf_counter()
+    verdict = run(reached)
+    return Trial(seed, plan, verdict, reached, perf_counter() - start)
 
 
 def run_case(case: Case, plan: Plan, design: Design, coverage: Coverage | None = None) -> Verdict:
@@ -110,9 +134,7 @@ def run_case(case: Case, plan: Plan, design: Design, coverage: Coverage | None =
 
 def run_seed(seed: int, plan: Plan, design: Design) -> Result:
     """Generate and run the program ``seed``."""
-    start, coverage = perf_counter(), Coverage()
-    verdict = run_case(plan.case(seed), plan, design, coverage)
-    return Result(seed, plan, verdict, coverage, perf_counter() - start)
+    return tried(seed, plan, Coverage(), lambda coverage: run_case(plan.case(seed), plan, design, coverage))
 
 
 def shrink(result: Result, design: Design, progress: Callable[[int], None] | None = None, runs: int = RUNS) -> Case:

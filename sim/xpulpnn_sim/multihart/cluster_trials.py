@@ -1,17 +1,16 @@
 """Random programs on a cluster beside the simulator: plans, trials, and the shortest form of a failure."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from time import perf_counter
 
 import numpy as np
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.cluster import CONTROL, L2_BASE, PRIVATE_DMA, PRIVATE_EVENT_UNIT, TCDM_BASE, TEST_SET_BIT, TIMER
-from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import stalls_of
@@ -19,8 +18,9 @@ from xpulpnn_sim.multihart.generator import generate
 from xpulpnn_sim.multihart.program import ClusterProgram, Phase
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.blocks import Block
-from xpulpnn_sim.verify.campaign import Verdict
 from xpulpnn_sim.verify.shrink import minimise_list
+from xpulpnn_sim.verify.tally import Tally
+from xpulpnn_sim.verify.trials import Trial, Verdict, tried
 
 MAX_CYCLES = 2_000_000
 RUNS = 300
@@ -44,14 +44,14 @@ _PLACES = {
 
 
 @dataclass(slots=True)
-class Reached:
-    """What programs have done."""
+class Reached(Tally):
+    """Counts of what programs do."""
 
-    accesses: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_PLACES, 0))  # loads and stores by place
+    accesses: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_PLACES, 0)))  # by place
     misaligned: int = 0  # those across two words
     traps: int = 0  # instructions that trapped
-    stalls: dict[str, int] = field(default_factory=dict[str, int])  # cycles without a retirement by cause, of all harts
-    meetings: dict[str, int] = field(default_factory=dict[str, int])  # phases by kind
+    stalls: Counter[str] = field(default_factory=Counter[str])  # cycles without a retirement by cause, of all harts
+    meetings: Counter[str] = field(default_factory=Counter[str])  # phases by kind
 
     def add(self, blocks: Sequence[Records]) -> None:
         """Count what the retirements of all harts did."""
@@ -65,21 +65,9 @@ class Reached:
             self.misaligned += int((accesses & (address % 4 + size > 4)).sum())
             self.traps += int((records["trap"] != 0).sum())
 
-    def merge(self, other: "Reached") -> None:
-        """Add what another program has done."""
-        self.misaligned += other.misaligned
-        self.traps += other.traps
-        for mine, its in (
-            (self.accesses, other.accesses),
-            (self.stalls, other.stalls),
-            (self.meetings, other.meetings),
-        ):
-            for name, count in its.items():
-                mine[name] = mine.get(name, 0) + count
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ClusterPlan:
     """Which programs to run, and how."""
 
     config: ClusterConfig
@@ -108,18 +96,10 @@ class Plan:
         return " ".join(["xpulpnn verify", self.label, f"--seed {seed} --instructions 1", *latency])
 
 
-@dataclass(slots=True)
-class Result:
-    """One random program."""
-
-    seed: int
-    plan: Plan  # where it came from
-    verdict: Verdict
-    reached: Reached
-    wall_s: float  # time it took
+ClusterResult = Trial[ClusterPlan, Reached]
 
 
-def run_one(program: ClusterProgram, plan: Plan, machine: Machine, reached: Reached | None = None) -> Verdict:
+def run_one(program: ClusterProgram, plan: ClusterPlan, machine: Machine, reached: Reached | None = None) -> Verdict:
     """Run a program with every check; ``reached`` collects what it does."""
     result = run_program(
         program.executable(),
@@ -133,28 +113,24 @@ def run_one(program: ClusterProgram, plan: Plan, machine: Machine, reached: Reac
     )
     if reached is not None:
         for account in result.accounts:
-            for cause, cycles in stalls_of(account, devices=True).items():
-                reached.stalls[cause] = reached.stalls.get(cause, 0) + cycles
-        for phase in program.phases:
-            reached.meetings[phase.kind] = reached.meetings.get(phase.kind, 0) + 1
-    reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
-    return Verdict(reason, result.difference or result.exit.text, result.instructions, result.cycles)
+            reached.stalls.update(stalls_of(account, devices=True))
+        reached.meetings.update(phase.kind for phase in program.phases)
+    return Verdict.of(result)
 
 
-def run_seed(seed: int, plan: Plan) -> Result:
+def run_seed(seed: int, plan: ClusterPlan) -> ClusterResult:
     """Generate and run the program ``seed``."""
-    start, reached = perf_counter(), Reached()
-    verdict = run_one(generate(plan.config, seed), plan, plan.machine(seed), reached)
-    return Result(seed, plan, verdict, reached, perf_counter() - start)
+    made, machine = generate(plan.config, seed), plan.machine(seed)
+    return tried(seed, plan, Reached(), lambda reached: run_one(made, plan, machine, reached))
 
 
-def run_chunk(chunk: Sequence[tuple[int, Plan]], engine: str) -> list[Result]:
+def run_chunk(chunk: Sequence[tuple[int, ClusterPlan]], engine: str) -> list[ClusterResult]:
     """Run some programs; there is one engine only."""
     return [run_seed(seed, plan) for seed, plan in chunk]
 
 
 def shrink(
-    result: Result, progress: Callable[[int], None] | None = None, runs: int = RUNS
+    result: ClusterResult, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> tuple[ClusterProgram, Verdict]:
     """The shortest program found that fails in the same way as ``result``, and how it fails.
 
