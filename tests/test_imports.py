@@ -65,7 +65,7 @@ ARROWS = {
     "sim/xpulpnn_sim/coverage": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "coverage")), ("numpy",)),
     "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
     "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "farm", "verify", "multihart")), ("numpy",)),
-    "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "cprograms"))),
+    "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "verify", "cprograms"))),
     "sim/xpulpnn_sim/bench": Arrows(
         (*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")
     ),
