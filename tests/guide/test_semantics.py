@@ -15,8 +15,8 @@ from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.quant import quantise
-from xpulpnn_sim.guide.evaluator import Machine, Reference
 from xpulpnn_sim.iss.core import Iss
+from xpulpnn_sim.statements.machine import Machine, Reference
 from xpulpnn_sim.stimuli import element_width, instruction_words, operand_columns, random_word
 
 pytestmark = pytest.mark.unit

@@ -1,4 +1,4 @@
-"""Every operation of the fast path against the golden models: registers, NN-RF, memory and next pc."""
+"""The statements, compiled for the simulator, against the golden models: registers, NN-RF, memory and next pc."""
 
 from random import Random
 
@@ -13,11 +13,11 @@ from xpulpnn_sim.golden.execute import SEQUENCER_OPS, execute
 from xpulpnn_sim.golden.quant import quantise
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
-from xpulpnn_sim.stimuli import instruction_words, random_word
+from xpulpnn_sim.stimuli import element_width, instruction_words, operand_columns, random_word
 
 pytestmark = pytest.mark.unit
 
-PC, WORDS, STATES, SEED = 0x4000, 4, 2, 23
+PC, WORDS, STATES, SEED = 0x4000, 4, 10, 23
 EXTENSIONS = frozenset(Extension)
 ROWS = [
     insn
@@ -80,10 +80,14 @@ def expected(insn, word, regs, nn, memory):
 def test_equal_to_the_golden_model(insn):
     rng = Random(f"{SEED} {insn.key}")
     for word in instruction_words(insn, WORDS, rng).tolist():
-        for _ in range(STATES):
+        columns = (column.tolist() for column in operand_columns(element_width(insn), STATES, rng))
+        for rs1, rs2, rd in zip(*columns, strict=True):
             memory = Hash()
             iss = Iss(PC, extensions=EXTENSIONS, memory=memory)
             iss.state.regs[1:] = [random_word(rng) for _ in range(31)]
+            for lsb, value in ((7, rd), (20, rs2), (15, rs1)):
+                iss.state.regs[word >> lsb & 31] = value
+            iss.state.regs[0] = 0
             if insn.op == "pv.qnt":
                 iss.state.regs[1:] = [value & ~1 for value in iss.state.regs[1:]]
             if insn.is_branch:

@@ -11,10 +11,10 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.notation import definition
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.formal.gate_graph import FALSE, GateGraph
-from xpulpnn_sim.guide.evaluator import Machine, Reference
 from xpulpnn_sim.semantics.execution import Before, Effects, execute, understood
 from xpulpnn_sim.semantics.integers import Integers
 from xpulpnn_sim.semantics.seeded import seeded
+from xpulpnn_sim.statements.machine import Machine, Reference
 from xpulpnn_sim.stimuli import element_width, instruction_words, operand_columns, random_word
 
 pytestmark = pytest.mark.unit

@@ -33,6 +33,13 @@ NNRF_PARAMETERS = 2
 FIRST_PARAMETER = NNRF_ENTRIES
 """Entries of the NN-RF behind the weights, with the requantisation only: the factor kappa, then the summand lambda."""
 
+ACTIVATION_SELECT, WEIGHT_SELECT_LSB, WEIGHT_SELECT = 0b00001, 1, 0b011
+RELOADS_ACTIVATION, RELOADS_WEIGHT = 0b01000, 0b10000
+"""Selector of a Mac&Load (guide, "Rules of both forms"): the entries it multiplies, and which one it reloads."""
+
+INCREMENT = 4
+"""Bytes a Mac&Load advances its base register, whatever the format."""
+
 QUANTISED_PIXELS = 2
 """Pixels of pv.qnt, each with a threshold to load for every bit of its code."""
 

@@ -4,19 +4,18 @@ import numpy as np
 
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_WEIGHT
+from xpulpnn.isa.machine import (
+    ACTIVATION_SELECT,
+    FIRST_WEIGHT,
+    INCREMENT,
+    RELOADS_ACTIVATION,
+    RELOADS_WEIGHT,
+    WEIGHT_SELECT,
+    WEIGHT_SELECT_LSB,
+)
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.effects import I32, U32, Effects, Sources
 from xpulpnn_sim.golden.lanes import unpack
-
-INCREMENT = 4
-"""Bytes a Mac&Load advances its base register, whatever the format."""
-
-ACTIVATION_SELECT = 0b00001
-WEIGHT_SELECT_LSB = 1
-WEIGHT_SELECT = 0b011
-RELOADS_ACTIVATION = 0b01000
-RELOADS_WEIGHT = 0b10000
 
 
 def _sum_of_products(a: I32, b: I32) -> U32:

@@ -7,19 +7,25 @@ from functools import cache, cached_property, lru_cache
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, HALF_BYTES, REGISTERS, WORD_BYTES, WORD_MASK
-from xpulpnn.isa.table import Decoder, enabled, expand_compressed
-from xpulpnn_sim.golden import fields
-from xpulpnn_sim.golden.dotp import (
+from xpulpnn.isa.machine import (
     ACTIVATION_SELECT,
+    BYTE_BITS,
+    FIRST_PARAMETER,
+    FIRST_WEIGHT,
+    HALF_BYTES,
     INCREMENT,
+    REGISTERS,
     RELOADS_ACTIVATION,
     RELOADS_WEIGHT,
     WEIGHT_SELECT,
     WEIGHT_SELECT_LSB,
+    WORD_BYTES,
+    WORD_MASK,
 )
-from xpulpnn_sim.golden.memory import LOADS, STORES
-from xpulpnn_sim.iss.scalar import SIGN, immediate
+from xpulpnn.isa.notation import MEMORY
+from xpulpnn.isa.semantics import statements
+from xpulpnn.isa.table import Decoder, enabled, expand_compressed
+from xpulpnn_sim.statements.compiled import maker
 
 _WORDS = 1 << 14
 """Words whose instructions are kept."""
@@ -36,18 +42,15 @@ EVENT_BRANCHES = PERFORMANCE_EVENTS.index("branches")
 EVENT_TAKEN = PERFORMANCE_EVENTS.index("taken_branches")
 EVENT_COMPRESSED = PERFORMANCE_EVENTS.index("compressed")
 
-CONDITIONS: dict[str, Callable[[int, int], bool]] = {
-    "beq": lambda a, b: a == b,
-    "bne": lambda a, b: a != b,
-    "blt": lambda a, b: a ^ SIGN < b ^ SIGN,
-    "bge": lambda a, b: a ^ SIGN >= b ^ SIGN,
-    "bltu": lambda a, b: a < b,
-    "bgeu": lambda a, b: a >= b,
-}
-"""When a branch is taken."""
+_REGISTER_OFFSETS = ("rs2", "rs3")
+_NOT_TAKEN = -1
 
-_OFFSETS = {"imm12": fields.imm12, "stimm12": fields.stimm12}
-_OFFSET_REGISTERS = {"rs2": RS2_LSB, "rs3": RD_LSB}
+
+@cache
+def _bytes_accessed(insn: Insn) -> int:
+    """Bytes that a load or store accesses, by its statements."""
+    text = "".join(statements(insn))
+    return next(bits for name, bits in MEMORY.items() if name in text) // BYTE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +142,11 @@ class Fetched:
             return None if self.nn_loaded is None else Access(INCREMENT, INCREMENT, None, updates_base=True)
         if not (insn.is_load or insn.is_store):
             return None
-        size = (LOADS[insn.op] if insn.is_load else STORES[insn.op])[0]
         token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
-        updates = "!" in insn.operands
-        if token in _OFFSET_REGISTERS:
-            return Access(size, 0, self.word >> _OFFSET_REGISTERS[token] & REGISTER_MASK, updates)
-        return Access(size, immediate(_OFFSETS[token], self.word), None, updates)
+        offset, size = self.operands[token], _bytes_accessed(insn)
+        if token in _REGISTER_OFFSETS:
+            return Access(size, 0, offset, insn.writes_base)
+        return Access(size, offset, None, insn.writes_base)
 
     @cached_property
     def base(self) -> int:
@@ -164,19 +166,13 @@ class Fetched:
         """Whether a branch or jump is taken, from the registers before it."""
         if self.insn.is_jump:
             return True
-        other = self.branch_immediate
-        return CONDITIONS[self.insn.op](regs[self.rs1], regs[self.rs2] if other is None else other)
-
-    @cached_property
-    def branch_immediate(self) -> int | None:
-        """The constant a branch compares with, None if it is rs2."""
-        return None if self.insn.operands.startswith("rs1,rs2") else immediate(fields.simm5, self.word)
+        make = maker(self.insn, frozenset(), None, (), products=True)
+        return make(regs, (), None, None, 0, self.length, _NOT_TAKEN, **self.operands)() != _NOT_TAKEN
 
     @cached_property
     def jumps_to_itself(self) -> bool:
         """Whether it is a jump or branch whose target is its own address."""
-        offset = fields.boff13 if self.insn.is_branch else fields.joff21 if self.insn.op == "jal" else None
-        return offset is not None and immediate(offset, self.word) == 0
+        return self.operands.get("boff13", self.operands.get("joff21")) == 0
 
     @cached_property
     def events(self) -> tuple[int, ...]:

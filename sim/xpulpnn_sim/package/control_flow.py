@@ -9,7 +9,7 @@ from xpulpnn.isa.machine import (
     ExceptionCause,
 )
 from xpulpnn_sim.package.checks import CORNERS, Checks
-from xpulpnn_sim.package.reference import result
+from xpulpnn_sim.statements.machine import result
 
 HART_ID = 0x25
 """What the testbench drives on ``hart_id``."""

@@ -5,9 +5,10 @@ as the narrow elements they would be stored as.
 """
 
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.package.checks import Checks
-from xpulpnn_sim.package.reference import dot_product, low, signed
+from xpulpnn_sim.package.vectors import dot_product
+from xpulpnn_sim.statements.machine import sx, zx
 
 FILTERS, PIXELS, WORDS = 4, 2, 6
 """Rows of weights and activations, and words of a row."""
@@ -53,11 +54,11 @@ def _product(checks: Checks, fmt: ElemFmt, loop: str, *, byte_at_a_time: bool = 
             for place in range(WORDS)
         )
         text = f"filter {number // PIXELS}, pixel {number % PIXELS}, {fmt.width} bit"
-        checks.expect(name, low(total), f"sum of {text}")
+        checks.expect(name, zx(total, XLEN), f"sum of {text}")
         if not byte_at_a_time:
             top = (1 << fmt.width) - 1
             checks.code(f"    srai {name}, {name}, {_SHIFT}; p.clipui {name}, {name}, {min(fmt.width + 1, 31)}")
-            checks.expect(name, min(max(signed(total) >> _SHIFT, 0), top), f"requantised, {text}")
+            checks.expect(name, min(max(sx(total, XLEN) >> _SHIFT, 0), top), f"requantised, {text}")
 
 
 def _word(row: bytes, place: int) -> int:

@@ -1,9 +1,10 @@
 """Checks of requantisation: parameters loaded into the NN-RF, then every instruction that uses them."""
 
-from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES, XLEN
+from xpulpnn_sim.package.arithmetic import hart
 from xpulpnn_sim.package.checks import Checks
 from xpulpnn_sim.package.memory_map import places
-from xpulpnn_sim.package.reference import requantised
+from xpulpnn_sim.statements.machine import Reference
 
 _EXECUTIONS = 6
 """Of each instruction, in lanes of one register: some in a row, without waiting for each other's results."""
@@ -20,14 +21,16 @@ def requantisations(checks: Checks) -> None:
         place = checks.random.randrange(len(checks.operands) - 2 * WORD_BYTES)
         checks.code(f"    li a0, operands{place:+d}\n    pv.rqld 0, (a0!)\n    pv.rqld 1, (a0!)")
         checks.expect("a0", places()["operands"] + place + 2 * WORD_BYTES, "pointer of pv.rqld")
-        kappa, lam = (
+        parameters = [
             int.from_bytes(checks.operands[at : at + WORD_BYTES], "little") for at in (place, place + WORD_BYTES)
-        )
-        word = checks.word()
-        checks.code(f"    li a2, {word}")
+        ]
+        machine = hart(checks, [0] * FIRST_PARAMETER + parameters)
+        machine.regs[12] = checks.word()
+        checks.code(f"    li a2, {machine.regs[12]}")
         for _ in range(_EXECUTIONS):
             a, lane = checks.word(), checks.random.randrange(insn.fmt.lanes)
             places_shifted = checks.random.randrange(XLEN - insn.fmt.width, XLEN + 1)
-            word = requantised(insn, (kappa, lam), a, places_shifted, lane, word)
+            machine.regs[10:12] = a, places_shifted
+            Reference(insn).execute(insn.encode(rd=12, rs1=10, rs2=11, lane=lane), machine)
             checks.code(f"    li a0, {a}; li a1, {places_shifted}\n    {insn.mnemonic} a2, a0, a1, {lane}")
-        checks.expect("a2", word, f"{insn.mnemonic} in {_EXECUTIONS} lanes")
+        checks.expect("a2", machine.regs[12], f"{insn.mnemonic} in {_EXECUTIONS} lanes")

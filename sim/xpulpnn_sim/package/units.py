@@ -1,7 +1,6 @@
 """Vectors of the units: dot product, NN-RF, packed-SIMD ALU, multiplier and EX stage.
 
-An instruction of the table gives the control word; what must come out says :mod:`xpulpnn_sim.package.reference`, which
-knows instructions, not control words.
+An instruction of the table gives the control word; its statements say what must come out, not its control word.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +15,13 @@ from xpulpnn.core.mult_ctrl import MultOp
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.package.arithmetic import computes
 from xpulpnn_sim.package.design import Port
 from xpulpnn_sim.package.nnrf_model import NnRfModel
-from xpulpnn_sim.package.reference import dot_product, low, result, scaled
-from xpulpnn_sim.package.vectors import Vector, Vectors, number
+from xpulpnn_sim.package.vectors import Vector, Vectors, dot_product, number
+from xpulpnn_sim.statements.machine import result
 
 _SEED = 20
 _PER_CONTROL_WORD = 12
@@ -67,7 +66,7 @@ def operands(vectors: Vectors, insn: Insn, fields: Mapping[str, Any]) -> tuple[d
     a, b, c = vectors.word(), vectors.word(), vectors.word()
     if "rs2" not in insn.reads:
         # x0, or the immediate
-        b = low(next((values[name] for name in ("imm12", "uimm5", "simm5", "uimm6") if name in values), 0))
+        b = next((values[name] for name in ("imm12", "uimm5", "simm5", "uimm6") if name in values), 0) & WORD_MASK
     shamt = values.get("Is3", 0)
     if not fields.get("shamt_rs2"):
         return {"op_a": a, "op_b": b, "op_c": c, "shamt": shamt}, result(insn, values, a, b, c)
@@ -158,8 +157,14 @@ def mult(config: CoreConfig, vectors: Vectors) -> None:
             inputs = {name: vectors.word() for name in names}
             control = under(control_fields(insn), "ex.mult.")
             word = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
-            total = scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_b"])
+            total = _scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_b"])
             operations.add(word, {"result": total}, insn.mnemonic, cycles_vary=False)
+
+
+def _scaled(parameters: tuple[int, int], a: int) -> int:
+    """Return the first half of a requantisation."""
+    kappa, summand = parameters
+    return kappa * a + summand & WORD_MASK
 
 
 def ex_stage(config: CoreConfig, vectors: Vectors) -> None:
@@ -182,7 +187,7 @@ def ex_stage(config: CoreConfig, vectors: Vectors) -> None:
             b, parameters = vectors.word(), model.parameters
             read, seen = model.cycle(vectors, {})
             inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, "op_b": b, **read}
-            product = scaled((parameters[0], parameters[1]), b)
+            product = _scaled((parameters[0], parameters[1]), b)
             operations.add(inputs, {**seen, "product": product}, insn.mnemonic, cycles_vary=False)
 
 
@@ -219,7 +224,7 @@ def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[di
     if insn.is_mac_load:
         base = vectors.word()
         inputs |= {"op_a": base, "op_b": WORD_BYTES}
-        expected["sum"] = low(base + WORD_BYTES)
+        expected["sum"] = base + WORD_BYTES & WORD_MASK
     if config.dotp_operands_in_id:
         inputs |= {"dotp_fmt": number(insn.fmt), "dotp_a": a, "dotp_b": b}
         inputs |= {f"dotp_{name}": int(value) for name, value in signs.items()}

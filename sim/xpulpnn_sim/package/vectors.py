@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.package.design import Port
+from xpulpnn_sim.statements.machine import sx, zx
 
 CORNERS = (0, 1, WORD_MASK, 0x8000_0000, 0x7FFF_FFFF, 0x8000_8000, 0x7F80_FF01, 0x8888_7777)
 """Operands that carry, borrow or wrap in some format."""
@@ -70,6 +72,13 @@ class Operations:
         if cycles_vary:
             self.vectors.add({**inputs, **self.running}, expected, f"{text}: until it is done", waits=True)
         self.vectors.add({**inputs, **self.taken}, expected, text)
+
+
+def dot_product(fmt: ElemFmt, a: int, b: int, *, a_signed: bool, b_signed: bool, accumulator: int = 0) -> int:
+    """Return the sum of the products of the elements and the accumulator, modulo 2**32."""
+    first, second = (sx if a_signed else zx), (sx if b_signed else zx)
+    lsbs = range(0, XLEN, fmt.width)
+    return accumulator + sum(first(a >> lsb, fmt.width) * second(b >> lsb, fmt.width) for lsb in lsbs) & WORD_MASK
 
 
 def number(value: Any) -> int:
