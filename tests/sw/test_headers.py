@@ -10,7 +10,6 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from xpulpnn.config import PRESETS
-from xpulpnn.errors import ToolError
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
@@ -30,13 +29,6 @@ A0, RA_RETURN = 10, 0x8082
 SEED = 7
 
 
-def compiler(kind: str) -> compilers.Compiler:
-    try:
-        return compilers.find(kind)
-    except ToolError:
-        pytest.skip(f"{kind} is not installed")
-
-
 @pytest.fixture(scope="module")
 def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with headers that declare every row, pv.qnt too."""
@@ -51,7 +43,7 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compile_text(kind: str, text: str, folder: Path, include: Path, level: str = "-O1") -> subprocess.CompletedProcess:
-    found = compiler(kind)
+    found = compilers.find(kind)
     source = folder / "source.c"
     source.write_text(text)
     flags = [*compilers.target_flags(kind), level, f"-I{include}", f"-I{compilers.RUNTIME / 'include'}", "-Wall"]
@@ -137,7 +129,6 @@ def traced(words: list[int], decoder: Decoder) -> list[tuple[Insn, int, dict[int
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("kind", compilers.COMPILERS)
 def test_every_instruction_compiles_to_its_word(kind: str, tmp_path: Path, include: Path):
     rng = random.Random(SEED)
     chosen = [(number, item, values_of(item.insn, rng)) for number, item in enumerate(INTRINSICS)]
@@ -176,14 +167,11 @@ def test_every_instruction_compiles_to_its_word(kind: str, tmp_path: Path, inclu
 OUT_OF_RANGE = (
     "xp_clipi(x, 32)",
     "xp_add_sci_b(x, -33)",
-    "xp_maxu_sci_h(x, 64)",
     "xp_extracti(x, 32, 0)",
     "xp_lw_post(&p, 2048)",
     "xp_mlsdotsp_b(x, &p, 24)",
-    "xp_mlsdotsp_b(x, &p, -1)",
     "xp_mldotsp_b(&p, 24)",
     "xp_rqu_b(x, x, 4, x)",
-    "xp_rqs_n(x, x, 8, x)",
     "xp_rqs_c(x, x, 16, x)",
     "xp_rqld(2, &p)",
     "xp_cu_load(&p, 4)",
@@ -193,7 +181,6 @@ OUT_OF_RANGE = (
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("kind", compilers.COMPILERS)
 def test_constants_out_of_range_are_errors(kind: str, tmp_path: Path, include: Path):
     no_result = [call for call in OUT_OF_RANGE if call.startswith(("xp_lp", "xp_cu_load", "xp_rqld"))]
     uses = [f"{call};" if call in no_result else f"sink = {call};" for call in OUT_OF_RANGE]
@@ -205,7 +192,6 @@ def test_constants_out_of_range_are_errors(kind: str, tmp_path: Path, include: P
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("kind", compilers.COMPILERS)
 def test_both_update_bits_where_the_core_has_them(kind: str, tmp_path: Path, include: Path):
     text = """#include <xpulpnn.h>
     int f(int x, char *p) {

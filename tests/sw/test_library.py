@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import PRESETS
-from xpulpnn.errors import ToolError
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Exit
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.iss.session import Session
-from xpulpnn_sw import compilers, toolchain
+from xpulpnn_sw import toolchain
 from xpulpnn_sw.toolchain import Options
 
 CONFIG = PRESETS["xpulpnn"]
@@ -25,15 +24,6 @@ LIMIT = 20_000_000
 SEED = 11
 COUNT = 12
 """Random arguments of every function."""
-
-
-@pytest.fixture(params=compilers.COMPILERS)
-def kind(request: pytest.FixtureRequest) -> str:
-    try:
-        compilers.find(request.param)
-    except ToolError:
-        pytest.skip(f"{request.param} is not installed")
-    return request.param
 
 
 def run(source: Path, kind: str, *others: Path, **options) -> tuple[Exit, Session, dict[str, int], str]:

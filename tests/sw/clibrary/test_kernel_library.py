@@ -184,9 +184,7 @@ def test_functions_of_another_rule_have_other_names():
     ("selection", "text"),
     [
         (Selection(kernels=["convolution"]), "--kernels must be among conv, .*, not convolution"),
-        (Selection(variants=["nn_8x8"]), "--variant must be among .*, not nn_8x8"),
         (Selection(variants=["nn_4x4"]), "--variant must be what .*, not nn_4x4"),
-        (Selection(kernels=["relu"], precisions=[Precision.parse("8x8x8")]), "--kernels must be what .*, not relu"),
         (Selection(kernels=["maxpool"], windows=["3"]), "layer must be .*, not 64x64x4:3"),
     ],
 )
@@ -205,13 +203,9 @@ GOOD = arrays_of(tensors_of(LAYERS[1])[3])
         ({"weights": GOOD["weights"][..., :4]}, r"shape of weights must be \(6, 3, 3, 5\), not \(6, 3, 3, 4\)"),
         ({"weights": GOOD["weights"] + 8}, "weights must be -8..7, not [0-9]+"),
         ({"weights": GOOD["weights"] * 1.0}, "weights must be integers, not float64"),
-        ({"bias": GOOD["bias"][:5]}, r"shape of bias must be \(6,\), not \(5,\)"),
-        ({"bias": GOOD["bias"] + (1 << 31)}, "bias must be -2147483648..2147483647, not [0-9]+"),
         ({"kappa": GOOD["kappa"][:1]}, r"shape of kappa must be \(6,\), not \(1,\)"),
         ({"shift": np.array(32)}, "shift must be 0..31, not 32"),
-        ({"shift": np.array([1, 2])}, r"shift must be a single number, not of shape \(2,\)"),
         ({"lambda": None}, "arrays must be .*, not without lambda"),
-        ({"scale": np.array(1)}, "arrays must be .*, not also scale"),
     ],
 )
 def test_what_cannot_be_packed(changes, text):

@@ -98,14 +98,10 @@ BAD = {
         without("t3"),
         "arrays must be w0, w1, w2, w3, w4, w5, w6, w7, w8, t0, t1, t2, t3, t4, t5, t6, t7 (B",
     ),
-    "more": (replaced(w9=np.ones(3, int)), "arrays must be w0, "),
     "real": (replaced(t1=np.ones(8)), "t1 must be integers, not float64 of shape (8,), in "),
-    "empty": (replaced(t1=np.ones(0, int)), "t1 must be integers, not int64 of shape (0,), in "),
     "few bytes": (replaced(w2=np.ones((6, 8), np.uint8)), "w2 must be uint8, 9 bytes at least for each output, not ui"),
-    "words": (replaced(w2=np.ones((6, 9), np.uint16)), "w2 must be uint8, 9 bytes at least for each output, not uint1"),
     "thresholds": (replaced(t2=np.ones(5, int)), "shape of t2 must be (6,), not (5,)"),
     "classes": (replaced(classes=np.array(17)), "classes must be 1..16, not 17"),
-    "two": (replaced(classes=np.ones(2, int)), "classes must be one number, not of shape (2,)"),
 }
 
 

@@ -1,7 +1,6 @@
 """ONNX models as networks: the reference of the network against onnx's own evaluation of the model."""
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,22 +61,6 @@ def test_convolutions_of_a_few_bits(tmp_path: Path, bits: int) -> None:
     assert [stage.kind.name for stage in described.network.stages] == [
         *("conv", "maxpool", "depthwise", "pointwise", "maxpool", "linear")
     ]
-
-
-@pytest.mark.parametrize("bits", [4, 8])
-def test_residual_addition(tmp_path: Path, bits: int) -> None:
-    """Two layers that read one map, and a sum in other scales."""
-    rng = np.random.default_rng(bits)
-    model = Model((1, 3, 5, 4))
-    conv(model, (4, 3, 3, 3), 4, rng, pads=[1, 1, 1, 1])
-    model.node("Relu")
-    first = model.quant(8.0, bits, signed=False)
-    conv(model, (4, 4, 3, 3), 4, rng, pads=[1, 1, 1, 1])
-    second = model.quant(16.0, bits, signed=True)
-    model.node("Add", second, source=first)
-    model.node("Relu")
-    model.quant(16.5, bits, signed=False)
-    check(model, tmp_path, 16.5, rng)
 
 
 def test_signs(tmp_path: Path) -> None:
@@ -176,40 +159,6 @@ def test_floating_point_quantised(tmp_path: Path, bits: int, least: float) -> No
     expected = np.array([model.computed(one.transpose(2, 0, 1)[np.newaxis])[0] for one in images])
     assert np.corrcoef(found.reshape(IMAGES, -1).ravel(), expected.ravel())[0, 1] > least
     assert any("Softmax" in note for note in notes)
-
-
-def unknown(model: Model) -> None:
-    model.node("Sigmoid")
-
-
-def unquantised(model: Model) -> None:
-    model.node("Conv", model.constant(np.full((1, 2, 1, 1), 0.3)))
-
-
-def misshapen(model: Model) -> None:
-    model.node("Conv", model.constant(np.ones((1, 3, 2, 2))))
-
-
-def unending(model: Model) -> None:
-    model.node("Conv", model.constant(np.ones((3, 2, 2, 2))))
-    model.node("Relu")
-    model.node("Conv", model.constant(np.ones((1, 3, 2, 2))))
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (unknown, "operator of a node must be one of .*, not Sigmoid sigmoid0"),
-        (unquantised, "Conv conv0: constant0 must come from a quantiser"),
-        (misshapen, "Conv conv0: weights must go with 2 channels"),
-        (unending, "Conv conv2: relu1 must come from a quantiser"),
-    ],
-)
-def test_what_no_layer_stands_for(tmp_path: Path, build: Callable[[Model], None], message: str) -> None:
-    model = Model((1, 2, 4, 4))
-    build(model)
-    with pytest.raises(InputError, match=message):
-        imported(model, tmp_path)
 
 
 @pytest.mark.parametrize("length", [0, 10, 400])

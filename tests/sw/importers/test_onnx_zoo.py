@@ -409,9 +409,6 @@ ONES = (np.ones((2, 2, 2, 2)), np.float32)
 REFUSED = {
     "concatenated": (two_maps("Concat"), "operator of a node must be one of .*, not Concat concat1"),
     "multiplied": (two_maps("Mul"), "Mul mul1: one factor must be a constant, not both depend on the input"),
-    "leaky": (refused(("LeakyRelu", (), {})), "operator of a node must be one of .*, not LeakyRelu leakyrelu1"),
-    "sigmoid": (refused(("Sigmoid", (), {})), "operator of a node must be one of .*, not Sigmoid sigmoid1"),
-    "transposed": (refused(("ConvTranspose", (ONES,), {})), "operator of a node must be .*, not ConvTranspose convtr"),
     "gaps of a pool": (
         refused(("MaxPool", (), {"kernel_shape": [2, 2], "dilations": [2, 2]})),
         "MaxPool maxpool1: dilations of a pooling must be 1, not 2",
@@ -433,14 +430,6 @@ REFUSED = {
         refused(("Pad", (([0, 0, 1, 1, 0, 0, 1, 1], np.int64), (1, np.float32)), {}), ("Conv", (ONES,), {})),
         "Pad pad1: value around the map must be 0, not another",
     ),
-    "mirrored": (
-        refused(("Pad", (([0, 0, 1, 1, 0, 0, 1, 1], np.int64),), {"mode": "reflect"}), ("Conv", (ONES,), {})),
-        "Pad pad1: mode must be constant, not reflect",
-    ),
-    "pads of channels": (
-        refused(("Pad", (([0, 1, 0, 0, 0, 0, 0, 0], np.int64),), {})),
-        "Pad pad1: pads must be those of rows and columns, 0 at least, not 0, 1, 0",
-    ),
     "pads at the end": (
         refused(("Pad", (([0, 0, 1, 1, 0, 0, 1, 1], np.int64),), {}), ("AveragePool", (), {"kernel_shape": [2, 2]})),
         "AveragePool averagepool2: padding must be right before a convolution or a maximum pooling, not here",
@@ -453,11 +442,15 @@ REFUSED = {
         refused(("Conv", (ONES,), {"domain": "qonnx.custom_op.channels_last"})),
         "Conv conv1: domain of the operator must be that of ONNX, not qonnx.custom_op.channels_last",
     ),
-    "no weights": (refused(("Conv", (), {})), "Conv conv1: inputs must be 2 at least, not 1"),
-    "no number": (
-        refused(("Mul", ((np.nan, np.float32),), {})),
-        "tensor constant3 must have numbers only, not nan",
+    "weights in floating point": (
+        refused(("Conv", ((np.full((1, 2, 1, 1), 0.3), np.float32),), {})),
+        "Conv conv1: constant3 must come from a quantiser",
     ),
+    "maps in floating point": (
+        refused(("Conv", (ONES,), {}), ("Relu", (), {}), ("Conv", (ONES,), {})),
+        "Conv conv3: relu2 must come from a quantiser",
+    ),
+    "no weights": (refused(("Conv", (), {})), "Conv conv1: inputs must be 2 at least, not 1"),
     "codes": (codes_without_scale(), "Relu relu1: inputs must be those of DequantizeLinear, not integers with a scale"),
     "16 bits": (
         refused(("QuantizeLinear", ((1, np.float32), (0, np.int16)), {})),

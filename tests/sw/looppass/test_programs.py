@@ -16,7 +16,6 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.iss.session import Session
-from xpulpnn_sw import compilers
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.looppass import optimise as loop_pass
 from xpulpnn_sw.toolchain import Options, build
@@ -27,15 +26,6 @@ LAYER = MatmulLayer.parse("64x288x2")
 MOST = 1.15
 """Cycles of compiled kernels over those of generated ones."""
 LIMIT = 1_000_000
-
-
-@pytest.fixture(params=compilers.COMPILERS)
-def kind(request: pytest.FixtureRequest) -> str:
-    try:
-        compilers.find(request.param)
-    except compilers.ToolError:
-        pytest.skip(f"{request.param} is not installed")
-    return request.param
 
 
 def compiled(path: Path, kind: str, source: str, *define: str, **options) -> Path:
