@@ -1,6 +1,6 @@
-"""Integer expressions of assembly operands: numbers, symbols, ``pc``, sums and ``%hi``-style parts.
+"""Integer expressions of assembly operands: numbers, symbols, ``pc``, operators and ``%hi``-style parts.
 
-Other operators and parentheses are taken as the GNU assembler takes them: ``* / % << >>`` bind stronger than ``| & ^``,
+Operators and parentheses are taken as the GNU assembler takes them: ``* / % << >>`` bind stronger than ``| & ^``,
 and these stronger than ``+ -``. Division rounds toward zero.
 """
 
@@ -9,11 +9,9 @@ from collections.abc import Callable, Mapping
 
 from xpulpnn.errors import EncodingError
 
-_TERM = re.compile(
-    r"\s*(?P<sign>[+-]?)\s*(?:(?P<number>0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*(?![\w$]))|(?P<symbol>[\w.$]+))"
-)
-_OPERATORS = re.compile(r"[*/%<>|&^~()]")
 _WORD = re.compile(r"\s*(<<|>>|[-+*/%|&^~()]|[\w.$]+)")
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*")
+_NAMES = re.compile(r"[\w.$]+")
 _PART = re.compile(r"%(\w+)\((.*)\)")
 
 _LOW_BITS = 12
@@ -34,7 +32,7 @@ def lower(value: int) -> int:
 
 def is_relative(text: str) -> bool:
     """Return whether a jump operand is written as a plain distance in bytes instead of a target."""
-    return not any(match["symbol"] for match in _TERM.finditer(text))
+    return all(map(_NUMBER.fullmatch, _NAMES.findall(text)))
 
 
 def evaluate(text: str, symbols: Mapping[str, int], pc: int) -> int:
@@ -56,31 +54,20 @@ def evaluate(text: str, symbols: Mapping[str, int], pc: int) -> int:
                 return lower(value - pc + _FIRST_OF_PAIR)
             case other:
                 raise EncodingError(f"operand part must be %hi, %lo, %pcrel_hi or %pcrel_lo, not %{other}")
-    if _OPERATORS.search(text):
-        return _Operators(text, symbols, pc).whole()
-    total, position = 0, 0
-    while position < len(text):
-        match = _TERM.match(text, position)
-        if match is None or (position and not match["sign"]):
-            raise EncodingError(f"expression must be a sum of numbers and symbols, not {text}")
-        value = _term(match, symbols, pc)
-        total += -value if match["sign"] == "-" else value
-        position = match.end()
-    if not text.strip():
-        raise EncodingError("expression must be a sum of numbers and symbols, not empty")
-    return total
+    if _NAMES.fullmatch(text):
+        return _term(text, symbols, pc)
+    return _Expression(text, symbols, pc).whole()
 
 
-def _term(match: re.Match[str], symbols: Mapping[str, int], pc: int) -> int:
-    if number := match["number"]:
-        digits = number.replace("_", "")
+def _term(word: str, symbols: Mapping[str, int], pc: int) -> int:
+    if _NUMBER.fullmatch(word):
+        digits = word.replace("_", "")
         return int(digits, 0) if digits[1:2].isalpha() else int(digits)
-    symbol = match["symbol"]
-    if symbol in (".", "pc"):
+    if word in (".", "pc"):
         return pc
-    if symbol in symbols:
-        return symbols[symbol]
-    raise EncodingError(f"symbol must be a label or constant of the program, not {symbol}")
+    if word in symbols:
+        return symbols[word]
+    raise EncodingError(f"symbol must be a label or constant of the program, not {word}")
 
 
 def _quotient(a: int, b: int) -> int:
@@ -105,9 +92,7 @@ _SIGNS: Mapping[str, Callable[[int], int]] = {"-": lambda a: -a, "+": lambda a: 
 _LARGEST_SHIFT = 63
 
 
-class _Operators:
-    """One expression with operators or parentheses."""
-
+class _Expression:
     def __init__(self, text: str, symbols: Mapping[str, int], pc: int) -> None:
         self._text, self._symbols, self._pc = text, symbols, pc
         self._words: list[str] = []
@@ -149,10 +134,10 @@ class _Operators:
             if not self._words or self._words.pop() != ")":
                 raise self._error()
             return value
-        match = _TERM.fullmatch(word)
-        if match is None:
+        if not _NAMES.fullmatch(word):
             raise self._error()
-        return _term(match, self._symbols, self._pc)
+        return _term(word, self._symbols, self._pc)
 
     def _error(self) -> EncodingError:
-        return EncodingError(f"expression must be made of numbers, symbols and operators, not {self._text}")
+        text = self._text.strip() or "empty"
+        return EncodingError(f"expression must be made of numbers, symbols and operators, not {text}")

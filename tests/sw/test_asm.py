@@ -219,7 +219,7 @@ def test_labels_from_outside():
         ("pv.rqu.b a0, a1, a2, 4", "lane must be 0..3, not 4"),
         ("j nowhere", "symbol must be a label or constant of the program, not nowhere"),
         ("j 1f", "local label must be defined, not 1f"),
-        ("addi a0, a1, 1 2", "expression must be a sum of numbers and symbols, not 1 2"),
+        ("addi a0, a1, 1 2", "expression must be made of numbers, symbols and operators, not 1 2"),
         ("li a0, 0x100000000", "constant of li must be a 32-bit value, not 4294967296"),
         ("csrr a0, nope", "csr must be a known name or an address, not nope"),
         (".half 65536", ".half must be a 16-bit value, not 65536"),

@@ -58,7 +58,11 @@ class PublicFunction:
 
     def prototype(self, name: str) -> str:
         """The declaration under one of its names, without semicolon."""
-        return f"void {name}({', '.join(one.text for one in self.parameters)})"
+        return _prototype(name, self.parameters)
+
+
+def _prototype(name: str, given: Sequence[Parameter]) -> str:
+    return f"void {name}({', '.join(one.text for one in given)})"
 
 
 def usual_precisions() -> list[Precision]:
@@ -105,15 +109,12 @@ class PublicFunctions:
 
     def _all(self) -> Iterator[PublicFunction]:
         for one in self._precisions:
-            x, w, y = (
-                _suffix(one.x, signed=one.x_signed),
-                _suffix(one.w, signed=True),
-                _suffix(one.y, signed=one.y_signed),
-            )
+            x, w = _suffix(one.x, signed=one.x_signed), _suffix(one.w, signed=True)
+            y = _suffix(one.y, signed=one.y_signed)
             convolutions = (*_mixed("conv", x, y, w, suffixes=("", "_4x4")), *_mixed("pointwise", x, y, w))
             yield self._conv(one, convolutions)
             yield self._linear(one, _mixed("linear", x, y, w))
-            yield self._sums(one, _mixed("linear", x, "i32", w))
+            yield self._linear(one, _mixed("linear", x, "i32", w), sums=True)
             yield self._depthwise(one, _mixed("depthwise", x, y, w))
             yield self._maxpool(one, _mixed("maxpool", x))
             yield self._avgpool(one, _mixed("avgpool", x, y), divides_first=True)
@@ -130,7 +131,7 @@ class PublicFunctions:
         convolutions = tuple(f"pulp_nn_{kind}_{how}" for kind in ("conv", "pointwise") for how in shared)
         yield self._conv(_BYTES, convolutions, bias_bytes=1)
         yield self._linear(_BYTES, ("pulp_nn_linear",), bias_bytes=1)
-        yield self._sums(_BYTES, ("pulp_nn_linear_out_32",), bias_bytes=1)
+        yield self._linear(_BYTES, ("pulp_nn_linear_out_32",), bias_bytes=1, sums=True)
         yield self._maxpool(_BYTES, ("pulp_nn_maxpool",))
         yield self._avgpool(_BYTES, ("pulp_nn_avgpool",), divides_first=False)
         yield self._add_shift(_BYTES, ("pulp_nn_add",))
@@ -163,13 +164,12 @@ class PublicFunctions:
         fields = [f'.name = "{names[0]}"', *layer_fields(given)]
         if any(one.name == "bias" for one in given):
             fields.append(f".bias_bytes = {bias_bytes}")
-        function = PublicFunction(names=names, kind=kind, parameters=given, source="", kernels=tuple(kernels))
-        aliases = [f'{function.prototype(name)} __attribute__((alias("{names[0]}")));' for name in names[1:]]
+        aliases = [f'{_prototype(name, given)} __attribute__((alias("{names[0]}")));' for name in names[1:]]
         source = _SOURCE.format(
             names=", ".join(names),
             declarations="\n".join(declaration(run) for run in kernels),
             kernel=kernel,
-            prototype=function.prototype(names[0]),
+            prototype=_prototype(names[0], given),
             fields="\n".join(f"        {field}," for field in fields),
             call=call,
             aliases="".join(f"{alias}\n" for alias in aliases),
@@ -205,15 +205,8 @@ class PublicFunctions:
             f".row_factor = {factor}, .least_words = {self._blocking(run).filled(1)},\n"
             f"    .reorders = {element_order(variant, precision) is not None:d},\n}};"
         )
-        return self._function(
-            names,
-            "conv",
-            precision,
-            kernel,
-            "xp_nn_conv(&kernel, &layer);",
-            [run, *in_place[:1]],
-            bias_bytes=bias_bytes,
-        )
+        call, runs = "xp_nn_conv(&kernel, &layer);", [run, *in_place[:1]]
+        return self._function(names, "conv", precision, kernel, call, runs, bias_bytes=bias_bytes)
 
     def _linear_kernel(self, precision: Precision) -> tuple[str, list[KernelRun]]:
         """Text of the kernel, and what it calls."""
@@ -235,17 +228,14 @@ class PublicFunctions:
         )
         return kernel, list({run.name: run for run in runs.values()}.values())
 
-    def _linear(self, precision: Precision, names: tuple[str, ...], *, bias_bytes: int = 4) -> PublicFunction:
-        kernel, runs = self._linear_kernel(precision)
-        call = "xp_nn_linear(&kernel, &layer);"
-        return self._function(names, "linear", precision, kernel, call, runs, bias_bytes=bias_bytes)
-
-    def _sums(self, precision: Precision, names: tuple[str, ...], *, bias_bytes: int = 4) -> PublicFunction:
-        kernel, runs = self._linear_kernel(precision.accumulators)
-        call = "xp_nn_linear(&kernel, &layer);"
+    def _linear(
+        self, precision: Precision, names: tuple[str, ...], *, bias_bytes: int = 4, sums: bool = False
+    ) -> PublicFunction:
+        kernel, runs = self._linear_kernel(precision.accumulators if sums else precision)
         # the pointer to the words is declared as one to bytes where widths are in the name
-        types = {"y": "int32_t" if bias_bytes == 1 else "int8_t"}
-        return self._function(names, "linear_sums", precision, kernel, call, runs, bias_bytes=bias_bytes, types=types)
+        types = {"y": "int32_t" if bias_bytes == 1 else "int8_t"} if sums else {}
+        kind, call = "linear_sums" if sums else "linear", "xp_nn_linear(&kernel, &layer);"
+        return self._function(names, kind, precision, kernel, call, runs, bias_bytes=bias_bytes, types=types)
 
     def _depthwise(self, precision: Precision, names: tuple[str, ...], *, bias_bytes: int = 4) -> PublicFunction:
         of_bytes = Precision(BYTE_BITS, BYTE_BITS, precision.y, precision.x_signed, True, precision.y_signed)
@@ -261,42 +251,34 @@ class PublicFunctions:
         call = "xp_nn_depthwise(&kernel, &layer);"
         return self._function(names, "depthwise", precision, kernel, call, runs, bias_bytes=bias_bytes)
 
-    def _pool(self, name: str, precision: Precision) -> dict[tuple[int, ...], list[KernelRun]]:
-        found: dict[tuple[int, ...], list[KernelRun]] = {}
-        for run in self._kernels(name, precision):
-            layer = run.layer
-            assert isinstance(layer, MaxPoolLayer | AvgPoolLayer)
-            found.setdefault((layer.kernel_height, layer.kernel_width, *layer.stride), []).append(run)
-        return found
-
     def _maxpool(self, precision: Precision, names: tuple[str, ...]) -> PublicFunction:
         signed = precision.x_signed
         widths = Precision(precision.x, precision.x, precision.x, signed, False, signed)
-        pools = self._pool("maxpool", widths)
-        rows = [f"    {{{runs[0].name}, {', '.join(map(str, window))}}},\n" for window, runs in pools.items()]
-        kernel = (
-            f"static const struct xp_nn_maxpool_kernel kernels[] = {{\n{''.join(rows)}    {{0}},\n}};\n"
-            f"static const struct xp_nn_elements elements = {self._elements(widths)};"
-        )
-        runs = [run for several in pools.values() for run in several]
-        call = "xp_nn_maxpool(kernels, &elements, &layer);"
-        return self._function(names, "maxpool", widths, kernel, call, runs)
+        return self._pool(names, "maxpool", widths, "xp_nn_maxpool(kernels, &elements, &layer);")
 
     def _avgpool(self, precision: Precision, names: tuple[str, ...], *, divides_first: bool) -> PublicFunction:
         widths = Precision(precision.x, precision.x, precision.y, precision.x_signed, False, precision.y_signed)
-        pools = self._pool("avgpool", widths)
-        rows = [
-            f"    {{{runs[0].name}, {runs[1].name}, {', '.join(map(str, window))}}},\n"
-            for window, runs in pools.items()
-        ]
-        kernel = (
-            f"static const struct xp_nn_avgpool_kernel kernels[] = {{\n{''.join(rows)}    {{0}},\n}};\n"
-            f"static const struct xp_nn_elements elements = {self._elements(widths)};"
-        )
-        runs = [run for several in pools.values() for run in several]
         scale = f"{{flag_requant != 0, {divides_first:d}, (int32_t)lambda, (int32_t)out_add}}"
         call = f"const struct xp_nn_scale scale = {scale};\n    xp_nn_avgpool(kernels, &elements, &layer, &scale);"
-        return self._function(names, "avgpool", widths, kernel, call, runs)
+        return self._pool(names, "avgpool", widths, call)
+
+    def _pool(self, names: tuple[str, ...], kind: str, widths: Precision, call: str) -> PublicFunction:
+        """A function with a table of its kernels by window and stride."""
+        rows: dict[tuple[int, ...], list[KernelRun]] = {}
+        for run in self._kernels(kind, widths):
+            layer = run.layer
+            assert isinstance(layer, MaxPoolLayer | AvgPoolLayer)
+            rows.setdefault((layer.kernel_height, layer.kernel_width, *layer.stride), []).append(run)
+        table = "".join(
+            f"    {{{', '.join([*(run.name for run in found), *map(str, window)])}}},\n"
+            for window, found in rows.items()
+        )
+        runs = [run for found in rows.values() for run in found]
+        kernel = (
+            f"static const struct xp_nn_{kind}_kernel kernels[] = {{\n{table}    {{0}},\n}};\n"
+            f"static const struct xp_nn_elements elements = {self._elements(widths)};"
+        )
+        return self._function(names, kind, widths, kernel, call, runs)
 
     def _add_kernel(self, precision: Precision) -> tuple[str, KernelRun, KernelRun]:
         """Text of the kernel; the functions by tables and by shift."""

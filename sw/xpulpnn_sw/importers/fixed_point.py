@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from xpulpnn_sw.layout import Ints
 
 _WORD_BITS = 32
 _MAX_SHIFT, _MAX_WIDE_SHIFT = 31, 62
+_MAX_MAP_SHIFT = 24  # of additions and averages: factors are exact enough long before
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,3 +72,30 @@ def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], 
             )
     largest = max(factors)
     raise LayerError(f"factors must be such that their products have {bits} bits, not {largest:g}")
+
+
+def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: int) -> dict[str, Any]:
+    """``(k1 * x1 + k2 * x2 + summand) >> shift`` within 32 bits, for maps of these ranges and zero points."""
+    for shift in reversed(range(_MAX_MAP_SHIFT)):
+        kappas = [round(factor * 2.0**shift) for factor in factors]
+        products = [one.scaled(kappa, 0) for (one, _), kappa in zip(maps, kappas, strict=True)]
+        zeros = sum(kappa * own for kappa, (_, own) in zip(kappas, maps, strict=True))
+        summand = (zero << shift) - zeros + (1 << shift >> 1)
+        low, high = sum(one.low for one in products), sum(one.high for one in products)
+        # in whatever order they are added up
+        parts = Range(min(low, low + summand, summand), max(high, high + summand, summand))
+        if parts.fits(32) and all(one.fits(32) for one in products):
+            return {"factors": kappas, "summand": summand, "shift": shift}
+    raise LayerError(f"scales of the maps must be near those of the sum, not {max(factors):g} times as large")
+
+
+def shifted_mean(factor: float, sums: Range, area: int, before: int, behind: int) -> dict[str, Any]:
+    """``(sums * k / area + summand) >> shift``, products within 32 bits."""
+    for shift in reversed(range(_MAX_MAP_SHIFT)):
+        kappa = round(factor * 2.0**shift)
+        summand = (behind << shift) - kappa * before + (1 << shift >> 1)
+        products = sums.scaled(kappa, 0)
+        quotients = Range(products.low // area, -(-products.high // area)).scaled(1, summand)
+        if products.fits(32) and quotients.fits(32):
+            return {"factor": kappa, "summand": summand, "shift": shift}
+    raise LayerError(f"scale of the map must be near that of the average, not {factor:g} times as large")

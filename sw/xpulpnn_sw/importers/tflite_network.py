@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.fixed_point import FixedPoint, Range, fixed_point, sum_ranges
+from xpulpnn_sw.importers.fixed_point import FixedPoint, Range, fixed_point, shifted_mean, shifted_sum, sum_ranges
 from xpulpnn_sw.importers.options import ImportOptions
-from xpulpnn_sw.importers.tflite_factors import shifted_mean, shifted_sum
 from xpulpnn_sw.importers.tflite_file import Model, Operator, read_graph
 from xpulpnn_sw.importers.tflite_model import (
     CODES,
@@ -299,7 +298,7 @@ class _Import:
         result = reader.result("")
         signs = (1, -1) if reader.operator.kind == "SUB" else (1, 1)
         factors = [sign * one.scale / result.scale for one, sign in zip((first, second), signs, strict=True)]
-        found = shifted_sum(factors, (first, second), result.zero)
+        found = shifted_sum(factors, [(Range(*one.ends), one.zero) for one in (first, second)], result.zero)
         return self._layer(reader, "add", f"{dims(first.shape)}:shift", (first, second), found)
 
     def _max_pool(self, reader: Reader) -> Value:
