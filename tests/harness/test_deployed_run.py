@@ -10,11 +10,13 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.harness.cifar10 import random_network
-from xpulpnn_sim.harness.deployed_run import cluster_executable, network_program
+from xpulpnn_sim.harness.deployed_run import network_program
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sim.harness.network_case import NetworkCase, compared
+from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
+from xpulpnn_sim.harness.network_work import compared
+from xpulpnn_sim.harness.workload import executable_of
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.networks import planning
@@ -104,7 +106,9 @@ def test_filters_wait_where_memory_is_short(memory):
     assert [step.loads for step in program.deployment.steps] == LATE[memory]
     assert len(program.data) <= memory
     told = bytearray()
-    session = ClusterSession(cluster_executable(program, "late"), FOUR, output=lambda one: told.extend(one.data))
+    session = ClusterSession(
+        executable_of(program, "late", [program.outside]), FOUR, output=lambda one: told.extend(one.data)
+    )
     assert session.run(200_000).ok
     stored = program.outside.symbols["linear1.output"]
     results = [*program.results(bytes(told)), program.final(session.memory.read_bytes(stored.address, stored.length))]

@@ -10,11 +10,12 @@ import pytest
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness import deployed_run, random_graphs
-from xpulpnn_sim.harness.deployed_run import cluster_executable
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sim.harness.network_case import NetworkCase, compared
+from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
+from xpulpnn_sim.harness.network_work import compared
+from xpulpnn_sim.harness.workload import executable_of
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.layers.image import ImageConvLayer
@@ -68,7 +69,7 @@ def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[
     """Wrong results of each layer."""
     told = bytearray()
     session = ClusterSession(
-        cluster_executable(program, "tiles"), case.config, output=lambda one: told.extend(one.data)
+        executable_of(program, "tiles", [program.outside]), case.config, output=lambda one: told.extend(one.data)
     )
     assert session.run(10_000_000).ok
     stored = program.outside.symbols[program.outputs[-1].symbol]

@@ -7,11 +7,10 @@ import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.harness.cluster_run import ClusterCase
-from xpulpnn_sim.harness.kernel_run import Case, case_tensors, short_precision, wrong_results
+from xpulpnn_sim.harness.cluster_run import ClusterCase, TiledFigures, run_cluster_case
+from xpulpnn_sim.harness.kernel_run import Case, case_tensors, compared_results, short_precision
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sim.harness.tiled_run import TiledFigures, run_case_on_cluster
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
@@ -39,7 +38,7 @@ def case(text, bits, variant, tiling=None, *, checked=True, config=FOUR, machine
 
 
 def figures_of(chosen: ClusterCase) -> TiledFigures:
-    result = run_case_on_cluster(chosen)
+    result = run_cluster_case(chosen)
     assert not result.reports
     assert isinstance(result.figures, TiledFigures)
     assert result.figures.mismatches == 0
@@ -95,7 +94,7 @@ def test_other_layers_with_filters_on_the_simulator(kernel, text, precision, var
     assert session.run(200_000).ok
     image = program.run.image
     outside = np.frombuffer(session.memory.read_bytes(image.base, image.data.size), np.uint8)
-    assert wrong_results(program.run, outside, alone, tensors) is None
+    assert not compared_results(program.run, outside, alone, tensors).wrong
 
 
 @pytest.mark.cosim
@@ -148,7 +147,7 @@ def test_faults_of_the_program_are_reported(monkeypatch, correct, wrong, report)
     monkeypatch.setattr(tiled, "_CALLER", tiled._CALLER.replace(correct, wrong))
     machine = Machine(l2_latency=200, max_cycles=60_000)
     chosen = case("6x4x4:4x1x1:p=0", 8, "nn_4x4", Tiling(rows=1), checked=False, machine=machine)
-    result = run_case_on_cluster(chosen)
+    result = run_cluster_case(chosen)
     assert result.figures.mismatches > 0
     assert any(text.startswith(report) for text in result.reports)
 

@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.api.kernel_campaign import LAYERS, random_cases
+from xpulpnn_sim.api.random_layers import LAYERS, random_cases
 from xpulpnn_sim.harness.kernel_run import case_tensors
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import reference

@@ -13,11 +13,10 @@ from xpulpnn_sim.api.cosimulation import (
     MOST_CYCLES,
     kernel_cases,
 )
-from xpulpnn_sim.harness.cluster_run import ClusterCase
+from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, Result
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sim.harness.tiled_run import run_case_on_cluster
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -85,7 +84,7 @@ def cosim_cluster(
     tuple of Result
         In the order layer, precision, variant, banks, arbiter, placement, cores; their ``figures`` are
         :class:`~xpulpnn_sim.harness.cluster_run.ClusterFigures`, of layers in tiles
-        :class:`~xpulpnn_sim.harness.tiled_run.TiledFigures`.
+        :class:`~xpulpnn_sim.harness.cluster_run.TiledFigures`.
 
     Raises
     ------
@@ -171,4 +170,4 @@ def cluster_cases(
 def run_cluster_cases(cases: Sequence[ClusterCase], jobs: int) -> Iterator[Result]:
     """Run cases on ``jobs`` processes, results in order; models are compiled as they are needed."""
     with executor(jobs) as pool:
-        yield from pool.map(run_case_on_cluster, cases)
+        yield from pool.map(run_cluster_case, cases)

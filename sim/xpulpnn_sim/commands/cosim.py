@@ -18,7 +18,7 @@ from xpulpnn_sim.api.cosimulation import (
     kernel_cases,
     run_cases,
 )
-from xpulpnn_sim.api.kernel_campaign import covered, random_cases, turns
+from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.commands import cosim_bnn, cosim_cifar10, cosim_cluster, cosim_ulppack
 from xpulpnn_sim.commands.channelwise_table import channelwise_table
 from xpulpnn_sim.commands.common import (

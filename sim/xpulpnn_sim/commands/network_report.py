@@ -32,9 +32,9 @@ from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.report.html import plotly_script
 from xpulpnn_sim.harness.classified import ClassRecord
 from xpulpnn_sim.harness.machine import USUAL_L2_BYTES, Machine
-from xpulpnn_sim.netruns.campaign import prepare, run_job
 from xpulpnn_sim.netruns.energy import add_energies, layer_energies
 from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
+from xpulpnn_sim.netruns.job_run import prepare, run_job
 from xpulpnn_sim.netruns.page import write_page
 from xpulpnn_sim.netruns.summary import records
 

@@ -1,25 +1,32 @@
-"""The binarised classifier on one core or on those of a cluster: its cycles layer by layer, all maps checked."""
+"""The binarised classifier as a workload of one core or of a cluster: its cycles layer by layer, all maps checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.elf import Segment
 from xpulpnn_sim.golden import binary
-from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sim.harness.workload import (
+    DIGITS,
+    Compared,
+    Result,
+    Verdict,
+    executable_of,
+    function_accounts,
+    run_workload,
+)
 from xpulpnn_sw.bnn import network
 from xpulpnn_sw.bnn.classifier import Classifier, classifier
 from xpulpnn_sw.bnn.code import MAP_SIDE
 from xpulpnn_sw.bnn.network import random_weights, synthetic_image
 from xpulpnn_sw.kernels.variants import WORD_BITS
+from xpulpnn_sw.layout import Image
 from xpulpnn_sw.programs.bare import bare_program
 from xpulpnn_sw.programs.cluster import cluster_program
 
@@ -30,7 +37,6 @@ POPCOUNTS = (HARDWARE, SOFTWARE)
 _OPERATIONS = {"xor": ("xor",), "compare": ("slt", "slti", "sltu", "sltiu")}
 """Instructions that are counted, as in the paper: words compared, and numbers that become bits."""
 
-_DIGITS = 4
 _INNER = slice(network.BORDER, network.BORDER + network.POOLED)
 
 
@@ -50,61 +56,63 @@ class BnnCase:
         return self.config.cores if isinstance(self.config, ClusterConfig) else 1
 
 
-@dataclass(frozen=True, slots=True)
-class BnnResult:
-    """What came of a case: its record, and its first mismatches."""
-
-    record: dict[str, Any]
-    reports: list[str]
-
-
-def run_bnn(case: BnnCase) -> BnnResult:
+def run_bnn(case: BnnCase) -> Result:
     """Classify a synthetic image with random weights and compare every layer's results with the golden model's.
 
     ``cycles`` of the record are those of the call, on a cluster from barrier to barrier; ``layers`` those of core 0.
     """
-    random = np.random.default_rng(case.machine.seed)
-    weights, image = random_weights(random), synthetic_image(random)
-    software = case.popcount == SOFTWARE
-    run = classifier(weights, image, variant=case.variant, software=software, cores=case.cores)
-    function = run.function
-    alone = not isinstance(case.config, ClusterConfig)
-    program = bare_program(function) if alone else cluster_program(function, case.cores)
-    executable = executable_of(program, function.name)
-    outside = Segment(run.outside_base, run.outside.astype("<u4").tobytes(), run.outside.nbytes)
-    executable = replace(executable, segments=(*executable.segments, outside))
-    outcome = run_program(executable, case.config, case.machine, check=case.checked, account=True)
-    memory = outcome.memory[program.data_base]
-    expected = _expected(weights, image)
-    wrong = {name: int((values != expected[name]).sum()) for name, values in _found(case, run, memory).items()}
-    reports = [outcome.difference] if outcome.difference else []
-    reports += [f"{name}: {count} of {expected[name].size} wrong" for name, count in wrong.items() if count]
-    if not outcome.exit.ok:
-        reports.append(outcome.exit.text)
-    mismatches = outcome.mismatches + sum(wrong.values())
-    first = (int(function.function.pcs[0]) - program.text_base) // HALF_BYTES
-    accounts = [rows[first :: WORD_BYTES // HALF_BYTES][: len(function.function)] for rows in outcome.accounts]
-    totals = np.sum([rows.sum(axis=0) for rows in accounts], axis=0)
-    cycles_at = accounts[0].sum(axis=1)
-    cycles = program.measured(memory)
-    names = dict.fromkeys(function.function.regions)
-    record = {
-        "kernel": "bnn",
-        "variant": case.variant,
-        "popcount": case.popcount,
-        "cores": case.cores,
-        "instructions": int(totals[WaitCause.NONE]),
-        "cycles": cycles,
-        "operations": {name: _executed(run, accounts, *names) for name, names in _OPERATIONS.items()},
-        "macs": function.macs,
-        "cycles_per_mac": round(cycles / function.macs, _DIGITS),
-        "layers": {name: int(cycles_at[function.function.region(name)].sum()) for name in names},
-        "stalls": {cause.name.lower(): int(totals[cause]) for cause in WaitCause if cause},
-        "mismatches": mismatches if outcome.exit.ok else max(mismatches, 1),
-        "wall_s": round(outcome.wall_s, _DIGITS),
-        "sim_cycles_per_s": round(outcome.cycles / outcome.wall_s),
-    }
-    return BnnResult(record, reports)
+    return run_workload(BnnWork(case))
+
+
+class BnnWork:
+    """A classification with its weights and image."""
+
+    def __init__(self, case: BnnCase) -> None:
+        random = np.random.default_rng(case.machine.seed)
+        weights, image = random_weights(random), synthetic_image(random)
+        self.case, self.expected = case, _expected(weights, image)
+        software = case.popcount == SOFTWARE
+        self.run = classifier(weights, image, variant=case.variant, software=software, cores=case.cores)
+        self.config, self.machine, self.checked = case.config, case.machine, case.checked
+        alone = not isinstance(case.config, ClusterConfig)
+        function = self.run.function
+        self.program = bare_program(function) if alone else cluster_program(function, case.cores)
+        outside = Image(
+            self.run.outside_base, np.ascontiguousarray(self.run.outside, "<u4").view(np.uint8).reshape(-1), {}
+        )
+        self.executable = executable_of(self.program, function.name, [outside])
+
+    def compared(self, outcome: RunResult) -> list[Compared]:
+        """Compare all maps with those of the golden model."""
+        found = _found(self.case, self.run, outcome.memory[self.program.data_base])
+        return [Compared.of(name, self.expected[name], values) for name, values in found.items()]
+
+    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> dict[str, Any]:
+        """Return the record."""
+        function = self.run.function
+        accounts = function_accounts(outcome, function.function, self.program.text_base)
+        totals, cycles_at = accounts.sum(axis=0), accounts[0].sum(axis=1)
+        cycles = self.program.measured(outcome.memory[self.program.data_base])
+        names = dict.fromkeys(function.function.regions)
+        return {
+            "kernel": "bnn",
+            "variant": self.case.variant,
+            "popcount": self.case.popcount,
+            "cores": self.case.cores,
+            "instructions": int(totals[:, WaitCause.NONE].sum()),
+            "cycles": cycles,
+            "operations": {name: self._executed(totals, names) for name, names in _OPERATIONS.items()},
+            "macs": function.macs,
+            "cycles_per_mac": round(cycles / function.macs, DIGITS),
+            "layers": {name: int(cycles_at[function.function.region(name)].sum()) for name in names},
+            "stalls": stalls_of(totals, devices=False),
+            **asdict(verdict),
+        }
+
+    def _executed(self, totals: NDArray[np.uint64], operations: Sequence[str]) -> int:
+        """How often instructions that do these were executed."""
+        chosen = [insn.op in operations for insn in self.run.function.function.insns]
+        return int(totals[chosen, WaitCause.NONE].sum())
 
 
 def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
@@ -115,14 +123,8 @@ def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str
     return {name: values if name == "output" else (values > 0).astype(np.int64) for name, values in found.items()}
 
 
-def _executed(run: Classifier, accounts: Sequence[NDArray[np.integer[Any]]], *operations: str) -> int:
-    """How often instructions that do these were executed."""
-    chosen = [insn.op in operations for insn in run.function.function.insns]
-    return int(sum(rows[chosen, WaitCause.NONE].sum() for rows in accounts))
-
-
 def _found(case: BnnCase, run: Classifier, memory: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
-    """The same from memory."""
+    """The same as :func:`_expected` from memory."""
     image = run.function.image
 
     def words(name: str) -> NDArray[np.int64]:

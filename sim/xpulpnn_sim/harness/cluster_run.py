@@ -1,28 +1,38 @@
-"""One kernel on the cores of a cluster: what :mod:`xpulpnn_sim.harness.kernel_run` does on one core."""
+"""Kernels as workloads of a cluster, in the TCDM or in tiles."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
-from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.elf import Executable, Segment
+from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.harness.kernel_run import (
     Case,
     KernelFigures,
-    Result,
+    KernelWork,
     case_kernel,
     case_tensors,
-    executable_of,
-    figures,
-    wrong_results,
+    kernel_figures,
 )
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.target import Target
+from xpulpnn_sim.harness.tiling_figures import BEGIN, DONE, READY, RELEASED, TilingFigures, tiling_figures
+from xpulpnn_sim.harness.workload import (
+    Compared,
+    Progress,
+    Result,
+    Verdict,
+    executable_of,
+    function_accounts,
+    image_after,
+    run_workload,
+)
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Placement
@@ -47,9 +57,8 @@ class ClusterCase:
 
     @property
     def name(self) -> str:
-        """What it is called where it goes wrong."""
-        case = self.case
-        return f"{case.kernel} {case.layer} {case.precision} {case.variant} on {self.cluster.cores} cores"
+        """Name of the case in reports."""
+        return f"{self.case.name} on {self.cluster.cores} cores"
 
     def kernel(self, tensors: LayerTensors) -> KernelRun:
         """The kernel with room for all cores."""
@@ -91,12 +100,7 @@ class ClusterCase:
 
     def executable(self, program: ClusterProgram | TiledProgram) -> Executable:
         """The program as the runner takes it."""
-        found = executable_of(program, self.name)
-        if isinstance(program, ClusterProgram):
-            return found
-        outside = program.run.image
-        segment = Segment(outside.base, outside.data.tobytes(), outside.data.size)
-        return replace(found, segments=(*found.segments, segment))
+        return executable_of(program, self.name, [program.run.image] if isinstance(program, TiledProgram) else [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,75 +120,100 @@ class ClusterFigures(KernelFigures):
     stalls_by_core: list[dict[str, int]]  # cycles without a retirement by cause, of each core
 
 
-def run_cluster_case(case: ClusterCase) -> Result:
-    """Run a case and check it: the memory afterwards against the reference layer, on request every retirement.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledFigures(ClusterFigures):
+    """Figures of a case in tiles, under the names of its JSON record.
 
-    With instruction caches the kernel runs twice, and the accounts of a program that runs it once are taken off.
+    ``cycles`` are those from the first command of the DMA engine until all results are in the memory outside.
+    """
+
+    tiling: TilingFigures
+
+
+def run_cluster_case(case: ClusterCase, progress: Progress | None = None) -> Result:
+    """Run a case, in tiles if they are asked for or needed, and check it.
+
+    The memory afterwards is compared with the reference layer, on request every retirement is checked. With instruction
+    caches a kernel that is not in tiles runs twice, and the accounts of a program that runs it once are taken off.
     """
     tensors = case_tensors(case.case)
     kernel = case.kernel(tensors)
-    warm = case.cluster.icache_private > 0
-    program = cluster_program(kernel, case.cluster.cores, passes=1 + warm)
-    outcome = run_program(
-        case.executable(program), case.cluster, case.case.machine, check=case.case.checked, account=True
-    )
-    if warm and outcome.exit.ok:
-        first = run_program(
-            case.executable(cluster_program(kernel, case.cluster.cores)), case.cluster, case.case.machine, account=True
-        )
-        outcome.accounts = [both - one for both, one in zip(outcome.accounts, first.accounts, strict=True)]
-    memory = outcome.memory[TCDM_BASE]
-    wrong = wrong_results(kernel, memory, case.case, tensors)
-    reports = [text for text in (outcome.difference, wrong[1] if wrong else None) if text]
-    if not outcome.exit.ok:
-        reports.append(outcome.exit.text)
-    mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
-    return Result(
-        figures=cluster_figures(
-            case,
-            kernel,
-            outcome,
-            program.measured(memory),
-            program.shares(memory),
-            mismatches if outcome.exit.ok else max(mismatches, 1),
-        ),
-        reports=reports,
-        mismatch_position=outcome.mismatch_position,
-    )
+    tiles = case.tiles(kernel, tensors)
+    work = ClusterWork(case, tensors, kernel) if tiles is None else TiledWork(case, tensors, tiles)
+    return run_workload(work, progress)
 
 
-def cluster_figures(
-    case: ClusterCase, kernel: KernelRun, outcome: RunResult, cycles: int, shares: list[int], mismatches: int
-) -> ClusterFigures:
-    """The figures of a run: its cycles, those that each core worked, and how much was wrong."""
-    function = kernel.function
-    # the function lies before what calls it
-    slots = len(function) * WORD_BYTES // HALF_BYTES
-    rows = [account[:slots] for account in outcome.accounts]
-    total = np.sum(rows, axis=0)[:: WORD_BYTES // HALF_BYTES]
-    stalls_by_core = [stalls_of(account, devices=True) for account in rows]
-    stalls = {cause: sum(stalls[cause] for stalls in stalls_by_core) for cause in stalls_by_core[0]}
-    common = figures(
-        case.case,
-        kernel,
-        engine=ENGINE,
-        executions=total[:, WaitCause.NONE],
-        cycles_at=total.sum(axis=1),
-        cycles=cycles,
-        stalls=stalls,
-        mismatches=mismatches,
-        wall_s=outcome.wall_s,
-        simulated_cycles=outcome.cycles,
-        cores=case.cluster.cores,
-    )
-    return ClusterFigures(
-        **{item.name: getattr(common, item.name) for item in fields(common)},
-        banks=case.cluster.banks,
-        arbiter=case.cluster.arbiter,
-        placement=case.placement,
-        l2_latency=case.case.machine.l2_latency,
-        icache=case.cluster.icache_private,
-        shares=shares,
-        barrier=cycles * len(shares) - sum(shares),
-        stalls_by_core=stalls_by_core,
-    )
+class ClusterWork(KernelWork):
+    """A kernel that the cores of a cluster share, its operands in the TCDM."""
+
+    engine = ENGINE
+
+    def __init__(self, case: ClusterCase, tensors: LayerTensors, kernel: KernelRun) -> None:
+        super().__init__(case.case, tensors, kernel)
+        self.config = self.cluster = case.cluster
+        self.clustered = case
+
+    @cached_property
+    def program(self) -> ClusterProgram:
+        """The program, in two passes if instruction caches are to be warm."""
+        return cluster_program(self.kernel, self.cluster.cores, passes=1 + (self.cluster.icache_private > 0))
+
+    @property
+    def executable(self) -> Executable:
+        """The program as the runner takes it."""
+        return self.clustered.executable(self.program)
+
+    def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
+        """Return the TCDM after a run."""
+        return outcome.memory[TCDM_BASE]
+
+    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> ClusterFigures:
+        """Return the figures; the cycles are those from barrier to barrier."""
+        if self.cluster.icache_private and outcome.exit.ok:
+            once = self.clustered.executable(cluster_program(self.kernel, self.cluster.cores))
+            first = run_program(once, self.config, self.machine, account=True)
+            outcome.accounts = [both - one for both, one in zip(outcome.accounts, first.accounts, strict=True)]
+        memory = self.memory(outcome)
+        cycles, shares = self.program.measured(memory), self.program.shares(memory)
+        return ClusterFigures(**self.fields(outcome, cycles, shares, verdict))
+
+    def fields(self, outcome: RunResult, cycles: int, shares: list[int], verdict: Verdict) -> dict[str, Any]:
+        """Return the fields of the figures from the cycles of all and those that each core worked."""
+        # the function lies before what calls it
+        rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
+        return kernel_figures(self, rows, cycles, verdict) | {
+            "banks": self.cluster.banks,
+            "arbiter": self.cluster.arbiter,
+            "placement": self.clustered.placement,
+            "l2_latency": self.machine.l2_latency,
+            "icache": self.cluster.icache_private,
+            "shares": shares,
+            "barrier": cycles * len(shares) - sum(shares),
+            "stalls_by_core": [stalls_of(account, devices=True) for account in rows],
+        }
+
+
+class TiledWork(ClusterWork):
+    """A layer in tiles, its operands in the memory outside."""
+
+    def __init__(self, case: ClusterCase, tensors: LayerTensors, program: TiledProgram) -> None:
+        super().__init__(case, tensors, program.run)
+        self.tiled = program
+
+    @property
+    def executable(self) -> Executable:
+        """The program as the runner takes it."""
+        return self.clustered.executable(self.tiled)
+
+    def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
+        """Return the memory outside after a run."""
+        return image_after(outcome, self.tiled.run.image)
+
+    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> TiledFigures:
+        """Return the figures, those of the tiles among them."""
+        times = self.tiled.times(outcome.memory[TCDM_BASE], self.memory(outcome))
+        cycles = int(times[-1, 0, READY] - times[0, 0, RELEASED])
+        working = np.array([step.work is not None for step in self.tiled.steps])
+        shares = (times[:, :, DONE] - times[:, :, BEGIN])[working].sum(axis=0).tolist()
+        tiling = tiling_figures(self.tiled, outcome, times)
+        return TiledFigures(**self.fields(outcome, cycles, shares, verdict), tiling=tiling)

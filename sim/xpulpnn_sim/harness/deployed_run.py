@@ -1,7 +1,7 @@
 """A network on a cluster: memory shared by lifetime, operands moved by DMA, the results of every layer checked."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,17 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.elf import Executable, Segment
-from xpulpnn_sim.harness.kernel_run import executable_of
-from xpulpnn_sim.harness.machine import Memory
 from xpulpnn_sim.harness.memory_plan import outside_plan
-from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
-from xpulpnn_sim.harness.network_input import with_input
-from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.network_case import NetworkCase
+from xpulpnn_sim.harness.network_work import BuiltNetwork, Results, layer_record
 from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sim.harness.tiling_figures import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
+from xpulpnn_sim.harness.workload import executable_of, image_after
+from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.networks.deployment import Deployment
 from xpulpnn_sw.networks.kernels import OUTPUT, length, weight_bytes
 from xpulpnn_sw.programs.deployed import DeployedProgram, deployed_program
-from xpulpnn_sw.programs.tiled import TIMES
 from xpulpnn_sw.tiling.plan import aligned
-
-_RELEASED, _BEGIN, _DONE, _READY = range(len(TIMES))
 
 _LOAD, _STORE = "load", "store"
 """Names of the steps that compute no layer."""
@@ -46,97 +42,82 @@ def network_program(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgra
 def build_deployed(case: NetworkCase, cluster: ClusterConfig) -> "BuiltDeployment":
     """The program of a network on all cores of a cluster; raises as :func:`network_program`."""
     program = network_program(case, cluster)
-    executable = cluster_executable(program, case.network.name)
+    executable = executable_of(program, case.network.name, [program.outside])
     return BuiltDeployment(case=case, cluster=cluster, program=program, executable=executable)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BuiltDeployment:
-    """A network as a program of a cluster: :class:`~xpulpnn_sim.harness.network_run.Built`."""
+class BuiltDeployment(BuiltNetwork):
+    """A network as a program of a cluster."""
 
-    case: NetworkCase  # what it was made of
     cluster: ClusterConfig
     program: DeployedProgram
-    executable: Executable  # the same for the input of the case
 
-    def executable_for(self, case: NetworkCase) -> Executable:
-        """The program with the input of ``case``."""
-        return with_input(self.executable, self.program.outside.symbols, self.case, case.image)
+    @property
+    def symbols(self) -> Mapping[str, Symbol]:
+        """Places of the operands in the memory outside."""
+        return self.program.outside.symbols
 
-    def run(self, case: NetworkCase, progress: Callable[[int], None] | None = None) -> NetworkResult:
-        """Run it for the input of ``case``."""
-        executable = self.executable_for(case)
-        outcome = run_program(
-            executable, self.cluster, case.machine, check=case.checked, account=True, progress=progress
-        )
-        return _result(case, self.cluster, self.program, outcome)
+    @property
+    def bytes_needed(self) -> int:
+        """Bytes of code and data outside."""
+        return len(self.program.text) + self.program.outside.data.size
 
+    def results(self, outcome: RunResult) -> Results:
+        """Return the results as the program told them when they were there, the last ones from the memory outside."""
+        program = self.program
+        stored = program.outside.view(program.outputs[-1].symbol, image_after(outcome, program.outside))
+        return [*program.results(outcome.output), program.final(stored.tobytes())]
 
-def _result(case: NetworkCase, cluster: ClusterConfig, program: DeployedProgram, outcome: RunResult) -> NetworkResult:
-    """What came of a run.
+    def figures(self, case: NetworkCase, outcome: RunResult) -> dict[str, Any]:
+        """Return the part of the record that only clusters have.
 
-    Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
-    """
-    plan = program.deployment
-    times = program.times(outcome.memory[TCDM_BASE], _outside(program, outcome))
-    spans = _spans(plan)
-    steps = [_record(program, outcome, times, span) for span in spans]
-    layers: list[dict[str, Any]] = []
-    for span, own in zip(spans, steps, strict=True):
-        layer = plan.steps[span.start].layer
-        if layer is None:
-            continue
-        stage, run = plan.network.stages[layer], plan.runs[layer]
-        accounts = [_rows(program, account, span, layer) for account in outcome.accounts]
-        layers.append(
-            layer_record(stage, run.variant.name, own["cycles"], accounts)
-            | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
-            | {"cores": plan.cores(layer) or cluster.cores}
-            | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
-        )
-    executed = program.starts[-1] - program.text_base
-    rows = np.concatenate([account[: executed // HALF_BYTES] for account in outcome.accounts])
-    figures = {
-        "instructions": int(rows[:, WaitCause.NONE].sum()),
-        "cycles": sum(step["cycles"] for step in steps),
-        "stalls": stalls_of(rows, devices=True),
-        "tcdm_bytes": cluster.tcdm_bytes,
-        "l2_latency": case.machine.l2_latency,
-        "code_bytes": len(program.text),
-        "data_bytes": plan.extent,
-        **{name: sum(step[name] for step in steps) for name in ("loaded", "stored", "moving", "waiting")},
-        "layers": layers,
-        "steps": steps,
-        "plan": [
-            {"name": one.name, "address": TCDM_BASE + plan.places[one.name], "bytes": aligned(one.size)}
-            | {"first": _number(spans, one.first), "last": _number(spans, one.last)}
-            for one in plan.pieces
-        ],
-        "outside": outside_plan(
-            program.outside.symbols, [[one for step in span for one in program.transfers[step]] for span in spans]
-        ),
-    }
-    results = _results(program, outcome)
-    return finished(case, outcome, figures, results)
+        Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
+        """
+        program, plan = self.program, self.program.deployment
+        times = program.times(outcome.memory[TCDM_BASE], image_after(outcome, program.outside))
+        spans = _spans(plan)
+        steps = [_record(program, outcome, times, span) for span in spans]
+        executed = program.starts[-1] - program.text_base
+        rows = np.concatenate([account[: executed // HALF_BYTES] for account in outcome.accounts])
+        return {
+            "instructions": int(rows[:, WaitCause.NONE].sum()),
+            "cycles": sum(step["cycles"] for step in steps),
+            "stalls": stalls_of(rows, devices=True),
+            "tcdm_bytes": self.cluster.tcdm_bytes,
+            "l2_latency": case.machine.l2_latency,
+            "code_bytes": len(program.text),
+            "data_bytes": plan.extent,
+            **{name: sum(step[name] for step in steps) for name in ("loaded", "stored", "moving", "waiting")},
+            "layers": [*self._layers(outcome, spans, steps)],
+            "steps": steps,
+            "plan": [
+                {"name": one.name, "address": TCDM_BASE + plan.places[one.name], "bytes": aligned(one.size)}
+                | {"first": _number(spans, one.first), "last": _number(spans, one.last)}
+                for one in plan.pieces
+            ],
+            "outside": outside_plan(
+                program.outside.symbols, [[one for step in span for one in program.transfers[step]] for span in spans]
+            ),
+        }
 
-
-def cluster_executable(program: DeployedProgram, name: str) -> Executable:
-    """The program as the runner takes it."""
-    found, outside = executable_of(program, name), program.outside
-    segment = Segment(outside.base, outside.data.tobytes(), outside.data.size)
-    return replace(found, segments=(*found.segments, segment))
-
-
-def _results(program: DeployedProgram, outcome: RunResult) -> list[NDArray[np.int64]]:
-    """Results of the layers as the program told them when they were there, the last ones from the memory outside."""
-    stored = program.outside.view(program.outputs[-1].symbol, _outside(program, outcome))
-    return [*program.results(outcome.output), program.final(stored.tobytes())]
-
-
-def _outside(program: DeployedProgram, outcome: RunResult) -> NDArray[np.uint8]:
-    """The memory outside after a run."""
-    image = program.outside
-    return np.frombuffer(Memory(outcome.memory).read(image.base, image.data.size), np.uint8)
+    def _layers(
+        self, outcome: RunResult, spans: Sequence[range], steps: Sequence[dict[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
+        """Records of the layers out of those of all steps."""
+        plan = self.program.deployment
+        for span, own in zip(spans, steps, strict=True):
+            layer = plan.steps[span.start].layer
+            if layer is None:
+                continue
+            stage, run = plan.network.stages[layer], plan.runs[layer]
+            accounts = [_rows(self.program, account, span, layer) for account in outcome.accounts]
+            yield (
+                layer_record(stage, run.variant.name, own["cycles"], accounts)
+                | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
+                | {"cores": plan.cores(layer) or self.cluster.cores}
+                | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
+            )
 
 
 def _spans(plan: Deployment) -> list[range]:
@@ -179,17 +160,15 @@ def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int6
 
 
 def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, int]:
-    """What is known of a step."""
+    """The figures of one step."""
     plan, own = program.deployment, times[number]
-    begin = int(own[0, _RELEASED])
-    end = int(times[number + 1, 0, _RELEASED] if number + 1 < len(times) else own[0, _READY])
-    computed = int(own[:, _DONE if plan.computes(plan.steps[number]) else _BEGIN].max())
-    first, last = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
+    begin, end = int(own[0, RELEASED]), step_end(times, number)
+    computed = int(own[:, DONE if plan.computes(plan.steps[number]) else BEGIN].max())
     return {
-        "begin": begin - int(times[0, 0, _RELEASED]),
+        "begin": begin - int(times[0, 0, RELEASED]),
         "cycles": end - begin,
         "loaded": sum(one.bytes for one in program.transfers[number] if one.inwards),
         "stored": sum(one.bytes for one in program.transfers[number] if not one.inwards),
-        "moving": int(np.maximum(np.minimum(last + 1, end) - np.maximum(first, begin), 0).sum()),
-        "waiting": max(int(own[0, _READY]) - computed, 0) if program.transfers[number] else 0,
+        "moving": moving_cycles(outcome, begin, end),
+        "waiting": max(int(own[0, READY]) - computed, 0) if program.transfers[number] else 0,
     }

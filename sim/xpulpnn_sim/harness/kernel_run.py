@@ -1,25 +1,32 @@
-"""One kernel on the design under test: prepare, run, compare the result in memory, put the figures together."""
+"""Kernels as workloads of one core, as a program or as the stream of their instructions."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.elf import Executable, Segment
+from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.harness.extremes import at_the_ends
 from xpulpnn_sim.harness.machine import Machine, Waves
-from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.harness.session import RunResult
-from xpulpnn_sim.harness.stream_run import run_stream
+from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sim.harness.stream_run import Stream
+from xpulpnn_sim.harness.workload import (
+    DIGITS,
+    Compared,
+    Progress,
+    Result,
+    Verdict,
+    executable_of,
+    function_accounts,
+    run_workload,
+)
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -34,11 +41,12 @@ from xpulpnn_sw.programs.bare import BareProgram, bare_program
 MAX_IRQ_RATE = 0.03
 """Interrupts must not come faster than their handler takes."""
 
-_DIGITS = 4
+ENGINES = ("stream", "core")
+"""What runs a kernel: the back end fed with the executed instructions, or the core with the kernel as a program."""
 
 
 def short_precision(kernel: str, bits: int) -> Precision:
-    """What one width for all means: a ``matmul`` leaves its results in 32 bits."""
+    """Return the precision that one width stands for: a ``matmul`` leaves its results in 32 bits."""
     return kind(kernel).uniform(bits)
 
 
@@ -66,8 +74,13 @@ class Case:
 
     @property
     def kernel(self) -> str:
-        """Its name."""
+        """Name of the kernel."""
         return kind_of(self.layer).name
+
+    @property
+    def name(self) -> str:
+        """Name of the case in reports."""
+        return f"{self.kernel} {self.layer} {self.precision} {self.variant}"
 
     def check(self) -> None:
         """Raise an error unless the variant has the precision and the core the instructions."""
@@ -122,117 +135,75 @@ class KernelFigures:
     sim_cycles_per_s: int  # seconds of simulation and its speed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What came of a case."""
-
-    figures: KernelFigures
-    reports: list[str]  # its first mismatches
-    mismatch_position: int | None  # number of the instruction of the very first
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The figures as JSON types."""
-        return asdict(self.figures)
-
-
-ENGINES = ("stream", "core")
-"""What runs a kernel: the back end fed with the executed instructions, or the core with the kernel as a program."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ran:
-    """What came of a kernel: the run, its data memory, cycles of the function, and where its text was counted from."""
-
-    outcome: RunResult
-    memory: NDArray[np.uint8]
-    cycles: int
-    text_base: int
-
-
 def run_case(
-    case: Case, engine: str = "stream", waves: Waves | None = None, progress: Callable[[int], None] | None = None
+    case: Case, engine: str = "stream", waves: Waves | None = None, progress: Progress | None = None
 ) -> Result:
     """Run a case on one of :data:`ENGINES` and check it.
 
     The memory afterwards is compared with the reference layer in any case. With ``waves`` the same run, cycle by
-    cycle, is repeated on a model that writes waveforms.
+    cycle, is repeated on a model that writes waveforms; only a stream has them.
     """
     tensors = case_tensors(case)
-    kernel = case_kernel(case, tensors)
-    runs = {"stream": _run_stream, "core": _run_program}
-    ran = runs[engine](case, kernel, waves, progress)
-    outcome, function = ran.outcome, kernel.function
-    first = (int(function.pcs[0]) - ran.text_base) // HALF_BYTES
-    rows = outcome.accounts[0][first :: WORD_BYTES // HALF_BYTES][: len(function)]
-    wrong = wrong_results(kernel, ran.memory, case, tensors)
-    reports = [text for text in (outcome.difference, wrong[1] if wrong else None) if text]
-    if not outcome.exit.ok:
-        reports.append(outcome.exit.text)
-    mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
-    totals = rows.sum(axis=0)
-    result = figures(
-        case,
-        kernel,
-        engine=engine,
-        executions=rows[:, WaitCause.NONE],
-        cycles_at=rows.sum(axis=1),
-        cycles=ran.cycles,
-        stalls={cause.name.lower(): int(totals[cause]) for cause in WaitCause if cause},
-        mismatches=mismatches if outcome.exit.ok else max(mismatches, 1),
-        wall_s=outcome.wall_s,
-        simulated_cycles=outcome.cycles,
-    )
-    return Result(figures=result, reports=reports, mismatch_position=outcome.mismatch_position)
+    work = {one.engine: one for one in (KernelStream, KernelProgram)}[engine]
+    return run_workload(work(case, tensors, case_kernel(case, tensors)), progress, waves)
 
 
-def _run_stream(case: Case, kernel: KernelRun, waves: Waves | None, progress: Callable[[int], None] | None) -> _Ran:
-    """The executed instructions of a call on the back end; the cycles are those of the function's instructions."""
-    call, memory = kernel_call(kernel), kernel.image.data.copy()
-    program, function = call.program, kernel.function
-    # all of it at once, so that the time of the run is that of the simulation
-    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
-    outcome = run_stream(
-        program.words,
-        program.pcs,
-        sequence,
-        case.config,
-        case.machine,
-        memory={kernel.image.base: memory},
-        check=case.checked,
-        account=True,
-        progress=progress,
-        waves=waves,
-    )
-    rows = outcome.accounts[0][: len(function) * WORD_BYTES // HALF_BYTES]
-    return _Ran(outcome, memory, int(rows.sum()), int(program.pcs[0]))
+class KernelWork:
+    """A kernel with random operands."""
+
+    engine = ""
+
+    def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
+        self.case, self.tensors, self.kernel = case, tensors, kernel
+        self.config: CoreConfig | ClusterConfig = case.config
+        self.machine, self.checked = case.machine, case.checked
+
+    def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
+        """Return the data memory after a run."""
+        return outcome.memory[self.kernel.image.base]
+
+    def compared(self, outcome: RunResult) -> list[Compared]:
+        """Compare the results with the reference layer."""
+        return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors)]
 
 
-def _run_program(case: Case, kernel: KernelRun, waves: Waves | None, progress: Callable[[int], None] | None) -> _Ran:
-    """A program that calls the kernel once on the core; the cycles are those of mcycle around the call."""
-    program = bare_program(kernel)
-    executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
-    outcome = run_program(
-        executable, case.config, case.machine, check=case.checked, account=True, progress=progress, waves=waves
-    )
-    memory = outcome.memory[program.data_base]
-    return _Ran(outcome, memory, program.measured(memory), program.text_base)
+class KernelStream(KernelWork):
+    """The executed instructions of a call on the back end."""
+
+    engine = ENGINES[0]
+
+    @property
+    def executable(self) -> Stream:
+        """All of the stream at once, so that the time of the run is that of the simulation."""
+        call, image = kernel_call(self.kernel), self.kernel.image
+        sequence = list(executed(self.kernel, call, kernel_memory(self.kernel), products=False))
+        return Stream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
+
+    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> KernelFigures:
+        """Return the figures; the cycles are those of the function's instructions."""
+        rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
+        return KernelFigures(**kernel_figures(self, rows, int(rows.sum()), verdict))
 
 
-def executable_of(program: BareProgram, name: str) -> Executable:
-    """The program as the runner takes it."""
-    return Executable(
-        path=Path(name),
-        entry=program.entry,
-        segments=(
-            Segment(program.data_base, program.data, len(program.data)),
-            Segment(program.text_base, program.text, len(program.text)),
-        ),
-        symbols={"tohost": program.tohost},
-        functions=(),
-        tohost=program.tohost,
-        fromhost=None,
-    )
+class KernelProgram(KernelWork):
+    """A program that calls the kernel once on the core."""
+
+    engine = ENGINES[1]
+
+    @cached_property
+    def program(self) -> BareProgram:
+        """The program."""
+        return bare_program(self.kernel)
+
+    @property
+    def executable(self) -> Executable:
+        """The program as the runner takes it."""
+        return executable_of(self.program, self.case.name)
+
+    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> KernelFigures:
+        """Return the figures; the cycles are those of mcycle around the call."""
+        rows = function_accounts(outcome, self.kernel.function, self.program.text_base)
+        return KernelFigures(**kernel_figures(self, rows, self.program.measured(self.memory(outcome)), verdict))
 
 
 def case_tensors(case: Case) -> Any:
@@ -255,56 +226,37 @@ def case_kernel(case: Case, tensors: Any, *, cores: int = 1, placement: Placemen
     )
 
 
-def wrong_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any) -> tuple[int, str] | None:
-    """Number of results in ``memory`` that differ from the reference layer and the first of them, or None."""
-    expected = reference(case.layer, tensors, case.precision)
+def compared_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any) -> Compared:
+    """Compare the results in ``memory`` with the reference layer."""
     got = kernel.output.decode(kernel.image, memory)
-    different = np.argwhere(got != expected)
-    if not len(different):
-        return None
-    at = tuple(different[0].tolist())
-    place = "".join(f"[{i}]" for i in at)
-    return len(different), f"output{place}: expected {expected[at]}, got {got[at]} ({len(different)} wrong results)"
+    return Compared.of("output", reference(case.layer, tensors, case.precision), got)
 
 
-def figures(
-    case: Case,
-    kernel: KernelRun,
-    *,
-    engine: str,
-    executions: NDArray[np.integer[Any]],
-    cycles_at: NDArray[np.integer[Any]],
-    cycles: int,
-    stalls: Mapping[str, int],
-    mismatches: int,
-    wall_s: float,
-    simulated_cycles: int,
-    cores: int = 1,
-) -> KernelFigures:
-    """The figures of a case."""
-    program, layer = kernel.function, kernel.layer
+def kernel_figures(work: KernelWork, rows: NDArray[np.uint64], cycles: int, verdict: Verdict) -> dict[str, Any]:
+    """The fields of :class:`KernelFigures` from the accounts of the function, ``[core][instruction][cause]``."""
+    case, kernel, engine = work.case, work.kernel, work.engine
+    program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
+    executions, cycles_at = total[:, WaitCause.NONE], total.sum(axis=1)
     matmul = int(cycles_at[program.region("matmul")].sum())
     sdotp = int(executions[program.is_dotp].sum())
     scalar = int(executions[program.is_mul].sum())
-    return KernelFigures(
-        kernel=case.kernel,
-        layer=str(layer),
-        bits=case.bits,
-        precision=str(case.precision),
-        variant=case.variant,
-        rule="" if kernel.rule is None else kernel.rule.value,
-        cores=cores,
-        engine=engine,
-        instructions=int(executions.sum()),
-        cycles=cycles,
-        matmul_cycles=matmul,
-        sdotp=sdotp,
-        macs=layer.macs,
-        cycles_per_sdotp=round(matmul / (sdotp or scalar or 1), _DIGITS),
-        macs_per_cycle=round(layer.macs / max(cycles, 1), _DIGITS),
-        opef=round(program.opef, _DIGITS),
-        stalls=dict(stalls),
-        mismatches=mismatches,
-        wall_s=round(wall_s, _DIGITS),
-        sim_cycles_per_s=round(simulated_cycles / wall_s),
-    )
+    return {
+        "kernel": case.kernel,
+        "layer": str(layer),
+        "bits": case.bits,
+        "precision": str(case.precision),
+        "variant": case.variant,
+        "rule": "" if kernel.rule is None else kernel.rule.value,
+        "cores": len(rows),
+        "engine": engine,
+        "instructions": int(executions.sum()),
+        "cycles": cycles,
+        "matmul_cycles": matmul,
+        "sdotp": sdotp,
+        "macs": layer.macs,
+        "cycles_per_sdotp": round(matmul / (sdotp or scalar or 1), DIGITS),
+        "macs_per_cycle": round(layer.macs / max(cycles, 1), DIGITS),
+        "opef": round(program.opef, DIGITS),
+        "stalls": stalls_of(total, devices=engine not in ENGINES),
+        **asdict(verdict),
+    }

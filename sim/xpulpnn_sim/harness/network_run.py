@@ -1,59 +1,40 @@
-"""A network on one core or on those of a cluster: cycles layer by layer, the results of every layer checked."""
+"""A network as a program of one core or of a cluster: cycles layer by layer, the results of every layer checked."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.harness.accesses import access_bytes
 from xpulpnn_sim.harness.deployed_run import build_deployed
-from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.memory_plan import memory_plan
-from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
-from xpulpnn_sim.harness.network_input import with_input
-from xpulpnn_sim.harness.network_memory import require_memory, require_weights
-from xpulpnn_sim.harness.program_run import run_program
-from xpulpnn_sim.harness.session import stalls_of
+from xpulpnn_sim.harness.network_case import NetworkCase
+from xpulpnn_sim.harness.network_work import BuiltNetwork, NetworkResult, Results, layer_record, require_memory
+from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sim.harness.workload import Progress, executable_of, function_accounts
+from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.networks.chain import Chain, chain
 from xpulpnn_sw.programs.bare import BareProgram, bare_program
 
-Progress = Callable[[int], None]
 
-
-class Built(Protocol):
-    """The program of a network for a target, made once for all inputs."""
-
-    def executable_for(self, case: NetworkCase) -> Executable:
-        """The program with the input of ``case``, of the same network on the same target."""
-        ...
-
-    def run(self, case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
-        """Run it for the input of ``case``: :func:`run_network`."""
-        ...
-
-
-def build_network(case: NetworkCase) -> Built:
+def build_network(case: NetworkCase) -> BuiltNetwork:
     """The program of a case, which runs for its input and others.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into the memory of the cluster,
     :class:`~xpulpnn.errors.InputError` for one that does not fit into that outside, or of one core.
     """
-    require_weights(case)
-    if isinstance(case.config, ClusterConfig):
-        built = build_deployed(case, case.config)
-        require_memory(case, len(built.program.text) + built.program.outside.data.size)
-        return built
-    made = chain(case.computed, case.given, case.variants)
-    program = bare_program(made.function)
-    require_memory(case, len(program.text) + len(program.data))
-    return BuiltChain(case=case, made=made, program=program, executable=executable_of(program, case.network.name))
+    # before anything is made of them
+    bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
+    require_memory(case, bits // BYTE_BITS, "weights")
+    built = build_deployed(case, case.config) if isinstance(case.config, ClusterConfig) else _build_chain(case)
+    require_memory(case, built.bytes_needed, "code and data")
+    return built
 
 
 def run_network(case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
@@ -66,55 +47,61 @@ def run_network(case: NetworkCase, progress: Progress | None = None) -> NetworkR
     return build_network(case).run(case, progress)
 
 
+def _build_chain(case: NetworkCase) -> "BuiltChain":
+    made = chain(case.computed, case.given, case.variants)
+    program = bare_program(made.function)
+    executable = executable_of(program, case.network.name)
+    return BuiltChain(case=case, made=made, program=program, executable=executable)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BuiltChain:
+class BuiltChain(BuiltNetwork):
     """A network as a program of one core."""
 
-    case: NetworkCase  # what it was made of
     made: Chain
     program: BareProgram
-    executable: Executable  # the program for the input of the case
 
-    def executable_for(self, case: NetworkCase) -> Executable:
-        """As :meth:`Built.executable_for`."""
-        return with_input(self.executable, self.made.function.image.symbols, self.case, case.image)
+    @property
+    def symbols(self) -> Mapping[str, Symbol]:
+        """Places of the operands."""
+        return self.made.function.image.symbols
+
+    @property
+    def bytes_needed(self) -> int:
+        """Bytes of code and data."""
+        return len(self.program.text) + len(self.program.data)
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
         return access_bytes(self.made.function.function)
 
-    def run(self, case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
-        """As :meth:`Built.run`."""
-        made, program = self.made, self.program
-        function, text = made.function, made.function.function
-        executable = self.executable_for(case)
-        outcome = run_program(
-            executable, case.config, case.machine, check=case.checked, account=True, progress=progress
-        )
-        memory = outcome.memory[program.data_base]
-        first = (int(text.pcs[0]) - program.text_base) // HALF_BYTES
-        rows = outcome.accounts[0][first :: WORD_BYTES // HALF_BYTES][: len(text)]
-        layers = [
-            layer_record(step.stage, step.variant, int(rows[here].sum()), [rows[here]])
-            | {"weight_bytes": step.weight_bytes, "result_bytes": step.result_bytes}
-            | dict(
-                zip(
-                    ("read", "written"),
-                    (rows[here, WaitCause.NONE].astype(np.int64) @ self._accesses[here]).tolist(),
-                    strict=True,
-                )
-            )
-            for step in made.steps
-            for here in (text.region(step.stage.name),)
-        ]
-        figures: dict[str, Any] = {
+    def results(self, outcome: RunResult) -> Results:
+        """Decode the results, each in memory of its own."""
+        image, memory = self.made.function.image, outcome.memory[self.program.data_base]
+        return [step.results.decode(image, memory).astype(np.int64) for step in self.made.steps]
+
+    def figures(self, case: NetworkCase, outcome: RunResult) -> dict[str, Any]:
+        """Return the part of the record that only one core has."""
+        function, text = self.made.function, self.made.function.function
+        (rows,) = function_accounts(outcome, text, self.program.text_base)
+        return {
             "instructions": int(rows[:, WaitCause.NONE].sum()),
-            "cycles": program.measured(memory),
+            "cycles": self.program.measured(outcome.memory[self.program.data_base]),
             "stalls": stalls_of(rows, devices=False),
             "code_bytes": text.words.nbytes,
             "data_bytes": function.image.data.nbytes,
-            "layers": layers,
+            "layers": self._layers(rows),
             "plan": memory_plan(case.computed, function.image.symbols),
         }
-        results = [step.results.decode(function.image, memory).astype(np.int64) for step in made.steps]
-        return finished(case, outcome, figures, results)
+
+    def _layers(self, rows: NDArray[np.uint64]) -> list[dict[str, Any]]:
+        layers: list[dict[str, Any]] = []
+        for step in self.made.steps:
+            here = self.made.function.function.region(step.stage.name)
+            moved = rows[here, WaitCause.NONE].astype(np.int64) @ self._accesses[here]
+            layers.append(
+                layer_record(step.stage, step.variant, int(rows[here].sum()), [rows[here]])
+                | {"weight_bytes": step.weight_bytes, "result_bytes": step.result_bytes}
+                | dict(zip(("read", "written"), moved.tolist(), strict=True))
+            )
+        return layers

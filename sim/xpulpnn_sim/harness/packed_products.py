@@ -15,6 +15,7 @@ from xpulpnn_sim.harness.function_run import run_function
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.harness.workload import DIGITS, Result
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layer import MatmulLayer
@@ -23,8 +24,6 @@ from xpulpnn_sw.ulppack.gemm import gemm
 from xpulpnn_sw.ulppack.methods import ISAS
 from xpulpnn_sw.ulppack.packing import largest
 from xpulpnn_sw.ulppack.plan import Plan
-
-_DIGITS = 4
 
 Record = dict[str, Any]
 
@@ -100,15 +99,7 @@ class Point:
         return largest(self.w) >> self.signed, largest(self.a)
 
 
-@dataclass(frozen=True, slots=True)
-class PointResult:
-    """What came of a point: its record, and its first mismatches."""
-
-    record: Record
-    reports: list[str]
-
-
-def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool = True) -> PointResult:
+def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
     """Run a point on the whole core; with ``check`` every retirement is checked, the results always are.
 
     The record's ``cycles`` leave the packing of the activations out, which ``packing_cycles`` holds.
@@ -122,13 +113,10 @@ def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool
         function = gemm(point.plan, weights, activations, signed=point.signed)
     expected = layers.matmul(weights, activations).astype(np.int64)
     result = run_function(function, expected, config, machine, check=check)
-    packing = result.region_cycles.get("im2col", 0)
-    record = _record(point, result.cycles - packing, packing, result.instructions, result.stalls, result.mismatches)
-    speed = {"wall_s": result.wall_s, "sim_cycles_per_s": result.sim_cycles_per_s}
-    return PointResult(record | speed, result.reports)
+    return _recorded(point, result, result.figures.region_cycles.get("im2col", 0))
 
 
-def _library(point: Point, config: CoreConfig, machine: Machine, *, check: bool) -> PointResult:
+def _library(point: Point, config: CoreConfig, machine: Machine, *, check: bool) -> Result:
     assert point.variant is not None
     case = Case(
         layer=point.layer,
@@ -139,16 +127,14 @@ def _library(point: Point, config: CoreConfig, machine: Machine, *, check: bool)
         checked=check,
     )
     case.check()
-    result = run_case(case, "core")
-    figures = result.figures
-    record = _record(point, figures.cycles, 0, figures.instructions, figures.stalls, figures.mismatches)
-    speed = {"wall_s": figures.wall_s, "sim_cycles_per_s": figures.sim_cycles_per_s}
-    return PointResult(record | speed, result.reports)
+    return _recorded(point, run_case(case, "core"), 0)
 
 
-def _record(point: Point, cycles: int, packing: int, instructions: int, stalls: Any, mismatches: int) -> Record:
-    layer, plan = point.layer, point.plan
-    return {
+def _recorded(point: Point, result: Result, packing: int) -> Result:
+    """The record of a point from that of its function, of whose cycles ``packing`` are no part of the product."""
+    layer, plan, found = point.layer, point.plan, result.record
+    cycles = found["cycles"] - packing
+    record = {
         "kernel": "ulppack",
         "kind": point.kind,
         "sweep": point.sweep,
@@ -162,19 +148,19 @@ def _record(point: Point, cycles: int, packing: int, instructions: int, stalls: 
         "cycles": cycles,
         "packing_cycles": packing,
         "macs": layer.macs,
-        "cycles_per_mac": round(cycles / layer.macs, _DIGITS),
-        "cycles_per_mac_with_packing": round((cycles + packing) / layer.macs, _DIGITS),
+        "cycles_per_mac": round(cycles / layer.macs, DIGITS),
+        "cycles_per_mac_with_packing": round((cycles + packing) / layer.macs, DIGITS),
         "estimated_cycles": None if plan is None else plan.cycles,
-        "instructions": instructions,
-        "stalls": dict(stalls),
-        "mismatches": mismatches,
+        **{name: found[name] for name in ("instructions", "stalls", "mismatches")},
         **point.facts,
+        **{name: found[name] for name in ("wall_s", "sim_cycles_per_s")},
     }
+    return replace(result, figures=record)
 
 
 def run_points(
     points: Sequence[Point], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
-) -> Iterator[PointResult]:
+) -> Iterator[Result]:
     """Run points on ``jobs`` processes, results in order; the model is compiled first.
 
     What was asked for twice, or in several sweeps, runs once.
@@ -191,12 +177,12 @@ def run_points(
 
 
 def _named(
-    points: Sequence[Point], names: Sequence[str], same: dict[str, Point], results: Iterator[PointResult]
-) -> Iterator[PointResult]:
+    points: Sequence[Point], names: Sequence[str], same: dict[str, Point], results: Iterator[Result]
+) -> Iterator[Result]:
     """The result of each point, from those of the different ones."""
-    order, done = iter(same), dict[str, PointResult]()
+    order, done = iter(same), dict[str, Result]()
     for point, name in zip(points, names, strict=True):
         while name not in done:
             done[next(order)] = next(results)
         found = done[name]
-        yield PointResult(found.record | {"sweep": point.sweep, **point.facts}, found.reports)
+        yield replace(found, figures=found.record | {"sweep": point.sweep, **point.facts})

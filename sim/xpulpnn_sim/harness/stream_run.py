@@ -1,6 +1,7 @@
 """Runs instruction streams on the back end: what a kernel executes, fed in the order of execution."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,16 @@ from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.schema import Event
 from xpulpnn_sim.harness.session import Observer, Progress, RunResult, Session
 from xpulpnn_sim.harness.statics import stream_text
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stream:
+    """What :func:`run_stream` runs."""
+
+    words: U32  # the text
+    pcs: U32  # addresses of its words
+    blocks: Sequence[U32]  # numbers of the executed instructions, in their order
+    memory: dict[int, NDArray[np.uint8]]  # data by base address, changed by the run
 
 
 def run_stream(

@@ -14,9 +14,9 @@ from xpulpnn_sim.explorer.energy.estimate import estimate_energy
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.results import EnergyResult
 from xpulpnn_sim.golden.network import run_reference
-from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.harness.workload import executable_of
 from xpulpnn_sim.netruns.pieces import Piece, piece_of
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage

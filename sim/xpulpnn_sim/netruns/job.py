@@ -11,7 +11,8 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.network_case import NetworkCase
-from xpulpnn_sim.harness.network_run import Built, build_network
+from xpulpnn_sim.harness.network_run import build_network
+from xpulpnn_sim.harness.network_work import BuiltNetwork
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.network import Network
 
@@ -66,7 +67,7 @@ class Job:
     tasks: Sequence[Task]
     targets: Sequence[Target]  # each runs every network
     check: str = CHECKS[0]
-    _built: dict[tuple[int, int], Built] = field(default_factory=dict[tuple[int, int], Built], repr=False)
+    _built: dict[tuple[int, int], BuiltNetwork] = field(default_factory=dict[tuple[int, int], BuiltNetwork], repr=False)
 
     @property
     def items(self) -> list[Item]:
@@ -97,7 +98,7 @@ class Job:
             checked=self.is_checked(item),
         )
 
-    def built(self, item: Item) -> Built:
+    def built(self, item: Item) -> BuiltNetwork:
         """The program for a run and all others that differ in the image; raises LayerError if there can be none."""
         at = item.task, item.target
         if at not in self._built:

@@ -13,8 +13,9 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.golden.network import run_scores
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.network_case import NetworkCase, is_folding
+from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import build_network
+from xpulpnn_sim.harness.network_work import is_folding
 from xpulpnn_sim.images import Images
 from xpulpnn_sim.sources import sources_digest
 from xpulpnn_sim.widths.point import Assignment, text_of

@@ -14,6 +14,7 @@ from xpulpnn_sim.harness import bnn_run
 from xpulpnn_sim.harness.bnn_run import BnnCase, run_bnn
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.harness.workload import Result
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sw.bnn import network
@@ -207,7 +208,7 @@ def test_a_failed_check_is_exit_code_1(monkeypatch, capsys, tmp_path):
         "mismatches": 3,
     }
     monkeypatch.setattr(
-        "xpulpnn_sim.commands.cosim_bnn.run_bnn", lambda case: bnn_run.BnnResult(record, ["map1: 3 of 9 wrong"])
+        "xpulpnn_sim.commands.cosim_bnn.run_bnn", lambda case: Result(figures=record, reports=["map1: 3 of 9 wrong"])
     )
     path = tmp_path / "bnn.json"
     assert cli.main(["cosim", "bnn", "--variant", "dense", "--popcount", "hardware", "--json", str(path)]) == 1

@@ -14,10 +14,11 @@ from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.explorer.energy.circuit import Circuit
 from xpulpnn_sim.explorer.energy.model import GateModel
 from xpulpnn_sim.explorer.energy.toggles import BITS
-from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, executable_of, wrong_results
+from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, compared_results
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.stream_run import run_stream
+from xpulpnn_sim.harness.workload import executable_of
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.programs.bare import bare_program
@@ -89,9 +90,9 @@ def _kernel_on_backend(case: Case) -> Callable[[Path], None]:
             check=False,
             library=library,
         )
-        wrong = wrong_results(kernel, memory, case, tensors)
+        wrong = compared_results(kernel, memory, case, tensors).report
         if wrong or not outcome.exit.ok:
-            what = wrong[1] if wrong else outcome.exit.text
+            what = wrong or outcome.exit.text
             raise ToolError(f"the netlist must compute what the reference does, not {what}")
 
     return run_kernel
@@ -101,12 +102,12 @@ def _kernel_on_core(case: Case) -> Callable[[Path], None]:
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     program = bare_program(kernel)
-    executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
+    executable = executable_of(program, case.name)
 
     def run_kernel(library: Path) -> None:
         memory = run_on_gates(executable, case.config, library)
-        if wrong := wrong_results(kernel, memory[program.data_base], case, tensors):
-            raise ToolError(f"the netlist must compute what the reference does, not {wrong[1]}")
+        if wrong := compared_results(kernel, memory[program.data_base], case, tensors).report:
+            raise ToolError(f"the netlist must compute what the reference does, not {wrong}")
 
     return run_kernel
 

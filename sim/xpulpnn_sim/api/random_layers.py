@@ -10,7 +10,6 @@ from random import Random
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.api import channelwise_layers
 from xpulpnn_sim.api.configuration import core_for
 from xpulpnn_sim.harness.kernel_run import Case, case_tensors
 from xpulpnn_sim.harness.machine import Machine
@@ -50,6 +49,12 @@ _FEW = 8
 _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
 """Greatest share of results that have the same value, and the same sign where that is all there is."""
 
+_MOST_CHANNELS = 20
+"""More than two words of the widest elements, and than one of the narrowest."""
+
+_MOST_WINDOW = 5
+"""Rows and columns; pools have loops of their own up to three, depthwise convolutions keep filters up to three."""
+
 _SINGLE_MAP = frozenset({"avgpool", "maxpool", "relu", "transpose"})
 """Kernels without weights or a second map."""
 
@@ -84,18 +89,52 @@ def _matmul(rng: Random) -> str:
     return f"{rng.randint(1, 10)}x{rng.randint(1, 70)}x{rng.randint(1, 9)}"
 
 
+def _window(rng: Random, channels: int) -> str:
+    ky, kx = (rng.choice((1, 2, 3, 3, rng.randint(4, _MOST_WINDOW))) for _ in range(2))
+    top, bottom = (rng.randint(0, min(2, ky - 1)) for _ in range(2))
+    left, right = (rng.randint(0, min(2, kx - 1)) for _ in range(2))
+    height = rng.randint(max(1, ky - top - bottom), 9)
+    width = rng.randint(max(1, kx - left - right), 9)
+    stride = f"{rng.randint(1, 3)}x{rng.randint(1, 3)}"
+    return f"{height}x{width}x{channels}:{ky}x{kx}:s={stride},p={top}x{bottom}x{left}x{right}"
+
+
+def _depthwise(rng: Random) -> str:
+    return _window(rng, rng.randint(1, 9))
+
+
+def _maxpool(rng: Random) -> str:
+    return _window(rng, rng.randint(1, _MOST_CHANNELS))
+
+
+def _avgpool(rng: Random) -> str:
+    return _window(rng, rng.randint(1, _MOST_CHANNELS)) + rng.choice(("", ":scaled"))
+
+
+def _relu(rng: Random) -> str:
+    return f"{rng.randint(1, 5)}x{rng.randint(1, 5)}x{rng.randint(1, 2 * _MOST_CHANNELS)}"
+
+
+def _transpose(rng: Random) -> str:
+    return f"{rng.randint(1, 5)}x{rng.randint(1, 20)}x{rng.randint(1, 2 * _MOST_CHANNELS)}"
+
+
+def _add(rng: Random) -> str:
+    return _relu(rng) + rng.choice(("", ":shift"))
+
+
 LAYERS: Mapping[str, Callable[[Random], str]] = {
-    "add": channelwise_layers.add,
-    "avgpool": channelwise_layers.avgpool,
+    "add": _add,
+    "avgpool": _avgpool,
     "conv": _conv,
     "conv1d": _conv1d,
-    "depthwise": channelwise_layers.depthwise,
+    "depthwise": _depthwise,
     "linear": _linear,
     "matmul": _matmul,
-    "maxpool": channelwise_layers.maxpool,
+    "maxpool": _maxpool,
     "pointwise": _pointwise,
-    "relu": channelwise_layers.relu,
-    "transpose": channelwise_layers.transpose,
+    "relu": _relu,
+    "transpose": _transpose,
 }
 """By kernel: a random layer, as it is written."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.kernel_campaign import LAYERS, covered, random_cases, turns
+from xpulpnn_sim.api.random_layers import LAYERS, covered, random_cases, turns
 from xpulpnn_sim.harness.kernel_run import case_tensors, run_case
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated

@@ -9,8 +9,8 @@ from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.netruns import spread
-from xpulpnn_sim.netruns.campaign import run_job
 from xpulpnn_sim.netruns.job import Item, Job, Outcome, Target, Task
+from xpulpnn_sim.netruns.job_run import run_job
 from xpulpnn_sim.netruns.journal import FOLDER
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors

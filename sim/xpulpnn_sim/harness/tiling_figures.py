@@ -1,21 +1,17 @@
-"""A layer larger than the memory of a cluster, in tiles: run, check, and what was computed and moved when."""
+"""Figures of programs that the DMA engine feeds: tiles of a layer, and what was computed and moved when."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.harness.cluster_run import ClusterCase, ClusterFigures, cluster_figures, run_cluster_case
-from xpulpnn_sim.harness.kernel_run import Result, case_tensors, wrong_results
-from xpulpnn_sim.harness.machine import Memory
-from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sw.programs.tiled import TIMES, TiledProgram
 from xpulpnn_sw.tiling.geometry import rows_of, unit_of
 from xpulpnn_sw.tiling.schedule import Step
 
-_RELEASED, _BEGIN, _DONE, _READY = range(len(TIMES))
+RELEASED, BEGIN, DONE, READY = range(len(TIMES))
+"""Places of the times in the report of a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,55 +65,11 @@ class TilingFigures:
     steps: list[StepFigures]  # what happened when
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TiledFigures(ClusterFigures):
-    """Figures of a case in tiles, under the names of its JSON record.
-
-    ``cycles`` are those from the first command of the DMA engine until all results are in the memory outside.
-    """
-
-    tiling: TilingFigures
-
-
-def run_case_on_cluster(case: ClusterCase) -> Result:
-    """Run a case and check it, in tiles if they are asked for or needed."""
-    tensors = case_tensors(case.case)
-    kernel = case.kernel(tensors)
-    program = case.tiles(kernel, tensors)
-    if program is None:
-        return run_cluster_case(case)
-    machine = case.case.machine
-    outcome = run_program(case.executable(program), case.cluster, machine, check=case.case.checked, account=True)
-    image = program.run.image
-    outside = np.frombuffer(Memory(outcome.memory).read(image.base, image.data.size), np.uint8)
-    wrong = wrong_results(program.run, outside, case.case, tensors)
-    reports = [text for text in (outcome.difference, wrong[1] if wrong else None) if text]
-    if not outcome.exit.ok:
-        reports.append(outcome.exit.text)
-    mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
-    times = program.times(outcome.memory[TCDM_BASE], outside)
-    begin = times[0, 0, _RELEASED]
-    working = np.array([step.work is not None for step in program.steps])
-    shares = (times[:, :, _DONE] - times[:, :, _BEGIN])[working].sum(axis=0)
-    common = cluster_figures(
-        case,
-        program.run,
-        outcome,
-        int(times[-1, 0, _READY] - begin),
-        shares.tolist(),
-        mismatches if outcome.exit.ok else max(mismatches, 1),
-    )
-    figures = TiledFigures(
-        **{item.name: getattr(common, item.name) for item in fields(common)}, tiling=_tiling(program, outcome, times)
-    )
-    return Result(figures=figures, reports=reports, mismatch_position=outcome.mismatch_position)
-
-
-def _tiling(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64]) -> TilingFigures:
+def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64]) -> TilingFigures:
     """The figures of the tiles, from the reports of the cores."""
     plan = program.plan
     steps = [
-        _step(program, number, step, times, _overlaps(outcome, times, number))
+        _step(program, number, step, times, moving_cycles(outcome, times[number, 0, RELEASED], step_end(times, number)))
         for number, step in enumerate(program.steps)
     ]
     loaded, stored = (sum(sizes) for sizes in zip(*program.moved, strict=True))
@@ -141,28 +93,31 @@ def _tiling(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64])
     )
 
 
-def _overlaps(outcome: RunResult, times: NDArray[np.int64], number: int) -> int:
-    """Cycles of a step in which the DMA engine was moving data."""
-    first = times[number, 0, _RELEASED]
-    after = times[number + 1, 0, _RELEASED] if number + 1 < len(times) else times[number, 0, _READY]
-    begins, ends = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
-    return int(np.maximum(np.minimum(ends + 1, after) - np.maximum(begins, first), 0).sum())
+def moving_cycles(outcome: RunResult, begin: int, end: int) -> int:
+    """Cycles from ``begin`` to before ``end`` in which the DMA engine was moving data."""
+    first, last = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
+    return int(np.maximum(np.minimum(last + 1, end) - np.maximum(first, begin), 0).sum())
+
+
+def step_end(times: NDArray[np.int64], number: int) -> int:
+    """The cycle in which the next step begins; of the last one, in which everything is done."""
+    return int(times[number + 1, 0, RELEASED] if number + 1 < len(times) else times[number, 0, READY])
 
 
 def _step(program: TiledProgram, number: int, step: Step, times: NDArray[np.int64], moving: int) -> StepFigures:
-    own, start = times[number], times[0, 0, _RELEASED]
+    own, start = times[number], times[0, 0, RELEASED]
     tile = step.work.tile if step.work else None
-    computed = int((own[:, _DONE] if tile else own[:, _BEGIN]).max() - start)
-    end = int(own[0, _READY] - start)
+    computed = int((own[:, DONE] if tile else own[:, BEGIN]).max() - start)
+    end = int(own[0, READY] - start)
     loaded, stored = program.moved[number]
     return StepFigures(
         tile=step.work.number if step.work else None,
         rows=_ends(rows_of(program.run, tile)) if tile else [],
         channels=_ends(tile.channels) if tile else [],
-        begin=int(own[0, _RELEASED] - start),
+        begin=int(own[0, RELEASED] - start),
         computed=computed,
         end=max(computed, end),
-        compute=int((own[:, _DONE] - own[:, _BEGIN]).mean()) if tile else 0,
+        compute=int((own[:, DONE] - own[:, BEGIN]).mean()) if tile else 0,
         waiting=max(end - computed, 0),
         loaded=loaded,
         stored=stored,
