@@ -13,7 +13,7 @@ from xpulpnn_sim.netruns.pictures import is_picture, picture
 from xpulpnn_sim.netruns.summary import mean_of, records
 from xpulpnn_sim.png import read_png
 
-from .test_campaign import network
+from .test_job_run import network
 
 pytestmark = pytest.mark.unit
 
