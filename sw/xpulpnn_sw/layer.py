@@ -1,16 +1,16 @@
 """Layers a kernel computes, and the text that names them on the command line."""
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
-from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer_text import check_elements, check_size, number
-from xpulpnn_sw.windows import OPTIONS_WITH_VALUE, Windows
+from xpulpnn_sw.layer_text import OUTSIDE, STRIDE, LayerText, check_elements, check_size, padding_option
+from xpulpnn_sw.windows import Windows
 
 
 class Layer(Protocol):
-    """A layer of any kernel; its text is what :meth:`parse` accepts."""
+    """Description of a layer of any kernel; its text is what :meth:`parse` accepts."""
+
+    form: ClassVar[str]
 
     @property
     def out_channels(self) -> int:
@@ -41,8 +41,9 @@ class ConvLayer(Windows):
     ``outside`` around the map.
     """
 
-    usual_padding: ClassVar[str] = "1"
-    options: ClassVar[tuple[str, ...]] = OPTIONS_WITH_VALUE
+    form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]"
+    sizes = (("height", "width", "channels"), ("out_channels", "kernel_height", "kernel_width"))
+    options = (STRIDE, padding_option("1"), OUTSIDE)
 
     out_channels: int  # number of filters
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as of Windows; a window is what a filter meets
@@ -70,38 +71,13 @@ class ConvLayer(Windows):
         """Multiplications of the layer; products with padding count, as in the papers."""
         return self.pixels * self.out_channels * self.reduction
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """The layer written ``HxWxC:OxKyxKx[:s=S,p=P,v=V]``.
-
-        S is one stride or ``SYxSX``; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``. Both are 1 unless given. V is the
-        value around the map, 0 unless given.
-        """
-        match = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)x(\d+)x(\d+)(?::(.*))?", text, re.ASCII)
-        if match is None:
-            raise LayerError(f"layer must be HxWxC:OxKyxKx[:s=,p=,v=], not {text}")
-        height, width, channels, filters, kernel_y, kernel_x = map(number, match.groups()[:6])
-        stride, padding = cls.steps_of(text, match[7])
-        return cls(
-            height=height,
-            width=width,
-            channels=channels,
-            out_channels=filters,
-            kernel_height=kernel_y,
-            kernel_width=kernel_x,
-            stride=stride,
-            padding=padding,
-            outside=cls.outside_of(text, match[7]),
-        )
-
-    def __str__(self) -> str:
-        kernel = f"{self.kernel_height}x{self.kernel_width}"
-        return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{self.out_channels}x{kernel}", self.outside)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulLayer:
+class MatmulLayer(LayerText):
     """Matrix product ``result[p,o] = sum(weight[o,k] * activation[p,k])``, the MatMul of a convolution by itself."""
+
+    form: ClassVar[str] = "CxKxP"
+    sizes = (("out_channels", "reduction", "pixels"),)
 
     out_channels: int  # rows of the weight matrix
     reduction: int  # products summed for one output
@@ -124,17 +100,6 @@ class MatmulLayer:
         """Multiplications of the layer."""
         return self.pixels * self.out_channels * self.reduction
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """The layer written ``CxKxP``: channels, reduction length, pixels."""
-        match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text, re.ASCII)
-        if match is None:
-            raise LayerError(f"layer must be CxKxP, not {text}")
-        channels, reduction, pixels = map(number, match.groups())
-        return cls(out_channels=channels, reduction=reduction, pixels=pixels)
 
-    def __str__(self) -> str:
-        return f"{self.out_channels}x{self.reduction}x{self.pixels}"
-
-
-ProductLayer = ConvLayer | MatmulLayer  # what a MatMul computes
+ProductLayer = ConvLayer | MatmulLayer
+"""What a MatMul computes."""

@@ -1,14 +1,18 @@
-"""Sizes and options of layers: their bounds, and how they are written."""
+"""Texts that name layers: sizes, options, a mark; and the bounds of sizes."""
 
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from xpulpnn.errors import LayerError
 
-MAX_SIZE = 65535  # largest dimension, stride or padding: sizes are 16-bit in the PULP-NN kernels
+MAX_SIZE = 65535
+"""Largest dimension, stride or padding: sizes are 16-bit in the PULP-NN kernels."""
 
+MAX_ELEMENTS = 1 << 24
+"""Most elements of a tensor; keeps a mistyped layer from filling the host's memory."""
 
-MAX_ELEMENTS = 1 << 24  # most elements of a tensor; keeps a mistyped layer from filling the host's memory
+_MAX_DIGITS = 9
 
 
 def check_size(name: str, value: int, *, least: int = 1) -> None:
@@ -23,53 +27,98 @@ def check_elements(name: str, count: int) -> None:
         raise LayerError(f"{name} must be at most {MAX_ELEMENTS} elements, not {count}")
 
 
-_MAX_DIGITS = 9
-
-
-def number(digits: str) -> int:
-    """A size; raises :class:`LayerError` for one of too many digits."""
+def _number(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
         raise LayerError(f"size must be a number of at most {_MAX_DIGITS} digits, not {len(digits)} digits")
     return int(digits)
 
 
-def options_of(text: str, part: str | None, keys: tuple[str, ...] = ("s", "p")) -> dict[str, str]:
-    """The options of the layer ``text`` by key; raises :class:`LayerError` unless each is one of ``keys``."""
-    if part is None:
-        return {}
-    options: dict[str, str] = {}
-    for item in part.split(","):
-        key, equals, value = item.partition("=")
-        if not equals or key not in keys or key in options:
-            known = " and ".join(filter(None, (", ".join(f"{name}=" for name in keys[:-1]), f"{keys[-1]}=")))
-            raise LayerError(f"layer options must be {known}, each at most once, not {item or 'empty'} in {text}")
-        options[key] = value
-    return options
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option ``key=value`` of a layer's text: one number for all places of a field, or one for each, joined by x."""
+
+    key: str
+    field: str
+    count: int  # places; 0: the value is one number that may be negative
+    usual: str  # text that stands for the value if it is left out
+
+    def value(self, text: str) -> int | tuple[int, ...]:
+        """The field's value; raises :class:`LayerError` for anything else."""
+        if self.count == 0:
+            if not re.fullmatch(r"-?\d+", text, re.ASCII):
+                raise LayerError(f"{self.key}= must be a whole number, not {text or 'empty'}")
+            digits = text.removeprefix("-")
+            return -_number(digits) if text != digits else _number(digits)
+        if re.fullmatch(r"\d+(x\d+)*", text, re.ASCII):
+            numbers = tuple(map(_number, text.split("x")))
+            if len(numbers) in (1, self.count):
+                return numbers * (self.count // len(numbers)) if self.count > 1 else numbers[0]
+        raise LayerError(f"{self.key}= must be one number or {self.count} joined by x, not {text or 'empty'}")
+
+    def text(self, value: int | tuple[int, ...]) -> str:
+        """The text :meth:`value` accepts."""
+        numbers = value if isinstance(value, tuple) else (value,)
+        return str(numbers[0]) if len(set(numbers)) == 1 else "x".join(map(str, numbers))
 
 
-def spread(key: str, text: str, count: int) -> tuple[int, ...]:
-    """One number for all ``count`` places, or one for each."""
-    if re.fullmatch(r"\d+(x\d+)*", text, re.ASCII):
-        numbers = tuple(map(number, text.split("x")))
-        if len(numbers) in (1, count):
-            return numbers * (count // len(numbers))
-    raise LayerError(f"{key}= must be one number or {count} joined by x, not {text or 'empty'}")
+STRIDE = Option("s", "stride", 2, "1")
+OUTSIDE = Option("v", "outside", 0, "0")
 
 
-def whole_number(key: str, text: str) -> int:
-    """One number, with a sign or without; raises :class:`LayerError` for anything else."""
-    if not re.fullmatch(r"-?\d+", text, re.ASCII):
-        raise LayerError(f"{key}= must be a whole number, not {text or 'empty'}")
-    digits = text.removeprefix("-")
-    return -number(digits) if text != digits else number(digits)
+def padding_option(usual: str) -> Option:
+    """The option of the rows and columns around a map, with the value that is meant if it is left out."""
+    return Option("p", "padding", 4, usual)
 
 
-def join(values: tuple[int, ...]) -> str:
-    """The text :func:`spread` accepts."""
-    return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
+class LayerText:
+    """A dataclass that is written as ``SIZExSIZE:SIZExSIZE:OPTION=,OPTION=:MARK``."""
 
+    __slots__ = ()
 
-def written(text: str, given: Mapping[str, tuple[tuple[int, ...], str]]) -> str:
-    """A layer's text with its options, each a value and the text that stands for it if it is left out."""
-    options = [f"{key}={join(value)}" for key, (value, usual) in given.items() if join(value) != usual]
-    return f"{text}:{','.join(options)}" if options else text
+    form: ClassVar[str]
+    """The form of the text, as errors show it."""
+
+    sizes: ClassVar[tuple[tuple[str, ...], ...]]
+    """Names of the fields that are numbers, joined by x, in groups joined by colons."""
+
+    options: ClassVar[tuple[Option, ...]] = ()
+
+    mark: ClassVar[tuple[str, str | None]] = ("", None)
+    """What may be behind all, and the name of the field that tells whether it is; None: it must be there."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written so; raises :class:`LayerError` for a text that describes none."""
+        mark, marked = cls.mark
+        pattern = ":".join("x".join([r"(\d+)"] * len(group)) for group in cls.sizes)
+        match = re.fullmatch(pattern + r"(?::(.*))?" * bool(cls.options), text.removesuffix(mark), re.ASCII)
+        if match is None or (marked is None and not text.endswith(mark)):
+            raise LayerError(f"layer must be {cls.form}, not {text}")
+        names = [name for group in cls.sizes for name in group]
+        values: dict[str, Any] = dict(zip(names, map(_number, match.groups()[: len(names)]), strict=True))
+        if marked is not None:
+            values[marked] = text.endswith(mark)
+        given = cls._given(text, match[len(names) + 1]) if cls.options else {}
+        values |= {option.field: option.value(given.get(option.key, option.usual)) for option in cls.options}
+        return cls(**values)
+
+    @classmethod
+    def _given(cls, text: str, part: str | None) -> dict[str, str]:
+        """The options of the layer ``text`` by key."""
+        keys, options = [option.key for option in cls.options], dict[str, str]()
+        for item in [] if part is None else part.split(","):
+            key, equals, value = item.partition("=")
+            if not equals or key not in keys or key in options:
+                known = " and ".join(filter(None, (", ".join(f"{name}=" for name in keys[:-1]), f"{keys[-1]}=")))
+                raise LayerError(f"layer options must be {known}, each at most once, not {item or 'empty'} in {text}")
+            options[key] = value
+        return options
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts, without default options."""
+        text = ":".join("x".join(str(getattr(self, name)) for name in group) for group in self.sizes)
+        shown = [(option, option.text(getattr(self, option.field))) for option in self.options]
+        options = [f"{option.key}={value}" for option, value in shown if value != option.usual]
+        mark, marked = self.mark
+        is_marked = marked is None or getattr(self, marked)
+        return ":".join([text, *([",".join(options)] if options else [])]) + mark * is_marked

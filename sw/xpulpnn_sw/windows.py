@@ -4,20 +4,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer_text import check_elements, check_size, options_of, spread, whole_number, written
-
-OPTIONS_WITH_VALUE = ("s", "p", "v")  # of layers around whose maps there may be any value
+from xpulpnn_sw.layer_text import STRIDE, LayerText, check_elements, check_size, padding_option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Windows:
+class Windows(LayerText):
     """Places of a window on a feature map."""
 
-    usual_padding: ClassVar[str] = "0"
-    """Unless the text of a layer says otherwise."""
-
-    options: ClassVar[tuple[str, ...]] = ("s", "p")
-    """Keys of the options that the text of a layer may have."""
+    form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=]"
+    sizes = (("height", "width", "channels"), ("kernel_height", "kernel_width"))
+    options = (STRIDE, padding_option("0"))
 
     height: int  # size of the input feature map
     width: int  # size of the input feature map
@@ -65,24 +61,3 @@ class Windows:
     def out_shape(self) -> tuple[int, ...]:
         """Shape of the output without its channels."""
         return self.out_height, self.out_width
-
-    @classmethod
-    def steps_of(cls, text: str, part: str | None) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
-        """Stride and padding in the options ``s=S,p=P`` of the layer ``text``.
-
-        S is one stride or ``SYxSX``, 1 unless given; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``.
-        """
-        options = options_of(text, part, cls.options)
-        stride_y, stride_x = spread("s", options.get("s", "1"), 2)
-        top, bottom, left, right = spread("p", options.get("p", cls.usual_padding), 4)
-        return (stride_y, stride_x), (top, bottom, left, right)
-
-    @classmethod
-    def outside_of(cls, text: str, part: str | None) -> int:
-        """The value around the map in the options of the layer ``text``, ``v=VALUE``; 0 unless given."""
-        return whole_number("v", options_of(text, part, cls.options).get("v", "0"))
-
-    def with_steps(self, text: str, outside: int = 0) -> str:
-        """The text of a layer with the options that :meth:`steps_of` and :meth:`outside_of` read, but default ones."""
-        steps = {"s": (self.stride, "1"), "p": (self.padding, self.usual_padding), "v": ((outside,), "0")}
-        return written(text, steps)

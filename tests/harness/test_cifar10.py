@@ -22,7 +22,7 @@ from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.images import read_images
 from xpulpnn_sw.importers.cmsis import _SHAPES
-from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layers.channelwise import ReluLayer
 from xpulpnn_sw.layers.linear import LinearLayer
@@ -136,7 +136,7 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
         name=name,
         layer=ReluLayer(height=2, width=2, channels=channels),
         precision=Precision(bits, bits, bits, x_signed=True, y_signed=True),
-        tensors=ReluTensors(activations=np.zeros((2, 2, channels), np.int64)),
+        tensors=MapTensors(activations=np.zeros((2, 2, channels), np.int64)),
     )
 
 

@@ -10,13 +10,12 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.channelwise.add import Scale
-from xpulpnn_sw.kernels.channelwise.division import reciprocal
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS, PLAIN_LEVELS
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.channelwise.code import reciprocal
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Multiplication, Rule, Shifting, Thresholds, WideRequantisation
+from xpulpnn_sw.kernels.variants import LEVELS, PLAIN_LEVELS
 from xpulpnn_sw.precision import Precision
 
 pytestmark = pytest.mark.unit

@@ -10,9 +10,8 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.folding import fold, is_stored
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layout import Ints

@@ -10,9 +10,8 @@ from xpulpnn_sim.golden import layers
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.iss.observe import Observer
-from xpulpnn_sw.kernels.call import kernel_call
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layers.conv import conv_kernel
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.precision import Precision
@@ -35,7 +34,7 @@ VARIANTS = [("nn_4x4", 4), ("nn_4x2", 2), ("simd_4x2", 8)]
 def built(text: str, bits: int, name: str, *, specialise: bool = False) -> tuple[KernelRun, LayerTensors]:
     layer, precision = ConvLayer.parse(text), Precision.uniform(bits)
     tensors = random_tensors(layer, precision, np.random.default_rng(bits))
-    return conv_kernel(layer, precision, name, tensors, specialise=specialise), tensors
+    return kind("conv").build(layer, precision, name, tensors, specialise=specialise), tensors
 
 
 @pytest.mark.parametrize("specialise", [False, True], ids=["general", "specialised"])

@@ -8,7 +8,7 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sw.kernels.call import kernel_call
+from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.kernels.kinds import kind_of
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer

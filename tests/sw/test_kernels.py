@@ -13,11 +13,9 @@ from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.observe import Observer
-from xpulpnn_sw.kernels.call import Call, kernel_call
 from xpulpnn_sw.kernels.frame import SP
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layers.conv import conv_kernel
-from xpulpnn_sw.kernels.layers.matmul import matmul_kernel
+from xpulpnn_sw.kernels.kernel import Call, KernelRun, kernel_call
+from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
@@ -41,7 +39,7 @@ OWN = ("im2col", "output", "stack")
 
 
 def kernel(layer: Layer, precision: Precision, name: str, tensors: LayerTensors, **options) -> KernelRun:
-    build = conv_kernel if isinstance(layer, ConvLayer) else matmul_kernel
+    build = kind_of(layer).build
     return build(layer, precision, name, tensors, **options)
 
 
@@ -120,7 +118,7 @@ def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, speci
     """What a core writes are the groups of its turns; none is computed twice, nor one that is not there."""
     layer, precision = ConvLayer.parse("7x6x4:4x2x3:s=1x2"), Precision.uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(5))
-    run = conv_kernel(layer, precision, name, tensors, cores=cores, specialise=specialise)
+    run = kind("conv").build(layer, precision, name, tensors, cores=cores, specialise=specialise)
     output, pixel_bytes = run.image.symbols["output"], run.output.pixel_bytes
     fill = bytes([255, 0, 255, 0])
     writers: dict[int, list[int]] = {}
@@ -148,7 +146,7 @@ def test_shares_at_the_same_time(name: str):
     layer, precision, cores = ConvLayer.parse("4x3x8:4x3x3"), Precision.uniform(8), 3
     rng = np.random.default_rng(3)
     tensors = random_tensors(layer, precision, rng)
-    run = conv_kernel(layer, precision, name, tensors, cores=cores)
+    run = kind("conv").build(layer, precision, name, tensors, cores=cores)
     memory = kernel_memory(run)
     calls = [kernel_call(run, core, cores) for core in range(cores)]
     ends = [int(call.program.pcs[-1]) for call in calls]
@@ -171,7 +169,7 @@ def test_pieces_are_so_many_banks_apart(name: str, placement: Placement, banks: 
     """Weight streams and im2col buffers, of 16 and of 32 banks of words."""
     layer, precision = ConvLayer.parse("4x4x8:8x3x3"), Precision.uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(4))
-    run = conv_kernel(layer, precision, name, tensors, cores=3, placement=placement)
+    run = kind("conv").build(layer, precision, name, tensors, cores=3, placement=placement)
     strides = [run.arguments["weight_stride"], run.arguments["buffer_stride"]]
     assert [stride // 4 % 32 for stride in strides] == [banks, banks]
     assert run.stack_top(2) - run.stack_top(0) == 2 * (2048 + 8 * banks)
@@ -186,7 +184,7 @@ def test_padded_activation_rows():
     """A word between the rows of the im2col buffer, which keeps them apart in the banks of a memory."""
     layer, precision = ConvLayer.parse("4x4x8:8x3x3"), Precision.uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(4))
-    run = conv_kernel(layer, precision, "nn_4x2", tensors)
+    run = kind("conv").build(layer, precision, "nn_4x2", tensors)
     place = [field.name for field in run.structure.fields].index("row_stride") * 4
     run.image.view("arguments")[place : place + 4].view("<u4")[0] += 4
     memory = kernel_memory(run)
@@ -242,7 +240,7 @@ def test_one_function_for_every_layer_of_a_kind():
     runs = []
     for layer in map(ConvLayer.parse, texts):
         tensors = random_tensors(layer, precision, np.random.default_rng(0))
-        runs.append(conv_kernel(layer, precision, "nn_4x4", tensors))
+        runs.append(kind("conv").build(layer, precision, "nn_4x4", tensors))
     assert len({run.name for run in runs}) == 1
     assert len({run.function.words.tobytes() for run in runs}) == 1
 
@@ -253,7 +251,7 @@ def test_calling_convention(name: str, bits: int, specialise: bool):
     """The registers of the caller come back; sp, gp and tp are never anything but what a handler expects."""
     layer, precision = ConvLayer.parse("3x4x8:4x3x3"), Precision.uniform(bits)
     tensors = random_tensors(layer, precision, np.random.default_rng(1))
-    run = conv_kernel(layer, precision, name, tensors, specialise=specialise)
+    run = kind("conv").build(layer, precision, name, tensors, specialise=specialise)
     call, memory = kernel_call(run), kernel_memory(run)
     hart = hart_before(run, call, memory)
     kept = {register: 0x5A5A_0000 + register for register in map(register_number, KEPT)}
@@ -293,7 +291,7 @@ def test_random_results_spread_over_their_range(bits: int):
 def test_a_trap_is_not_taken_for_execution():
     layer, precision = MatmulLayer.parse("4x8x4"), Precision.uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(0))
-    run = matmul_kernel(layer, precision, "nn_4x4", tensors)
+    run = kind("matmul").build(layer, precision, "nn_4x4", tensors)
     run.function.words[20] = 0
     with pytest.raises(XpulpnnError, match=r"^kernel must not trap, not with cause 2$"):
         list(executed(run, kernel_call(run), kernel_memory(run)))
@@ -302,7 +300,7 @@ def test_a_trap_is_not_taken_for_execution():
 def test_a_call_leaves_no_garbage():
     """What the simulator made of instructions goes with the call; a search for it took half the time of short calls."""
     layer, precision = MatmulLayer.parse("4x8x4"), Precision.uniform(8)
-    run = matmul_kernel(layer, precision, "nn_4x4", random_tensors(layer, precision, np.random.default_rng(0)))
+    run = kind("matmul").build(layer, precision, "nn_4x4", random_tensors(layer, precision, np.random.default_rng(0)))
     call, memory = kernel_call(run), kernel_memory(run)
     gc.collect()
     list(executed(run, call, memory))

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
-from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layers.conv import conv_kernel
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.program import REGIONS, Program
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS, variant
@@ -73,7 +72,7 @@ class Counted:
 @cache
 def kernel(name: str, bits: int, text: str = CORNER) -> KernelRun:
     layer, precision = ConvLayer.parse(text), Precision.uniform(bits)
-    return conv_kernel(layer, precision, name, random_tensors(layer, precision, np.random.default_rng(0)))
+    return kind("conv").build(layer, precision, name, random_tensors(layer, precision, np.random.default_rng(0)))
 
 
 @cache
@@ -216,16 +215,16 @@ def test_rejected():
     layer, precision = ConvLayer.parse("4x4x4:4x3x3"), Precision.uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(0))
     with pytest.raises(LayerError, match=r"^variant must be one of rv32im_2x2, .*, x2_4x4, not nn_8x8$"):
-        conv_kernel(layer, precision, "nn_8x8", tensors)
+        kind("conv").build(layer, precision, "nn_8x8", tensors)
     known = "precision of xpulpv2_4x2 must be widths out of 8,4,2,1"
     for wrong in (Precision.uniform(16), Precision(8, 16, 8), Precision(32, 8, 8, x_signed=True)):
         with pytest.raises(LayerError, match=f"^{known}, not {wrong}$"):
-            conv_kernel(layer, wrong, "xpulpv2_4x2", tensors)
+            kind("conv").build(layer, wrong, "xpulpv2_4x2", tensors)
     with pytest.raises(LayerError, match=r"^requantisation must be there exactly for results below 32 bits, not with"):
-        conv_kernel(layer, precision.accumulators, "nn_4x4", tensors)
+        kind("conv").build(layer, precision.accumulators, "nn_4x4", tensors)
     other = ConvLayer.parse("5x4x4:4x3x3")
     with pytest.raises(LayerError, match=r"^shape of activations must be \(5, 4, 4\), not \(4, 4, 4\)$"):
-        conv_kernel(other, precision, "nn_4x4", tensors)
+        kind("conv").build(other, precision, "nn_4x4", tensors)
 
 
 @pytest.mark.unit

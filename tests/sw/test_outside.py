@@ -10,8 +10,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sw.kernels.call import kernel_call
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer

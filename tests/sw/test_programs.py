@@ -11,8 +11,7 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program as run_on_core
 from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layers.conv import conv_kernel
-from xpulpnn_sw.kernels.layers.matmul import matmul_kernel
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
@@ -50,7 +49,7 @@ def run_program(program: CProgram, name: str, folder) -> tuple[str, Session, dic
 def conv_run(bits: int, variant: str, seed: int, **options) -> tuple[KernelRun, LayerTensors]:
     precision = Precision.uniform(bits)
     tensors = random_tensors(CONV, precision, np.random.default_rng(seed))
-    return conv_kernel(CONV, precision, variant, tensors, **options), tensors
+    return kind("conv").build(CONV, precision, variant, tensors, **options), tensors
 
 
 @pytest.mark.parametrize(("variant", "bits"), CASES)
@@ -86,7 +85,7 @@ def test_a_specialised_convolution_called_from_c(tmp_path):
 def test_a_matrix_product_with_accumulators_called_from_c(tmp_path):
     layer, precision = MatmulLayer.parse("6x20x5"), Precision.uniform(8).accumulators
     tensors = random_tensors(layer, precision, np.random.default_rng(3))
-    program = c_program(matmul_kernel(layer, precision, "nn_4x2", tensors), tensors)
+    program = c_program(kind("matmul").build(layer, precision, "nn_4x2", tensors), tensors)
     printed, _, _ = run_program(program, "gcc", tmp_path)
     assert printed.endswith("0 wrong bytes\n")
 
@@ -158,4 +157,4 @@ def test_interleaved_rows_have_no_plain_c_version():
     tensors = random_tensors(layer, precision, np.random.default_rng(6))
     interleaved = next(name for name, variant in VARIANTS.items() if variant.interleaved)
     with pytest.raises(InputError, match=f"^variant must be one with plain activation rows .*, not {interleaved}$"):
-        c_program(matmul_kernel(layer, precision, interleaved, tensors), tensors)
+        c_program(kind("matmul").build(layer, precision, interleaved, tensors), tensors)

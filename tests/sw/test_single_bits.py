@@ -14,7 +14,7 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sw.clibrary.packing import packed
-from xpulpnn_sw.kernels.call import kernel_call
+from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, Thresholds
 from xpulpnn_sw.kernels.tensors import LayerTensors

@@ -5,8 +5,8 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
-from xpulpnn_sw.kernels.call import kernel_call
-from xpulpnn_sw.kernels.channelwise.transpose import TransposeTensors
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors
+from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.precision import Precision
 
@@ -69,7 +69,7 @@ def test_what_a_depthwise_convolution_reads():
     layer = depthwise.layer.parse("5x7x8:3x3")
     tensors = depthwise.random(layer, precision, np.random.default_rng(8))
     wanted = depthwise.build(layer, precision, "xpulpnn", tensors).image.view("input")
-    text = TransposeTensors(activations=tensors.activations)
+    text = MapTensors(activations=tensors.activations)
     output, _ = run(TRANSPOSE.build(TRANSPOSE.layer.parse("5x7x8"), Precision(4, 4, 4), "xpulpv2", text), 1)
     # what is behind a row counts for neither
     rows = (8 * 5, 4)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, preset
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.kinds import Kind
 
 
 def core_for(chosen: Kind, variant: str, config: CoreConfig, beyond: CoreConfig | None) -> CoreConfig:

@@ -10,8 +10,7 @@ from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.tools.jobs import executor
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.precision import Precision
 

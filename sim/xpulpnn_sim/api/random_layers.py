@@ -14,8 +14,7 @@ from xpulpnn_sim.api.configuration import core_for
 from xpulpnn_sim.harness.kernel_run import Case, case_tensors
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import largest_share, reference
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import ConvLayer, Layer
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from xpulpnn_sw.kernels.channelwise.figures import public_cycles
+from xpulpnn_sw.kernels.figures import public_cycles
 
 _MILLION = 1e6
 

@@ -48,8 +48,7 @@ from xpulpnn_sim.commands.kernel import (
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, kind
+from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer

@@ -20,8 +20,7 @@ from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sw.clibrary.packed_layer import Packed, read_arrays
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source, npz
 from xpulpnn_sw.clibrary.packing import MAP_KERNELS, PACKED_KERNELS, packed
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.precision import Precision
 
 _SUFFIXES = (".c", ".h", ".npz")

@@ -9,7 +9,7 @@ from xpulpnn_sim.golden.layers import Pads, conv
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sw.importers.arrays_file import CMSIS, network_in
 from xpulpnn_sw.importers.cmsis import SCALING
-from xpulpnn_sw.kernels.channelwise.maxpool import PoolTensors
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shifting
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer
@@ -105,7 +105,7 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
     same = Precision(bits, bits, bits, x_signed=signed, y_signed=signed)
     return [
         Stage(name=f"conv{number + 1}", layer=convolution, precision=precision, tensors=tensors),
-        Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=PoolTensors(activations=results)),
+        Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=MapTensors(activations=results)),
     ]
 
 

@@ -21,7 +21,7 @@ from xpulpnn_sim.harness.workload import (
     run_workload,
 )
 from xpulpnn_sw.core_note import core_name
-from xpulpnn_sw.kernels.function import Function
+from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.programs.bare import bare_program
 
 

@@ -28,8 +28,7 @@ from xpulpnn_sim.harness.workload import (
     run_workload,
 )
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
-from xpulpnn_sw.kernels.call import kernel_call
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule

@@ -9,8 +9,7 @@ from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
-from xpulpnn_sw.kernels.call import Call
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import Call, KernelRun
 
 _WORD_BYTES = np.uint32(4)
 _BLOCK = 1 << 17

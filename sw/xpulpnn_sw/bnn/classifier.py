@@ -14,7 +14,7 @@ from xpulpnn_sw.bnn.crumbs import CrumbClassifierCode
 from xpulpnn_sw.bnn.network import Weights
 from xpulpnn_sw.bnn.window import WindowClassifierCode
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
+from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import ImageBuilder, OutputLayout, Words, pack_words
 

@@ -63,7 +63,6 @@ class ClassifierCode:
     strip_row = POOLED * WORD
 
     def __init__(self, *, software: bool) -> None:
-        """Decide what lives where."""
         self._software = software
         self._b = Builder(TEXT_BASE, xpulp=True)
         self._frame = Frame(self._b, self.fields, {}, self._terms(), {}, [], [])

@@ -42,7 +42,6 @@ class CrumbClassifierCode(ClassifierCode):
     map_pixel = PIXEL_WORDS * WORD
 
     def __init__(self) -> None:
-        """Decide what lives where."""
         super().__init__(software=False)
 
     def _terms(self) -> dict[str, Term]:

@@ -10,13 +10,11 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.kinds import KINDS, kind_of
+from xpulpnn_sw.kernels.kinds import KINDS, Kind, kind_of
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS, Level
+from xpulpnn_sw.kernels.variants import LEVELS, ONE_PIXEL, VARIANTS, Level
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 # layers for which the functions of a kernel differ; all others have the function of one of these. Pools have a function

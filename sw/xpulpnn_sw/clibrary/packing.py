@@ -12,7 +12,7 @@ from xpulpnn_sw.clibrary.packed_layer import Arrays, Packed, check_names, number
 from xpulpnn_sw.kernels.channelwise.add import AddTensors, Scale
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
-from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.kinds import Kind
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     AnyRequantisation,

@@ -58,7 +58,7 @@ def _row(mnemonic: str, form: str | None = None) -> Insn:
 
 
 def fits_immediate(value: int) -> bool:
-    """Whether ``value`` is a signed 12-bit immediate."""
+    """Tell whether ``value`` is a signed 12-bit immediate."""
     return -_LOW // 2 <= value < _LOW // 2
 
 
@@ -83,7 +83,6 @@ class Builder:
     """Collects instructions and control structure."""
 
     def __init__(self, text_base: int, *, xpulp: bool, is_long: bool = False) -> None:
-        """Start empty, in the region ``setup``."""
         self._text_base, self.xpulp, self.is_long = text_base, xpulp, is_long
         self._lines: list[_Line] = []
         self._loop_ends: set[int] = set()

@@ -6,6 +6,7 @@ from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.counting import ScalarCountLoop
+from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, Registers
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop
@@ -15,7 +16,7 @@ from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import pieces, take_next, turns
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, shared
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, shared
 
 _PASSING = (
     *("all_steps", "first_step", "weight_stride"),
@@ -33,7 +34,6 @@ class KernelCode:
     def __init__(
         self, blocking: Blocking, structure: Structure, known: Mapping[str, int], im2col: Im2col | None
     ) -> None:
-        """Assign the registers."""
         variant, precision = blocking.variant, blocking.precision
         self._blocking, self._im2col = blocking, im2col
         # a byte of single bits is put together by the products of eight channels, written out
@@ -72,7 +72,10 @@ class KernelCode:
                 taken = (ARGUMENTS_POINTER, CORE, CORES)
                 homes |= {name: register for name, register in once.items() if register not in taken}
         passing = _PASSING if im2col is None else ()
-        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare, used, passing)
+        terms = self._terms()
+        if self._is_bare:
+            del terms["parameters"]
+        self._frame = Frame(b, names, known, terms, homes, wanted, spare, used, passing)
         self._scratch += spare
 
     def _take_results(self, registers: Registers) -> dict[str, int]:
@@ -161,16 +164,21 @@ class KernelCode:
         return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def _iterations(self, turns: Term) -> Term:
-        """Of the inner loop, for so many turns over words of the rows."""
-        return turns
+        """Iterations of the inner loop for so many turns over words of the rows, at least one."""
+        return positive(turns - self._blocking.least_turns) + 1 if self._blocking.is_fresh else turns
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether there are no parameters: results are accumulators that need no start."""
+        return self._blocking.is_fresh and not self._blocking.requantises
 
     @property
     def _turns(self) -> Term:
         """Turns that a block takes over words of the rows."""
-        return Name("iterations")
+        iterations = Name("iterations")
+        return iterations + self._blocking.variant.turns_around if self._blocking.is_fresh else iterations
 
     def _shares(self) -> dict[str, Term]:
-        """What the core computes: groups of pixels from the first of the layer or its own on, or channel steps."""
         npx, step = self._blocking.variant.npx, self._blocking.channel_step
         if self._blocking.by_channels:
             core, all_steps = Argument("core"), Name("all_steps")
@@ -201,7 +209,6 @@ class KernelCode:
 
     @property
     def _block_parameters(self) -> int:
-        """Bytes of parameters of a block."""
         return self._store.skipped + self._store.parameter_bytes
 
     def _ahead(self) -> list[int]:
@@ -222,7 +229,8 @@ class KernelCode:
         with b.region("matmul"):
             for register, lane in zip(inner.weights, inner.lanes, strict=True):
                 frame.load(f"weights{lane}", register)
-            self._begin_parameters()
+            if not self._is_bare:
+                frame.load("parameters", self._parameters)
             self._begin_blocks()
             self._channels()
             if self._im2col is None and not self._blocking.by_channels:
@@ -248,13 +256,8 @@ class KernelCode:
         return b.finish()
 
     def _begin_blocks(self) -> None:
-        """Fetch the first words of filter rows."""
         for operation in self._inner.group_prefetch:
             self._b(*operation)
-
-    def _begin_parameters(self) -> None:
-        """The parameters of the first block are next."""
-        self._frame.load("parameters", self._parameters)
 
     def _channels(self) -> None:
         blocking, b = self._blocking, self._b
@@ -271,6 +274,13 @@ class KernelCode:
     def _block(self) -> None:
         inner, frame, b = self._inner, self._frame, self._b
         blocking, precision = self._blocking, self._blocking.precision
+        if isinstance(inner, CrossLoop) and self._is_bare:
+            self._load_rows()
+            for operation in inner.block_prefetch:
+                b(*operation)
+            count = frame.value("iterations", self._temporaries[0])
+            inner.emit_turns(b, count, signed=precision.x_negative, fresh=True)
+            return
         if self._planes > 1:
             self._planes_block()
             return
@@ -295,7 +305,6 @@ class KernelCode:
         inner.emit(b, count, signed=precision.x_negative)
 
     def _counting_block(self) -> None:
-        """What differs is counted first; each difference is a product of -1, where there would have been one of 1."""
         inner, frame, b = self._inner, self._frame, self._b
         count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
         self._load_rows()
@@ -364,7 +373,6 @@ class KernelCode:
                     b("add", accumulators[channel], accumulators[channel], register)
 
     def _next_rows(self) -> None:
-        """The rows of the next group."""
         frame, (distance, temporary, *_) = self._frame, self._temporaries
         moved = frame.value("group_bytes", distance)
         names = [f"row{pixel}" for pixel in range(len(self._inner.activations))]

@@ -19,7 +19,6 @@ class CountLoop(InnerLoop):
     """XpulpV2 with single bits: the bits in which a word of weights differs from one of activations are counted."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
-        """Take the registers."""
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._different = registers.one()
@@ -47,7 +46,6 @@ class ScalarCountLoop(InnerLoop):
     """RV32IM with single bits: counted in pairs, nibbles and bytes, which a multiplication adds up."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
-        """Take the registers."""
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._different, self._part = registers.take(2)

@@ -13,8 +13,6 @@ _OTHER_ENTRY = {_ACCUMULATING: "rd~,(rs1!),nnimm5'", _FRESH: "rd,(rs1!),nnimm5'"
 
 
 class _Fetched(Enum):
-    """What a product fetches: bits of its selector."""
-
     NOTHING = 0
     OWN = NnLoop.ACTIVATION_UPDATE
     """The activation that it uses."""
@@ -66,11 +64,7 @@ def _turn(variant: Variant) -> list[_Product]:
 
 
 class CrossLoop(NnLoop):
-    """That of :class:`NnLoop` without its load.
-
-    With one pixel each weight is used once, and the load stays. Sums may begin with products that do not accumulate:
-    the first turn is then in front of the loop, and the accumulators need no start.
-    """
+    """:class:`NnLoop` without its load."""
 
     @property
     def length(self) -> int:

@@ -35,7 +35,7 @@ def is_stored(values: Ints) -> Ints:
 
 
 def takes_folded(layer: MaxPoolLayer) -> bool:
-    """Whether a pooling can take a folded map."""
+    """Tell whether a pooling can take a folded map."""
     window = (layer.kernel_height, layer.kernel_width)
     return (window, layer.stride, layer.padding) == (_WINDOW, _STRIDE, _PADDING) and not layer.width % FOLDED_COLUMNS
 

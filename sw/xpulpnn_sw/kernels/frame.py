@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
-from xpulpnn_sw.kernels.pool import Pool
 from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Name, Number, Operation, Term, arguments_of
 from xpulpnn_sw.registers import register_number
 
@@ -35,7 +34,6 @@ class Registers:
     """Hands out the registers of :data:`FREE`, each once."""
 
     def __init__(self) -> None:
-        """All are free."""
         self._free = list(FREE)
 
     def take(self, count: int) -> list[int]:
@@ -45,7 +43,7 @@ class Registers:
         return taken
 
     def give_back(self, registers: list[int]) -> None:
-        """Those taken first are the next again."""
+        """Make these the next registers again."""
         self._free = [*registers, *self._free]
 
     def one(self) -> int:
@@ -68,6 +66,71 @@ _WORKING = 4
 """Registers that are left to compute a term with."""
 
 
+class Pool:
+    """Registers for numbers on their way, and what each of them still holds."""
+
+    def __init__(self, registers: list[int]) -> None:
+        # those given back last are last
+        self._free, self._users = registers, dict.fromkeys(registers, 0)
+        self._holds: dict[Term, int] = {}
+
+    @property
+    def room(self) -> int:
+        """Number of free registers."""
+        return len(self._free)
+
+    def knows(self, value: Term) -> bool:
+        """Tell whether a register still holds a term."""
+        return value in self._holds
+
+    def find(self, value: Term) -> int | None:
+        """The register that still holds a term, in use from now on."""
+        register = self._holds.get(value)
+        return None if register is None else self.use(register)
+
+    def use(self, register: int) -> int:
+        """A register that holds a number, in use once more."""
+        if register in self._users:
+            self._users[register] += 1
+            if register in self._free:
+                self._free.remove(register)
+        return register
+
+    def take(self, home: int | None = None) -> int:
+        """``home`` or a free register, best one that holds nothing, which is to be written."""
+        if home is None:
+            held = {*self._holds.values()}
+            home = next((register for register in self._free if register not in held), self._free[0])
+            self._free.remove(home)
+            self._users[home] = 1
+        self.forget(home)
+        return home
+
+    def spare(self, count: int) -> list[int]:
+        """Free registers that are written and free again."""
+        registers = self._free[:count]
+        assert len(registers) == count
+        for register in registers:
+            self.forget(register)
+        return registers
+
+    def remember(self, value: Term, register: int) -> None:
+        """A register holds a term."""
+        self._holds[value] = register
+
+    def give_back(self, register: int) -> None:
+        """One use of a register has ended."""
+        if register in self._users:
+            self._users[register] -= 1
+            if not self._users[register]:
+                self._free.append(register)
+
+    def forget(self, register: int) -> None:
+        """A register is written."""
+        for value in [value for value, holder in self._holds.items() if holder == register]:
+            del self._holds[value]
+
+
 class Frame:
     """The numbers of one kernel."""
 
@@ -83,7 +146,6 @@ class Frame:
         used: Collection[int] | None = None,
         passing: Collection[str] = (),
     ) -> None:
-        """Decide where each number lives."""
         self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}

@@ -11,7 +11,7 @@ behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.row_words import RowForm, RowWords
+from xpulpnn_sw.kernels.rows import RowForm, RowWords
 from xpulpnn_sw.kernels.same_row import LOST, Places, SameRow, group_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import Variant
@@ -69,7 +69,7 @@ class Im2col:
         return kernel_width * (pixel_bytes // WORD)
 
     def terms(self) -> dict[str, Term]:
-        """What the copy needs, of the arguments of a convolution and the names ``first_pixel`` and ``row_words``."""
+        """Numbers that the copy derives from the arguments and the names ``first_pixel`` and ``row_words``."""
         pixel_bytes, out_width = Argument("pixel_bytes"), Argument("out_width")
         kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
         stride_y, stride_x = Argument("stride_y"), Argument("stride_x")
@@ -119,7 +119,7 @@ class Im2col:
 
     @property
     def clears_planes(self) -> bool:
-        """Whether planes are cleared by words of their own."""
+        """Tell whether planes are cleared by words of their own."""
         return self.planes > 1 and self.form.valued
 
     def _group_terms(self) -> dict[str, Term]:

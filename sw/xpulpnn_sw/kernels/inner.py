@@ -25,7 +25,6 @@ class InnerLoop(ABC):
     """One MatMul block after its accumulators are initialised."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
-        """Take the registers."""
         self.variant, self.bits, self.is_signed = variant, precision.w, precision.w_signed
         if not variant.counts(precision):
             self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
@@ -47,12 +46,12 @@ class InnerLoop(ABC):
 
     @property
     def group_prefetch(self) -> list[Operation]:
-        """What is fetched ahead once per pixel group."""
+        """Instructions that fetch ahead once per pixel group."""
         return []
 
     @property
     def block_prefetch(self) -> list[Operation]:
-        """What is fetched ahead once per block."""
+        """Instructions that fetch ahead once per block."""
         return []
 
     @abstractmethod
@@ -85,7 +84,6 @@ class SimdLoop(InnerLoop):
     """All words through the register file: ``nch + npx`` loads, ``nch * npx`` sdotp."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
-        """Take the registers."""
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self.temporaries = self._w + self._x
@@ -109,7 +107,6 @@ class UnpackLoop(InnerLoop):
     """XpulpV2 with packed 4- or 2-bit weights: every weight is extracted and packed again as a byte."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
-        """Take the registers."""
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._bytes = registers.take(WORD_BITS // BYTE_BITS)
@@ -148,7 +145,6 @@ class ScalarLoop(InnerLoop):
     """RV32IM: byte loads, mul and add; sub-byte weights are shifted out of a packed word."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
-        """Take the registers."""
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._packed, self._product = registers.take(variant.nch), registers.one()
@@ -216,7 +212,6 @@ class ComputeUpdateLoop(InnerLoop):
     """Weight rows fetched ahead: as many as a pixel has entries."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
-        """Take the registers."""
         super().__init__(variant, precision, registers)
         self.lanes *= variant.npx
         self.weights += registers.take(variant.nch * (variant.npx - 1))
@@ -238,7 +233,7 @@ class ComputeUpdateLoop(InnerLoop):
 
     @property
     def group_prefetch(self) -> list[Operation]:
-        """The first words of weight rows 0 and 1 for each pixel."""
+        """Instructions that fetch ahead once per pixel group."""
         entries = range(self.AHEAD)
         return [
             self._product(pixel, entry, entry, ZERO, ZERO) for pixel in range(self.variant.npx) for entry in entries
@@ -268,7 +263,6 @@ class NnLoop(InnerLoop):
     ENTRIES = 2
 
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
-        """Take the registers."""
         super().__init__(variant, precision, registers)
         if variant.interleaved:
             # the order of the reloads is the order in memory
@@ -296,13 +290,13 @@ class NnLoop(InnerLoop):
 
     @property
     def group_prefetch(self) -> list[Operation]:
-        """The first word of every weight row."""
+        """Instructions that fetch ahead once per pixel group."""
         lanes = range(self.variant.nch)
         return [self._product(ZERO, self._stream(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
 
     @property
     def block_prefetch(self) -> list[Operation]:
-        """The first activation."""
+        """Instructions that fetch ahead once per block."""
         return [self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE)]
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
@@ -322,7 +316,6 @@ class NnLoop(InnerLoop):
             b(*operation)
 
     def _products_of_one_pixel(self, *, signed: bool) -> list[Operation]:
-        """Those of a word, and a load that waits for nothing: it selects the other activation, which none uses."""
         operations: list[Operation] = []
         last = self.variant.nch - 1
         for channel, accumulator in enumerate(self.acc[0]):

@@ -1,18 +1,17 @@
-"""What a kernel is: a function, a layer to call it for, and what the harness has to know about them."""
+"""A kernel: a function, a layer to call it for, and what the harness has to know about them."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import Structure
-from xpulpnn_sw.kernels.codes import code_of
-from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
-from xpulpnn_sw.kernels.im2col import Im2col
-from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.builder import WORD, Builder, Label
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
+from xpulpnn_sw.kernels.program import Program, joined
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layer import Layer
@@ -20,36 +19,24 @@ from xpulpnn_sw.layout import Image, ImageBuilder, OutputLayout, Placement
 from xpulpnn_sw.precision import Precision
 
 STACK_BYTES = 2048
-"""Of a core, for the frame of the function and those of interrupt handlers."""
+"""Bytes of a core's stack, for the frame of the function and those of interrupt handlers."""
 
 STACK_STRIDES: Mapping[Placement, int] = {"padded": STACK_BYTES + STACK_ALIGNMENT, "aligned": STACK_BYTES}
-"""Bytes from one core's stack to the next one's."""
+"""Bytes from one core's stack to the next one's, which if padded begins in another bank."""
+
+STACK_STRIDE = STACK_STRIDES["padded"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class KernelRun:
-    """A kernel function with a layer to call it for."""
+class SharedFunction:
+    """A generated function with the memory it works on, ready to be called by the cores that share it."""
 
     name: str
-    layer: Layer
-    precision: Precision  # widths of inputs, weights and results
-    variant: Level  # How; a Variant if it is a MatMul
-    specialised: bool  # whether the function is for this layer only
-    # `void (const ARGUMENTS *arguments, unsigned core, unsigned cores)` by the ilp32 calling convention
+    # `void (const ARGUMENTS *arguments, unsigned core, unsigned cores)`, reentrant, by the ilp32 convention
     function: Program
-    structure: Structure
-    # the values of the fields for the layer; those that are no addresses are constants of a specialised function
-    arguments: Mapping[str, int]
     image: Image  # initial data memory: operands, `arguments`, a `stack` per core
     output: OutputLayout  # where the results are afterwards
-    placement: Placement  # of the weight streams, and of what each core has for itself
-    rule: Rule | None = None  # how the results of a MatMul come of its accumulators
-
-    @property
-    def extensions(self) -> frozenset[Extension]:
-        """What the core needs besides the base set."""
-        searched = {Extension.XPULPQNT} if self.rule is Rule.QNT else set[Extension]()
-        return self.variant.extensions | searched
+    placement: Placement = "padded"  # of the weight streams, and of what each core has for itself
 
     @property
     def stack_stride(self) -> int:
@@ -62,49 +49,117 @@ class KernelRun:
         return top & -STACK_ALIGNMENT
 
 
-def kernel_run(
-    kind: str,
-    layer: Layer,
-    blocking: Blocking,
-    structure: Structure,
-    memory: ImageBuilder,
-    arguments: Mapping[str, int],
-    *,
-    im2col: Im2col | None = None,
-    cores: int,
-    specialise: bool,
-    placement: Placement,
-) -> KernelRun:
-    """The function for operands laid out in ``memory``, which takes the argument structure and stacks besides.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Function(SharedFunction):
+    """A function that is no kernel of one layer."""
 
-    The function is called after ``kind``, precision, variant, and rule but for the usual one.
-    """
-    variant, precision = blocking.variant, blocking.precision
-    memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
-    memory.reserve("stack", cores * STACK_STRIDES[placement])
-    known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
-    code = code_of(blocking)
-    marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
-    name = f"{kind}{marks}_{precision}_{variant.name}"
-    if blocking.rule not in (None, Rule.BN32):
-        name += f"_{blocking.rule.value}"
-    return KernelRun(
-        name=f"{name}_{re.sub('[^0-9a-z]', '_', str(layer))}" if specialise else name,
-        layer=layer,
-        precision=precision,
-        variant=variant,
-        specialised=specialise,
-        function=code(blocking, structure, known, im2col).write(),
-        structure=structure,
-        arguments=arguments,
-        image=memory.finish(),
-        output=OutputLayout(
-            symbol="output",
-            bits=precision.y,
-            shape=(*layer.out_shape, layer.out_channels),
-            pixel_bytes=arguments["out_stride"],
-            signed=precision.y_signed,
-        ),
-        placement=placement,
-        rule=blocking.rule,
-    )
+    extensions: frozenset[Extension]  # what the core needs besides the base set
+    macs: int  # multiplications of the result
+
+
+def finished_function(
+    memory: ImageBuilder, fields: tuple[str, ...], addresses: Mapping[str, int], cores: int, **known: Any
+) -> Function:
+    """The function for operands laid out in ``memory``, whose arguments are ``addresses`` in this order."""
+    memory.place("arguments", np.array([addresses[name] for name in fields], dtype=np.uint32))
+    memory.reserve("stack", cores * STACK_STRIDE)
+    return Function(image=memory.finish(), **known)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelRun(SharedFunction):
+    """A kernel function with a layer to call it for."""
+
+    layer: Layer
+    precision: Precision  # widths of inputs, weights and results
+    variant: Level  # how it is written; a Variant if it is a MatMul
+    specialised: bool  # whether the function is for this layer only
+    structure: Structure
+    # the values of the fields for the layer; those that are no addresses are constants of a specialised function
+    arguments: Mapping[str, int]
+    rule: Rule | None = None  # how the results of a MatMul come of its accumulators
+
+    @property
+    def extensions(self) -> frozenset[Extension]:
+        """Extensions that the core needs besides the base set."""
+        searched = {Extension.XPULPQNT} if self.rule is Rule.QNT else set[Extension]()
+        return self.variant.extensions | searched
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request:
+    """A kernel that is to be written, and the memory in which its operands are laid out."""
+
+    layer: Any
+    precision: Precision
+    level: Any  # Variant of a MatMul, else Level
+    tensors: Any
+    cores: int  # stacks, and buffers if there are any, for so many cores
+    specialise: bool  # whether the function is for one layer only, its sizes constants
+    placement: Placement  # of what cores read side by side
+    memory: ImageBuilder = field(default_factory=ImageBuilder)
+
+    def finish(
+        self,
+        name: str,
+        structure: Structure,
+        arguments: dict[str, int],
+        write: Callable[[Mapping[str, int]], Program],
+        *,
+        pixel_bytes: int,
+        rule: Rule | None = None,
+    ) -> KernelRun:
+        """The kernel whose function ``write`` makes of the arguments that are constants.
+
+        ``pixel_bytes`` are those of an output pixel. The function is called after ``name``, precision, variant, and
+        the ``rule`` but for the usual one.
+        """
+        layer, precision = self.layer, self.precision
+        values = np.array([arguments[name] for name in structure.names])
+        self.memory.place("arguments", values.astype(np.uint32))
+        self.memory.reserve("stack", self.cores * STACK_STRIDES[self.placement])
+        parts = [name, str(precision), self.level.name]
+        parts += [rule.value] if rule not in (None, Rule.BN32) else []
+        parts += [re.sub("[^0-9a-z]", "_", str(layer))] if self.specialise else []
+        return KernelRun(
+            name="_".join(parts),
+            layer=layer,
+            precision=precision,
+            variant=self.level,
+            specialised=self.specialise,
+            function=write(structure.constants(arguments) if self.specialise else {}),
+            structure=structure,
+            arguments=arguments,
+            image=self.memory.finish(),
+            output=OutputLayout(
+                symbol="output",
+                bits=precision.y,
+                shape=(*layer.out_shape, layer.out_channels),
+                pixel_bytes=pixel_bytes,
+                signed=precision.y_signed,
+            ),
+            placement=self.placement,
+            rule=rule,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A function and a caller, which follows it."""
+
+    program: Program  # both; the caller is the region `call`
+    entry: int  # position of the caller's first instruction; its last is where the function returns to
+
+
+def kernel_call(run: KernelRun, core: int = 0, cores: int = 1) -> Call:
+    """The call for the share of ``core`` out of ``cores``."""
+    function, entry = run.function, len(run.function)
+    b = Builder(int(function.pcs[0]) + entry * WORD, xpulp=False)
+    with b.region("call"):
+        b.li(SP, run.stack_top(core))
+        b.li(ARGUMENTS_POINTER, run.image.symbols["arguments"].address)
+        b.li(CORE, core)
+        b.li(CORES, cores)
+        b.jump(Label(-entry), link=RA)
+        b.mv(0, 0)
+    return Call(joined([function, b.finish()]), entry)

@@ -1,37 +1,145 @@
 """The kernels by name: layers they compute, ways to write them, operands, functions."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.channelwise.kinds import CHANNELWISE
+import numpy as np
+
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sw.kernels.channelwise.add import add_kernel, random_add
+from xpulpnn_sw.kernels.channelwise.avgpool import avgpool_kernel, random_avgpool
+from xpulpnn_sw.kernels.channelwise.depthwise import depthwise_kernel, random_depthwise
+from xpulpnn_sw.kernels.channelwise.maps import same_form
+from xpulpnn_sw.kernels.channelwise.maxpool import maxpool_kernel, random_maxpool
+from xpulpnn_sw.kernels.channelwise.relu import random_relu, relu_kernel
+from xpulpnn_sw.kernels.channelwise.transpose import random_transpose, transpose_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.layers.conv import conv_kernel
-from xpulpnn_sw.kernels.layers.conv1d import conv1d_kernel, random_conv1d
-from xpulpnn_sw.kernels.layers.image import image_kernel
-from xpulpnn_sw.kernels.layers.linear import linear_kernel, linear_precision, random_linear
-from xpulpnn_sw.kernels.layers.matmul import matmul_kernel
-from xpulpnn_sw.kernels.layers.pointwise import pointwise_kernel
+from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.products import (
+    conv1d_kernel,
+    conv_kernel,
+    image_kernel,
+    linear_kernel,
+    linear_precision,
+    matmul_kernel,
+    pointwise_kernel,
+    random_product,
+)
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
-from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
+from xpulpnn_sw.kernels.variants import (
+    LEVELS,
+    ONE_PIXEL,
+    PLAIN_LEVELS,
+    POOL_LEVELS,
+    TRANSPOSE_LEVELS,
+    VARIANTS,
+    Level,
+)
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.layers.channelwise import (
+    AddLayer,
+    AvgPoolLayer,
+    DepthwiseLayer,
+    MaxPoolLayer,
+    ReluLayer,
+    TransposeLayer,
+)
 from xpulpnn_sw.layers.conv1d import Conv1dLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layers.pointwise import PointwiseLayer
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layout import Placement
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
-PAPER_VARIANTS = ("xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
-"""The XpulpNN paper's, and its baseline."""
+USUAL_VARIANTS = ("x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
+"""Those with the instructions beyond the XpulpNN paper, then the paper's and its baseline."""
 
-USUAL_VARIANTS = ("x2_4x4", "x2_4x2", *PAPER_VARIANTS)
-"""Those with the instructions beyond the paper, and the paper's."""
+_USUAL_LEVELS = ("xpulpv2", "xpulpnn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kernel that the command line knows."""
+
+    name: str
+    help: str  # what it computes, in a few words
+    layer: type[Layer]  # layers it computes; no two kinds have the same
+    usual: str  # layer unless another is given
+    usual_tiny: str | None = None  # the same in a cluster, into whose TCDM it fits, where that is another
+    variants: Mapping[str, Level] = field(default_factory=lambda: VARIANTS)  # ways to write it, by name
+    usual_variants: tuple[str, ...] = USUAL_VARIANTS  # those meant by none
+    uniform: Callable[[int], Precision] = Precision.uniform  # the precision that one width for all means
+    # the precision for a layer: as given, unless the layer itself says what its results are
+    precision: Callable[[Any, Precision], Precision] = lambda _, precision: precision
+    rules: tuple[Rule, ...] = ()  # how its results may come of accumulators; none: there is no choice
+    # operands for a layer and a precision out of a generator; for a `rule`, a keyword, if there are `rules`
+    random: Callable[..., Any] = random_tensors
+    write: Callable[[Request], KernelRun]
+
+    @property
+    def form(self) -> str:
+        """The form in which a layer is written."""
+        return self.layer.form
+
+    @property
+    def usual_in_cluster(self) -> str:
+        """Layer unless another is given, in a cluster."""
+        return self.usual_tiny or self.usual
+
+    def tensors(self, layer: Any, precision: Precision, rng: np.random.Generator, rule: Rule = Rule.BN32) -> Any:
+        """Random operands of a layer whose results come by a rule."""
+        return self.random(layer, precision, rng, rule=rule) if self.rules else self.random(layer, precision, rng)
+
+    def variant(self, name: str) -> Level:
+        """The variant called ``name``; raises :class:`LayerError` for an unknown one."""
+        try:
+            return self.variants[name]
+        except KeyError:
+            raise LayerError(f"variant must be one of {', '.join(self.variants)}, not {name}") from None
+
+    def build(
+        self,
+        layer: Any,
+        precision: Precision,
+        name: str,
+        tensors: Any,
+        *,
+        cores: int = 1,
+        specialise: bool = False,
+        placement: Placement = "padded",
+    ) -> KernelRun:
+        """Write the kernel for a layer by the variant ``name``, and lay out its operands ``tensors``.
+
+        Buffers and stacks are for ``cores`` cores. A specialised function is for this layer only. ``placement`` is that
+        of what cores read side by side.
+        """
+        level = self.variant(name)
+        level.check_precision(precision)
+        request = Request(
+            layer=layer,
+            precision=precision,
+            level=level,
+            tensors=tensors,
+            cores=cores,
+            specialise=specialise,
+            placement=placement,
+        )
+        return self.write(request)
 
 
 def _uniform_accumulators(bits: int) -> Precision:
     return Precision.uniform(bits).accumulators
+
+
+def _unsigned(bits: int) -> Precision:
+    """Unsigned elements of one width, of one bit -1 and +1."""
+    return Precision(bits, bits, bits, w_signed=bits == SIGN_BITS)
+
+
+def _signed(bits: int) -> Precision:
+    return Precision(bits, bits, bits, x_signed=True, y_signed=True)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -41,78 +149,127 @@ KINDS: Mapping[str, Kind] = {
             name="conv",
             help="whole convolution",
             layer=ConvLayer,
-            form="HxWxC:OxKyxKx[:s=,p=,v=]",
             usual=PAPER_LAYER,
-            usual_in_cluster=PAPER_LAYER,
-            variants=VARIANTS,
-            usual_variants=USUAL_VARIANTS,
             rules=tuple(Rule),
-            random=random_tensors,
-            build=conv_kernel,
+            write=conv_kernel,
         ),
         Kind(
             name="conv1d",
             help="convolution along one direction, dilated",
             layer=Conv1dLayer,
-            form="LxC:OxK[:s=,p=,d=,v=]",
             usual="256x32:64x9:p=4",
-            usual_in_cluster="256x32:64x9:p=4",
-            variants=VARIANTS,
-            usual_variants=USUAL_VARIANTS,
             rules=tuple(Rule),
-            random=random_conv1d,
-            build=conv1d_kernel,
+            random=random_product,
+            write=conv1d_kernel,
         ),
         Kind(
             name="pointwise",
             help="convolution of single pixels, in place",
             layer=PointwiseLayer,
-            form="HxWxC:O[:s=,p=,v=]",
             usual="16x16x32:64",
-            usual_in_cluster="16x16x32:64",
-            variants=VARIANTS,
-            usual_variants=USUAL_VARIANTS,
             rules=tuple(Rule),
-            random=random_tensors,
-            build=pointwise_kernel,
+            write=pointwise_kernel,
         ),
         Kind(
             name="linear",
             help="fully connected layer",
             layer=LinearLayer,
-            form="I:O[:raw]",
             usual="512:64",
-            usual_in_cluster="512:64",
             variants=ONE_PIXEL,
             usual_variants=("x2_4x1", "xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
             precision=linear_precision,
             rules=tuple(Rule),
-            random=random_linear,
-            build=linear_kernel,
+            random=random_product,
+            write=linear_kernel,
         ),
         Kind(
             name="matmul",
             help="the MatMul alone, its results in 32 bits",
             layer=MatmulLayer,
-            form="CxKxP",
             usual="64x288x256",
-            usual_in_cluster="64x288x128",
-            variants=VARIANTS,
-            usual_variants=USUAL_VARIANTS,
+            usual_tiny="64x288x128",
             uniform=_uniform_accumulators,
             rules=tuple(Rule),
-            random=random_tensors,
-            build=matmul_kernel,
+            write=matmul_kernel,
         ),
-        *CHANNELWISE,
+        Kind(
+            name="add",
+            help="sum of two feature maps, each scaled",
+            layer=AddLayer,
+            usual="16x16x32",
+            variants=LEVELS,
+            usual_variants=_USUAL_LEVELS,
+            uniform=_unsigned,
+            random=random_add,
+            write=add_kernel,
+        ),
+        Kind(
+            name="avgpool",
+            help="average pooling, with or without requantisation",
+            layer=AvgPoolLayer,
+            # as in the public kernels
+            usual="16x16x32:2x2:s=2:scaled",
+            usual_tiny="32x32x32:2x2:s=2",
+            variants=LEVELS,
+            usual_variants=_USUAL_LEVELS,
+            uniform=_unsigned,
+            random=random_avgpool,
+            write=avgpool_kernel,
+        ),
+        Kind(
+            name="depthwise",
+            help="depthwise convolution",
+            layer=DepthwiseLayer,
+            usual="16x16x32:3x3",
+            variants=LEVELS,
+            usual_variants=_USUAL_LEVELS,
+            rules=(Rule.BN32, Rule.BN64, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
+            random=random_depthwise,
+            write=depthwise_kernel,
+        ),
+        Kind(
+            name="maxpool",
+            help="maximum pooling, with or without ReLU",
+            layer=MaxPoolLayer,
+            # the first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge
+            usual="32x32x32:3x3:s=2,p=0x1x0x1",
+            variants=POOL_LEVELS,
+            usual_variants=_USUAL_LEVELS,
+            uniform=_unsigned,
+            precision=same_form,
+            random=random_maxpool,
+            write=maxpool_kernel,
+        ),
+        Kind(
+            name="relu",
+            help="negative elements become 0",
+            layer=ReluLayer,
+            usual="16x16x32",
+            variants=PLAIN_LEVELS,
+            usual_variants=_USUAL_LEVELS,
+            uniform=_signed,
+            precision=same_form,
+            random=random_relu,
+            write=relu_kernel,
+        ),
+        Kind(
+            name="transpose",
+            help="a map pixel by pixel comes to lie channel by channel",
+            layer=TransposeLayer,
+            usual="16x16x32",
+            variants=TRANSPOSE_LEVELS,
+            usual_variants=tuple(TRANSPOSE_LEVELS),
+            uniform=_unsigned,
+            precision=same_form,
+            random=random_transpose,
+            write=transpose_kernel,
+        ),
     )
 }
 """All kernels by name."""
 
 _BY_LAYER = {kind.layer: kind for kind in KINDS.values()} | {
-    ImageConvLayer: replace(
-        KINDS["conv"], layer=ImageConvLayer, form="HxWxC:OxKyxKx[:s=,p=,v=]:image", build=image_kernel
-    )
+    ImageConvLayer: replace(KINDS["conv"], layer=ImageConvLayer, write=image_kernel)
 }
 """The convolution of an image is one, its input being in memory in a way that no other layer leaves it."""
 

@@ -11,6 +11,7 @@ from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS
 from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
     ONE_FACTOR,
+    REQUANTISED_WIDTHS,
     SCALING_RULES,
     SEARCHED_BITS,
     SEARCHED_CHANNELS,
@@ -21,7 +22,6 @@ from xpulpnn_sw.kernels.requantisation import (
     parameter_alignment,
     scaled_parameters,
 )
-from xpulpnn_sw.kernels.requantised_store import REQUANTISED_WIDTHS
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
 from xpulpnn_sw.layer import ProductLayer
@@ -52,26 +52,25 @@ class Blocking:
     folded: bool = False  # whether the results of four pixels leave as fold says
 
     def __post_init__(self) -> None:
-        """Reject what pv.qnt cannot do, and blocks whose columns cannot be folded."""
         check_rule(self.variant, self.precision, self.rule)
         if self.folded and not self.folds:
             raise LayerError(f"variant of folded results must be one that requantises, not {self.variant.name}")
 
     @property
     def by_channels(self) -> bool:
-        """Whether the cores share the channels of the only pixel, not the pixels."""
+        """Tell whether the cores share the channels of the only pixel, not the pixels."""
         return self.variant.npx == 1
 
     @property
     def requantises(self) -> bool:
-        """Whether the core requantises: with ``pv.rq``, and products that need no start."""
+        """Tell whether the core requantises: with ``pv.rq``, and products that need no start."""
         able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in REQUANTISED_WIDTHS
         # bytes with results of several blocks are put together in software
         return able and self.rule in SCALING_RULES and self.channel_step == self.variant.nch
 
     @property
     def folds(self) -> bool:
-        """Whether results of four pixels in a row are in words before they are stored."""
+        """Tell whether results of four pixels in a row are in words before they are stored."""
         return self.requantises and self.variant.npx == FOLDED_COLUMNS
 
     @property
@@ -81,12 +80,12 @@ class Blocking:
 
     @property
     def has_one_factor(self) -> bool:
-        """Whether the core requantises all channels of the only pixel by the same factor."""
+        """Tell whether the core requantises all channels of the only pixel by the same factor."""
         return self.requantises and self.by_channels and self.rule in ONE_FACTOR
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the first products do not accumulate, so that accumulators need no start."""
+        """Tell whether the first products do not accumulate, so that accumulators need no start."""
         is_unbiased = not self.has_biases and Extension.XPULPML_DOT in self.variant.extensions
         is_scaled = self.requantises and not self.has_one_factor
         return is_scaled or (is_unbiased and not self.precision.requantised)
@@ -112,12 +111,12 @@ class Blocking:
 
     @property
     def counts(self) -> bool:
-        """Whether accumulators hold how many of the products are -1 until all are summed up."""
+        """Tell whether accumulators hold how many of the products are -1 until all are summed up."""
         return self.variant.counts(self.precision)
 
     @property
     def by_sign(self) -> bool:
-        """Whether results are a bit each, which the threshold of a channel, taken from its start, leaves as a sign."""
+        """Tell whether results are a bit each, the sign of an accumulator that starts below its threshold."""
         return self.precision.y == SIGN_BITS
 
     @property
@@ -185,7 +184,7 @@ def place_operands(
 
 
 def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> Ints:
-    """What each output channel's accumulator starts with, or in kernels that count what the count is taken from.
+    """Starts of the accumulators of each channel, or in kernels that count the numbers that counts are taken from.
 
     A result of one bit is +1 if what the accumulator then ends with is positive, in kernels that count if it is
     negative: ``bias + products - 2 * count > threshold`` exactly if the count is below half of the rest, rounded up.

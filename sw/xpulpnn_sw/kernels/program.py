@@ -1,5 +1,6 @@
 """The static text of a kernel, with what the harness has to know about its instructions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,7 +30,6 @@ class Program:
     inner: Bools  # set for the instructions of the innermost MatMul loop
 
     def __len__(self) -> int:
-        """Static instructions."""
         return len(self.insns)
 
     def region(self, name: str) -> Bools:
@@ -69,3 +69,15 @@ class Program:
     def opef(self) -> float:
         """Operand efficiency: products over instructions of the innermost loop, from the static text; 0 without one."""
         return float((self.inner & (self.is_dotp | self.is_mul)).sum() / max(self.inner.sum(), 1))
+
+
+def joined(parts: Sequence[Program]) -> Program:
+    """Programs that follow each other as one."""
+    return Program(
+        words=np.concatenate([part.words for part in parts]),
+        pcs=np.concatenate([part.pcs for part in parts]),
+        insns=tuple(insn for part in parts for insn in part.insns),
+        regions=tuple(region for part in parts for region in part.regions),
+        hwloop_end=np.concatenate([part.hwloop_end for part in parts]),
+        inner=np.concatenate([part.inner for part in parts]),
+    )

@@ -58,7 +58,7 @@ def stored_bits(rule: Rule | None, bits: int, channels: int, *, xpulp: bool) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """How results leave the accumulators."""
+    """The end of a block without ``pv.rq``."""
 
     bits: int  # width of a requantised result
     rule: Rule | None  # how the accumulators are requantised; None: they are stored themselves
@@ -103,12 +103,11 @@ class Store:
 
     @property
     def by_sign(self) -> bool:
-        """Whether results are signs of accumulators."""
+        """Tell whether results are signs of accumulators."""
         return self.bits == SIGN_BITS
 
     @property
     def _table(self) -> int:
-        """Bytes of a channel's thresholds."""
         return _HALF << self.bits
 
     def emit(self, b: Builder, first_channel: int, shift: Value) -> None:
@@ -157,7 +156,6 @@ class Store:
 
     @property
     def _is_pipelined(self) -> bool:
-        """Whether a result is finished while the parameters of the next are on their way: there is no other pixel."""
         return self.rule is Rule.BN32 and self.xpulp and len(self.acc) == 1
 
     def _finish(self, b: Builder, pixel: int, channel: int, target: int, position: int, stored: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""How results come of accumulators: what the parameters of each output channel are, and where they lie in memory."""
+"""Rules by which results come of accumulators: the parameters of each output channel, and where they lie in memory."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -48,7 +48,6 @@ class _Shifted:
     shift: int
 
     def __post_init__(self) -> None:
-        """Reject a shift that the instructions cannot do."""
         if not 0 <= self.shift <= self.longest_shift:
             raise LayerError(f"shift must be 0..{self.longest_shift}, not {self.shift}")
 
@@ -58,7 +57,7 @@ class _Shifted:
         return self.shift
 
     def per_channel(self) -> dict[str, Ints]:
-        """What must have a value for each output channel."""
+        """Arrays that must have a value for each output channel, by name."""
         return {}
 
 
@@ -70,7 +69,7 @@ class _Normalising(_Shifted):
     lam: Ints
 
     def per_channel(self) -> dict[str, Ints]:
-        """What must have a value for each output channel."""
+        """Arrays that must have a value for each output channel, by name."""
         return {"kappa": self.kappa, "lambda": self.lam}
 
 
@@ -133,7 +132,6 @@ class Thresholds:
     applied_shift = 0
 
     def __post_init__(self) -> None:
-        """Reject what the search does not find its way in."""
         bound = 1 << (_HALF_BITS - 1)
         if self.values.min() < -bound or self.values.max() >= bound:
             raise LayerError(f"thresholds must be {-bound}..{bound - 1}, not {self.values.min()}..{self.values.max()}")
@@ -141,7 +139,7 @@ class Thresholds:
             raise LayerError("thresholds must be ascending in every channel, not falling")
 
     def per_channel(self) -> dict[str, Ints]:
-        """What must have a value for each output channel."""
+        """Arrays that must have a value for each output channel, by name."""
         return {"thresholds": self.values[:, 0]}
 
     def channel_words(self) -> Ints:
@@ -156,7 +154,6 @@ class SearchedThresholds(Thresholds):
     rule = Rule.QNT
 
     def __post_init__(self) -> None:
-        """Reject also a threshold that clipped accumulators cannot exceed."""
         Thresholds.__post_init__(self)
         most = (1 << (_HALF_BITS - 1)) - 2
         if self.values.max() > most:
@@ -169,7 +166,7 @@ def pair_bytes(bits: int) -> int:
 
 
 def parameter_alignment(rule: Rule | None, bits: int) -> int:
-    """What the address of the parameters must be a multiple of."""
+    """Number of which the address of the parameters must be a multiple."""
     return pair_bytes(bits) if rule is Rule.QNT else WORD_BYTES
 
 
@@ -211,6 +208,9 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
         fields.append(filled(after.channel_words()))
     return np.concatenate(fields, axis=1)
 
+
+REQUANTISED_WIDTHS = frozenset({8, 4, 2})
+"""Widths of results that ``pv.rq`` makes."""
 
 SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})
 """Those that ``pv.rq`` computes: a factor, a summand, a shift."""

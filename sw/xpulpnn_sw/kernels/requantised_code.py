@@ -5,19 +5,23 @@ kappa and lambda of its channels arrive, the first words of the next block's row
 word gather in registers over several blocks, as far as there are registers and channels, and leave as words.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label, Value
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sw.kernels.arguments import Structure
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.im2col import Im2col
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
-from xpulpnn_sw.kernels.requantised_store import RequantisedStore
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
-from xpulpnn_sw.kernels.variants import WORD_BITS
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _TEMPORARIES = 3
 """That what is around the blocks needs."""
@@ -26,8 +30,97 @@ _BETWEEN_PLANES = 2
 """Of them those that are needed between the planes of a block."""
 
 
+STORES = {8: "p.sb", 16: "p.sh", 32: "p.sw"}
+"""By bits stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequantisedStore:
+    """The end of a block through ``pv.rq``.
+
+    Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
+    them, so that other work comes in between where there is some.
+    """
+
+    bits: int  # width of a result, out of REQUANTISED_WIDTHS
+    signed: bool  # whether results are in two's complement
+    acc: list[list[int]]  # accumulator of [pixel][channel]; lost
+    # output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel
+    out: list[int]
+    # registers with the distances from each pixel to the next, and from the last to the first one's next store; none if
+    # every pixel has a pointer
+    steps: list[int]
+    parameters: int  # pointer to kappa and lambda of each channel, moved past them
+    # for each pixel a register in which results gather over blocks until they are a word; none: in an accumulator, and
+    # every block stores what it has
+    words: list[int] = field(default_factory=list[int])
+    folded: bool = False  # whether the four pixels of a block leave as fold says
+    one_factor: bool = False  # whether there is one kappa, before the lambdas of a block
+
+    @property
+    def skipped(self) -> int:
+        """Parameter bytes of the block before those: none, biases are part of lambda."""
+        return 0
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of parameters of a block."""
+        channels = len(self.acc[0])
+        return (channels + (1 if self.one_factor else channels)) * WORD
+
+    @property
+    def stored_bits(self) -> int:
+        """Bits of one store: what a block has of a pixel, up to a word."""
+        return WORD_BITS if self.words else min(len(self.acc[0]) * self.bits, WORD_BITS)
+
+    def begin(self, b: Builder, channel: int = 0) -> None:
+        """Load kappa and lambda of a channel, if there are others than those of the channels before it."""
+        for number in range(1 if channel and self.one_factor else 0, 2):
+            b("pv.rqld", number, self.parameters)
+
+    def emit(self, b: Builder, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
+        """Store a block after :meth:`begin`.
+
+        ``shift`` is the register of the right shift. ``meanwhile`` writes instructions that have nothing to do with it,
+        in their order, after the first channel. ``first_channel`` is the number of that channel within a store.
+        """
+        channels, waiting = len(self.acc[0]), list(meanwhile)
+        name = f"pv.rq{'s' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
+        per_store = self.stored_bits // self.bits
+        for channel in range(channels):
+            if channel:
+                self.begin(b, channel)
+                if waiting:
+                    waiting.pop(0)()
+            lane = (first_channel + channel) % per_store
+            results = self.words or [accumulators[channel - lane] for accumulators in self.acc]
+            for result, accumulators in zip(results, self.acc, strict=True):
+                b(name, result, accumulators[channel], shift, lane)
+            if channel == channels - 1:
+                for write in waiting:
+                    write()
+            if lane == per_store - 1:
+                for pixel, result in enumerate(self._fold(b, results) if self.folded else results):
+                    self._store(b, pixel, result)
+
+    def _fold(self, b: Builder, results: list[int]) -> list[int]:
+        greater = f"pv.max{'' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
+        first, second, third, last = results
+        b(greater, second, first, second)
+        b(greater, second, second, third)
+        b(greater, last, third, last)
+        return [first, second, last]
+
+    def _store(self, b: Builder, pixel: int, register: int) -> None:
+        store = STORES[self.stored_bits]
+        if self.steps:
+            b.store_and_move(store, register, self.steps[pixel], self.out[0])
+        else:
+            b(store, register, self.stored_bits // BYTE_BITS, self.out[pixel])
+
+
 class RequantisedCode(KernelCode):
-    """That of :class:`KernelCode` for a blocking that requantises."""
+    """:class:`KernelCode` for a blocking that requantises."""
 
     def _take_results(self, registers: Registers) -> dict[str, int]:
         """Take the registers of what follows the inner loop; those in which numbers live are returned."""
@@ -66,15 +159,6 @@ class RequantisedCode(KernelCode):
         )
         return homes
 
-    def _iterations(self, turns: Term) -> Term:
-        """Of the inner loop, at least one; some turns are around it."""
-        return positive(turns - self._blocking.least_turns) + 1
-
-    @property
-    def _turns(self) -> Term:
-        """Turns that a block takes over words of the rows."""
-        return Name("iterations") + self._blocking.variant.turns_around
-
     def _terms(self) -> dict[str, Term]:
         """All numbers of the kernel, from its arguments."""
         terms = super()._terms()
@@ -108,7 +192,6 @@ class RequantisedCode(KernelCode):
         self._repeat(rest, partial(self._one_block, self._store))
 
     def _repeat(self, count: Value, write: Callable[[], None]) -> None:
-        """What is written ``count`` times, which may be 0."""
         b, end = self._b, Label()
         if count == 0:
             return
@@ -152,7 +235,46 @@ class RequantisedCode(KernelCode):
             store.emit(b, shift, [*self._first_words(), *(following or [])], first_channel)
 
     def _first_words(self) -> list[Callable[[], None]]:
-        """What begins a block, each an instruction."""
         inner, frame, b = self._inner, self._frame, self._b
         rows = [partial(frame.load, f"row{pixel}", register) for pixel, register in enumerate(inner.activations)]
         return [*rows, *(partial(b, *operation) for operation in inner.block_prefetch)]
+
+
+class OneFactorCode(KernelCode):
+    """:class:`KernelCode` for the rules ``multiply`` and ``shift``."""
+
+    @property
+    def _block_parameters(self) -> int:
+        """Bytes of parameters of a block: factor, offset, biases."""
+        return (2 + self._blocking.variant.nch) * WORD
+
+    def _channels(self) -> None:
+        b, counter = self._b, self._temporaries[0]
+        with b.loop(self._frame.value("steps", counter), counter, level=1):
+            with b.region("quant"):
+                for number in range(2):
+                    b("pv.rqld", number, self._parameters)
+            self._block()
+            with b.region("quant"):
+                self._results(self._frame.register("shift", counter))
+
+    def _results(self, shift: int) -> None:
+        """Requantise and store a block, as two halves if they are whole bytes: lanes of a word are then apart."""
+        b, precision, (accumulators,) = self._b, self._blocking.precision, self._inner.acc
+        halves = 2 if len(accumulators) * precision.y % (2 * BYTE_BITS) == 0 else 1
+        lanes = len(accumulators) // halves
+        name = f"pv.rq{'s' if precision.y_signed else 'u'}.{ElemFmt.of_width(precision.y).suffix}"
+        for lane in range(lanes):
+            for first in range(0, len(accumulators), lanes):
+                b(name, accumulators[first], accumulators[first + lane], shift, lane)
+        stored = lanes * precision.y
+        for first in range(0, len(accumulators), lanes):
+            b(STORES[stored], accumulators[first], stored // BYTE_BITS, self._out[0])
+
+
+def product_program(
+    blocking: Blocking, structure: Structure, known: Mapping[str, int], im2col: Im2col | None = None
+) -> Program:
+    """The function around the blocks of a MatMul, of whose arguments those ``known`` are constants."""
+    code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
+    return code(blocking, structure, known, im2col).write()

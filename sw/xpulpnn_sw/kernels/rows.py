@@ -11,16 +11,24 @@ cheapest to change it without keeping their order:
 Weights are laid out once, in the order of the activations.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sw.kernels.variants import WORD_BITS, Variant
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.inner import PAIRS
+from xpulpnn_sw.kernels.terms import Argument, Term
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.layout import Ints, Words, pack_words, pad_axis
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 
 def element_order(chosen: Variant, precision: Precision) -> NDArray[np.intp] | None:
-    """Of a chunk of elements the numbers in the order of the lanes; None if nothing changes."""
+    """Numbers of the elements of a chunk in the order of the lanes; None if nothing changes."""
     if chosen.unpacks or precision.x == precision.w:
         return None
     lanes = WORD_BITS // precision.x
@@ -53,3 +61,252 @@ def activation_rows(activations: Ints, chosen: Variant, precision: Precision, wo
     if chosen.interleaved:
         return packed.reshape(groups, chosen.npx, planes, words).transpose(0, 2, 3, 1)
     return packed
+
+
+PAIR = 2
+"""Words copied at a time."""
+
+_BYTES = WORD_BITS // BYTE_BITS
+
+
+def _repeated(value: int, distance: int) -> int:
+    return sum(value << position for position in range(0, WORD_BITS, distance))
+
+
+def outside_name(plane: int) -> str:
+    """Name in a frame of the word of a plane that lies around the map."""
+    return f"outside{plane}"
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """The form that words of the input take in activation rows."""
+
+    variant: Variant  # layout and element width of the rows
+    precision: Precision  # widths and signs of the operands
+    valued: bool = False  # whether a value of the frame lies around the map; else what always does
+
+    @property
+    def bits(self) -> int:
+        """Width of an input."""
+        return self.precision.x
+
+    @property
+    def is_signed(self) -> bool:
+        """Tell whether inputs are signed."""
+        return self.precision.x_negative
+
+    @property
+    def row_bits(self) -> int:
+        """Width of an element of a row."""
+        return self.variant.row_bits(self.precision.w)
+
+    @cached_property
+    def expansion(self) -> int:
+        """Words of a row for a word of the input."""
+        return self.variant.expansion(self.precision)
+
+    @cached_property
+    def planes(self) -> int:
+        """Rows for a row of the input."""
+        return self.variant.planes(self.precision)
+
+    def outside_terms(self) -> dict[str, Term]:
+        """The words around the map, of each plane, of the argument ``outside``; none if what lies there is known."""
+        if not self.valued:
+            return {}
+        mask = (1 << self.row_bits) - 1
+        # the plane of the uppermost bits is the first
+        shifts = [self.row_bits * (self.planes - 1 - plane) for plane in range(self.planes)]
+        elements = (Argument("outside") // (1 << shift) & mask for shift in shifts)
+        repeat = _repeated(1, self.row_bits)
+        return {outside_name(plane): element * repeat for plane, element in enumerate(elements)}
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether words are copied as they are."""
+        return self.expansion == self.planes == 1
+
+    @property
+    def unit(self) -> int:
+        """Words read at a time."""
+        return max(PAIR, self.planes)
+
+    @property
+    def step(self) -> int:
+        """Bytes between two words of a row."""
+        return WORD * self.variant.npx if self.variant.interleaved else WORD
+
+    @property
+    def cleared(self) -> int:
+        """Words cleared at a time: few, as they overrun the row, more where loops cost branches."""
+        return 4 if self.variant.xpulp else 8
+
+    @property
+    def temporaries(self) -> int:
+        """Registers to copy with."""
+        if self.planes > 1:
+            # words of a unit and one more; masks; distances of the planes
+            return self.planes + 1 + (self.planes.bit_length() - 1) + self.planes - 1
+        if self.expansion > 1 and self.variant.xpulp:
+            # elements of a word and the word, or the word, a mask and the signs
+            return PAIR + (_BYTES + 1 if self.variant.unpacks else 3)
+        return PAIR
+
+
+class RowWords:
+    """Writes instructions that copy words."""
+
+    def __init__(self, b: Builder, form: RowForm, temporaries: list[int]) -> None:
+        assert len(temporaries) == form.temporaries
+        self._b, self._form, self._temporaries = b, form, temporaries
+        self._work_word = self._vector = self._mask = self._sign = self._outside = ZERO
+        self._masks: dict[int, int] = {}
+        self._planes: list[int] = []
+
+    def copy(self, pairs: int, pointer: int, place: int) -> None:
+        """Copy, and widen or cut, the next words at ``_pointer``, two or those of a unit at a time."""
+        pair = self._temporaries[: self._form.unit]
+        for number in range(pairs):
+            if self._form.variant.xpulp:
+                for register in pair:
+                    self._b("p.lw", register, WORD, pointer)
+                if self._form.planes > 1:
+                    self._cut(pair, place)
+                elif self._form.expansion > 1 and not self._form.variant.unpacks:
+                    self._widen(pair, place)
+                elif self._form.expansion > 1:
+                    self._unpack(pair, place)
+                else:
+                    self._write(pair, place)
+            elif self._form.expansion > 1:
+                for _ in pair:
+                    self._unpack_scalar(pointer, place)
+            else:
+                first = len(pair) * number
+                for index, register in enumerate(pair, first):
+                    self._b("lw", register, index * WORD, pointer)
+                for index, register in enumerate(pair, first):
+                    self._b("sw", register, index * WORD, place)
+        if not self._form.variant.xpulp and self._form.expansion == 1:
+            for moved in (pointer, place):
+                self._b("addi", moved, moved, pairs * len(pair) * WORD)
+
+    def spread(self, pointer: int, places: list[int]) -> None:
+        """Copy the next two words at ``pointer``, as they are, to each of ``places``, all of which are moved."""
+        pair = self._temporaries[:PAIR]
+        for register in pair:
+            self._b("p.lw", register, WORD, pointer)
+        for place in places:
+            self._write(pair, place)
+
+    def outside(self, frame: Frame, plane: int = 0) -> int:
+        """The register with a word of a plane that lies around the map; it is lost with the next copy."""
+        if not self._form.valued:
+            return self._outside
+        register = self._temporaries[0]
+        frame.load(outside_name(plane), register)
+        return register
+
+    def clear(self, place: int, outside: int) -> None:
+        """Make the next words at ``place`` those around the map, which the register ``outside`` holds."""
+        words = self._form.cleared
+        if self._form.variant.xpulp:
+            self._write([outside] * words, place)
+            return
+        for number in range(words):
+            self._b("sw", outside, number * WORD, place)
+        self._b("addi", place, place, words * WORD)
+
+    def _write(self, registers: list[int], place: int) -> None:
+        for register in registers:
+            self._b("p.sw", register, self._form.step, place)
+
+    def _unpack(self, packed: list[int], place: int) -> None:
+        *elements, vector = self._temporaries[PAIR:]
+        extract = "p.extracti" if self._form.is_signed else "p.extractui"
+        for register in packed:
+            for part in range(self._form.expansion):
+                for lane, element in enumerate(elements):
+                    position = (part * _BYTES + lane) * self._form.bits
+                    self._b(extract, element, register, self._form.bits - 1, position)
+                for low, pack in PAIRS:
+                    self._b(pack, vector, elements[low + 1], elements[low])
+                self._write([vector], place)
+
+    def prepare(self, frame: Frame) -> None:
+        """Masks, signs and distances of planes, for the whole group."""
+        form, b = self._form, self._b
+        if form.planes > 1:
+            *_, self._work_word = self._temporaries[: form.planes + 1]
+            rest = self._temporaries[form.planes + 1 :]
+            self._masks = {form.bits >> n: rest.pop(0) for n in range(1, form.planes.bit_length())}
+            for shift, register in self._masks.items():
+                b.li(register, _repeated((1 << shift) - 1, 2 * shift))
+            self._planes = rest
+            for number, register in enumerate(rest, 1):
+                frame_value = frame.value(f"plane{number}", register)
+                if frame_value != Held(register):
+                    b.put(register, frame_value)
+        elif form.expansion > 1 and not form.variant.unpacks:
+            self._vector, self._mask, self._sign = self._temporaries[PAIR:]
+            b.li(self._mask, _repeated((1 << form.bits) - 1, form.row_bits))
+            if form.bits == SIGN_BITS:
+                self._outside = self._sign
+                b.li(self._outside, -1)
+            elif form.is_signed:
+                b.li(self._sign, _repeated(1 << (form.bits - 1), form.row_bits))
+
+    def _widen(self, packed: list[int], place: int) -> None:
+        """Every so many elements of a word become one of the rows, from its first on, then from its second, ..."""
+        form, b, vector = self._form, self._b, self._vector
+        suffix = ElemFmt.of_width(form.row_bits).suffix
+        for register in packed:
+            for part in range(form.expansion):
+                if part:
+                    b("srli", vector, register, part * form.bits)
+                b("and", vector, vector if part else register, self._mask)
+                if form.bits == SIGN_BITS:
+                    b(f"pv.add.{suffix}", vector, vector, vector)
+                    b(f"pv.sub.{suffix}", vector, vector, self._mask)
+                elif form.is_signed:
+                    b("xor", vector, vector, self._sign)
+                    b(f"pv.sub.{suffix}", vector, vector, self._sign)
+                self._write([vector], place)
+
+    def _cut(self, words: list[int], place: int) -> None:
+        """Words of a unit trade the halves of their elements, then the quarters: each becomes one of a plane."""
+        b, work = self._b, self._work_word
+        distance = len(words) // 2
+        for shift, mask in self._masks.items():
+            for lower in range(len(words)):
+                if lower & distance:
+                    continue
+                low, high = words[lower], words[lower + distance]
+                b("srli", work, low, shift)
+                b("xor", work, work, high)
+                b("and", work, work, mask)
+                b("xor", high, high, work)
+                b("slli", work, work, shift)
+                b("xor", low, low, work)
+            distance //= 2
+        top, *others = reversed(words)
+        for register, offset in zip(others, self._planes, strict=True):
+            b.store_at("p.sw", register, offset, place)
+        self._write([top], place)
+
+    def _unpack_scalar(self, pointer: int, place: int) -> None:
+        packed, element = self._temporaries
+        bits = self._form.bits
+        self._b("lw", packed, 0, pointer)
+        self._b("addi", pointer, pointer, WORD)
+        for position in range(0, WORD_BITS, bits):
+            if self._form.is_signed:
+                self._b("slli", element, packed, WORD_BITS - position - bits)
+                self._b("srai", element, element, WORD_BITS - bits)
+            else:
+                if position:
+                    self._b("srli", element, packed, position)
+                self._b("andi", element, element if position else packed, (1 << bits) - 1)
+            self._b("sb", element, position // bits, place)
+        self._b("addi", place, place, WORD_BITS // bits)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.row_words import PAIR, RowWords
+from xpulpnn_sw.kernels.rows import PAIR, RowWords
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 
 _UNROLLED_PAIRS = 5
@@ -28,7 +28,7 @@ _NO_BORDER = -1
 
 
 def group_terms(npx: int, *, interleaved: bool, inside: bool) -> dict[str, Term]:
-    """What the copy of a group needs, of arguments and of names of the copy pixel by pixel."""
+    """Numbers that the copy of a group derives from arguments and from names of the copy pixel by pixel."""
     stride_x, stride_x_bytes, line_bytes = Name("stride_x"), Name("stride_x_bytes"), Name("line_bytes")
     kernel_width, pixel_bytes = Argument("kernel_width"), Argument("pixel_bytes")
     terms: dict[str, Term] = {
@@ -229,7 +229,6 @@ class SameRow:
             self._words.spread(self._first, rows)
 
     def _border(self, other: Label) -> None:
-        """What is copied of a group some of whose fields reach beyond the input."""
         b, frame = self._b, self._frame
         first, rows, above, work, end = self._first, self._rows, self._above, self._work, self._counter
         height, line_bytes = frame.register("height", work), frame.register("line_bytes", self._place)
@@ -277,7 +276,6 @@ class SameRow:
         self._replace_rows()
 
     def _replace_columns(self, x: int) -> None:
-        """Those of one pixel."""
         b, frame, work = self._b, self._frame, self._work
         left, left_done, right, right_done = Label(), Label(), Label(), Label()
 

@@ -8,7 +8,7 @@ turn, and nothing between two of them.
 
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, shared
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, lesser, positive, shared
 
 _PASSED = 2
 """Groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn."""
@@ -21,6 +21,16 @@ def pieces() -> dict[str, Term]:
     """First group and number of groups of a core, one after the other, of the name ``groups``."""
     groups, core = Name("groups"), Argument("core")
     return {"first_group": shared(groups * core), "group": shared(groups * (core + 1)) - Name("first_group")}
+
+
+def piece(total: Term) -> dict[str, Term]:
+    """``begin`` and ``count`` of the core's share of so many things; the last cores may have less, or none."""
+    core, cores, size, begin = Argument("core"), Argument("cores"), Name("piece"), Name("begin")
+    return {
+        "piece": shared(total + cores - 1),
+        "begin": core * size,
+        "count": lesser(size, positive(total - begin)),
+    }
 
 
 def turns() -> dict[str, Term]:

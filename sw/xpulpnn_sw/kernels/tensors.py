@@ -41,7 +41,7 @@ _UNIFORM_VARIANCE = 1 / 12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerTensors:
-    """What a kernel computes with."""
+    """Operands of a kernel with filters."""
 
     activations: Ints  # `[height][width][channel]` of a convolution, `[pixel][k]` of a matrix product
     weights: Ints  # `[out][ky][kx][channel]` or `[out][k]`
@@ -51,7 +51,7 @@ class LayerTensors:
 
     @property
     def rule(self) -> Rule | None:
-        """How results come of the accumulators; None: they are the accumulators."""
+        """The rule by which results come of the accumulators; None: they are the accumulators."""
         return None if self.requantisation is None else self.requantisation.rule
 
     def check_shapes(self, activations: tuple[int, ...], weights: tuple[int, ...]) -> None:
@@ -92,7 +92,6 @@ def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
 
 
 def _met(layer: ConvLayer) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether a filter row of an output row meets the input, as ``[output row][filter row]``; the same of columns."""
     top, _, left, _ = layer.padding
     taps = np.linspace(0, layer.reach - 1, layer.kernel_height).round().astype(np.int64)
     y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + taps
@@ -201,7 +200,7 @@ class Spreading:
         return min(most, max(0, (4 * self.spread << factor_bits).bit_length() - 1 - self.precision.y))
 
     def normalising(self, rule: Rule) -> AnyRequantisation:
-        """Those with an offset for each channel."""
+        """A rule with an offset for each channel."""
         wide = rule is Rule.BN64
         most = _WIDE_KAPPA_BITS if wide else min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length())
         kappa_bits = max(1, most)

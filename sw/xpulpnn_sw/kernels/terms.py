@@ -8,23 +8,18 @@ class Term:
     """A whole number made of arguments and constants; arithmetic is that of 32-bit registers."""
 
     def __add__(self, other: "Term | int") -> "Term":
-        """Sum."""
         return Operation("add", self, term(other))
 
     def __sub__(self, other: "Term | int") -> "Term":
-        """Difference."""
         return Operation("sub", self, term(other))
 
     def __mul__(self, other: "Term | int") -> "Term":
-        """Product."""
         return Operation("mul", self, term(other))
 
     def __floordiv__(self, other: "Term | int") -> "Term":
-        """Quotient of numbers that are not negative."""
         return Operation("divu", self, term(other))
 
     def __and__(self, other: "Term | int") -> "Term":
-        """Common bits."""
         return Operation("and", self, term(other))
 
 

@@ -26,7 +26,7 @@ class Style(Enum):
 
     @property
     def is_nn(self) -> bool:
-        """Whether both factors are in the NN-RF."""
+        """Tell whether both factors are in the NN-RF."""
         return self in (Style.NN, Style.CROSS)
 
 
@@ -40,7 +40,7 @@ class Level:
 
     @property
     def xpulp(self) -> bool:
-        """Whether post-increment access, hardware loops and p.mac may be used."""
+        """Tell whether post-increment access, hardware loops and p.mac may be used."""
         return Extension.XPULPV2 in self.extensions
 
     def check_precision(self, precision: Precision) -> None:
@@ -51,7 +51,7 @@ class Level:
                 raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
 
     def computes(self, precision: Precision) -> bool:
-        """Whether there is a kernel of this precision."""
+        """Tell whether there is a kernel of this precision."""
         try:
             self.check_precision(precision)
         except LayerError:
@@ -78,12 +78,12 @@ class Variant(Level):
 
     @property
     def xpulp(self) -> bool:
-        """Whether post-increment access, hardware loops and p.mac are used."""
+        """Tell whether post-increment access, hardware loops and p.mac may be used."""
         return self.style is not Style.SCALAR
 
     @property
     def interleaved(self) -> bool:
-        """Whether the im2col rows of a pixel group alternate word by word, so that one pointer walks through all.
+        """Tell whether the im2col rows of a pixel group alternate word by word, so that one pointer walks through all.
 
         With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream;
         where none is loaded by itself also with two.
@@ -114,11 +114,11 @@ class Variant(Level):
 
     @property
     def unpacks(self) -> bool:
-        """Whether all operands become bytes: without sub-byte products."""
+        """Tell whether all operands become bytes: without sub-byte products."""
         return self.style in (Style.SCALAR, Style.XPULPV2)
 
     def counts(self, precision: Precision) -> bool:
-        """Whether products are those of single bits: what differs is counted, in words of 32 of both factors."""
+        """Tell whether products are those of single bits: what differs is counted, in words of 32 of both factors."""
         return self.unpacks and precision.w == SIGN_BITS
 
     def computed(self, precision: Precision) -> Precision:
@@ -233,3 +233,51 @@ def variant(name: str) -> Variant:
         return VARIANTS[name]
     except KeyError:
         raise LayerError(f"variant must be one of {', '.join(VARIANTS)}, not {name}") from None
+
+
+_ELEMENT_WIDTHS = frozenset({8, 4, 2})
+_XPULPNN = frozenset({Extension.XPULPV2, Extension.XPULPNN})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementLevel(Level):
+    """Instructions that a kernel needs whose vectors are elements of the feature maps."""
+
+    def has_vectors(self, bits: int) -> bool:
+        """Tell whether there are SIMD instructions on elements of so many bits."""
+        if bits == SIGN_BITS:
+            return False
+        return self.xpulp if bits >= BYTE_BITS else Extension.XPULPNN in self.extensions
+
+    @property
+    def requantises(self) -> bool:
+        """Tell whether ``pv.rqu`` and ``pv.rqs`` may be used."""
+        return Extension.XPULPRQ in self.extensions
+
+    def vectors(self, precision: Precision) -> frozenset[int]:
+        """Element widths of the SIMD instructions in the kernel, which the core must have."""
+        narrow = {bits for bits in (precision.x, precision.w, precision.y) if self.has_vectors(bits)}
+        return frozenset(narrow | {BYTE_BITS, 2 * BYTE_BITS} if self.xpulp else ())
+
+
+LEVELS: Mapping[str, ElementLevel] = {
+    level.name: level
+    for level in (
+        ElementLevel(name="rv32im", extensions=frozenset(), widths=_ELEMENT_WIDTHS),
+        ElementLevel(name="xpulpv2", extensions=frozenset({Extension.XPULPV2}), widths=_ELEMENT_WIDTHS),
+        ElementLevel(name="xpulpnn", extensions=_XPULPNN, widths=_ELEMENT_WIDTHS),
+        ElementLevel(name="xpulpnn2", extensions=_XPULPNN | {Extension.XPULPRQ}, widths=_ELEMENT_WIDTHS),
+    )
+}
+"""All by name, slowest first."""
+
+PLAIN_LEVELS: Mapping[str, ElementLevel] = {name: level for name, level in LEVELS.items() if not level.requantises}
+"""Those of kernels whose results are elements of their inputs: nothing is requantised."""
+
+POOL_LEVELS: Mapping[str, ElementLevel] = {
+    name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()
+}
+"""Those of maximum pooling, which also takes the greater of single bits."""
+
+TRANSPOSE_LEVELS: Mapping[str, ElementLevel] = {name: LEVELS[name] for name in ("rv32im", "xpulpv2")}
+"""Those of transpositions: no instruction that xpulpnn adds is of use."""

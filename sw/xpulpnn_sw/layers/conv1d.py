@@ -1,12 +1,10 @@
-"""Convolution along one direction, and the text that names it."""
+"""Convolution along one direction."""
 
-import re
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
-from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.layer_text import check_size, number, options_of, spread, whole_number, written
+from xpulpnn_sw.layer_text import OUTSIDE, LayerText, Option, check_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +20,16 @@ class DilatedLayer(ConvLayer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conv1dLayer:
+class Conv1dLayer(LayerText):
     """Convolution of a sequence of pixels, all channels to all channels.
 
     ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])`` with
     ``outside`` around the sequence.
     """
+
+    form: ClassVar[str] = "LxC:OxK[:s=,p=,d=,v=]"
+    sizes = (("length", "channels"), ("out_channels", "kernel"))
+    options = (Option("s", "stride", 1, "1"), Option("p", "padding", 2, "1"), Option("d", "dilation", 1, "1"), OUTSIDE)
 
     length: int  # pixels of the input and their channels
     channels: int  # pixels of the input and their channels
@@ -39,7 +41,6 @@ class Conv1dLayer:
     outside: int = 0  # the value of these, as of a ConvLayer
 
     def __post_init__(self) -> None:
-        """Reject sizes that describe no computation."""
         check_size("dilation", self.dilation)
         _ = self.geometry
 
@@ -81,33 +82,3 @@ class Conv1dLayer:
     def macs(self) -> int:
         """Multiplications of the layer; products with padding count."""
         return self.geometry.macs
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """The layer written ``LxC:OxK[:s=S,p=P,d=D,v=V]``: P one padding or ``BEFORExBEHIND``.
-
-        V is 0, all others are 1 unless given.
-        """
-        match = re.fullmatch(r"(\d+)x(\d+):(\d+)x(\d+)(?::(.*))?", text, re.ASCII)
-        if match is None:
-            raise LayerError(f"layer must be LxC:OxK[:s=,p=,d=,v=], not {text}")
-        length, channels, filters, kernel = map(number, match.groups()[:4])
-        options = options_of(text, match[5], ("s", "p", "d", "v"))
-        (stride,), (dilation,) = (spread(key, options.get(key, "1"), 1) for key in ("s", "d"))
-        before, behind = spread("p", options.get("p", "1"), 2)
-        return cls(
-            length=length,
-            channels=channels,
-            out_channels=filters,
-            kernel=kernel,
-            stride=stride,
-            dilation=dilation,
-            padding=(before, behind),
-            outside=whole_number("v", options.get("v", "0")),
-        )
-
-    def __str__(self) -> str:
-        """The text :meth:`parse` accepts, without default options."""
-        text = f"{self.length}x{self.channels}:{self.out_channels}x{self.kernel}"
-        given = {"s": ((self.stride,), "1"), "p": (self.padding, "1"), "d": ((self.dilation,), "1")}
-        return written(text, {**given, "v": ((self.outside,), "0")})

@@ -1,12 +1,9 @@
-"""Convolution of an image, which has fewer channels than a word elements, and the text that names it."""
+"""Convolution of an image, which has fewer channels than a word elements."""
 
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
+from typing import ClassVar
 
-from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer import ConvLayer
-
-_MARK = ":image"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +12,9 @@ class ImageConvLayer(ConvLayer):
 
     What it computes is what a :class:`~xpulpnn_sw.layer.ConvLayer` does.
     """
+
+    form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]:image"
+    mark = (":image", None)
 
     @property
     def stored_height(self) -> int:
@@ -25,15 +25,3 @@ class ImageConvLayer(ConvLayer):
     def stored_width(self) -> int:
         """Columns in memory, those of the padding included."""
         return self.width + self.padding[2] + self.padding[3]
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """The layer written like any convolution, with ``:image`` behind."""
-        if not text.endswith(_MARK):
-            raise LayerError(f"layer must be HxWxC:OxKyxKx[:s=,p=,v=]{_MARK}, not {text}")
-        plain = ConvLayer.parse(text.removesuffix(_MARK))
-        return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)})
-
-    def __str__(self) -> str:
-        """The text :meth:`parse` accepts, without default options."""
-        return f"{ConvLayer.__str__(self)}{_MARK}"

@@ -1,24 +1,25 @@
-"""Fully connected layer, and the text that names it."""
+"""Fully connected layer."""
 
-import re
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
-from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.layer_text import number
+from xpulpnn_sw.layer_text import LayerText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearLayer:
+class LinearLayer(LayerText):
     """Every output is a sum over all inputs, ``acc[n] = bias[n] + sum(weight[n,i] * input[i])``."""
+
+    form: ClassVar[str] = "I:O[:raw]"
+    sizes = (("inputs",), ("outputs",))
+    mark = (":raw", "raw")
 
     inputs: int
     outputs: int
     raw: bool = False  # whether the results are the accumulators, whatever the precision says
 
     def __post_init__(self) -> None:
-        """Reject sizes that describe no computation."""
         _ = self.geometry
 
     @property
@@ -40,15 +41,3 @@ class LinearLayer:
     def macs(self) -> int:
         """Multiplications of the layer."""
         return self.inputs * self.outputs
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """The layer written ``I:O``, or ``I:O:raw`` if the results are the accumulators."""
-        match = re.fullmatch(r"(\d+):(\d+)(:raw)?", text, re.ASCII)
-        if match is None:
-            raise LayerError(f"layer must be I:O[:raw], not {text}")
-        return cls(inputs=number(match[1]), outputs=number(match[2]), raw=match[3] is not None)
-
-    def __str__(self) -> str:
-        """The text :meth:`parse` accepts."""
-        return f"{self.inputs}:{self.outputs}{':raw' if self.raw else ''}"

@@ -8,8 +8,7 @@ from typing import Any
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.clibrary.packed_layer import Arrays
 from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, operands
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.kinds import Kind, kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layers.image import ImageConvLayer

@@ -10,8 +10,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
-from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function, KernelRun
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout
 from xpulpnn_sw.networks.kernels import (

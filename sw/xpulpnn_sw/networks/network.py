@@ -8,8 +8,7 @@ from typing import Any
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.channelwise.add import AddTensors
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.kinds import kind_of
+from xpulpnn_sw.kernels.kinds import Kind, kind_of
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import Precision

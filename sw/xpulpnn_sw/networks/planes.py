@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from xpulpnn_sw.kernels.channelwise.transpose import TransposeTensors
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer, TransposeLayer
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import Precision
@@ -48,6 +48,6 @@ def _transposed(stage: Stage, source: str, name: str) -> Stage:
         name=name,
         layer=TransposeLayer(height=height, width=width, channels=channels),
         precision=Precision(bits, bits, bits, x_signed=signed, y_signed=signed),
-        tensors=TransposeTensors(activations=stage.tensors.activations),
+        tensors=MapTensors(activations=stage.tensors.activations),
         sources=(source,),
     )

@@ -207,7 +207,6 @@ def _packed(values: NDArray[np.integer], bits: int) -> bytes:
 
 
 def _tensor_text(name: str, run: KernelRun, tensors: LayerTensors) -> str:
-    """Assembly with the contents of the tensors."""
     contents = {operand: run.image.view(operand).tobytes() for operand in ("input", "weights", "parameters")}
     contents["filters"] = _packed(tensors.weights, run.precision.w)
     if tensors.bias is not None:

@@ -22,8 +22,7 @@ from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
 from xpulpnn.isa.table import find
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
-from xpulpnn_sw.kernels.function import STACK_STRIDE
-from xpulpnn_sw.kernels.kernel import STACK_BYTES
+from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE
 from xpulpnn_sw.layout import Image, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.networks.deployment import DeployedStep, Deployment
 from xpulpnn_sw.networks.kernels import OUTPUT, length
@@ -199,14 +198,11 @@ def deployed_program(
 
 
 class _Writer:
-    """Writes the text."""
-
     def __init__(self, plan: Deployment, cores: int) -> None:
         self.plan, self.cores = plan, cores
         self.memory = DeployedMemory(plan, OUTSIDE_DATA, cores * _REPORT_BYTES)
 
     def program(self) -> DeployedProgram:
-        """Everything."""
         runs, memory = self.plan.runs, self.memory
         transfers = tuple(memory.transfers())
         moved = [(*own, *besides) for own, besides in zip(transfers, memory.upkeep(), strict=True)]

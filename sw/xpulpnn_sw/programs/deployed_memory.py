@@ -1,4 +1,4 @@
-"""What a network on a cluster has in memory: operands outside, addresses inside, and what is moved between them."""
+"""Memory of a network on a cluster: operands outside, addresses inside, and the transfers between them."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,6 @@ class DeployedMemory:
     """Puts what is outside into place, from the address ``base`` on."""
 
     def __init__(self, plan: Deployment, base: int, report_bytes: int) -> None:
-        """Lay everything out."""
         self._plan, self.report_bytes = plan, report_bytes
         self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
         self.outside = Outside(base)
@@ -61,7 +60,6 @@ class DeployedMemory:
                 self.outside.place(results_of(stage), bytes(sizes[stage.name]))
 
     def _place_layers(self) -> None:
-        """Filters and argument structures."""
         words: list[int] = []
         for number, (stage, run) in enumerate(zip(self._plan.network.stages, self._plan.runs, strict=True)):
             if number in self._plan.tiled:
@@ -76,7 +74,6 @@ class DeployedMemory:
         self.outside.place(ARGUMENTS, np.array(words, "<u4").tobytes())
 
     def _symbols(self, number: int, run: KernelRun) -> dict[str, int]:
-        """Where the symbols of a kernel are."""
         stage, maps = self._plan.network.stages[number], self._plan.maps
         places = {symbol: self.inside[name] for (reader, symbol), name in maps.inputs.items() if reader == number}
         places[OUTPUT] = self.inside[results_of(stage)]
@@ -143,7 +140,7 @@ class DeployedMemory:
             yield from self._tiles[step.layer].transfers(move)
 
     def upkeep(self) -> Iterator[tuple[Transfer, ...]]:
-        """What is moved in each step besides: reports of the step before, the arguments of the next tile."""
+        """Yield the transfers of each step besides: reports of the step before, the arguments of the next tile."""
         steps = self._plan.steps
         for number, step in enumerate(steps):
             moves: list[Transfer] = []
@@ -167,7 +164,7 @@ class DeployedMemory:
 
     @property
     def has_stored_reports(self) -> bool:
-        """Whether reports are stored outside, all but the last."""
+        """Tell whether reports are stored outside, all but the last."""
         return self._plan.report_slots < len(self._plan.steps)
 
     def report(self, step: int) -> int:

@@ -3,43 +3,10 @@
 from collections.abc import Iterator
 
 from xpulpnn_sw.disasm import disassemble
-from xpulpnn_sw.kernels.arguments import (
-    CONV1D_ARGUMENTS,
-    CONV1D_OUTSIDE_ARGUMENTS,
-    CONV_ARGUMENTS,
-    CONV_OUTSIDE_ARGUMENTS,
-    LINEAR_ARGUMENTS,
-    MATMUL_ARGUMENTS,
-    Structure,
-)
-from xpulpnn_sw.kernels.channelwise.add import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS
-from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS
-from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS
-from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL_ARGUMENTS
-from xpulpnn_sw.kernels.channelwise.relu import RELU_ARGUMENTS
-from xpulpnn_sw.kernels.channelwise.transpose import TRANSPOSE_ARGUMENTS
+from xpulpnn_sw.kernels.arguments import STRUCTURES, Structure
 from xpulpnn_sw.kernels.kernel import KernelRun
 
 ARGUMENTS_HEADER = "xp_arguments.h"
-
-STRUCTURES = (
-    CONV_ARGUMENTS,
-    CONV_OUTSIDE_ARGUMENTS,
-    CONV1D_ARGUMENTS,
-    CONV1D_OUTSIDE_ARGUMENTS,
-    MATMUL_ARGUMENTS,
-    LINEAR_ARGUMENTS,
-    DEPTHWISE_ARGUMENTS,
-    DEPTHWISE_OUTSIDE_ARGUMENTS,
-    ADD_ARGUMENTS,
-    ADD_SHIFT_ARGUMENTS,
-    MAXPOOL_ARGUMENTS,
-    AVGPOOL_ARGUMENTS,
-    AVGPOOL_SCALED_ARGUMENTS,
-    RELU_ARGUMENTS,
-    TRANSPOSE_ARGUMENTS,
-)
-"""Of all kernels."""
 
 _COMMENT_COLUMN = 36
 

@@ -139,7 +139,7 @@ also before core 0 has set its masks."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """What tiles shall be like.
+    """Wishes of the caller for the tiles.
 
     Parameters
     ----------
@@ -256,17 +256,15 @@ class _Inside:
         self.arguments = {"buffer": self.reserve("im2col", buffer.length)} if buffer else {}
 
     def reserve(self, name: str, size: int) -> int:
-        """Address of the next ``size`` bytes."""
         symbol = self.places[name] = Symbol(self.end, size)
         self.end += aligned(size)
         return symbol.address
 
     def address(self, name: str) -> int:
-        """Where something is."""
         return self.places[name].address
 
     def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[Transfer]:
-        """What a step moves beside operands: the description of the next step, the reports of the one before."""
+        """Transfers of a step beside operands: the description of the next step, the reports of the one before."""
         moves: list[Transfer] = []
         if number + 1 < steps:
             moves.append(
@@ -290,7 +288,6 @@ class _Inside:
 
 
 def _places(run: Product, plan: Plan, outside: Outside, buffers: dict[Operand, tuple[int, ...]]) -> Places:
-    """Put the operands outside."""
     output = outside.place("output", bytes(run.image.symbols["output"].length))
     source = outside.place("input", run.image.view("input").tobytes())
     filters: dict[range, tuple[int, Filters]] = {}

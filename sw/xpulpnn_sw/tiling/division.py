@@ -31,7 +31,7 @@ class Placed(ABC):
 
     @abstractmethod
     def transfers(self, move: Move) -> Sequence[Transfer]:
-        """What a move means."""
+        """Transfers that a move means."""
 
     @abstractmethod
     def arguments(self, tile: Tile, slots: dict[Operand, int]) -> dict[str, int]:
@@ -39,10 +39,9 @@ class Placed(ABC):
 
 
 class Division(ABC):
-    """How the layer of a kernel divides."""
+    """Division of the layer of a kernel."""
 
     def __init__(self, run: KernelRun) -> None:
-        """Keep the kernel."""
         self.run = run
 
     def planned(self, cores: int, memory: int, fixed: int) -> Plan:
@@ -79,7 +78,7 @@ class Division(ABC):
     @property
     @abstractmethod
     def shape(self) -> Shape:
-        """What is divided."""
+        """Lines and channels that are divided."""
 
     @property
     @abstractmethod
@@ -92,7 +91,7 @@ class Division(ABC):
 
     @abstractmethod
     def buffer_bytes(self, lines: int | None) -> int:
-        """Of what the kernel needs while it runs, for tiles of so many lines, or of any."""
+        """Bytes that the kernel needs while it runs, for tiles of so many lines, or of any."""
 
     @abstractmethod
     def place(self, name: str, outside: Outside, plan: Plan, addresses: Addresses) -> Placed:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xpulpnn_sw.kernels.codes import code_of
 from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.tiling.geometry import Form, Product
 
@@ -26,5 +26,5 @@ def specialised(
         is_image = isinstance(run.layer, ImageConvLayer)
         im2col = Im2col(run.variant, run.precision, dilated=dilated, valued=valued, inside=is_image)
     blocking = Blocking(run.variant, run.precision, rule, folded=folded)
-    function = code_of(blocking)(blocking, run.structure, constants, im2col).write()
+    function = product_program(blocking, run.structure, constants, im2col)
     return replace(run, function=function, specialised=True)

@@ -1,4 +1,4 @@
-"""What the kernels' layouts mean for tiles: shape, bytes and speed of a layer, from its kernel."""
+"""Shape, bytes and speed of a layer in tiles, from its kernel."""
 
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -41,7 +41,7 @@ _BYTES_PER_CYCLE = 6.0
 
 
 class Form(Enum):
-    """What a kernel takes for its input, by its argument structure."""
+    """The form of a kernel's input, by its argument structure."""
 
     MAP = "a feature map, through im2col"
     ROWS = "a row for each pixel"
@@ -66,7 +66,7 @@ class Product(KernelRun):
 
     @property
     def form(self) -> Form:
-        """What its input is."""
+        """The form of its input."""
         return _FORMS[self.structure.name]
 
     @property
@@ -123,7 +123,7 @@ class Product(KernelRun):
 
 
 def divides(run: KernelRun) -> bool:
-    """Whether the layer of a kernel can be divided."""
+    """Tell whether the layer of a kernel can be divided."""
     return isinstance(run.variant, Variant) and run.structure.name in _FORMS
 
 
@@ -137,7 +137,7 @@ def product_of(run: KernelRun) -> Product:
 
 
 def shape_of(run: Product) -> Shape:
-    """How the layer of a kernel divides."""
+    """The shape of a kernel's layer."""
     # results of a tile begin with a whole word
     unit = max(padded_channels(1, run.precision.y), run.channel_step)
     channels = {"channels": run.layer.out_channels, "channel_unit": unit}
@@ -223,5 +223,5 @@ def rows_of(run: Product, tile: Tile) -> range:
 
 
 def unit_of(run: Product) -> str:
-    """What is counted in rows of a tile."""
+    """Name of the rows of a tile."""
     return "rows" if run.form is Form.MAP else "pixels"

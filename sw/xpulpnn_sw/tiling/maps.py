@@ -55,18 +55,17 @@ class Rows:
 
 
 def divides_by_rows(run: KernelRun) -> bool:
-    """Whether :class:`MapDivision` knows the kernel."""
+    """Tell whether :class:`MapDivision` knows the kernel."""
     return isinstance(run.layer, (WindowLayer, AddLayer, ReluLayer, TransposeLayer))
 
 
 class MapDivision(Division):
-    """Of a pooling, a depthwise convolution, an addition, a ReLU, or a transposition.
+    """Division of a pooling, a depthwise convolution, an addition, a ReLU, or a transposition.
 
     Raises :class:`LayerError` for any other kernel.
     """
 
     def __init__(self, run: KernelRun, cores: int) -> None:
-        """Keep it."""
         if not divides_by_rows(run):
             raise LayerError(f"layer in tiles must be one whose rows can be computed apart, not {run.layer}")
         super().__init__(run)
@@ -161,7 +160,7 @@ class MapDivision(Division):
         return banked_words(-(-size // WORD), self.run.placement) * WORD
 
     def buffer_bytes(self, lines: int | None) -> int:
-        """Of the rows that the cores copy."""
+        """Bytes of the rows that the cores copy."""
         if BUFFER not in self.run.image.symbols or lines is None:
             return 0
         return aligned(self._cores * self._rows_stride(lines))

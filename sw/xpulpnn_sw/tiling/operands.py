@@ -50,7 +50,6 @@ class Outside:
     """Memory outside the cluster, filled from ``base`` on with what belongs to a layer."""
 
     def __init__(self, base: int) -> None:
-        """Start empty."""
         self.base, self._end = base, base
         self._pieces: list[tuple[int, bytes]] = []
         self.symbols: dict[str, Symbol] = {}
@@ -84,7 +83,7 @@ class Transfer:
 
     @property
     def bytes(self) -> int:
-        """That are moved."""
+        """Bytes that are moved."""
         return self.line * self.lines
 
     def commands(self) -> Iterator[list[int]]:
@@ -128,7 +127,7 @@ class Places:
     buffers: dict[Operand, tuple[int, ...]]  # addresses in the cluster
 
     def transfer(self, move: Move) -> Transfer:
-        """What a move means."""
+        """The transfer that a move means."""
         tile, inside = move.tile, self.buffers[move.operand][move.slot]
         if move.operand is Operand.WEIGHTS:
             address, filters = self.filters[tile.channels]

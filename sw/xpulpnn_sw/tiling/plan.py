@@ -33,12 +33,12 @@ class Footprint:
     parameters: int  # of a block beside its filters
 
     def weights(self, channels: int) -> int:
-        """Of filters and parameters."""
+        """Bytes of filters and parameters."""
         blocks = self.blocks(channels)
         return self.streams * self.stream(blocks) + self.spare + blocks * self.parameters
 
     def size(self, operand: Operand, tile: Tile) -> int:
-        """Of a buffer for an operand of a tile."""
+        """Bytes of a buffer for an operand of a tile."""
         channels = len(tile.channels)
         if operand is Operand.WEIGHTS:
             return aligned(self.weights(channels))
@@ -49,7 +49,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What an estimate counts with, in cycles."""
+    """Cycles that an estimate counts with."""
 
     block: int  # of a group of pixels and a block of channels
     group: int  # of a group of pixels besides
@@ -59,7 +59,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What the tiles shall be like."""
+    """Wishes of the caller for the tiles."""
 
     lines: int | None = None  # of a tile; None: as it suits
     channels: int | None = None  # of a tile; None: as it suits
@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """Of the memory it needs."""
+        """Bytes of memory that the division needs."""
         return self.fixed + sum(count * size for count, size in self.buffers.values())
 
 

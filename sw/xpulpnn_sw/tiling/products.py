@@ -18,32 +18,31 @@ _IM2COL = "im2col"
 
 
 class ProductDivision(Division):
-    """Of a convolution, a matrix product or a fully connected layer.
+    """Division of a convolution, a matrix product or a fully connected layer.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a kernel that cannot be divided.
     """
 
     def __init__(self, run: KernelRun, rule: Rule | None, *, folded: bool) -> None:
-        """Keep it."""
         super().__init__(run)
         self._product, self._rule, self._folded = product_of(run), rule, folded
 
     @property
     def shape(self) -> Shape:
-        """That of the kernel."""
+        """Shape of the kernel's layer."""
         return shape_of(self._product)
 
     @property
     def rates(self) -> Rates:
-        """Those of the kernel."""
+        """Speed of the kernel."""
         return rates_of(self._product)
 
     def footprint(self, fixed: int) -> Footprint:
-        """That of the kernel."""
+        """Bytes of the kernel's tiles."""
         return footprint_of(self._product, fixed)
 
     def buffer_bytes(self, lines: int | None) -> int:
-        """Of the im2col."""
+        """Bytes of the im2col buffers."""
         symbol = self.run.image.symbols.get(_IM2COL)
         return 0 if symbol is None else aligned(symbol.length)
 

@@ -1,4 +1,4 @@
-"""What happens when: while a tile is computed, the next one is fetched and the one before is stored."""
+"""The schedule of the tiles: while one is computed, the next is fetched and the one before is stored."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from xpulpnn_sw.tiling.shape import Tile
 
 
 class Operand(Enum):
-    """What is moved."""
+    """Operands that are moved."""
 
     INPUT = "input"
     WEIGHTS = "weights"
@@ -35,7 +35,7 @@ class Work:
 
 @dataclass(slots=True)
 class Step:
-    """What happens between two barriers, all at the same time."""
+    """Work and moves between two barriers, all at the same time."""
 
     work: Work | None = None
     moves: list[Move] = field(default_factory=list[Move])

@@ -1,11 +1,11 @@
-"""How a layer divides into tiles: output lines by output channels, and the input lines that they need."""
+"""Division of a layer into tiles: output lines by output channels, and the input lines that they need."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is divided."""
+    """Lines and channels of a layer."""
 
     lines: int  # output lines: rows of the output map, groups of pixels of a matrix product
     line_pixels: int  # output pixels of a line, and of the layer: the last line may have fewer

@@ -9,7 +9,7 @@ import numpy as np
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
 from xpulpnn_sw.kernels.frame import Frame, Registers
-from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
+from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import pieces
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
@@ -31,7 +31,6 @@ _WORD_BYTES = WORD_BITS // BYTE_BITS
 
 
 def _planes(rows: Ints, bits: int) -> Words:
-    """Rows ``[row][k]`` as ``[row][bit][word]``."""
     return np.stack([pack_words(rows >> bit & 1, 1) for bit in range(bits)], axis=1)
 
 
@@ -76,7 +75,6 @@ class _Code:
     """Writes the function, for so many words of a row, pixels, channels, bits of weights and activations."""
 
     def __init__(self, words: int, pixels: int, channels: int, w: int, a: int) -> None:
-        """Assign the registers."""
         self._words, self._pixels, self._channels, self._bits, self._planes = words, pixels, channels, w, a
         self._b = Builder(TEXT_BASE, xpulp=True, is_long=True)
         registers = Registers()
@@ -105,7 +103,6 @@ class _Code:
         }
 
     def write(self) -> Program:
-        """The whole function."""
         b, frame = self._b, self._frame
         frame.begin()
         group, other = self._w[:2]

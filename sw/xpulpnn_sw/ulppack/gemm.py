@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
+from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
 from xpulpnn_sw.ulppack.gemm_code import FIELDS, GemmCode

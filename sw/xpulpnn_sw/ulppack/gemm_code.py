@@ -51,7 +51,7 @@ class Sizes(Protocol):
 
     @property
     def weight_bytes(self) -> int:
-        """Of all packed weights."""
+        """Bytes of all packed weights."""
         ...
 
     @property
@@ -64,7 +64,6 @@ class GemmCode:
     """Writes the function."""
 
     def __init__(self, plan: Plan, sizes: Sizes, *, signed: bool) -> None:
-        """Assign the registers."""
         self._plan, self._method, self._sizes, self._signed = plan, plan.method, sizes, signed
         nch, npx = plan.block.nch, plan.block.npx
         self._b = Builder(TEXT_BASE, xpulp=plan.method.xpulp, is_long=True)
@@ -149,7 +148,6 @@ class GemmCode:
         )
 
     def _blocks(self) -> None:
-        """All blocks of a pixel group."""
         b, count = self._b, self._sizes.out_stride // WORD // self._plan.block.nch
         if self._block_level is not None:
             with b.loop(count, self._w[0], level=self._block_level):
@@ -270,7 +268,6 @@ class GemmCode:
             self._b("add", total, total, accumulator)
 
     def _field(self, target: int, accumulator: int) -> None:
-        """Take the result out of an accumulator."""
         b, packing = self._b, self._plan.packing
         if self._plan.is_top:
             b("srli", target, accumulator, packing.position)
@@ -309,7 +306,6 @@ class GemmCode:
                 b("add", total, total, register)
 
     def _store(self) -> None:
-        """Write the results of a block."""
         for pixel, sums in enumerate(self._sums):
             base, distance = self._place(pixel, self._w[0])
             for channel, total in enumerate(sums):

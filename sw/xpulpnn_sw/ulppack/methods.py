@@ -1,4 +1,4 @@
-"""What multiplies packed operands: the instruction, its register, the blocks of results computed together."""
+"""Ways to multiply packed operands: instruction, register, and the blocks of results computed together."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,6 @@ class Block:
         return self.nch * self.npx
 
     def __str__(self) -> str:
-        """Channels x pixels."""
         return f"{self.nch}x{self.npx}"
 
 
@@ -48,12 +47,12 @@ class Method:
 
     @property
     def xpulp(self) -> bool:
-        """Whether XpulpV2 is used: hardware loops, post-increment, bit fields."""
+        """Tell whether XpulpV2 is used: hardware loops, post-increment, bit fields."""
         return self.isa != ISAS[0]
 
     @property
     def extensions(self) -> frozenset[Extension]:
-        """What the core needs besides the base set."""
+        """Extensions that the core needs besides the base set."""
         return frozenset({Extension.XPULPV2}) if self.xpulp else frozenset()
 
     @property
@@ -106,7 +105,7 @@ METHODS: tuple[Method, ...] = (
 
 
 def methods(isa: str) -> tuple[Method, ...]:
-    """Those of an instruction set; raises :class:`LayerError` for an unknown one."""
+    """The methods of an instruction set; raises :class:`LayerError` for an unknown one."""
     if isa not in ISAS:
         raise LayerError(f"isa must be one of {', '.join(ISAS)}, not {isa}")
     return tuple(method for method in METHODS if method.isa == isa)

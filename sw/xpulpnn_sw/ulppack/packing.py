@@ -26,7 +26,7 @@ _HALF_BITS = 16
 
 
 class Scheme(Enum):
-    """How the elements share a register."""
+    """Places of the elements in a register."""
 
     BYTES = "bytes"
     """Not at all: an element in a byte, what packing is compared with."""
@@ -79,7 +79,6 @@ class Packing:
     lanes: int = 1  # packed operands in a word, whose products one instruction adds up
 
     def __post_init__(self) -> None:
-        """Reject what overflows, raising :class:`LayerError`."""
         for name, bits in (("weights", self.w), ("activations", self.a)):
             if not 1 <= bits <= WIDEST:
                 raise LayerError(f"{name} must be 1..{WIDEST} bits, not {bits}")
@@ -123,7 +122,7 @@ class Packing:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether packed activations are the bytes they came from."""
+        """Tell whether packed activations are the bytes they came from."""
         return self.pitch == WIDEST and self.elements * WIDEST == self.register * self.lanes
 
     @property

@@ -26,7 +26,7 @@ _BLOCK_CYCLES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a matrix product is computed."""
+    """A way to compute a matrix product."""
 
     layer: MatmulLayer
     method: Method  # with which instructions
@@ -35,7 +35,6 @@ class Plan:
     block: Block  # results computed together
 
     def __post_init__(self) -> None:
-        """Reject what overflows, raising :class:`LayerError`."""
         if not 1 <= self.iterations <= self.packing.iterations:
             raise LayerError(
                 f"iter of {self.packing.name} at depth {self.packing.depth} must be 1..{self.packing.iterations}, "
@@ -81,7 +80,7 @@ class Plan:
 
     @property
     def is_unrolled(self) -> bool:
-        """Whether the words of a chunk have no loop."""
+        """Tell whether the words of a chunk have no loop."""
         return self.chunk * self.word_cycles <= MOST_UNROLLED
 
     @property
@@ -91,34 +90,34 @@ class Plan:
 
     @property
     def sums_in_memory(self) -> bool:
-        """Whether the sums of the chunks wait in memory, as the results will."""
+        """Tell whether the sums of the chunks wait in memory, as the results will."""
         return self.chunks > 1 and self.block.npx > _FACTORS
 
     @property
     def is_lane(self) -> bool:
-        """Whether the result's field is a byte or half-word, which one dot product with 0 and 1 adds to a sum."""
+        """Tell whether the result's field is a byte or half-word, which one dot product with 0 and 1 adds to a sum."""
         packing = self.packing
         aligned = packing.pitch in (BYTE_BITS, 2 * BYTE_BITS) and packing.position % packing.pitch == 0
         return self.method.xpulp and aligned and packing.scheme is not Scheme.BYTES
 
     @property
     def is_top(self) -> bool:
-        """Whether nothing stands above the result's field."""
+        """Tell whether nothing stands above the result's field."""
         return self.packing.position + self.packing.pitch == WORD_BITS
 
     @property
     def has_unit(self) -> bool:
-        """Whether a register holds the 1 of that dot product."""
+        """Tell whether a register holds the 1 of that dot product."""
         return self.is_lane and self.chunks > 1 and not self.sums_in_memory
 
     @property
     def word_counter(self) -> bool:
-        """Whether a register counts words; hardware loops count by themselves."""
+        """Tell whether a register counts words; hardware loops count by themselves."""
         return not self.method.xpulp and not self.is_unrolled
 
     @property
     def chunk_counter(self) -> bool:
-        """Whether a register counts chunks."""
+        """Tell whether a register counts chunks."""
         return not self.method.xpulp and self.chunks > _FACTORS
 
     @property

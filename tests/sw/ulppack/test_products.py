@@ -7,9 +7,8 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
-from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.frame import SP
-from xpulpnn_sw.kernels.function import Function
+from xpulpnn_sw.kernels.kernel import Function, kernel_call
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.registers import register_number
 from xpulpnn_sw.ulppack.bit_serial import bit_serial_gemm

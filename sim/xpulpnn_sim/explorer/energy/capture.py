@@ -20,7 +20,7 @@ from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.stream_run import run_stream
 from xpulpnn_sim.harness.workload import executable_of
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
-from xpulpnn_sw.kernels.call import kernel_call
+from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.programs.bare import bare_program
 
 Top = Literal["backend", "core"]

@@ -11,51 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.arguments import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS
 from xpulpnn_sw.kernels.builder import ZERO
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
-from xpulpnn_sw.kernels.channelwise.requantiser import Requantiser
-from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished, piece
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code, Requantiser
+from xpulpnn_sw.kernels.channelwise.maps import Maps
 from xpulpnn_sw.kernels.frame import Registers
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import KernelRun, Request
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.share import piece
 from xpulpnn_sw.kernels.terms import Argument, Name
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import AddLayer
-from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, pack_words
+from xpulpnn_sw.layout import Ints, Words, pack_words
 from xpulpnn_sw.precision import Precision
-
-_MAPS = (
-    Field("first", "one feature map", pointer=True),
-    Field("second", "the other feature map", pointer=True),
-    Field("output", "results", pointer=True),
-)
-
-ADD_ARGUMENTS = Structure(
-    "xp_add_arguments",
-    (
-        *_MAPS,
-        Field("first_table", "scaled values of the first map's elements, a byte each", pointer=True),
-        Field("second_table", "the same of the second map", pointer=True),
-        Field("steps", "elements of a map over those of a word of the widest one"),
-    ),
-)
-"""Of an addition of scaled elements."""
-
-ADD_SHIFT_ARGUMENTS = Structure(
-    "xp_add_shift_arguments",
-    (
-        *_MAPS,
-        Field("first_factor", "factor of the first map"),
-        Field("second_factor", "factor of the second map"),
-        Field("summand", "what is added to both products"),
-        Field("shift", "right shift of their sum"),
-        Field("steps", "elements of a map over those of a word of the widest one"),
-    ),
-)
-"""Of an addition whose sum is shifted."""
-
 
 _GREATEST_FACTOR = (1 << BYTE_BITS) * 4 // 3
 """Of random ones, for operands of a byte: sums then reach the ends of their range."""
@@ -72,7 +40,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AddTensors:
-    """What an addition computes with."""
+    """Operands of an addition."""
 
     first: Ints  # the maps, `[height][width][channel]`
     second: Ints  # the maps, `[height][width][channel]`
@@ -120,26 +88,15 @@ def add_table(scale: Scale, bits: int, *, signed: bool, result_signed: bool) -> 
     return pack_words(results, BYTE_BITS)
 
 
-def add_kernel(
-    layer: AddLayer,
-    precision: Precision,
-    name: str,
-    tensors: AddTensors,
-    *,
-    cores: int = 1,
-    specialise: bool = False,
-    placement: Placement = "padded",
-) -> KernelRun:
-    """The sum of the maps for the level ``name``, with stacks for ``cores`` cores.
+def add_kernel(request: Request) -> KernelRun:
+    """The sum of two maps, ``first`` and ``second``, to ``output`` (all HWC).
 
-    Memory symbols: ``first``, ``second`` and ``output`` (HWC), ``first_table``, ``second_table``, ``arguments``,
-    ``stack``. The weights' width and sign in ``precision`` are those of the second map.
+    The weights' width and sign in the precision are those of the second map.
     """
-    level = LEVELS[name]
-    level.check_precision(precision)
-    memory = ImageBuilder()
+    layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
+    memory = request.memory
     widths = (precision.x, precision.w, precision.y)
-    maps = Maps(memory, layer.channels, *widths)
+    maps = Maps(request, *widths)
     pixels = layer.height * layer.width
     arguments = {
         "first": maps.place("first", tensors.first, precision.x),
@@ -161,22 +118,16 @@ def add_kernel(
         ):
             table = add_table(scale, bits, signed=signed, result_signed=precision.y_signed)
             arguments[operand] = memory.place(operand, table)
-    return finished(
-        layer,
-        precision,
-        level,
-        Options(name="add_shift" if layer.shifted else "add", cores=cores, specialise=specialise, placement=placement),
+    return request.finish(
+        "add_shift" if layer.shifted else "add",
         ADD_SHIFT_ARGUMENTS if layer.shifted else ADD_ARGUMENTS,
-        memory,
         arguments,
-        maps.pixel_bytes(precision.y),
         lambda known: _Addition(level, precision, shifted=layer.shifted).write(known),
+        pixel_bytes=maps.pixel_bytes(precision.y),
     )
 
 
 class _Addition:
-    """Writes the function."""
-
     def __init__(self, level: ElementLevel, precision: Precision, *, shifted: bool) -> None:
         self._code, self._precision, self._shifted = Code(level), precision, shifted
         self._registers = Registers()
@@ -192,7 +143,6 @@ class _Addition:
             self._requantiser = Requantiser(self._code, precision.y, signed=precision.y_signed)
 
     def write(self, known: Mapping[str, int]) -> Program:
-        """The whole function."""
         code, precision = self._code, self._precision
         lanes = WORD_BITS // max(precision.x, precision.w, precision.y)
         parts = [lanes * bits for bits in (precision.x, precision.w, precision.y)]

@@ -10,35 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
+from xpulpnn_sw.kernels.arguments import AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-from xpulpnn_sw.kernels.channelwise.division import Division
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
+from xpulpnn_sw.kernels.channelwise.code import FORMATS, IMMEDIATE_FORMATS, Division, Requantiser, repeated
+from xpulpnn_sw.kernels.channelwise.maps import Maps
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
-from xpulpnn_sw.kernels.channelwise.packed import FORMATS, IMMEDIATE_FORMATS, repeated
-from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_name
-from xpulpnn_sw.kernels.channelwise.requantiser import Requantiser
-from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
+from xpulpnn_sw.kernels.kernel import KernelRun, Request
 from xpulpnn_sw.kernels.terms import Argument, Term
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import AvgPoolLayer
-from xpulpnn_sw.layout import ImageBuilder, Ints, Placement
+from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import Precision
-
-AVGPOOL_ARGUMENTS = Structure("xp_avgpool_arguments", POOL_FIELDS)
-"""Of a plain average pooling."""
-
-AVGPOOL_SCALED_ARGUMENTS = Structure(
-    "xp_avgpool_scaled_arguments",
-    (
-        *POOL_FIELDS,
-        Field("factor", "factor of a window's sum, not negative"),
-        Field("summand", "added to the quotient"),
-        Field("shift", "right shift of the result"),
-    ),
-)
-"""Of an average pooling with requantisation."""
 
 _FIELD_BITS = (4, 8, 16, 32)
 
@@ -51,7 +34,7 @@ _FACTOR_BITS = 8
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AvgPoolTensors:
-    """What an average pooling computes with."""
+    """Operands of an average pooling."""
 
     activations: Ints  # the map, `[height][width][channel]`
     factor: int  # of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
@@ -59,7 +42,6 @@ class AvgPoolTensors:
     shift: int  # of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
 
     def __post_init__(self) -> None:
-        """Reject a factor or shift the instructions cannot do."""
         if self.factor < 0:
             raise LayerError(f"factor must be at least 0, not {self.factor}")
         if not 0 <= self.shift < WORD_BITS:
@@ -84,25 +66,10 @@ def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Gen
     )
 
 
-def avgpool_kernel(
-    layer: AvgPoolLayer,
-    precision: Precision,
-    name: str,
-    tensors: AvgPoolTensors,
-    *,
-    cores: int = 1,
-    specialise: bool = False,
-    placement: Placement = "padded",
-) -> KernelRun:
-    """The pooling of ``tensors`` for the level ``name``, with stacks for ``cores`` cores.
-
-    The function is for windows and strides as in ``layer``. Memory symbols: ``input`` and ``output`` (HWC),
-    ``arguments``, ``stack``.
-    """
-    level = LEVELS[name]
-    level.check_precision(precision)
-    memory = ImageBuilder()
-    maps = Maps(memory, layer.channels, precision.x, precision.y)
+def avgpool_kernel(request: Request) -> KernelRun:
+    """An average pooling of ``input`` to ``output`` (both HWC); the function is for the layer's windows and strides."""
+    layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
+    maps = Maps(request, precision.x, precision.y)
     arguments = {
         "input": maps.place("input", tensors.activations, precision.x),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
@@ -113,17 +80,12 @@ def avgpool_kernel(
         "summand": tensors.summand,
         "shift": tensors.shift,
     }
-    kind = "avgpool_scaled" if layer.scaled else "avgpool"
-    return finished(
-        layer,
-        precision,
-        level,
-        Options(name=f"{kind}_{window_name(layer)}", cores=cores, specialise=specialise, placement=placement),
+    return request.finish(
+        f"{'avgpool_scaled' if layer.scaled else 'avgpool'}_{window_name(layer)}",
         AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS,
-        memory,
         arguments,
-        maps.pixel_bytes(precision.y),
         lambda known: _AvgPooling(level, precision, layer, known).write(),
+        pixel_bytes=maps.pixel_bytes(precision.y),
     )
 
 
@@ -133,8 +95,6 @@ def field_bits(bits: int, area: int) -> int:
 
 
 class _AvgPooling(Pooling):
-    """Writes the function."""
-
     def __init__(
         self, level: ElementLevel, precision: Precision, layer: AvgPoolLayer, known: Mapping[str, int]
     ) -> None:
@@ -180,7 +140,6 @@ class _AvgPooling(Pooling):
 
     @property
     def _is_shifted(self) -> bool:
-        """Whether all quotients of a word come of shifts of the sums, whole words of them at once."""
         precision = self.precision
         is_plain = not self._scaled and not self._half and not precision.y_signed
         return is_plain and self._division.shift is not None and precision.x == precision.y
@@ -196,7 +155,6 @@ class _AvgPooling(Pooling):
             self._set(self._requantiser)
 
     def _set(self, requantiser: Requantiser) -> None:
-        """What the requantiser multiplies sums or quotients with, and adds to them."""
         factor, summand, work, *_ = self.values
         kappa: Value = 1
         lam: Value = 0
@@ -289,7 +247,6 @@ class _AvgPooling(Pooling):
             b("and", rd, word, self._mask)
 
     def _results(self, out: int) -> None:
-        """Divide, and store."""
         b = self.code.b
         if self._is_split:
             b("slli", self._work, self._sums[1], self._bits)
@@ -319,7 +276,6 @@ class _AvgPooling(Pooling):
             b("or", first, first, total)
 
     def _each(self, out: int) -> None:
-        """The quotients one by one."""
         code, b, precision = self.code, self.code.b, self.precision
         value, work, word, other, third, *_ = self.values
         signed = precision.y_signed
@@ -360,7 +316,6 @@ class _AvgPooling(Pooling):
                 b("sw", word, lane // per_word * WORD, out)
 
     def _divide(self, value: int, work: int, other: int) -> None:
-        """What is left to do before the requantiser: ``value`` becomes what it takes."""
         if self._scaled and not self._is_folded:
             self.code.b("mul", value, value, self.frame.register("factor", work))
         if not self._is_folded and self._quotient is None:

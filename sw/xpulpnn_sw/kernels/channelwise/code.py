@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
-from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, Frame, Registers
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, Registers
 from xpulpnn_sw.kernels.terms import Term
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
+from xpulpnn_sw.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
 _STORES = {8: "sb", 16: "sh", 32: "sw"}
@@ -25,7 +25,6 @@ class Code:
     """Writes instructions, those of XpulpV2 where the level has them."""
 
     def __init__(self, level: ElementLevel) -> None:
-        """Start with no instruction."""
         self.level, self.xpulp = level, level.xpulp
         self.b = Builder(TEXT_BASE, xpulp=level.xpulp)
 
@@ -173,3 +172,175 @@ class Code:
 def words_of(elements: int, bits: int) -> int:
     """Words that hold so many elements, the last one maybe in part."""
     return -(-elements * bits // (WORD * BYTE_BITS))
+
+
+KAPPA, LAMBDA = 0, 1
+"""Numbers of the factor and of the offset in ``pv.rqld``."""
+
+
+class Requantiser:
+    """Writes ``clip((kappa * value + lambda) >> shift)`` as an element of a word.
+
+    A word that one instruction changes is not ready for the next one.
+    """
+
+    def __init__(self, code: Code, bits: int, *, signed: bool) -> None:
+        self._code, self._bits = code, bits
+        self._mnemonic = f"pv.rq{'s' if signed else 'u'}.{FORMATS[bits]}"
+
+    def load(self, entry: int, pointer: int) -> None:
+        """Load the factor or the offset at ``pointer``, which moves on by a word."""
+        self._code.b("pv.rqld", entry, pointer)
+
+    def set(self, kappa: Value, lam: Value, work: int) -> None:
+        """Load both from constants or registers, by way of the stack; ``work`` is lost."""
+        b = self._code.b
+        b("addi", SP, SP, -STACK_ALIGNMENT)
+        for number, value in enumerate((kappa, lam)):
+            if isinstance(value, int):
+                b.li(work, value)
+            b("sw", value.register if isinstance(value, Held) else work, number * WORD, SP)
+        b.mv(work, SP)
+        self.load(KAPPA, work)
+        self.load(LAMBDA, work)
+        b("addi", SP, SP, STACK_ALIGNMENT)
+
+    def put(self, word: int, value: int, lane: int, shift: int = ZERO) -> None:
+        """Make the result of ``value`` the element ``lane`` of ``word``; ``shift`` is a register."""
+        self._code.b(self._mnemonic, word, value, shift, lane)
+
+
+FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
+"""Suffix of the vector instructions by element width."""
+
+IMMEDIATE_FORMATS = frozenset({16, 8})
+"""Element widths of vectors whose second operand may be an immediate."""
+
+
+def repeated(element: int, bits: int) -> int:
+    """A word of equal elements."""
+    return sum(element << place for place in range(0, WORD_BITS, bits))
+
+
+class Packed:
+    """Operations on words of ``bits``-bit elements."""
+
+    def __init__(self, code: Code, bits: int, registers: Registers, *, signed: bool) -> None:
+        self._code, self._bits, self._signed = code, bits, signed
+        self._has_vectors = code.level.has_vectors(bits)
+        self._has_masks = not self._has_vectors and bits != SIGN_BITS
+        taken = registers.take(5) if self._has_masks else [ZERO] * 5
+        self._high, self._low, self._a, self._b, self._mask = taken
+
+    def begin(self) -> None:
+        """Load the constants."""
+        if self._has_masks:
+            self._code.b.li(self._high, repeated(1 << (self._bits - 1), self._bits))
+            self._code.b("xori", self._low, self._high, -1)
+
+    def max(self, rd: int, a: int, b: int) -> None:
+        """The greater one of each two elements; ``rd`` may be one of the operands."""
+        emit = self._code.b
+        if self._has_vectors:
+            emit(f"pv.max{'' if self._signed else 'u'}.{FORMATS[self._bits]}", rd, a, b)
+            return
+        if self._bits == SIGN_BITS:
+            emit("or", rd, a, b)
+            return
+        different, bit, mask = self._a, self._b, self._mask
+        emit("xor", different, a, b)
+        # the highest bit of each element: whether its lower bits in a are at least those in b
+        emit("or", bit, a, self._high)
+        emit("and", mask, b, self._low)
+        emit("sub", bit, bit, mask)
+        # or, where the highest bits differ, whose is set
+        emit("xor", mask, bit, b if self._signed else a)
+        emit("and", mask, mask, different)
+        emit("xor", bit, bit, mask)
+        emit("and", bit, bit, self._high)
+        self._spread(bit, mask)
+        emit("and", bit, bit, different)
+        emit("xor", rd, b, bit)
+
+    def relu(self, rd: int, a: int) -> None:
+        """Each element, or 0 if it is negative; ``rd`` may be ``a``."""
+        emit = self._code.b
+        if self._has_vectors:
+            emit(f"pv.max.sc.{FORMATS[self._bits]}", rd, a, ZERO)
+            return
+        emit("and", self._a, a, self._high)
+        self._spread(self._a, self._b)
+        emit("xori", self._a, self._a, -1)
+        emit("and", rd, a, self._a)
+
+    def _spread(self, bit: int, work: int) -> None:
+        """All bits of the elements whose highest bit is set in ``bit``, which holds nothing else."""
+        emit = self._code.b
+        emit("srli", work, bit, self._bits - 1)
+        emit("slli", bit, bit, 1)
+        emit("sub", bit, bit, work)
+
+
+def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
+    """Factor and shift with ``n * factor >> shift = n // divisor`` for all ``n`` up to ``greatest``, within 32 bits.
+
+    None if there are none.
+    """
+    for shift in range(WORD_BITS):
+        factor = -(-(1 << shift) // divisor)
+        # quotients change at multiples of the divisor only, and the error grows with n
+        error = factor * divisor - (1 << shift)
+        last = greatest // divisor * divisor + divisor - 1
+        if error * last < 1 << shift and greatest * factor < 1 << WORD_BITS:
+            return factor, shift
+    return None
+
+
+class Division:
+    """Divides numbers by a constant."""
+
+    def __init__(self, code: Code, divisor: int, greatest: int | None, registers: Registers, *, signed: bool) -> None:
+        self._code, self._divisor, self._signed = code, divisor, signed
+        self.shift = divisor.bit_length() - 1 if divisor.bit_count() == 1 else None
+        self._greatest = greatest or 0
+        self._reciprocal = None if greatest is None else reciprocal(divisor, greatest)
+        self._constant = ZERO if self.shift is not None else registers.one()
+
+    def begin(self) -> None:
+        """Load the constant."""
+        if self.shift is None:
+            self._code.b.li(self._constant, self._divisor if self._reciprocal is None else self._reciprocal[0])
+
+    @property
+    def by_product(self) -> tuple[int, int] | None:
+        """Factor and right shift that divide numbers that are not negative, if their product has 31 bits."""
+        if self.shift is not None:
+            return 1, self.shift
+        if self._reciprocal is None or self._greatest * self._reciprocal[0] >= 1 << (WORD_BITS - 1):
+            return None
+        return self._reciprocal
+
+    def emit(self, number: int, work: int, other: int) -> None:
+        """Divide ``number``; ``work`` and ``other`` are lost."""
+        b = self._code.b
+        if self.shift == 0:
+            return
+        if self.shift is not None:
+            if self._signed:
+                # negative ones are rounded up
+                b("srai", work, number, WORD_BITS - 1)
+                b("srli", work, work, WORD_BITS - self.shift)
+                b("add", number, number, work)
+            b("srai" if self._signed else "srli", number, number, self.shift)
+        elif self._reciprocal is None:
+            b("div" if self._signed else "divu", number, number, self._constant)
+        else:
+            if self._signed:
+                b("srai", other, number, WORD_BITS - 1)
+                b("xor", number, number, other)
+                b("sub", number, number, other)
+            b("mul", number, number, self._constant)
+            b("srli", number, number, self._reciprocal[1])
+            if self._signed:
+                b("xor", number, number, other)
+                b("sub", number, number, other)

@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments, with_outside
+from xpulpnn_sw.kernels.arguments import DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS
-from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
+from xpulpnn_sw.kernels.channelwise.maps import Maps
 from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import KernelRun, Request
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     AnyRequantisation,
@@ -22,44 +21,8 @@ from xpulpnn_sw.kernels.requantisation import (
 from xpulpnn_sw.kernels.tensors import Spreading, check_shape
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, banked_words, pack_words
+from xpulpnn_sw.layout import Ints, banked_words, pack_words
 from xpulpnn_sw.precision import Precision
-
-DEPTHWISE_ARGUMENTS = Structure(
-    "xp_depthwise_arguments",
-    (
-        Field("input", "activations, a feature map of one channel after the other", pointer=True),
-        Field("weights", "filter rows, each of whole words of bytes", pointer=True),
-        Field(
-            "parameters",
-            "of each channel lambda, the bias's share included, and kappa; by other rules than bn32, with the "
-            "requantiser than bn32, multiply and shift, its bias and what the rule needs",
-            pointer=True,
-        ),
-        Field("output", "results", pointer=True),
-        Field("buffer", "rows of core 0, then those of the others", pointer=True),
-        Field("buffer_stride", "bytes from one core's rows to the next's"),
-        Field("channels", "channels"),
-        Field("row_bytes", "bytes from one input row to the next"),
-        Field("out_pixel_bytes", "bytes of an output pixel"),
-        Field("shift", "right shift of the requantisation"),
-        Field("height", "input rows"),
-        Field("width", "input columns"),
-        Field("out_height", "output rows"),
-        Field("out_width", "output columns"),
-        Field("kernel_height", "filter rows"),
-        Field("kernel_width", "filter columns"),
-        Field("stride_y", "step in y"),
-        Field("stride_x", "step in x"),
-        Field("pad_top", "zero rows above the input"),
-        Field("pad_left", "zero columns left of the input"),
-        Field("pad_right", "zero columns right of the input"),
-    ),
-)
-"""Of a depthwise convolution."""
-
-DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
-"""Of one around whose input there is any value."""
 
 _MOST_KEPT = 3
 """Rows and columns of filters that are kept in registers."""
@@ -80,7 +43,7 @@ _UNIFORM_VARIANCE = 1 / 12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DepthwiseTensors:
-    """What a depthwise convolution computes with."""
+    """Operands of a depthwise convolution."""
 
     activations: Ints  # `[height][width][channel]`
     weights: Ints  # `[channel][ky][kx]`
@@ -97,7 +60,7 @@ class DepthwiseTensors:
             check_shape("thresholds", self.requantisation.values, (layer.channels, (1 << precision.y) - 1))
 
     def parameters(self) -> Ints:
-        """What the function reads, ``[channel][word]``."""
+        """Words that the function reads, ``[channel][word]``."""
         after = self.requantisation
         if isinstance(after, Requantisation):
             lam = after.lam + after.kappa * self.bias.astype(np.int64)
@@ -141,30 +104,19 @@ def random_depthwise(
     )
 
 
-def depthwise_kernel(
-    layer: DepthwiseLayer,
-    precision: Precision,
-    name: str,
-    tensors: DepthwiseTensors,
-    *,
-    cores: int = 1,
-    specialise: bool = False,
-    placement: Placement = "padded",
-) -> KernelRun:
-    """The convolution of ``tensors`` for the level ``name``, with buffers and stacks for ``cores`` cores.
+def depthwise_kernel(request: Request) -> KernelRun:
+    """A depthwise convolution of ``input`` (CHW) to ``output`` (HWC), with a ``buffer`` for the rows of all cores.
 
     Filters of up to three columns with steps of one column have a function for their number of rows, all others the
-    same one. Memory symbols: ``input`` (CHW), ``weights``, ``parameters``, ``buffer``, ``output`` (HWC), ``arguments``,
-    ``stack``.
+    same one.
     """
-    level = LEVELS[name]
-    level.check_precision(precision)
+    layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     tensors.check(layer, precision)
     outside = precision.around(layer.outside)
     is_valued = outside != precision.outside and any(layer.padding)
     structure = DEPTHWISE_OUTSIDE_ARGUMENTS if is_valued else DEPTHWISE_ARGUMENTS
-    memory = ImageBuilder()
-    maps = Maps(memory, layer.channels, precision.y)
+    memory = request.memory
+    maps = Maps(request, precision.y)
     top, bottom, left, right = layer.padding
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
     rule = tensors.requantisation.rule
@@ -174,13 +126,13 @@ def depthwise_kernel(
     parameters = tensors.parameters() & _WORD_MASK
     pitch = row_pitch(layer.width, left, right)
     buffer_bytes = copied_bytes(layer.height + top + bottom, pitch)
-    buffer_stride = banked_words(-(-buffer_bytes // 4), placement) * 4
+    buffer_stride = banked_words(-(-buffer_bytes // 4), request.placement) * 4
     arguments = {
         "input": memory.place("input", rows, spare=_READ_AHEAD),
         "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),
         "parameters": memory.place("parameters", parameters.astype(np.uint32)),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
-        "buffer": memory.reserve("buffer", cores * buffer_stride),
+        "buffer": memory.reserve("buffer", request.cores * buffer_stride),
         "buffer_stride": buffer_stride,
         "channels": layer.channels,
         "row_bytes": rows.shape[-1] * 4,
@@ -193,20 +145,11 @@ def depthwise_kernel(
     is_kept = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and layer.stride[1] == 1 and level.xpulp
     kept = layer.kernel_height if is_kept else None
     function = "depthwise_outside" if is_valued else "depthwise"
-    return finished(
-        layer,
-        precision,
-        level,
-        Options(
-            name=function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s1",
-            cores=cores,
-            specialise=specialise,
-            placement=placement,
-        ),
+    return request.finish(
+        function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s1",
         structure,
-        memory,
         arguments,
-        maps.pixel_bytes(precision.y),
         lambda known: DepthwiseCode(level, precision, structure, known, kept, after.rule).write(),
+        pixel_bytes=maps.pixel_bytes(precision.y),
         rule=rule,
     )

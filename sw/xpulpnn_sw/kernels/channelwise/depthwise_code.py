@@ -20,14 +20,13 @@ from xpulpnn_sw.kernels.channelwise.depthwise_results import (
     parameter_bytes,
     parameter_registers,
 )
-from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.channelwise.run import piece
 from xpulpnn_sw.kernels.channelwise.strip import REGISTERS, Strip
 from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.share import piece
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
-from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.kernels.variants import BYTE_BITS, ElementLevel
 from xpulpnn_sw.precision import Precision
 
 _USUAL_PARAMETERS = 2
@@ -49,7 +48,6 @@ class DepthwiseCode:
         rows: int | None,
         rule: Rule,
     ) -> None:
-        """Assign the registers."""
         self._code, self._precision, self._kept, self._rule = Code(level), precision, rows, rule
         is_valued = any(field.name == "outside" for field in structure.fields)
         self._strip = Strip(self._code, precision.x, precision.x_signed, is_valued)
@@ -64,12 +62,10 @@ class DepthwiseCode:
 
     @property
     def _parameter_bytes(self) -> int:
-        """Of a channel."""
         return parameter_bytes(self._rule, self._precision.y)
 
     @property
     def _lanes(self) -> int:
-        """Channels of an output byte."""
         return BYTE_BITS // self._precision.y
 
     def _terms(self) -> dict[str, Term]:

@@ -1,11 +1,10 @@
-"""How accumulators of a depthwise convolution become results: by the parameters of one channel, kept in registers.
+"""Results of a depthwise convolution from its accumulators, by the parameters of one channel, kept in registers.
 
 With ``bn32`` lambda holds the bias's share. By all other rules accumulators start with the bias.
 """
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.code import Code
-from xpulpnn_sw.kernels.channelwise.requantiser import KAPPA, LAMBDA, Requantiser
+from xpulpnn_sw.kernels.channelwise.code import KAPPA, LAMBDA, Code, Requantiser
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.precision import Precision

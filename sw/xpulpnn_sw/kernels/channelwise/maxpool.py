@@ -1,29 +1,22 @@
 """Operands of maximum poolings, and their kernels; the input stays as it is."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
-from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import window_arguments
-from xpulpnn_sw.kernels.channelwise.levels import POOL_LEVELS
-from xpulpnn_sw.kernels.channelwise.maxpool_code import MAXPOOL_ARGUMENTS, MaxPooling
-from xpulpnn_sw.kernels.channelwise.maxpool_folded import FoldedMaxPooling
-from xpulpnn_sw.kernels.channelwise.pooling import window_name
-from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
-from xpulpnn_sw.kernels.folding import check_folded, fold
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.arguments import MAXPOOL_ARGUMENTS, window_arguments
+from xpulpnn_sw.kernels.builder import Held
+from xpulpnn_sw.kernels.channelwise.code import Packed
+from xpulpnn_sw.kernels.channelwise.maps import Maps, MapTensors
+from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
+from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS, check_folded, fold
+from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
-from xpulpnn_sw.layout import ImageBuilder, Ints, Placement
+from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import SIGN_BITS, Precision
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PoolTensors:
-    """What a maximum pooling computes with."""
-
-    activations: Ints  # the map, `[height][width][channel]`
-    folded: bool = False  # whether the map is in memory as fold leaves it
 
 
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:
@@ -39,42 +32,17 @@ def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generato
     return 2 * found - 1 if is_sign else found
 
 
-def check_maxpool(layer: MaxPoolLayer, precision: Precision) -> Precision:
-    """The precision; raises :class:`LayerError` unless a maximum pooling can have it."""
-    if layer.relu and not precision.x_signed:
-        raise LayerError(f"precision of maxpool with relu must be signed, not {precision}")
-    if (precision.x, precision.x_signed) != (precision.y, precision.y_signed):
-        raise LayerError(f"precision of maxpool must be inputs and outputs of one width and sign, not {precision}")
-    return precision
-
-
-def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Generator) -> PoolTensors:
+def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
     """A random map."""
-    return PoolTensors(activations=random_map(layer, precision, rng))
+    return MapTensors(activations=random_map(layer, precision, rng))
 
 
-def maxpool_kernel(
-    layer: MaxPoolLayer,
-    precision: Precision,
-    name: str,
-    tensors: PoolTensors,
-    *,
-    cores: int = 1,
-    specialise: bool = False,
-    placement: Placement = "padded",
-) -> KernelRun:
-    """The pooling of ``tensors`` for the level ``name``, with stacks for ``cores`` cores.
-
-    The function is for windows and strides as in ``layer``. Memory symbols: ``input`` and ``output`` (HWC),
-    ``arguments``, ``stack``.
-    """
-    level = POOL_LEVELS[name]
-    level.check_precision(precision)
-    check_maxpool(layer, precision)
+def maxpool_kernel(request: Request) -> KernelRun:
+    """A maximum pooling of ``input`` to ``output`` (both HWC); the function is for windows and strides of the layer."""
+    layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     if tensors.folded:
         check_folded(layer)
-    memory = ImageBuilder()
-    maps = Maps(memory, layer.channels, precision.x)
+    maps = Maps(request, precision.x)
     arguments = {
         "input": maps.place("input", fold(tensors.activations) if tensors.folded else tensors.activations, precision.x),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
@@ -82,19 +50,157 @@ def maxpool_kernel(
         "out_pixel_bytes": maps.pixel_bytes(precision.y),
         **window_arguments(layer),
     }
-    return finished(
-        layer,
-        precision,
-        level,
-        Options(
-            name=f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}",
-            cores=cores,
-            specialise=specialise,
-            placement=placement,
-        ),
+    return request.finish(
+        f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}",
         MAXPOOL_ARGUMENTS,
-        memory,
         arguments,
-        maps.pixel_bytes(precision.y),
         lambda known: (FoldedMaxPooling if tensors.folded else MaxPooling)(level, precision, layer, known).write(),
+        pixel_bytes=maps.pixel_bytes(precision.y),
     )
+
+
+class MaxPooling(Pooling):
+    """Writes the function."""
+
+    def __init__(
+        self, level: ElementLevel, precision: Precision, layer: MaxPoolLayer, known: Mapping[str, int]
+    ) -> None:
+        super().__init__(level, precision, layer, MAXPOOL_ARGUMENTS, known, repeats_rows=True)
+        self._relu, self._best = layer.relu, self.registers.one()
+        common = max(0, layer.kernel_width - layer.stride[1]) if self.is_unrolled else 0
+        self._common = self.registers.take(common)
+        self.packed = Packed(self.code, precision.x, self.registers, signed=precision.x_signed)
+
+    def begin(self) -> None:
+        """Load the constants."""
+        self.packed.begin()
+
+    def start(self, pointer: int) -> None:
+        """Begin a window at the edge with its first word."""
+        self.code.load(self._best, pointer)
+
+    def take(self, word: int) -> None:
+        """Take a word of a window at the edge."""
+        self.packed.max(self._best, self._best, word)
+
+    def finish(self, out: int, rows: int, columns: int) -> None:
+        """Store the results of a window at the edge."""
+        self.store_result(self._best, out)
+
+    def store_result(self, word: int, out: int) -> None:
+        """Store a result, which is lost, and move on to the next one's place."""
+        if self._relu:
+            self.packed.relu(self._best, word)
+            word = self._best
+        self.store(word, out)
+
+    def prepare(self, pointers: list[int]) -> None:
+        """Load the columns that the first window has in common with the one before."""
+        for register in self._common:
+            (column,) = self.load_columns(pointers, 1, skips=False)
+            self._reduce(column, register)
+
+    def inside(self, pointers: list[int], out: int) -> None:
+        """Compute a window inside, and keep what it has in common with the next one."""
+        result = self._greatest(None, self._common)
+        missing = self.layer.kernel_width - len(self._common)
+        last: list[int] = []
+        while missing:
+            count = min(missing, self.most_columns)
+            missing -= count
+            # overlapping windows are narrow, so that their new columns are loaded together
+            *columns, last = self.load_columns(pointers, count, skips=not missing and not self._common)
+            for column in columns:
+                result = self._greatest(result, [self._reduce(column)])
+            if self._common and result == self._best:
+                self._shift()
+                result = self._greatest(result, [self._reduce(last, self._common[-1])])
+            else:
+                result = self._greatest(result, [self._reduce(last)])
+        assert result is not None
+        self.store_result(result, out)
+        if len(self._common) == 1 == self.layer.kernel_width - 1:
+            self.code.b.mv(self._common[0], last[0])
+
+    def _shift(self) -> None:
+        """Make the last of the common columns free."""
+        for register, following in pairwise(self._common):
+            self.code.b.mv(register, following)
+
+    def _reduce(self, column: list[int], result: int | None = None) -> int:
+        """The maximum of a column in the register ``result``, or in its first one."""
+        first, *others = column
+        if not others:
+            if result is not None:
+                self.code.b.mv(result, first)
+            return first if result is None else result
+        for number, register in enumerate(others, 1):
+            target = first if result is None or number < len(others) else result
+            self.packed.max(target, first, register)
+        return first if result is None else result
+
+    def _greatest(self, result: int | None, words: list[int]) -> int | None:
+        """The register with the maximum of ``result``, if there is one, and ``words``, none of which changes."""
+        for word in words:
+            if result is None:
+                result = word
+            else:
+                self.packed.max(self._best, result, word)
+                result = self._best
+        return result
+
+
+class FoldedMaxPooling(MaxPooling):
+    """:class:`MaxPooling` for windows of three by three elements with steps of two."""
+
+    def _terms(self) -> dict[str, Term]:
+        pixel = Name("pixel_bytes")
+        return super()._terms() | {
+            # over the pixel that is not stored
+            "next_window": pixel * 2,
+            # the last four columns have no next one
+            "inner": Argument("width") // FOLDED_COLUMNS - 1,
+            "inner_offset": pixel,
+            "left_edge": Number(0),
+            "right_edge": Number(0),
+        }
+
+    def _windows(self) -> None:
+        frame = self.frame
+        self._row_pointers()
+        self.code.repeat(
+            frame.value("inner", self._remaining), self._remaining, lambda: self._places(has_next=True), level=0
+        )
+        self._places(has_next=False)
+
+    def _places(self, *, has_next: bool) -> None:
+        """Two places of windows. The pointers are at the second of four pixels, and move on to that of the next."""
+        rows = len(self._pointers)
+        firsts, seconds, spare = self.values[:rows], self.values[rows : 2 * rows], self.values[2 * rows]
+        self._load(firsts, self._pixel)
+        self._load(seconds, self._distances["next_window"])
+        self._greatest_of(firsts)
+        self.store_result(firsts[0], self._out)
+        # the register of the result is free again
+        nexts = [*firsts[1:], spare]
+        if has_next:
+            self._load(nexts, self._pixel)
+        self._greatest_of(seconds)
+        if has_next:
+            self._greatest_of(nexts)
+            self.packed.max(seconds[0], seconds[0], nexts[0])
+        self.store_result(seconds[0], self._out)
+
+    def _load(self, words: list[int], step: int) -> None:
+        """A word of each row, whose pointers move on."""
+        for word, pointer in zip(words, self._pointers, strict=True):
+            self.code.load(word, pointer, Held(step))
+
+    def _greatest_of(self, words: list[int]) -> None:
+        """The maxima of the rows, in the first register."""
+        first, *others = words
+        for word in others:
+            self.packed.max(first, first, word)
+
+    def _windows_at_edge(self) -> None:
+        """No window is cut off by columns: what lies beyond is in none of the folded ones."""

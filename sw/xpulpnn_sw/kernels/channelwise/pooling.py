@@ -1,4 +1,4 @@
-"""What both pooling kernels share: how windows walk over a map, and which of them lie inside.
+"""The walk of both pooling kernels: how windows move over a map, and which of them lie inside.
 
 A unit of work is a word of channels in a row of outputs. The cores take turns with them, so that those at work together
 are at different words of their pixels, in different banks as far as there are any. Where small windows lie inside the
@@ -9,34 +9,15 @@ windows, are cut off at the edges and read by two nested loops.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
+from xpulpnn_sw.kernels.arguments import Structure, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
-from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
 from xpulpnn_sw.kernels.frame import RA, Registers
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
-from xpulpnn_sw.kernels.variants import WORD_BITS
+from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import WindowLayer
 from xpulpnn_sw.precision import Precision
-
-POOL_FIELDS = (
-    Field("input", "feature map, not changed", pointer=True),
-    Field("output", "results", pointer=True),
-    Field("pixel_bytes", "bytes of an input pixel"),
-    Field("out_pixel_bytes", "bytes of an output pixel"),
-    Field("height", "input rows"),
-    Field("width", "input columns"),
-    Field("out_height", "output rows"),
-    Field("out_width", "output columns"),
-    Field("kernel_height", "window rows, those that the function is for"),
-    Field("kernel_width", "window columns, those that the function is for"),
-    Field("stride_y", "step in y, that which the function is for"),
-    Field("stride_x", "step in x, that which the function is for"),
-    Field("pad_top", "rows of a window that may lie above the input"),
-    Field("pad_left", "columns of a window that may lie left of the input"),
-)
-"""Of any pooling."""
 
 _DISTANCES: tuple[str, ...] = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
 """From a pixel, row, output pixel and window inside to the next, in bytes."""
@@ -67,7 +48,6 @@ class Pooling(ABC):
         *,
         repeats_rows: bool,
     ) -> None:
-        """Take the registers of the walk."""
         self.code, self.precision, self.layer = Code(level), precision, layer
         self._structure, self._repeats_rows = structure, repeats_rows
         arguments = window_arguments(layer)
@@ -190,7 +170,6 @@ class Pooling(ABC):
 
     @property
     def _all_inside(self) -> bool:
-        """Whether rows of outputs have an unrolled loop wherever they are."""
         return self.is_unrolled and self._repeats_rows
 
     def write(self) -> Program:
@@ -327,7 +306,6 @@ class Pooling(ABC):
         b.place(skip)
 
     def _windows_at_edge(self) -> None:
-        """What is called for windows that may be cut off."""
         code, b, frame = self.code, self.code.b, self.frame
         pointer, columns, word, gap, inner, outer, work = self.values
         b.place(self._edge)

@@ -7,8 +7,7 @@ has too much of is replaced by the padding right of it or by the next row.
 from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.channelwise.code import Code
-from xpulpnn_sw.kernels.channelwise.packed import repeated
+from xpulpnn_sw.kernels.channelwise.code import Code, repeated
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.terms import Argument, Name, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
@@ -41,7 +40,7 @@ class Strip:
     valued: bool = False  # whether there is an argument `outside`, the value around the map; else zeros lie there
 
     def terms(self) -> dict[str, Term]:
-        """What the copy needs of the arguments."""
+        """Numbers that the copy derives from the arguments."""
         left, right, width = Argument("pad_left"), Argument("pad_right"), Argument("width")
         pitch_words = (left + right + width + (WORD - 1)) // WORD
         # what is loaded at a time
@@ -121,7 +120,6 @@ class Strip:
         self.code.repeat(frame.value(count, counter), counter, word, level=0)
 
     def _begin(self, registers: list[int]) -> None:
-        """Load the constants."""
         b = self.code.b
         if self.code.xpulp and self.bits < BYTE_BITS:
             mask, low, high, halves = registers[:_CONSTANTS]
@@ -132,7 +130,6 @@ class Strip:
                 b.li(halves, _UPPER_HALVES)
 
     def _copy(self, read: int, write: int, registers: list[int]) -> None:
-        """Copy the next elements."""
         code, b = self.code, self.code.b
         if not code.xpulp:
             self._copy_byte(read, write, registers)
@@ -165,7 +162,6 @@ class Strip:
             code.store(register, write, WORD)
 
     def _field(self, rd: int, word: int, number: int, mask: int) -> None:
-        """Of each byte the element ``number``, as a byte."""
         b, above = self.code.b, BYTE_BITS - self.bits
         place = number * self.bits
         if self.signed:
@@ -189,7 +185,6 @@ class Strip:
         return [even, copy]
 
     def _copy_byte(self, read: int, write: int, registers: list[int]) -> None:
-        """Copy the elements of a byte."""
         byte, element, *_ = registers
         self.code.load(byte, read, 1, bits=BYTE_BITS)
         count = BYTE_BITS // self.bits

@@ -1,80 +1,37 @@
 """A feature map channel by channel, as depthwise convolutions read it, out of one pixel by pixel."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import Field, Structure
-from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.channelwise.levels import PLAIN_LEVELS
-from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
-from xpulpnn_sw.kernels.channelwise.transpose_code import TransposeCode, turn_pixels
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.kernels.arguments import TRANSPOSE_ARGUMENTS, Structure
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code, repeated
+from xpulpnn_sw.kernels.channelwise.maps import Maps, MapTensors
+from xpulpnn_sw.kernels.frame import FREE, Registers
+from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.share import piece
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import TransposeLayer
-from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, PlanesLayout
+from xpulpnn_sw.layout import PlanesLayout
 from xpulpnn_sw.precision import Precision
 
-TRANSPOSE_ARGUMENTS = Structure(
-    "xp_transpose_arguments",
-    (
-        Field("input", "feature map, pixel by pixel", pointer=True),
-        Field("output", "the same channel by channel", pointer=True),
-        Field("height", "rows"),
-        Field("width", "columns"),
-        Field("pixel_bytes", "bytes of an input pixel"),
-        Field("row_bytes", "bytes from one output row to the next"),
-    ),
-)
-"""Of a transposition."""
 
-# no instruction that xpulpnn adds is of use
-TRANSPOSE_LEVELS = {name: level for name, level in PLAIN_LEVELS.items() if name in ("rv32im", "xpulpv2")}
-"""Those there are, slowest first."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TransposeTensors:
-    """What is transposed."""
-
-    activations: Ints  # `[height][width][channel]`
-
-
-def check_transpose(_: TransposeLayer, precision: Precision) -> Precision:
-    """The precision; raises :class:`LayerError` unless a transposition can have it."""
-    if (precision.x, precision.x_signed) != (precision.y, precision.y_signed):
-        raise LayerError(f"precision of transpose must be inputs and outputs of one width and sign, not {precision}")
-    return precision
-
-
-def random_transpose(layer: TransposeLayer, precision: Precision, rng: np.random.Generator) -> TransposeTensors:
+def random_transpose(layer: TransposeLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
     """Elements over their whole range."""
     least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     shape = (layer.height, layer.width, layer.channels)
-    return TransposeTensors(activations=rng.integers(least, least + (1 << precision.x), shape))
+    return MapTensors(activations=rng.integers(least, least + (1 << precision.x), shape))
 
 
-def transpose_kernel(
-    layer: TransposeLayer,
-    precision: Precision,
-    name: str,
-    tensors: TransposeTensors,
-    *,
-    cores: int = 1,
-    specialise: bool = False,
-    placement: Placement = "padded",
-) -> KernelRun:
-    """The map of ``tensors`` channel by channel for the level ``name``, with stacks for ``cores`` cores.
-
-    Memory symbols: ``input`` (HWC), ``output`` (CHW, rows of whole words as a depthwise convolution reads them),
-    ``arguments``, ``stack``.
-    """
-    level = TRANSPOSE_LEVELS[name]
-    level.check_precision(precision)
-    check_transpose(layer, precision)
-    memory = ImageBuilder()
-    maps = Maps(memory, layer.channels, precision.x)
+def transpose_kernel(request: Request) -> KernelRun:
+    """A map channel by channel: ``input`` HWC, ``output`` CHW, rows of whole words as a depthwise layer reads them."""
+    layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
+    memory = request.memory
+    maps = Maps(request, precision.x)
     pixel_bytes = maps.pixel_bytes(precision.x)
     row_bytes = -(-layer.width * precision.x // (WORD * BYTE_BITS)) * WORD
     # the last pixels of a row are loaded with those behind them
@@ -87,16 +44,12 @@ def transpose_kernel(
         "pixel_bytes": pixel_bytes,
         "row_bytes": row_bytes,
     }
-    run = finished(
-        layer,
-        precision,
-        level,
-        Options(name="transpose", cores=cores, specialise=specialise, placement=placement),
+    run = request.finish(
+        "transpose",
         TRANSPOSE_ARGUMENTS,
-        memory,
         arguments,
-        pixel_bytes,
         lambda known: TransposeCode(level, precision.x, TRANSPOSE_ARGUMENTS, known).write(),
+        pixel_bytes=pixel_bytes,
     )
     output = PlanesLayout(
         symbol="output",
@@ -106,3 +59,161 @@ def transpose_kernel(
         signed=precision.y_signed,
     )
     return replace(run, output=output)
+
+
+_GROUPS = {8: 4, 4: 4, 2: 2}
+"""Bytes of a row that a turn makes, by the width of the elements: as many as there are registers for."""
+
+_LOWER, _UPPER = 0x05010400, 0x07030602
+"""Selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns."""
+
+_UPPER_HALVES = 0x00030001
+"""Selector of ``pv.shuffle2.h`` for the upper halves of two words."""
+
+_SCRATCH = 8
+"""Registers for words, the first there are."""
+
+
+def _groups(level: ElementLevel, bits: int) -> int:
+    return _GROUPS[bits] if level.xpulp else 1
+
+
+def turn_pixels(level: ElementLevel, bits: int) -> int:
+    """Pixels of a turn."""
+    return _groups(level, bits) * BYTE_BITS // bits
+
+
+class TransposeCode:
+    """Writes the function."""
+
+    def __init__(self, level: ElementLevel, bits: int, structure: Structure, known: Mapping[str, int]) -> None:
+        self._code, self._bits = Code(level), bits
+        # words of a group of pixels whose elements share bytes
+        self._lanes, self._groups = BYTE_BITS // bits, _groups(level, bits)
+        self._pixels = turn_pixels(level, bits)
+        registers = Registers()
+        # the arguments are no longer needed when these are; what is over serves to compute the numbers
+        self._words = registers.take(_SCRATCH)[: self._pixels]
+        assert set(ARGUMENT_REGISTERS) < {*FREE[:_SCRATCH]}
+        self._work, self._counter, self._rows = registers.take(3)
+        self._source, self._target, self._left = registers.take(3)
+        self._masks = registers.take(self._lanes.bit_length() - 1)
+        self._selectors = registers.take({4: 3, 2: 2, 1: 0}[self._groups])
+        steps = ("pixel", "plane", "back", "next_row", "source_row")
+        self._steps = dict(zip(steps, registers.take(len(steps)), strict=True))
+        homes = {**self._steps, "source": self._source, "target": self._target, "left": self._left}
+        wanted = ("turns", "height", "source_wrap", "target_wrap")
+        self._frame = self._code.frame(structure, known, self._terms(), homes, registers, wanted)
+
+    def _terms(self) -> dict[str, Term]:
+        height, width, pixel, row = (Argument(name) for name in ("height", "width", "pixel_bytes", "row_bytes"))
+        turns, plane, channels = Name("turns"), Name("plane"), WORD_BITS // self._bits
+        line, begun = Name("line"), Name("begun")
+        return {
+            "turns": (width + (self._pixels - 1)) // self._pixels,
+            "line": width * pixel,
+            "height": height,
+            **piece((pixel // WORD) * height),
+            "rows": Name("count"),
+            "first_word": Name("begin") // height,
+            "begun": Name("begin") - Name("first_word") * height,
+            "left": height - begun,
+            "pixel": pixel,
+            "plane": height * row,
+            # from the last channel's bytes of a turn to the first one's of the next
+            "back": plane * (1 - channels) + self._groups,
+            "source_row": line - turns * self._pixels * pixel,
+            "next_row": row - turns * self._groups,
+            "source_wrap": Number(WORD) - height * line,
+            "target_wrap": plane * (channels - 1),
+            "source": Argument("input") + Name("first_word") * WORD + begun * line,
+            "target": Argument("output") + Name("first_word") * plane * channels + begun * row,
+        }
+
+    def write(self) -> Program:
+        """The function."""
+        b, frame = self._code.b, self._frame
+        frame.begin()
+        with b.region("body"):
+            for distance, mask in enumerate(self._masks):
+                width = self._bits << distance
+                b.li(mask, repeated((1 << width) - 1, 2 * width))
+            for selector, value in zip(self._selectors, (_LOWER, _UPPER, _UPPER_HALVES), strict=False):
+                b.li(selector, value)
+            self._code.repeat(frame.value("rows", self._rows), self._rows, self._row, level=1)
+        frame.end()
+        return b.finish()
+
+    def _row(self) -> None:
+        """A row of the channels in a word, those of the next word if the last row was the map's."""
+        b, frame, same = self._code.b, self._frame, Label()
+        b.branch("bne", self._left, ZERO, same)
+        b.add(self._source, frame.value("source_wrap", self._work), self._work)
+        b.add(self._target, frame.value("target_wrap", self._work), self._work)
+        frame.load("height", self._left)
+        b.place(same)
+        b("addi", self._left, self._left, -1)
+        with b.loop(frame.value("turns", self._counter), self._counter, level=0):
+            self._turn()
+        b("add", self._source, self._source, self._steps["source_row"])
+        b("add", self._target, self._target, self._steps["next_row"])
+
+    def _turn(self) -> None:
+        for word in self._words:
+            self._code.load(word, self._source, Held(self._steps["pixel"]))
+        for distance, mask in enumerate(self._masks):
+            for number, word in enumerate(self._words):
+                if not number >> distance & 1:
+                    self._exchange(word, self._words[number + (1 << distance)], self._bits << distance, mask)
+        # by place of the word in a group; what is no longer needed is free for the next
+        free, made = self._work, list[list[int]]()
+        for number in range(self._lanes):
+            results, free = self._together(self._words[number :: self._lanes], free)
+            made.append(results)
+        parts = WORD // self._groups
+        bits, places = WORD_BITS // parts, WORD // len(made[0])
+        last = made[-1][-1], places - 1
+        for together in zip(*made, strict=True):
+            for place in range(places):
+                for word in together:
+                    if place:
+                        self._code.b("srli", word, word, bits)
+                    step = "back" if (word, place) == last else "plane"
+                    self._code.store(word, self._target, Held(self._steps[step]), bits=bits)
+
+    def _exchange(self, one: int, other: int, width: int, mask: int) -> None:
+        """Upper elements of each pair in ``one`` and lower ones in ``other``, of so many bits, change places."""
+        b, work = self._code.b, self._work
+        b("srli", work, one, width)
+        b("xor", work, work, other)
+        b("and", work, work, mask)
+        b("xor", other, other, work)
+        b("slli", work, work, width)
+        b("xor", one, one, work)
+
+    def _together(self, words: list[int], free: int) -> tuple[list[int], int]:
+        """Words with the same bytes of all words side by side, first bytes first, and a register that is free then."""
+        b = self._code.b
+        if len(words) == 1:
+            return words, free
+        if len(words) == 2:
+            one, other = words
+            self._interleave(one, other, free)
+            return [one, free], other
+        a, second, c, d = words
+        halves = self._selectors[2]
+        self._interleave(a, second, free)
+        self._interleave(c, d, second)
+        results: list[int] = []
+        for lower, upper, spare in ((a, c, d), (free, second, c)):
+            b("pv.pack.h", spare, upper, lower)
+            b("pv.shuffle2.h", lower, upper, halves)
+            results += [spare, lower]
+        return results, second
+
+    def _interleave(self, even: int, odd: int, copy: int) -> None:
+        """The bytes of ``even`` and ``odd`` by turns: the lower ones in ``even``, the upper ones in ``copy``."""
+        b = self._code.b
+        b.mv(copy, even)
+        b("pv.shuffle2.b", even, odd, self._selectors[0])
+        b("pv.shuffle2.b", copy, odd, self._selectors[1])

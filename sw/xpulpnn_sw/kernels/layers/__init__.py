@@ -1,1 +1,0 @@
-"""Kernels by the layer they compute."""

@@ -1,0 +1,274 @@
+"""Kernels whose layers are made of products with filters: on rows that lie ready in memory, or through im2col rows.
+
+Memory symbols: ``input``, ``weights`` (streams of filter rows), ``parameters``, ``output`` (``[pixel][channel]``),
+``arguments``, ``stack``, and ``im2col`` if there are buffers. A layer with a single pixel is computed by a variant for
+such.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.arguments import (
+    CONV1D_ARGUMENTS,
+    CONV1D_OUTSIDE_ARGUMENTS,
+    CONV_ARGUMENTS,
+    CONV_OUTSIDE_ARGUMENTS,
+    LINEAR_ARGUMENTS,
+    MATMUL_ARGUMENTS,
+    Structure,
+    window_arguments,
+)
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
+from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.operands import Blocking, place_operands
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.requantised_code import product_program
+from xpulpnn_sw.kernels.rows import activation_rows, element_order, ordered
+from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant, for_pixels
+from xpulpnn_sw.layer import ConvLayer, ProductLayer
+from xpulpnn_sw.layers.conv1d import Conv1dLayer
+from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.pointwise import PointwiseLayer
+from xpulpnn_sw.layout import Words, banked_words, pack_words, pad_axis, padded_channels
+from xpulpnn_sw.precision import Precision
+
+_WORD_MASK = 0xFFFF_FFFF
+
+_AHEAD = 2
+"""Words that may be read behind an input that is no activation rows: one fetched ahead, and one that fills up a pair,
+or the last run of an image, which ends anywhere in a word and is copied in pairs."""
+
+
+class _Product:
+    """A kernel on the way: the variant that computes a layer, and what has been laid out for it."""
+
+    def __init__(
+        self, request: Request, layer: ProductLayer, chosen: Variant | None = None, *, biased: bool = True
+    ) -> None:
+        tensors, level = request.tensors, chosen or for_pixels(request.level, layer.pixels)
+        self.request, self.layer, self.variant = replace(request, level=level), layer, level
+        self.precision, self.memory = request.precision, request.memory
+        self.blocking = Blocking(level, request.precision, tensors.rule, has_biases=biased, folded=tensors.folded)
+        self.widened = level.row_bits(self.precision.w) // self.precision.w
+
+    def operands(self, rows: Words) -> dict[str, int]:
+        """Lay out weights, of packed filter rows, parameters and output; returns their arguments."""
+        return place_operands(
+            self.memory, self.blocking, self.layer, self.request.tensors, rows, self.request.placement
+        )
+
+    def row_stride(self, words: int) -> int:
+        """Bytes of an activation row that meets filter rows of so many words."""
+        return self.blocking.filled(words) * self.widened * self.variant.planes(self.precision) * WORD
+
+    def buffers(self, row_stride: int) -> dict[str, int]:
+        """Reserve the im2col rows of all cores; returns their arguments."""
+        words = self.variant.npx * row_stride // WORD + SPARE_WORDS
+        stride = banked_words(words, self.request.placement) * WORD
+        buffer = self.memory.reserve("im2col", self.request.cores * stride)
+        return {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
+
+    def finish(
+        self, name: str, structure: Structure, arguments: dict[str, int], im2col: Im2col | None = None
+    ) -> KernelRun:
+        """The kernel."""
+        blocking = self.blocking
+        marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
+        return self.request.finish(
+            f"{name}{marks}",
+            structure,
+            arguments,
+            lambda known: product_program(blocking, structure, known, im2col),
+            pixel_bytes=arguments["out_stride"],
+            rule=blocking.rule,
+        )
+
+
+def matmul_kernel(request: Request) -> KernelRun:
+    """A matrix product: the MatMul of a convolution on activation rows in groups of ``npx`` pixels."""
+    layer, tensors = request.layer, request.tensors
+    request = _computed(request)
+    precision = request.precision
+    tensors.check(layer, precision)
+    product = _Product(request, layer)
+    rows = pack_words(ordered(tensors.weights, element_order(product.variant, precision)), precision.w)
+    words = product.blocking.filled(rows.shape[1])
+    activations = activation_rows(tensors.activations, product.variant, precision, words)
+    arguments = {
+        # one word to spare: the inner loop of the nn variants loads one past the row of pixel 0
+        "input": request.memory.place("input", activations, spare=1),
+        **product.operands(rows),
+        "row_stride": product.row_stride(rows.shape[1]),
+        "pixels": layer.pixels,
+        "row_words": rows.shape[1],
+    }
+    return product.finish("matmul", MATMUL_ARGUMENTS, arguments)
+
+
+def conv_kernel(request: Request) -> KernelRun:
+    """A convolution of ``input`` (HWC)."""
+    return _receptive_fields("conv", request, request.layer, request.tensors)
+
+
+def conv1d_kernel(request: Request) -> KernelRun:
+    """A convolution of activations ``[pixel][channel]`` with weights ``[out][k][channel]``."""
+    layer, geometry = request.layer, request.layer.geometry
+    request.tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
+    filters = (layer.out_channels, geometry.kernel_height, geometry.kernel_width, layer.channels)
+    shaped = _reshaped(request.tensors, (geometry.height, geometry.width, layer.channels), filters)
+    return _receptive_fields("conv1d", request, geometry, shaped, dilation=layer.dilation if layer.dilation > 1 else 0)
+
+
+def pointwise_kernel(request: Request) -> KernelRun:
+    """A pointwise convolution, in place where it can be: the pixels of the input are the activation rows.
+
+    With a stride, padding, or inputs of another width than the activation rows have, it goes through im2col rows like
+    any other convolution. Else pixels behind the input are read to fill up the last group.
+    """
+    layer, tensors = request.layer, request.tensors
+    request = _computed(request)
+    precision = request.precision
+    if not layer.is_plain or request.level.row_bits(precision.w) != precision.x:
+        return _receptive_fields("pointwise", request, layer, tensors)
+    tensors.check(layer, precision)
+    product = _Product(request, layer, replace(for_pixels(request.level, layer.pixels), in_place=True))
+    channels = padded_channels(layer.channels, precision.x)
+    pixels = pack_words(pad_axis(tensors.activations, 2, channels), precision.x).reshape(layer.pixels, -1)
+    rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
+    arguments = {
+        # words fetched ahead, besides
+        "input": request.memory.place("input", pixels, spare=(product.variant.npx - 1) * pixels.shape[1] + 2),
+        **product.operands(rows),
+        "row_stride": pixels.shape[1] * WORD,
+        "pixels": layer.pixels,
+        "row_words": rows.shape[1],
+    }
+    return product.finish("pointwise", MATMUL_ARGUMENTS, arguments)
+
+
+def linear_kernel(request: Request) -> KernelRun:
+    """A fully connected layer of activations ``[input]`` and weights ``[output][input]``; cores share the neurons.
+
+    Inputs as wide as the weights are read where they are; others become a row of each core's buffer first.
+    """
+    layer, tensors = request.layer, request.tensors
+    request = _computed(request)
+    precision = request.precision
+    tensors.check_shapes((layer.inputs,), (layer.outputs, layer.inputs))
+    if request.level.row_bits(precision.w) != precision.x:
+        pixel = PointwiseLayer(height=1, width=1, channels=layer.inputs, out_channels=layer.outputs)
+        shaped = _reshaped(tensors, (1, 1, layer.inputs), (layer.outputs, 1, 1, layer.inputs))
+        return _receptive_fields("linear", request, pixel, shaped)
+    tensors.check(layer.geometry, precision, activations=(layer.inputs,))
+    rows = pack_words(tensors.weights, precision.w)
+    # the end of the inputs tells where RV32IM is through, so that they fill whole words of weights
+    inputs = pack_words(tensors.activations[np.newaxis], precision.x)
+    # accumulators, that of one layer alone
+    unbiased = request.specialise and tensors.bias is None and not precision.requantised
+    product = _Product(request, layer.geometry, request.level, biased=not unbiased)
+    missing = product.blocking.filled(rows.shape[1]) * (precision.x // precision.w) - inputs.shape[1]
+    arguments = {
+        "input": request.memory.place("input", inputs, spare=missing + _AHEAD),
+        **product.operands(rows),
+        "row_words": rows.shape[1],
+    }
+    return product.finish("linear", LINEAR_ARGUMENTS, arguments)
+
+
+def image_kernel(request: Request) -> KernelRun:
+    """A convolution of an image, of whose ``input`` the margins are part: a filter row meets bytes without gaps.
+
+    The run of pixels that a filter row meets is copied from wherever it begins, with the bytes behind it up to whole
+    words, for which filters have zeros. Raises :class:`LayerError` unless inputs and weights are bytes.
+    """
+    layer: ImageConvLayer = request.layer
+    tensors, precision = request.tensors, request.precision
+    if (precision.x, precision.w) != (BYTE_BITS, BYTE_BITS):
+        raise LayerError(f"inputs and weights of an image must have {BYTE_BITS} bits, not {precision}")
+    tensors.check(layer, precision)
+    product = _Product(request, layer)
+    run_words = -(-layer.kernel_width * layer.channels // WORD)
+    top, bottom, left, right = layer.padding
+    outside = precision.around(layer.outside)
+    stored = np.pad(tensors.activations, ((top, bottom), (left, right), (0, 0)), constant_values=outside)
+    source = request.memory.place("input", pack_words(stored.reshape(-1), precision.x), spare=_AHEAD)
+    runs = tensors.weights.reshape(layer.out_channels, layer.kernel_height, -1)
+    filters = pad_axis(runs, 2, run_words * WORD).reshape(layer.out_channels, -1)
+    arguments = {
+        "input": source,
+        **product.operands(pack_words(filters, precision.w)),
+        **product.buffers(product.row_stride(layer.kernel_height * run_words)),
+        **window_arguments(layer),
+        "height": layer.stored_height,
+        "width": layer.stored_width,
+        "pixel_bytes": layer.channels,
+        "pad_top": 0,
+        "pad_left": 0,
+    }
+    return product.finish("image", CONV_ARGUMENTS, arguments, Im2col(product.variant, precision, inside=True))
+
+
+def _receptive_fields(
+    name: str, request: Request, layer: ConvLayer, tensors: LayerTensors, *, dilation: int = 0
+) -> KernelRun:
+    """A kernel that computes the layer asked for as the convolution ``layer``, through im2col rows.
+
+    ``dilation`` is the distance of filter rows in rows of the input; 0: they follow each other, and so do their
+    elements in memory. A function around whose input there is another value than usual is told which, and is another.
+    """
+    request = _computed(replace(request, tensors=tensors))
+    precision, memory = request.precision, request.memory
+    tensors.check(layer, precision)
+    outside = precision.around(layer.outside)
+    valued = outside != precision.outside and any(layer.padding)
+    product = _Product(request, layer)
+    channels = padded_channels(layer.channels, min(precision.x, precision.w))
+    words = layer.kernel_height * layer.kernel_width * channels * precision.w // WORD_BITS
+    # a word to spare: odd runs are copied in pairs
+    source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), precision.x), spare=1)
+    filters = ordered(pad_axis(tensors.weights, 3, channels), element_order(product.variant, precision))
+    arguments = {
+        "input": source,
+        **product.operands(pack_words(filters, precision.w).reshape(layer.out_channels, words)),
+        **product.buffers(product.row_stride(words)),
+        **window_arguments(layer),
+        "pixel_bytes": channels * precision.x // WORD_BITS * WORD,
+        "dilation": dilation,
+        "outside": outside & _WORD_MASK,
+    }
+    structure = CONV1D_ARGUMENTS if dilation else CONV_ARGUMENTS
+    if valued:
+        structure = CONV1D_OUTSIDE_ARGUMENTS if dilation else CONV_OUTSIDE_ARGUMENTS
+    im2col = Im2col(product.variant, precision, dilated=dilation > 0, valued=valued)
+    return product.finish(f"{name}_outside" if valued else name, structure, arguments, im2col)
+
+
+def _computed(request: Request) -> Request:
+    """The request at the precision that its variant computes with."""
+    return replace(request, precision=request.level.computed(request.precision))
+
+
+def _reshaped(tensors: LayerTensors, activations: tuple[int, ...], weights: tuple[int, ...]) -> LayerTensors:
+    return replace(
+        tensors, activations=tensors.activations.reshape(activations), weights=tensors.weights.reshape(weights)
+    )
+
+
+def linear_precision(layer: LinearLayer, precision: Precision) -> Precision:
+    """The precision of a layer: accumulators if it is raw."""
+    return precision.accumulators if layer.raw else precision
+
+
+def random_product(layer: Any, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32) -> Any:
+    """Operands as of :func:`~xpulpnn_sw.kernels.tensors.random_tensors` for a layer that has a ``geometry``."""
+    tensors = random_tensors(layer.geometry, precision, rng, rule=rule)
+    if isinstance(layer, Conv1dLayer):
+        weights = (layer.out_channels, layer.kernel, layer.channels)
+        return _reshaped(tensors, (layer.length, layer.channels), weights)
+    return replace(tensors, activations=tensors.activations[0])
