@@ -33,6 +33,11 @@ def _number(digits: str) -> int:
     return int(digits)
 
 
+def join(values: tuple[int, ...]) -> str:
+    """Numbers joined by x, or one that all are."""
+    return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option ``key=value`` of a layer's text: one number for all places of a field, or one for each, joined by x."""
@@ -57,8 +62,7 @@ class Option:
 
     def text(self, value: int | tuple[int, ...]) -> str:
         """The text :meth:`value` accepts."""
-        numbers = value if isinstance(value, tuple) else (value,)
-        return str(numbers[0]) if len(set(numbers)) == 1 else "x".join(map(str, numbers))
+        return join(value if isinstance(value, tuple) else (value,))
 
 
 STRIDE = Option("s", "stride", 2, "1")
