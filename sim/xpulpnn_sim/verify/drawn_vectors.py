@@ -1,56 +1,34 @@
-"""Vectors of the Mac&Loads and of the requantisation, computed with plain integers.
-
-Neither the encodings nor the results come from the instruction table or the reference models, so that vectors check
-these too: words are put together from the guide's tables ("Mac&Load", "XpulpNN 2"), elements are digits of a number, a
-shift is a division, clipping takes the middle of three.
-"""
+"""Vectors of the Mac&Loads and of the requantisation: operands drawn here, results of the reference models."""
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.table import enabled
 from xpulpnn_sim.files import write_bytes
+from xpulpnn_sim.golden.dotp import ACTIVATION_SELECT, WEIGHT_SELECT, WEIGHT_SELECT_LSB
+from xpulpnn_sim.golden.effects import Sources
+from xpulpnn_sim.golden.execute import execute
+from xpulpnn_sim.harness.vectors import REGISTERS
 from xpulpnn_sim.stimuli import corner_words, random_word
+from xpulpnn_sim.verify.parameters import aimed
 
-_WORDS = 1 << 32
-_ENTRIES, _WITH_PARAMETERS = 6, 8
-_KAPPA, _LAMBDA = 6, 7
-_RD, _RS1, _RS2 = 10, 11, 12
-_OPCODE = 0b1110111
-_SUFFIXES = {16: "h", 8: "b", 4: "n", 2: "c"}
-_PRODUCTS = {"up": 0b1110000, "usp": 0b1110100, "sup": 0b1101100, "sp": 0b1111100}
-"""Bits [31:25] of ``pv.mlsdot*``; the lowest leaves out the accumulation."""
-_FUNCT3 = {16: 0b000, 8: 0b001, 4: 0b010, 2: 0b011}
-_REQUANTISED_FUNCT3 = {8: 0b101, 4: 0b110, 2: 0b111}
-_LOAD_FUNCT3 = 0b100
-_SIGNED_BIT = 27
-_X0_CHANCE, _CORNER_CHANCE = 0.1, 0.4
-_NEAR = 2
-"""How far outside its range a result is aimed at."""
-_END_CHANCE = 0.3
-"""How often it is aimed at an end of the range or beyond it."""
-
-
-def _encode(top: int, bits24_20: int, funct3: int, rd: int) -> int:
-    return top << 25 | bits24_20 << 20 | _RS1 << 15 | funct3 << 12 | rd << 7 | _OPCODE
-
-
-def _digits(word: int, width: int) -> list[int]:
-    """The elements of a word, unsigned, the lowest first."""
-    found: list[int] = []
-    for _ in range(32 // width):
-        word, digit = divmod(word, 2**width)
-        found.append(digit)
-    return found
-
-
-def _numbers(word: int, width: int, *, signed: bool) -> list[int]:
-    return [digit - 2**width if signed and 2 * digit >= 2**width else digit for digit in _digits(word, width)]
+_PARAMETERS = 2
+_BOTH = 0b11000
+_UPDATES = (0b00000, 0b01000, 0b10000)
+_SELECTORS = 8
+_X0_CHANCE, _CORNER_CHANCE, _AIMED_CHANCE = 0.1, 0.4, 0.9
+_SHARES = (3, 3, 1)
+"""How often products, requantisations and loads of parameters are drawn."""
 
 
 def _word(rng: Random, width: int) -> int:
@@ -59,125 +37,72 @@ def _word(rng: Random, width: int) -> int:
 
 def _memory(rng: Random, address: int) -> tuple[dict[str, int], int]:
     """Aligned words around an address, and the one at the address itself."""
-    first = address - address % 4
-    places = [first] if first == address else [first, (first + 4) % _WORDS]
+    first = address & -WORD_BYTES
+    places = [first] if first == address else [first, (first + WORD_BYTES) & WORD_MASK]
     words = [random_word(rng) for _ in places]
-    held = b"".join(word.to_bytes(4, "little") for word in words)
-    at = address % 4
-    return dict(zip(map(str, places), words, strict=True)), int.from_bytes(held[at : at + 4], "little")
+    held = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)[address % WORD_BYTES :]
+    return dict(zip(map(str, places), words, strict=True)), int.from_bytes(held[:WORD_BYTES], "little")
 
 
-class _Writer:
-    """Draws vectors for one configuration."""
-
-    def __init__(self, config: CoreConfig, rng: Random) -> None:
-        self._rng = rng
-        self._config = config
-        self._entries = _WITH_PARAMETERS if config.requantise else _ENTRIES
-        self._widths = sorted(config.widths)
-        self._narrow = [width for width in self._widths if width in _REQUANTISED_FUNCT3]
-        self.kinds: list[Callable[[], dict[str, Any]]] = []
-        if config.mac_load_nn:
-            self.kinds += [self._product] * 3
-        if config.requantise:
-            self.kinds.append(self._parameter)
-            self.kinds += [self._requantised] * (3 if self._narrow else 0)
-
-    def _entry_words(self, width: int) -> list[int]:
-        return [_word(self._rng, width) for _ in range(self._entries)]
-
-    def _product(self) -> dict[str, Any]:
-        """A Mac&Load of any form that the configuration has."""
-        rng, config = self._rng, self._config
-        width, signs = rng.choice(self._widths), rng.choice([*_PRODUCTS])
-        begins = config.mac_load_dot and rng.random() < 0.5
-        update = rng.randrange(4 if config.mac_load_cross else 3)
-        selector = update << 3 | rng.randrange(8)
-        rd = 0 if rng.random() < _X0_CHANCE else _RD
-        before, rs1, rd_in = self._entry_words(width), rng.getrandbits(32), _word(rng, width)
-        activation, weight = selector % 2, 2 + selector // 2 % 4
-        first = _numbers(before[weight], width, signed=signs in ("sup", "sp"))
-        second = _numbers(before[activation], width, signed=signs in ("usp", "sp"))
-        total = sum(a * b for a, b in zip(first, second, strict=True)) + (0 if begins else rd_in)
-        after, memory, rs1_out = [*before], dict[str, int](), rs1
-        if update:
-            memory, loaded = _memory(rng, rs1)
-            after[{1: activation, 2: weight, 3: 1 - activation}[update]] = loaded
-            rs1_out = (rs1 + 4) % _WORDS
-        return {
-            "insn": f"pv.ml{'' if begins else 's'}dot{signs}.{_SUFFIXES[width]}",
-            "word": _encode(_PRODUCTS[signs] + begins, selector, _FUNCT3[width], rd),
-            "imm": selector,
-            "rs1": rs1,
-            "rd_in": rd_in,
-            "rd_is_x0": rd == 0,
-            "nnrf_in": before,
-            "mem": memory,
-            "rd_out": total % _WORDS if rd else rd_in,
-            "rs1_out": rs1_out,
-            "nnrf_out": after,
-        }
-
-    def _parameter(self) -> dict[str, Any]:
-        """A pv.rqld."""
-        rng = self._rng
-        number, rs1, before = rng.randrange(2), rng.getrandbits(32), self._entry_words(8)
-        memory, loaded = _memory(rng, rs1)
-        after = [*before]
-        after[_KAPPA + number] = loaded
-        return {
-            "insn": "pv.rqld",
-            "word": _encode(0, number, _LOAD_FUNCT3, 0),
-            "rs1": rs1,
-            "rd_in": 0,
-            "nnrf_in": before,
-            "mem": memory,
-            "rd_out": 0,
-            "rs1_out": (rs1 + 4) % _WORDS,
-            "nnrf_out": after,
-        }
-
-    def _requantised(self) -> dict[str, Any]:
-        """A pv.rq*, mostly with a result within the range or next to it."""
-        rng = self._rng
-        width, signed = rng.choice(self._narrow), rng.random() < 0.5
-        lane, rd = rng.randrange(32 // width), 0 if rng.random() < _X0_CHANCE else _RD
-        least = -(2 ** (width - 1)) if signed else 0
-        most = least + 2**width - 1
-        before, rs1, rd_in = self._entry_words(32), _word(rng, 32), _word(rng, width)
-        shift = rng.randrange(32)
-        if rng.random() < 0.9:
-            ends = (least - _NEAR, least - 1, least, most, most + 1, most + _NEAR)
-            aim = rng.choice(ends) if rng.random() < _END_CHANCE else rng.randint(least, most)
-            rest = rng.choice((0, 2**shift - 1, rng.randrange(2**shift)))
-            before[_LAMBDA] = (aim * 2**shift + rest - before[_KAPPA] * rs1) % _WORDS
-        total = (before[_KAPPA] * rs1 + before[_LAMBDA]) % _WORDS
-        total -= _WORDS if 2 * total >= _WORDS else 0
-        digits = _digits(rd_in, width)
-        digits[lane] = sorted((least, total // 2**shift, most))[1] % 2**width
-        result = sum(digit * 2 ** (width * place) for place, digit in enumerate(digits))
-        return {
-            "insn": f"pv.rq{'s' if signed else 'u'}.{_SUFFIXES[width]}",
-            "word": _encode(0, _RS2, _REQUANTISED_FUNCT3[width], rd) | lane << 28 | signed << _SIGNED_BIT,
-            "rs1": rs1,
-            "rs2": rng.randrange(2**27) * 32 + shift,
-            "rd_in": rd_in,
-            "rd_is_x0": rd == 0,
-            "nnrf_in": before,
-            "rd_out": result if rd else rd_in,
-            "rs1_out": rs1,
-            "nnrf_out": before,
-        }
+def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
+    """One execution of a row."""
+    width = XLEN if insn.fmt is None else insn.fmt.width
+    before = [_word(rng, width) for _ in range(entries)]
+    rs1, rs2, rd_in = rng.getrandbits(XLEN), random_word(rng), _word(rng, width)
+    if insn.requantises and rng.random() < _AIMED_CHANCE:
+        operands = aimed(insn, rng)
+        before[FIRST_PARAMETER:] = operands.kappa, operands.lam
+        rs1, rs2 = operands.accumulator, operands.shift
+    selector = rng.randrange(_SELECTORS) | (_BOTH if insn.reloads_other else rng.choice(_UPDATES))
+    chosen = REGISTERS | {"nnimm5": selector}
+    chosen["rd"] = 0 if rng.random() < _X0_CHANCE else REGISTERS["rd"]
+    fields = [token.field for token in insn.tokens]
+    word = insn.encode(**{one.name: chosen.get(one.name, rng.randint(one.low, one.high)) for one in fields})
+    first, second = selector & ACTIVATION_SELECT, FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
+    if insn.requantises:
+        first, second = FIRST_PARAMETER, FIRST_PARAMETER + 1
+    memory, loaded = _memory(rng, rs1)
+    read = {"word": word, "rs1": rs1, "rs2": rs2, "rd": rd_in, "loaded": loaded}
+    read |= {"act": before[first], "wgt": before[second]} if insn.fmt is not None else {}
+    columns: dict[str, Any] = {name: np.array([value], np.uint32) for name, value in read.items()}
+    effects = execute(insn, Sources(**columns))
+    after = [*before]
+    accessed = effects.accessed is not None and bool(effects.accessed[0])
+    if effects.nn_index is not None and effects.nn_written is not None and effects.nn_written[0]:
+        after[int(effects.nn_index[0])] = loaded
+    moved = effects.base is not None and effects.base_written is not None and bool(effects.base_written[0])
+    written = effects.rd is not None and chosen["rd"] > 0
+    return {
+        "insn": insn.mnemonic,
+        "word": word,
+        **({"imm": selector} if insn.is_nn_form else {}),
+        "rs1": rs1,
+        **({"rs2": rs2} if insn.requantises else {}),
+        "rd_in": rd_in,
+        **({"rd_is_x0": not chosen["rd"]} if insn.writes_rd else {}),
+        "nnrf_in": before,
+        **({"mem": memory} if accessed else {}),
+        "rd_out": int(effects.rd[0]) if effects.rd is not None and written else rd_in,
+        "rs1_out": int(effects.base[0]) if effects.base is not None and moved else rs1,
+        "nnrf_out": after,
+    }
 
 
 def drawn_vectors(config: CoreConfig, count: int, seed: int) -> Iterator[dict[str, Any]]:
     """``count`` vectors as objects of a vector file."""
-    rng = Random(f"vectors {seed}")
-    kinds = _Writer(config, rng).kinds
-    if not kinds:
+    rows = enabled(config.extensions, config.widths)
+    groups = (
+        [row for row in rows if row.is_nn_form],
+        [row for row in rows if row.requantises],
+        [row for row in rows if row.loads_parameter],
+    )
+    drawn = {share: group for share, group in enumerate(groups) if group}
+    if not drawn:
         raise InputError("mac_load_nn must be true for vectors that are drawn, not false")
+    rng, entries = Random(f"vectors {seed}"), FIRST_PARAMETER + _PARAMETERS * config.requantise
     for _ in range(count):
-        yield rng.choice(kinds)()
+        (group,) = rng.choices([*drawn], [_SHARES[share] for share in drawn])
+        yield _vector(rng.choice(drawn[group]), entries, rng)
 
 
 def write_vectors(path: Path, config: CoreConfig, count: int, seed: int) -> None:
