@@ -208,10 +208,8 @@ def test_the_command_runs_litmus_tests(command, tmp_path, capfd):
         (("--cores", "4", "--irq-rate", "0.1"), "--irq-rate must be left out with --cores"),
         (("--cores", "4", "--engine", "iss"), "--engine must be rtl with --cores, not iss"),
         (("--cores", "4", "--banks", "many"), "--banks must be numbers with commas between them, not many"),
-        (("--cores", "4", "--l2-latency", "0"), "--l2-latency must be at least 1, not 0"),
         (("--cores", "17"), "cores must be 1 to 16, not 17"),
         (("--banks", "4"), "--banks must come with --cores, not alone"),
-        (("--litmus",), "--litmus must come with --cores, not alone"),
     ],
 )
 def test_bad_options(options, told, capfd):
