@@ -78,9 +78,11 @@ ARROWS = {
     ),
     "sim/xpulpnn_sim/properties": Arrows(("xpulpnn", *sim("properties")), ("amaranth",)),
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "properties", "formal")), ("amaranth", "numpy")),
-    "sim/xpulpnn_sim/sequencing": Arrows((*BASE, *sim("faulty", "riscv_formal", "sequencing")), ("amaranth",)),
+    "sim/xpulpnn_sim/sequencing": Arrows(
+        (*BASE, *sim("faulty", "formal", "riscv_formal", "sequencing")), ("amaranth",)
+    ),
     "sim/xpulpnn_sim/semantics": Arrows((*BASE, *sim("formal", "semantics"))),
-    "sim/xpulpnn_sim/riscv_formal": Arrows((*BASE, *sim("faulty", "riscv_formal")), ("amaranth", "vcd")),
+    "sim/xpulpnn_sim/riscv_formal": Arrows((*BASE, *sim("faulty", "formal", "riscv_formal")), ("amaranth", "vcd")),
     "sim/xpulpnn_sim/explorer": Arrows(
         (*BASE, *sim("harness", "farm", "explorer")), ("jinja2", "numpy", "optuna", "plotly", "rich")
     ),

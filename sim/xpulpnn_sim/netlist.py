@@ -1,7 +1,7 @@
 """Netlists as Yosys writes them (``write_json``), and the order in which their gates can be evaluated."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -11,6 +11,22 @@ from xpulpnn.errors import ToolError
 
 ZERO, ONE, DONT_CARE = 0, 1, -1
 """Nets of the constants: Yosys numbers its own from 2 on."""
+
+GATES: Mapping[str, tuple[str, int]] = {
+    "$_AND_": ("AB", 0b1000),
+    "$_NAND_": ("AB", 0b0111),
+    "$_OR_": ("AB", 0b1110),
+    "$_NOR_": ("AB", 0b0001),
+    "$_XOR_": ("AB", 0b0110),
+    "$_XNOR_": ("AB", 0b1001),
+    "$_ANDNOT_": ("AB", 0b0010),
+    "$_ORNOT_": ("AB", 0b1011),
+    "$_MUX_": ("ABS", 0b11001010),
+    "$_NMUX_": ("ABS", 0b00110101),
+    "$_NOT_": ("A", 0b01),
+    "$_BUF_": ("A", 0b10),
+}
+"""Gates of Yosys with one output bit, Y: input pins, and the truth table over them, the first pin lowest."""
 
 _CONSTANTS = {"0": ZERO, "1": ONE, "x": DONT_CARE, "z": DONT_CARE}
 _SKIPPED = "$scopeinfo"

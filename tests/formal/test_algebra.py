@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from xpulpnn_sim.formal import algebra
+from xpulpnn_sim.formal.adder_graph import AdderGraph
 from xpulpnn_sim.formal.adders import plain_adders
 from xpulpnn_sim.formal.constant_gates import constant_gates
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, GateKind
@@ -85,7 +86,7 @@ def booth_columns(graph: GateGraph, x: list[int], y: list[int], width: int) -> l
     return columns
 
 
-def decided(graph: GateGraph, x: list[int], y: list[int], bits: list[int], *, signed: bool = False):
+def decided(graph: AdderGraph, x: list[int], y: list[int], bits: list[int], *, signed: bool = False):
     wanted = algebra.times(algebra.word(x, signed=signed), algebra.word(y, signed=signed))
     return algebra.prove(graph, bits, wanted, timeout_s=60)
 
@@ -93,7 +94,7 @@ def decided(graph: GateGraph, x: list[int], y: list[int], bits: list[int], *, si
 @pytest.mark.parametrize("adder", ADDERS)
 @pytest.mark.parametrize("majority", MAJORITIES)
 def test_compressor_tree_is_proved(majority: str, adder: str):
-    graph = GateGraph()
+    graph = AdderGraph()
     x, y = graph.inputs(8), graph.inputs(8)
     bits = compressed(graph, array_columns(graph, x, y, 16), majority, adder)
     assert decided(graph, x, y, bits) is None
@@ -102,14 +103,14 @@ def test_compressor_tree_is_proved(majority: str, adder: str):
 @pytest.mark.parametrize("adder", ADDERS)
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_booth_multiplier_is_proved(width: int, adder: str):
-    graph = GateGraph()
+    graph = AdderGraph()
     x, y = graph.inputs(width), graph.inputs(width)
     bits = compressed(graph, booth_columns(graph, x, y, 2 * width), "pairs", adder)
     assert decided(graph, x, y, bits, signed=True) is None
 
 
 def test_array_of_the_graph_itself_multiplies():
-    graph, generator = GateGraph(), random.Random(1)
+    graph, generator = AdderGraph(), random.Random(1)
     x, y = graph.inputs(9), graph.inputs(5)
     bits = graph.multiply(x, y, 12)
     for _ in range(200):
@@ -120,7 +121,7 @@ def test_array_of_the_graph_itself_multiplies():
 
 
 def test_wrong_multiplier_is_refuted_or_given_up_never_proved():
-    graph = GateGraph()
+    graph = AdderGraph()
     x, y = graph.inputs(3), graph.inputs(3)
     bits = compressed(graph, array_columns(graph, x, y, 6), "pairs", "ripple", wrong=True)
     found = decided(graph, x, y, bits)
@@ -133,7 +134,7 @@ def test_wrong_multiplier_is_refuted_or_given_up_never_proved():
 
 
 def test_prefix_adder_is_rewritten_as_the_same_function():
-    graph, generator = GateGraph(), random.Random(2)
+    graph, generator = AdderGraph(), random.Random(2)
     x, y = graph.inputs(12), graph.inputs(12)
     bits = prefix(graph, x, y)
     plain = next(plain_adders(graph, bits))
@@ -143,7 +144,7 @@ def test_prefix_adder_is_rewritten_as_the_same_function():
 
 
 def test_adder_with_a_wrong_carry_is_not_rewritten():
-    graph = GateGraph()
+    graph = AdderGraph()
     x, y = graph.inputs(8), graph.inputs(8)
     bits = prefix(graph, x, y)
     bits[7] = graph.xor(graph.xor(x[7], y[7]), graph.and_(x[6], y[6]))
@@ -152,7 +153,7 @@ def test_adder_with_a_wrong_carry_is_not_rewritten():
 
 @pytest.mark.parametrize("form", MAJORITIES)
 def test_majorities_are_recognised_however_written(form: str):
-    graph = GateGraph()
+    graph = AdderGraph()
     x, y, z = graph.inputs(3)
     for flips in range(8):
         operands = x ^ flips & 1, y ^ flips >> 1 & 1, z ^ flips >> 2
@@ -160,7 +161,7 @@ def test_majorities_are_recognised_however_written(form: str):
 
 
 def test_constants_are_folded():
-    graph = GateGraph()
+    graph = AdderGraph()
     x, y = graph.inputs(2)
     assert graph.and_(x, x ^ 1) == FALSE
     assert graph.or_(x, TRUE) == TRUE
@@ -185,13 +186,13 @@ def total(graph: GateGraph, words: int, width: int) -> tuple[list[int], algebra.
 
 @pytest.mark.parametrize("words", [4, 6])
 def test_carries_that_never_occur_may_be_left_out(words: int):
-    graph = GateGraph()
+    graph = AdderGraph()
     bits, wanted = total(graph, words, (7 * words).bit_length())
     assert algebra.prove(graph, bits, wanted, timeout_s=60) is None
 
 
 def test_carries_that_occur_must_not_be_left_out():
-    graph = GateGraph()
+    graph = AdderGraph()
     width = (7 * 4).bit_length() - 1
     bits, wanted = total(graph, 4, width)
     found = algebra.prove(graph, bits, wanted, timeout_s=60)
@@ -202,7 +203,7 @@ def test_carries_that_occur_must_not_be_left_out():
 
 
 def test_constant_gates_are_exactly_the_ones_that_never_change():
-    graph = GateGraph()
+    graph = AdderGraph()
     bits, _ = total(graph, 3, 5)
     # the sum of three words is at most 21
     bits.append(graph.and_(bits[4], bits[3]))

@@ -34,7 +34,7 @@ class Columns:
     """Words of variables with a value for each case."""
 
     def __init__(self) -> None:
-        self.graph = GateGraph(adders=False)
+        self.graph = GateGraph()
         self.given: dict[int, int] = {}
 
     def word(self, values: list[int], width: int = 32) -> list[int]:

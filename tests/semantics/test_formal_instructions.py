@@ -9,11 +9,11 @@ import pytest
 from xpulpnn.isa.table import find
 from xpulpnn_sim import cli
 from xpulpnn_sim.abc_tool import ABC_PROGRAMS
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.gate_graph import FALSE, GateGraph
+from xpulpnn_sim.formal.solvers import NEVER, SOMETIMES, find_case
 from xpulpnn_sim.semantics.backend import source_of
-from xpulpnn_sim.semantics.campaign import Ledger, Verdict
+from xpulpnn_sim.semantics.campaign import PROVED, Ledger, Verdict
 from xpulpnn_sim.semantics.integers import Integers
-from xpulpnn_sim.semantics.solver import PROVED, REFUTED, difference, solve
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
 needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")
@@ -28,27 +28,24 @@ def test_bad_input(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.unit
 @needs_abc
 def test_solver_tells_equal_from_unequal():
-    graph = GateGraph(adders=False)
+    graph = GateGraph()
     x, y = graph.input(), graph.input()
-    one, other = graph.and_(x, y), graph.and_(x ^ 1, y ^ 1)
     both = graph.and_(graph.or_(x, y), graph.and_(x, y) ^ 1)
-    assert solve(graph, difference(graph, [], [(TRUE, both, graph.xor(x, y))]), ABC, 10) == (PROVED, frozenset())
-    assert solve(graph, difference(graph, [x], [(TRUE, one, y)]), ABC, 10) == (PROVED, frozenset())
-    assert solve(graph, difference(graph, [], [(FALSE, one, other)]), ABC, 10) == (PROVED, frozenset())
-    verdict, ones = solve(graph, difference(graph, [x ^ 1], [(TRUE, one, other)]), ABC, 10)
-    assert verdict == REFUTED
-    assert ones == frozenset()
+    assert find_case(ABC, graph, graph.xor(both, graph.xor(x, y)), timeout_s=10) == (NEVER, frozenset())
+    assert find_case(ABC, graph, graph.and_(x, graph.xor(both, y ^ 1)), timeout_s=10) == (NEVER, frozenset())
+    assert find_case(ABC, graph, FALSE, timeout_s=10) == (NEVER, frozenset())
+    assert find_case(ABC, graph, graph.and_(y, both), timeout_s=10) == (SOMETIMES, frozenset({y}))
 
 
 @pytest.mark.unit
 @needs_abc
 def test_products_of_equal_words_are_made_alike():
-    graph = GateGraph(adders=False)
+    graph = GateGraph()
     z, x, y, other = Integers(graph), graph.inputs(14), graph.inputs(14), graph.input()
     like_x = [graph.and_(bit, graph.or_(bit, other)) for bit in x]
     one, same = (z.multiply([*word, FALSE], [*y, FALSE]) for word in (x, like_x))
-    wrong = difference(graph, [], [(TRUE, *bits) for bits in zip(one, same, strict=True)])
-    assert solve(graph, wrong, ABC, 10) == (PROVED, frozenset())
+    wrong = graph.any(graph.xor(*bits) for bits in zip(one, same, strict=True))
+    assert find_case(ABC, graph, wrong, timeout_s=10) == (NEVER, frozenset())
 
 
 @pytest.mark.unit

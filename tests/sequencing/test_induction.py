@@ -9,7 +9,7 @@ import pytest
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.abc_tool import ABC_PROGRAMS
 from xpulpnn_sim.faulty.sequencing import SEQUENCE_FAULTS
-from xpulpnn_sim.riscv_formal.aiger import Aiger
+from xpulpnn_sim.formal.aiger import Aiger
 from xpulpnn_sim.sequencing.gates import Scene, emit_scene
 from xpulpnn_sim.sequencing.proof import FAILED, PROVED, Prover
 from xpulpnn_sim.sequencing.rules import Rule

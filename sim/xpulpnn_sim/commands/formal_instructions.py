@@ -27,10 +27,9 @@ from xpulpnn_sim.commands.proof_options import workplace
 from xpulpnn_sim.harness.models import cached_emission
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.semantics.backend import backend_gates, fields_of, source_of
-from xpulpnn_sim.semantics.campaign import Ledger, Proofs, Verdict, name_of, provable
+from xpulpnn_sim.semantics.campaign import PROVED, Ledger, Proofs, Verdict, name_of, provable
 from xpulpnn_sim.semantics.campaign import run as run_proofs
 from xpulpnn_sim.semantics.passage import Control
-from xpulpnn_sim.semantics.solver import PROVED
 
 _FOOT = (
     "for any state of the core, any operands and any timing of memory; without products, whose proofs are `equivalence`"

@@ -11,9 +11,8 @@ from xpulpnn_sim.commands.common import FAILED, INTERRUPTED, OK, core_title, out
 from xpulpnn_sim.faulty.instructions import INSTRUCTION_FAULTS, PARAMETER_FAULTS
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.semantics.backend import Source, backend_gates
-from xpulpnn_sim.semantics.campaign import Proofs, Verdict, provable
+from xpulpnn_sim.semantics.campaign import REFUTED, Proofs, Verdict, provable
 from xpulpnn_sim.semantics.seeded import seeded
-from xpulpnn_sim.semantics.solver import REFUTED
 from xpulpnn_sim.yosys import Yosys
 
 STATEMENTS = "statements"

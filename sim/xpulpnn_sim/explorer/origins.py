@@ -9,7 +9,7 @@ those belong that read it, or, if they do not agree, that feed it. What serves s
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -23,7 +23,7 @@ from xpulpnn_sim.explorer.mapped_netlist import (
     net_names,
     pin_bits,
 )
-from xpulpnn_sim.netlist import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order
+from xpulpnn_sim.netlist import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, in_order
 
 SHARED = "(shared)"
 """Stands for an instance: gates for several instances below the same one that the source has no net for."""
@@ -31,22 +31,6 @@ SHARED = "(shared)"
 VECTORS = 2048
 _ALL = (1 << VECTORS) - 1
 _DENSITIES = 4
-
-_GATES: Mapping[str, Callable[[Mapping[str, int]], int]] = {
-    "$_BUF_": lambda pins: pins["A"],
-    "$_NOT_": lambda pins: ~pins["A"],
-    "$_AND_": lambda pins: pins["A"] & pins["B"],
-    "$_NAND_": lambda pins: ~(pins["A"] & pins["B"]),
-    "$_OR_": lambda pins: pins["A"] | pins["B"],
-    "$_NOR_": lambda pins: ~(pins["A"] | pins["B"]),
-    "$_XOR_": lambda pins: pins["A"] ^ pins["B"],
-    "$_XNOR_": lambda pins: ~(pins["A"] ^ pins["B"]),
-    "$_ANDNOT_": lambda pins: pins["A"] & ~pins["B"],
-    "$_ORNOT_": lambda pins: pins["A"] | ~pins["B"],
-    "$_MUX_": lambda pins: (pins["A"] & ~pins["S"]) | (pins["B"] & pins["S"]),
-    "$_NMUX_": lambda pins: ~((pins["A"] & ~pins["S"]) | (pins["B"] & pins["S"])),
-}
-"""Gates of Yosys; every other cell is taken for a register."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +81,7 @@ class _Source:
     """Values of the source, the instances that compute them, and their names."""
 
     def __init__(self, module: NetlistModule, registers: Mapping[str, str], apart: Collection[str]) -> None:
-        gates = [cell for cell in module.cells if cell.type in _GATES]
+        gates = [cell for cell in module.cells if cell.type in GATES]
         names = net_names(module)
         self.values: dict[int, int] = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
         self.register_path: dict[str, str] = {}
@@ -105,7 +89,7 @@ class _Source:
             if cell.type in apart:
                 self.values |= {net: _random(name) for name, net in pin_bits(cell, outputs=True)}
                 continue
-            for net in () if cell.type in _GATES else cell.driven:
+            for net in () if cell.type in GATES else cell.driven:
                 shared = next((registers[name] for name in names.get(net, ()) if name in registers), None)
                 self.values[net] = _random(shared or f"{cell.name} {net}")
                 if shared:
@@ -125,8 +109,8 @@ class _Source:
                 self.names[_function(value)] += [(name, value) for name in known]
 
     def _value(self, cell: NetlistCell) -> int:
-        pins = {pin: self.values.get(nets[0], 0) for pin, nets in cell.pins.items() if pin != "Y"}
-        return _GATES[cell.type](pins) & _ALL
+        pins, table = GATES[cell.type]
+        return _look_up(table, [self.values.get(cell.pins[pin][0], 0) for pin in pins])
 
     def name(self, value: int, path: str) -> str:
         """Name of a net with this value, of the instance if it has one, with ``!`` for the inverse; or nothing."""

@@ -94,7 +94,7 @@ class _Recogniser:
             if node in known:
                 stack.pop()
                 continue
-            kind, operands, _ = graph.nodes[node]
+            kind, operands = graph.nodes[node]
             if kind is GateKind.INPUT:
                 return None
             missing = [one >> 1 for one in operands if one >> 1 not in known]

@@ -11,12 +11,13 @@ large.
 import heapq
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, product
 
+from xpulpnn_sim.formal.adder_graph import AdderGraph
 from xpulpnn_sim.formal.adders import plain_adders
 from xpulpnn_sim.formal.constant_gates import constant_gates
-from xpulpnn_sim.formal.gate_graph import TRUE, GateGraph, GateKind
+from xpulpnn_sim.formal.gate_graph import TRUE, GateKind
+from xpulpnn_sim.formal.solvers import GaveUpError, Inequality
 
 Monomial = frozenset[int]
 """Product of nodes; the empty one is 1."""
@@ -34,17 +35,6 @@ _READINGS = ((), (True,), (False, True))
 """Half adders, with upright or inverted carries, that are preferred to full ones."""
 
 _XOR3 = frozenset({0b10010110, 0b01101001})
-
-
-class GaveUpError(Exception):
-    """The polynomial grew too large, or time ran out; nothing is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inequality:
-    """Input literals that are 1, the others being 0, for which two words are not equal."""
-
-    ones: frozenset[int]
 
 
 def literal(one: int) -> Polynomial:
@@ -86,7 +76,7 @@ class _Reduction:
 
     def __init__(
         self,
-        graph: GateGraph,
+        graph: AdderGraph,
         start: Polynomial,
         modulo: int,
         deadline: float,
@@ -142,15 +132,15 @@ class _Reduction:
 
     def _enter(self, node: int) -> set[Monomial]:
         having = self._having[node] = set()
-        kind, _, level = self._graph.nodes[node]
+        kind = self._graph.nodes[node].kind
         if kind is not GateKind.INPUT:
-            heapq.heappush(self._queue, (-level, kind, node))
+            heapq.heappush(self._queue, (-self._graph.level(node), kind, node))
         return having
 
     def _replacement(self, node: int) -> Polynomial:
         if node in self._constants:
             return literal(self._constants[node])
-        kind, operands, _ = self._graph.nodes[node]
+        kind, operands = self._graph.nodes[node]
         if kind is GateKind.XOR:
             return self._sum(node)
         if kind is GateKind.AND:
@@ -186,11 +176,11 @@ class _Reduction:
         return plus([(1, literal(y if x & 1 else x)), both])
 
 
-def _known_products(graph: GateGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
+def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
     """Products of upright literals that are sums because their conjunction with some inversions never holds."""
     found: dict[tuple[int, int], Polynomial] = {}
     for node, value in constants.items():
-        kind, operands, _ = graph.nodes[node]
+        kind, operands = graph.nodes[node]
         if kind is GateKind.AND and not value and any(one & 1 for one in operands):
             x, y = operands
             # x * (1 - y), (1 - x) * y or (1 - x) * (1 - y) is 0
@@ -200,7 +190,7 @@ def _known_products(graph: GateGraph, constants: Mapping[int, int]) -> dict[tupl
 
 
 def prove(
-    graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
+    graph: AdderGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
 ) -> Inequality | None:
     """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not."""
     deadline = time.monotonic() + timeout_s

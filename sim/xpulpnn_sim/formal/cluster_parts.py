@@ -3,8 +3,8 @@
 import re
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.formal.algebra import GaveUpError
 from xpulpnn_sim.formal.induction import PROVED, REFUTED, UNDECIDED, prove
+from xpulpnn_sim.formal.solvers import GaveUpError
 from xpulpnn_sim.formal.unit_proof import Claim
 from xpulpnn_sim.properties.obligation import Obligation
 

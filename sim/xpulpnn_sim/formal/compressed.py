@@ -40,7 +40,7 @@ def _wrong_halves(gates: ClockedGates, fault: Fault) -> Iterator[str]:
     cases = 1 << (_HALF - _QUADRANT_BITS)
     mask = (1 << cases) - 1
     for quadrant in range(_QUADRANTS):
-        graph = GateGraph(adders=False)
+        graph = GateGraph()
         low = [TRUE if quadrant >> bit & 1 else FALSE for bit in range(_QUADRANT_BITS)]
         free = graph.inputs(_WORD - _QUADRANT_BITS)
         cycle = _cycle(gates, graph, [*low, *free], fault)
@@ -67,7 +67,7 @@ def _counter(place: int, cases: int) -> int:
 
 
 def _wrong_word(gates: ClockedGates, fault: Fault) -> str:
-    graph = GateGraph(adders=False)
+    graph = GateGraph()
     word = [TRUE, TRUE, *graph.inputs(_WORD - _QUADRANT_BITS)]
     cycle = _cycle(gates, graph, word, fault)
     if cycle.port("compressed") == [FALSE] and cycle.port("expanded") == word:

@@ -18,7 +18,7 @@ def constant_gates(graph: GateGraph, bits: Sequence[int]) -> dict[int, int]:
     """
     cone = graph.cone(bits)
     generator = random.Random(1)
-    given = {node << 1: generator.getrandbits(_CASES) for node in cone if graph.nodes[node].kind is GateKind.INPUT}
+    given = {one: generator.getrandbits(_CASES) for one in graph.variables(bits)}
     gates = [node for node in cone if graph.nodes[node].operands]
     mask = (1 << _CASES) - 1
     values = graph.evaluate(given, [node << 1 for node in gates], mask)
@@ -34,7 +34,7 @@ def _is_always(graph: GateGraph, wanted: int, value: int) -> bool:
     known = {0: 0}
     try:
         for node in cone:
-            kind, operands, _ = graph.nodes[node]
+            kind, operands = graph.nodes[node]
             for one in operands:
                 if graph.nodes[one >> 1].kind is GateKind.INPUT:
                     known[one >> 1] = diagrams.variable(one >> 1)

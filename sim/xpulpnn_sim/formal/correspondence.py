@@ -99,7 +99,7 @@ class _Gates:
     """Both modules in one graph with the same inputs."""
 
     def __init__(self, task: Task, state: Mapping[StateBit, int]) -> None:
-        self.graph = GateGraph(adders=False)
+        self.graph = GateGraph()
         self.ports: dict[str, list[int]] = {}
         variables: dict[int, int] = {}
         for number in state.values():
@@ -321,8 +321,7 @@ class _Induction:
 
     def _given(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
         """Inputs and registers that a word depends on, as numbers."""
-        cone = gates.graph.cone(literal for pair in word.pairs for literal in pair)
-        needed = {node << 1 for node in cone if gates.graph.nodes[node].kind is GateKind.INPUT}
+        needed = set(gates.graph.variables(literal for pair in word.pairs for literal in pair))
         given: dict[str, int] = {}
         for name, literals in gates.ports.items():
             if needed.intersection(literals):

@@ -7,11 +7,10 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.control_rows import control_fields
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.formal import sat
+from xpulpnn_sim.formal import solvers
 from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.formal.gate_graph import GateGraph
 from xpulpnn_sim.formal.unit_proof import Claim, Fault, none, rare, shown
-from xpulpnn_sim.formal.word_cells import conjunction
 
 _WORD = 32
 _RETURN = 0x0000_8067
@@ -28,13 +27,13 @@ def _rows(config: CoreConfig) -> list[Insn]:
 def _is_row(graph: GateGraph, word: Sequence[int], insn: Insn) -> int:
     """Literal of a word being one of a row: its fixed bits, and no field with the value that it must not have."""
     fixed = [bit ^ (insn.match >> place & 1) ^ 1 for place, bit in enumerate(word) if insn.mask >> place & 1]
-    found = conjunction(graph, fixed)
+    found = graph.all(fixed)
     for token in insn.restricted:
         places = [place for low, _, width in token.field.parts for place in range(low, low + width)]
         for number in range(1 << len(places)):
             held = sum((number >> index & 1) << place for index, place in enumerate(places))
             if not token.accepts(token.field.extract(held)):
-                excluded = conjunction(graph, [word[place] ^ (held >> place & 1) ^ 1 for place in places])
+                excluded = graph.all([word[place] ^ (held >> place & 1) ^ 1 for place in places])
                 found = graph.and_(found, excluded ^ 1)
     return found
 
@@ -50,17 +49,14 @@ class _Decoder:
     def __init__(
         self, gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig, fault: Fault
     ) -> None:
-        self.graph = GateGraph(adders=False)
+        self.graph = GateGraph()
         self.word = self.graph.inputs(_WORD)
         seen = {"word": self.word}
         fault(self.graph, seen)
         self.cycle = ClockCycle(self.graph, gates, seen, {})
         self.rows = {insn: _is_row(self.graph, self.word, insn) for insn in _rows(config)}
-        self.legal = self._any(list(self.rows.values()))
+        self.legal = self.graph.any(self.rows.values())
         self._ports = ports
-
-    def _any(self, literals: Sequence[int]) -> int:
-        return conjunction(self.graph, [literal ^ 1 for literal in literals]) ^ 1
 
     def controls(self) -> list[tuple[str, list[int], list[int]]]:
         """Name, literals and wanted literals of each field of the control words; 0 for an illegal word."""
@@ -75,17 +71,12 @@ class _Decoder:
                 name = f"{prefix}{field['name']}"
                 values = {insn: _value(controls.get(name, 0)) for insn, controls in fields.items()}
                 wanted = [
-                    self._any([self.rows[insn] for insn, value in values.items() if value >> bit & 1])
+                    self.graph.any(self.rows[insn] for insn, value in values.items() if value >> bit & 1)
                     for bit in range(field["width"])
                 ]
                 bits = literals[field["lsb"] : field["lsb"] + field["width"]]
                 found.append((name, [self.graph.and_(bit, self.legal) for bit in bits], wanted))
         return found
-
-    def number(self, literals: Sequence[int], ones: frozenset[int]) -> int:
-        """Value of a word of literals."""
-        bits = self.graph.evaluate(dict.fromkeys(ones, 1), literals)
-        return sum(bit << place for place, bit in enumerate(bits))
 
 
 def claims(
@@ -96,22 +87,23 @@ def claims(
     def legality(timeout_s: float) -> str:
         unit = _Decoder(gates, ports, config, fault)
         words = (unit.cycle.port("illegal"), [unit.legal ^ 1])
-        different = sat.prove_equal(unit.graph, words, timeout_s=int(timeout_s))
+        different = solvers.prove_equal(unit.graph, words, timeout_s=int(timeout_s))
         if different is None:
             return ""
-        legal = unit.number([unit.legal], different.ones)
+        legal = unit.graph.number(different.ones, [unit.legal])
         return f"{shown(unit.graph, {'word': unit.word}, different.ones)} must be {'' if legal else 'il'}legal"
 
     def controls(timeout_s: float) -> str:
         unit = _Decoder(gates, ports, config, fault)
         fields = unit.controls()
         words = ([bit for _, bits, _ in fields for bit in bits], [bit for _, _, wanted in fields for bit in wanted])
-        different = sat.prove_equal(unit.graph, words, timeout_s=int(timeout_s))
+        different = solvers.prove_equal(unit.graph, words, timeout_s=int(timeout_s))
         if different is None:
             return ""
         word = shown(unit.graph, {"word": unit.word}, different.ones)
         ones = different.ones
-        pairs = ((name, unit.number(bits, ones), unit.number(want, ones)) for name, bits, want in fields)
+        number = unit.graph.number
+        pairs = ((name, number(ones, bits), number(ones, want)) for name, bits, want in fields)
         return "; ".join(f"{word}: {name} must be {want}, not {bits}" for name, bits, want in pairs if bits != want)
 
     return [

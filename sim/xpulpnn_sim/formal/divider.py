@@ -23,8 +23,7 @@ from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.formal.gate_claims import Equality, unequal
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
 from xpulpnn_sim.formal.unit_proof import Claim, Fault, none, rare
-from xpulpnn_sim.formal.word_cells import conjunction
-from xpulpnn_sim.formal.words import Word, any_of, choose, constant, equal, left, less, minus
+from xpulpnn_sim.formal.words import Word, choose, constant, left, less, minus
 
 _WIDE = XLEN + 1
 _MOST_STEPS = XLEN
@@ -36,7 +35,7 @@ class _Division:
     """A division with any operands."""
 
     def __init__(self, gates: ClockedGates, fault: Fault) -> None:
-        self.graph = graph = GateGraph(adders=False)
+        self.graph = graph = GateGraph()
         self._gates = gates
         self.operands = {"ctrl": graph.inputs(2), "op_a": graph.inputs(XLEN), "op_b": graph.inputs(XLEN)}
         self._seen = {name: list(word) for name, word in self.operands.items()}
@@ -46,7 +45,7 @@ class _Division:
             [*self.operands[name], graph.and_(self.operands[name][-1], signed)] for name in ("op_a", "op_b")
         )
         self.opposite = graph.xor(self.a[-1], self.b[-1])
-        self.by_zero = any_of(graph, self.b) ^ 1
+        self.by_zero = graph.any(self.b) ^ 1
 
     def cycle(self, state: Mapping[str, Sequence[int]], *, start: int = TRUE, take: int = FALSE) -> ClockCycle:
         """A cycle from registers with some values; others hold anything."""
@@ -76,7 +75,7 @@ class _Division:
             "quotient": graph.inputs(XLEN),
         }
         fits = self.fits(state["remainder"], divisor, doubled=True)
-        return state, conjunction(graph, [lossless, fits, self.has_sign(state["remainder"])])
+        return state, graph.all([lossless, fits, self.has_sign(state["remainder"])])
 
     def shifted(self, places: Sequence[int]) -> tuple[Word, int]:
         """The divisor shifted by up to 32 places, and the literal of that being ``b * 2**places``, above -2**32."""
@@ -85,7 +84,7 @@ class _Division:
         signs = [graph.xor(bit, self.b[-1]) ^ 1 for bit in bits[_WIDE - 1 : _WIDE + _MOST_STEPS]]
         above_least = graph.and_(self.b[-1], bits[XLEN - 1] ^ 1) ^ 1
         few = less(graph, constant(_MOST_STEPS, _STEP_BITS), places, signed=False) ^ 1
-        return bits[:_WIDE], conjunction(graph, [*signs, above_least, few])
+        return bits[:_WIDE], graph.all([*signs, above_least, few])
 
     def fits(self, remainder: Sequence[int], divisor: Sequence[int], *, doubled: bool) -> int:
         """Whether ``|r| < |d|``, or twice that, or there is no divisor."""
@@ -97,7 +96,7 @@ class _Division:
     def has_sign(self, remainder: Sequence[int]) -> int:
         """Whether a remainder has the sign of the dividend or is 0."""
         graph = self.graph
-        return graph.or_(graph.xor(remainder[-1], self.a[-1]) ^ 1, any_of(graph, remainder) ^ 1)
+        return graph.or_(graph.xor(remainder[-1], self.a[-1]) ^ 1, graph.any(remainder) ^ 1)
 
 
 def magnitude(graph: GateGraph, word: Sequence[int]) -> Word:
@@ -123,7 +122,7 @@ def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
         ]
         shifted, lossless = one.shifted(steps)
         fits = graph.and_(one.fits(remainder, divisor, doubled=True), one.has_sign(remainder))
-        most = equal(graph, steps, constant(_MOST_STEPS, _STEP_BITS))
+        most = graph.equal(steps, constant(_MOST_STEPS, _STEP_BITS))
         equalities += [
             Equality("divisor", divisor, shifted),
             Equality("divisor shifted without loss", [lossless], [TRUE]),
@@ -174,7 +173,7 @@ def _step(one: _Division, before: Mapping[str, Word]) -> list[Equality]:
     bit, old, size, steps = quotient[0], before["remainder"], before["divisor"], before["steps_left"]
     taken = choose(graph, one.opposite, graph.add(old, size), minus(graph, old, size))
     bound = graph.and_(one.fits(remainder, size, doubled=False), one.has_sign(remainder))
-    goes_on = any_of(graph, steps)
+    goes_on = graph.any(steps)
     fewer = minus(graph, steps, constant(1, _STEP_BITS))
     half, _ = one.shifted(fewer)
     after = {name: one.after(cycle, name) for name in ("state", "steps_left")}

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.formal import algebra
+from xpulpnn_sim.formal.adder_graph import AdderGraph
 from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, extended
 from xpulpnn_sim.formal.unit_proof import Fault, none
 from xpulpnn_sim.golden.lanes import unpack
 
@@ -45,7 +46,7 @@ class DotpOperands:
 class DotpOperation:
     """A dot product in one format and with one choice of signs."""
 
-    graph: GateGraph  # holds its gates
+    graph: AdderGraph  # holds its gates
     fmt: ElemFmt  # which operation
     signs: Signs  # which operation
     rs1: list[int]  # literals of the operands; those of lanes left out are constants
@@ -82,11 +83,9 @@ class DotpOperation:
 
     def values(self, ones: Iterable[int]) -> tuple[DotpOperands, int]:
         """Operands and result where the input literals ``ones`` are 1 and the others are 0."""
-        given = dict.fromkeys(ones, 1)
         words = (self.rs1, self.rs2, self.rd, [self.accumulate], self.result)
-        rs1, rs2, rd, accumulate, result = (
-            sum(bit << place for place, bit in enumerate(self.graph.evaluate(given, word))) for word in words
-        )
+        known = frozenset(ones)
+        rs1, rs2, rd, accumulate, result = (self.graph.number(known, word) for word in words)
         return DotpOperands(rs1=rs1, rs2=rs2, rd=rd, accumulate=accumulate), result
 
     def expected(self, operands: DotpOperands) -> int:
@@ -147,7 +146,7 @@ def operation(
     A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
     hold before, and leaves in the second one, whatever is at the inputs but the accumulator by then.
     """
-    graph = GateGraph()
+    graph = AdderGraph()
     used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
     rs1, rs2 = ([graph.input() if bit in used else FALSE for bit in range(_WORD)] for _ in range(2))
     rd, accumulate = graph.inputs(_WORD), graph.input()

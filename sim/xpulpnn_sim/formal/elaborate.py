@@ -1,13 +1,13 @@
 """Gate graphs of emitted Verilog, cycle by cycle."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
-from xpulpnn_sim.netlist import ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.words import of_cell
+from xpulpnn_sim.netlist import ONE, ZERO, NetlistModule, in_order, read_module
 from xpulpnn_sim.yosys import find_yosys
 
 _SCRIPT = """read_verilog design.v
@@ -22,22 +22,6 @@ clean
 write_json netlist.json
 """
 _REGISTER = "$_DFF_P_"
-
-_Gate = Callable[..., int]
-_GATES: Mapping[str, tuple[str, _Gate]] = {
-    "$_BUF_": ("A", lambda graph, a: a),
-    "$_NOT_": ("A", lambda graph, a: a ^ 1),
-    "$_AND_": ("AB", lambda graph, a, b: graph.and_(a, b)),
-    "$_NAND_": ("AB", lambda graph, a, b: graph.and_(a, b) ^ 1),
-    "$_OR_": ("AB", lambda graph, a, b: graph.or_(a, b)),
-    "$_NOR_": ("AB", lambda graph, a, b: graph.or_(a, b) ^ 1),
-    "$_ANDNOT_": ("AB", lambda graph, a, b: graph.and_(a, b ^ 1)),
-    "$_ORNOT_": ("AB", lambda graph, a, b: graph.or_(a, b ^ 1)),
-    "$_XOR_": ("AB", lambda graph, a, b: graph.xor(a, b)),
-    "$_XNOR_": ("AB", lambda graph, a, b: graph.xor(a, b) ^ 1),
-    "$_MUX_": ("SAB", lambda graph, s, a, b: graph.mux(s, a, b)),
-}
-"""Pins and function of the gates of one bit."""
 
 
 class ClockedGates:
@@ -54,18 +38,6 @@ class ClockedGates:
         self.cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
         self.drivers = {net: place for place, cell in enumerate(self.cells) for net in cell.driven}
         self.reads = [cell.read for cell in self.cells]
-
-    @cached_property
-    def simple(self) -> list[tuple[_Gate, list[int], int] | None]:
-        """Gates of one bit, which are nearly all: what they compute, operands and result."""
-        return [_simple(cell) for cell in self.cells]
-
-
-def _simple(cell: NetlistCell) -> tuple[_Gate, list[int], int] | None:
-    if cell.type not in _GATES:
-        return None
-    pins, gate = _GATES[cell.type]
-    return gate, [cell.pins[pin][0] for pin in pins], cell.pins["Y"][0]
 
 
 @cache
@@ -114,44 +86,12 @@ class ClockCycle:
             if place is not None and place not in cone:
                 cone.add(place)
                 open_nets += [net for net in reads[place] if net not in known]
-        simple_gates = self._gates.simple
         for place in sorted(cone):
-            simple = simple_gates[place]
-            if simple is None:
-                cell = self._gates.cells[place]
-                known.update(zip(cell.driven, self._outputs(cell), strict=True))
-            else:
-                gate, pins, result = simple
-                known[result] = gate(self._graph, *map(self._literal, pins))
+            cell = self._gates.cells[place]
+            known.update(zip(cell.driven, of_cell(self._graph, cell, self._literal), strict=True))
         return [self._literal(net) for net in wanted]
 
     def _literal(self, net: int) -> int:
         if net not in self._known:
             self._known[net] = self._graph.input()
         return self._known[net]
-
-    def _outputs(self, cell: NetlistCell) -> list[int]:
-        graph, width = self._graph, len(cell.pins["Y"])
-        a, b = ([self._literal(net) for net in cell.pins.get(pin, [])] for pin in "AB")
-        signed = [int(cell.parameters.get(f"{pin}_SIGNED", "0"), 2) == 1 for pin in "AB"]
-        x, y = (extended(word, width, signed=sign) for word, sign in zip((a, b), signed, strict=True))
-        match cell.type:
-            case "$pos":
-                return x
-            case "$add":
-                return graph.add(x, y)
-            case "$sub":
-                return graph.add(x, [bit ^ 1 for bit in y], TRUE)
-            case "$neg":
-                return graph.add([FALSE] * width, [bit ^ 1 for bit in x], TRUE)
-            case "$mul":
-                return graph.multiply(_trimmed(x), _trimmed(y), width)
-            case kind:
-                raise ToolError(f"netlist must consist of gates, adders and multipliers to be proved, not {kind}")
-
-
-def _trimmed(word: Sequence[int]) -> list[int]:
-    end = len(word)
-    while end and word[end - 1] == FALSE:
-        end -= 1
-    return list(word[:end])

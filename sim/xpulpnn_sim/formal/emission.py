@@ -9,11 +9,11 @@ from pathlib import Path
 
 from xpulpnn.emit.names import plain_name, port_name
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.formal import sat
-from xpulpnn_sim.formal.algebra import GaveUpError
+from xpulpnn_sim.formal import solvers
 from xpulpnn_sim.formal.correspondence import Difference, Pair, Task, difference
 from xpulpnn_sim.formal.gate_graph import GateGraph
 from xpulpnn_sim.formal.module_logic import ModuleLogic, Pin
+from xpulpnn_sim.formal.solvers import GaveUpError
 from xpulpnn_sim.netlist import read_modules
 from xpulpnn_sim.yosys import find_yosys
 
@@ -27,6 +27,12 @@ proc
 memory_collect
 memory_map
 dffunmap -ce-only
+pmuxtree
+bmuxmap
+simplemap t:* t:$dff t:$adff %u %d
+techmap t:$sh* t:$lt t:$le t:$gt t:$ge
+simplemap t:* t:$dff t:$adff %u %d
+clean
 write_json netlist.json
 """
 
@@ -124,7 +130,7 @@ def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> 
         nonlocal by_sat
         by_sat = len(pairs)
         words = ([one for one, _ in pairs], [other for _, other in pairs])
-        found = sat.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
+        found = solvers.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
         return None if found is None else found.ones
 
     def outcome(verdict: str, reason: str = "", found: Difference | None = None) -> Outcome:

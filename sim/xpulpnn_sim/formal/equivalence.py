@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.formal import algebra, sat
+from xpulpnn_sim.formal import algebra, solvers
 from xpulpnn_sim.formal.dotp import ALL_SIGNS, DotpOperands, DotpOperation, Signs, operation
 from xpulpnn_sim.formal.elaborate import ClockedGates, clocked_gates
 from xpulpnn_sim.formal.exhaustive import simulate
@@ -202,7 +202,7 @@ class _OperationCheck:
             try:
                 if left < 1:
                     raise algebra.GaveUpError
-                found = sat.prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
+                found = solvers.prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
             except algebra.GaveUpError:
                 return self._outcome("sat", f"{lane} of {self._fmt.lanes} lanes", started, UNDECIDED)
             if found:

@@ -86,7 +86,7 @@ def simulate(
 ) -> Simulated:
     """Compare two words of literals in compiled code."""
     cone = graph.cone([*words[0], *words[1]])
-    found = [node << 1 for node in cone if graph.nodes[node].kind is GateKind.INPUT]
+    found = graph.variables([*words[0], *words[1]])
     inputs = [*counted, *(literal for literal in found if literal not in set(counted))]
     total = 1 << max(len(counted) - _LANE_BITS, 0) if counted else blocks
     end = time.monotonic() + timeout_s
@@ -119,7 +119,7 @@ def _source(
     place = {literal >> 1: number for number, literal in enumerate(inputs)}
     lines: list[str] = []
     for node in cone:
-        kind, operands, _ = graph.nodes[node]
+        kind, operands = graph.nodes[node]
         x, y, z = (*map(text, operands), "", "", "")[:3]
         if kind is GateKind.INPUT:
             lines.append(f"const V n{node} = in[{place[node]}];")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xpulpnn_sim.formal import sat
+from xpulpnn_sim.formal import solvers
 from xpulpnn_sim.formal.gate_graph import GateGraph
 from xpulpnn_sim.formal.unit_proof import shown
 
@@ -26,16 +26,11 @@ def unequal(
     """Empty if all are proved to be equal where a literal is 1, else a case in which one is not."""
     pairs = [pair for one in equalities for pair in zip(one.found, one.wanted, strict=True) if pair[0] != pair[1]]
     words = tuple([graph.and_(assumed, pair[side]) for pair in pairs] for side in (0, 1))
-    different = sat.prove_equal(graph, (words[0], words[1]), timeout_s=int(timeout_s), sweep=True)
+    different = solvers.prove_equal(graph, (words[0], words[1]), timeout_s=int(timeout_s), sweep=True)
     if different is None:
         return ""
-    given = dict.fromkeys(different.ones, 1)
     for name, *both in equalities:
-        found, wanted = (_number(graph.evaluate(given, word)) for word in both)
+        found, wanted = (graph.number(different.ones, word) for word in both)
         if found != wanted:
             return f"{shown(graph, ports, different.ones)}: {name} must be {wanted:#x}, not {found:#x}"
     return shown(graph, ports, different.ones)
-
-
-def _number(bits: Sequence[int]) -> int:
-    return sum(bit << place for place, bit in enumerate(bits))

@@ -1,14 +1,14 @@
-"""Gate graphs that keep their full adders visible.
+"""Graphs of gates: conjunctions, exclusive-ors and majorities, the only ones that proofs and simulations need.
 
 A literal is an integer: twice the number of a node, plus one if it is inverted. Equal gates are one node, constants are
-folded away, inversions are moved out of exclusive-ors. Majorities, the carries of full adders, are nodes of their own,
-also where the netlist writes them as ANDs and ORs; what the algebra of :mod:`~xpulpnn_sim.formal.algebra` needs.
+folded away, inversions are moved out of exclusive-ors.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from functools import cache
 from typing import NamedTuple
+
+from xpulpnn_sim.netlist import GATES
 
 FALSE = 0
 TRUE = 1
@@ -25,74 +25,30 @@ class GateKind(IntEnum):
 
 
 class GateNode(NamedTuple):
-    """A gate, its operands as literals, and how many gates are below it."""
+    """A gate and its operands as literals."""
 
     kind: GateKind
     operands: tuple[int, ...]
-    level: int
 
 
-Cut = tuple[tuple[int, ...], int]
-"""Up to three nodes and the truth table of a node over them: bit i for the values i of the leaves, first one lowest."""
-
-_LEAF_TABLES = (0b10101010, 0b11001100, 0b11110000)
-_ALL = 0b11111111
-_MOST_CUTS = 8
-
-
-@cache
-def _table(function: int, where: tuple[int, ...]) -> int:
-    """Truth table ``function`` over leaves that are at the places ``where`` of a longer list."""
-    found = 0
-    for row in range(8):
-        index = sum((row >> place & 1) << number for number, place in enumerate(where))
-        found |= (function >> index & 1) << row
-    return found
-
-
-def _majority_tables() -> dict[int, tuple[int, int, int]]:
-    """Truth tables of majorities, with the inversions of the three leaves."""
-    found: dict[int, tuple[int, int, int]] = {}
-    for pattern in range(8):
-        flips = (pattern & 1, pattern >> 1 & 1, pattern >> 2)
-        x, y, z = (table ^ _ALL * flip for table, flip in zip(_LEAF_TABLES, flips, strict=True))
-        found[x & y | x & z | y & z] = flips
-    return found
-
-
-_MAJORITIES = _majority_tables()
+_INPUT = GateNode(GateKind.INPUT, ())
 
 
 class GateGraph:
     """A graph of gates, built from the inputs up."""
 
-    def __init__(self, *, adders: bool = True) -> None:
-        self._adders = adders
-        self.nodes: list[GateNode] = [GateNode(GateKind.CONSTANT, (), 0)]
+    def __init__(self) -> None:
+        self.nodes: list[GateNode] = [GateNode(GateKind.CONSTANT, ())]
         self._known: dict[tuple[GateKind, tuple[int, ...]], int] = {}
-        self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
 
     def input(self) -> int:
         """A new variable."""
-        node = len(self.nodes)
-        self.nodes.append(GateNode(GateKind.INPUT, (), 0))
-        self._cuts[node] = (((node,), _LEAF_TABLES[0]),)
-        return node << 1
+        self.nodes.append(_INPUT)
+        return len(self.nodes) - 1 << 1
 
     def inputs(self, width: int) -> list[int]:
         """A word of new variables."""
         return [self.input() for _ in range(width)]
-
-    def has_majority(self, operands: Iterable[int]) -> bool:
-        """Whether a node computes the majority of three literals or its inverse."""
-        x, y, z = sorted(operands)
-        flip = x & 1
-        return (GateKind.MAJORITY, (x ^ flip, y ^ flip, z ^ flip)) in self._known
-
-    def has_half_adder(self, operands: tuple[int, ...], *, inverted: bool) -> bool:
-        """Whether a node is the conjunction of two upright literals, or of both of them inverted."""
-        x, y = sorted(operand & ~1 for operand in operands)
-        return (GateKind.AND, (x | inverted, y | inverted)) in self._known
 
     def and_(self, x: int, y: int) -> int:
         """Both."""
@@ -102,15 +58,9 @@ class GateGraph:
             return FALSE
         if x in (TRUE, y):
             return y
-        known = self._known.get((GateKind.AND, (x, y)))
-        if known is not None:
-            return known << 1
-        cuts = self._merged(x, y, GateKind.AND)
-        for leaves, table in cuts:
-            if len(leaves) == 3 and table in _MAJORITIES:
-                x, y, z = (leaf << 1 | flip for leaf, flip in zip(leaves, _MAJORITIES[table], strict=True))
-                return self.majority(x, y, z)
-        return self._add(GateKind.AND, (x, y), cuts) << 1
+        operands = (x, y)
+        known = self._known.get((GateKind.AND, operands))
+        return self._gate(GateKind.AND, operands) if known is None else known << 1
 
     def or_(self, x: int, y: int) -> int:
         """At least one."""
@@ -124,8 +74,7 @@ class GateGraph:
         if x == FALSE:
             return y ^ flip
         known = self._known.get((GateKind.XOR, (x, y)))
-        node = self._add(GateKind.XOR, (x, y), self._merged(x, y, GateKind.XOR)) if known is None else known
-        return node << 1 ^ flip
+        return (self._gate(GateKind.XOR, (x, y)) if known is None else known << 1) ^ flip
 
     def mux(self, select: int, low: int, high: int) -> int:
         """``high`` if ``select``, else ``low``."""
@@ -150,9 +99,23 @@ class GateGraph:
         flip = x & 1
         operands = (x ^ flip, y ^ flip, z ^ flip)
         known = self._known.get((GateKind.MAJORITY, operands))
-        if known is None:
-            known = self._add(GateKind.MAJORITY, operands, self._majority_cuts(operands))
-        return known << 1 ^ flip
+        return (self._gate(GateKind.MAJORITY, operands) if known is None else known << 1) ^ flip
+
+    def all(self, literals: Iterable[int]) -> int:
+        """Every one, as a balanced tree."""
+        level = list(literals)
+        while len(level) > 1:
+            odd = level[len(level) & ~1 :]
+            level = [self.and_(level[index], level[index + 1]) for index in range(0, len(level) - 1, 2)] + odd
+        return level[0] if level else TRUE
+
+    def any(self, literals: Iterable[int]) -> int:
+        """At least one of several, as a balanced tree."""
+        return self.all(literal ^ 1 for literal in literals) ^ 1
+
+    def equal(self, x: Iterable[int], y: Iterable[int]) -> int:
+        """Two words of the same width are equal."""
+        return self.all(self.xor(one, other) ^ 1 for one, other in zip(x, y, strict=True))
 
     def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:
         """Sum of two words and a carry, modulo the width of the longer one, as a row of full adders."""
@@ -184,7 +147,7 @@ class GateGraph:
 
         targets = list(wanted)
         for node in self.cone(targets):
-            kind, operands, _ = self.nodes[node]
+            kind, operands = self.nodes[node]
             if kind is GateKind.INPUT:
                 known[node] = values.get(node << 1, 0)
             elif kind is GateKind.XOR:
@@ -195,6 +158,10 @@ class GateGraph:
                 x, y, z = map(literal, operands)
                 known[node] = x & y | x & z | y & z
         return [literal(one) for one in targets]
+
+    def number(self, ones: Iterable[int], word: Iterable[int]) -> int:
+        """Value of a word where the input literals ``ones`` are 1 and the others are 0."""
+        return sum(bit << place for place, bit in enumerate(self.evaluate(dict.fromkeys(ones, 1), word)))
 
     def cone(self, literals: Iterable[int]) -> list[int]:
         """Nodes that ``literals`` depend on, operands first."""
@@ -207,39 +174,47 @@ class GateGraph:
                 stack += [operand >> 1 for operand in self.nodes[node].operands]
         return sorted(seen)
 
-    def cuts(self, node: int) -> tuple[Cut, ...]:
-        """Ways to write a node as a function of up to three others."""
-        return self._cuts[node]
+    def variables(self, literals: Iterable[int]) -> list[int]:
+        """Inputs, as literals, that ``literals`` depend on."""
+        return [node << 1 for node in self.cone(literals) if self.nodes[node].kind is GateKind.INPUT]
 
-    def _add(self, kind: GateKind, operands: tuple[int, ...], cuts: Iterable[Cut]) -> int:
+    def _gate(self, kind: GateKind, operands: tuple[int, ...]) -> int:
+        """Literal of a gate that is not there yet."""
         node = len(self.nodes)
-        self.nodes.append(GateNode(kind, operands, 1 + max(self.nodes[one >> 1].level for one in operands)))
+        self.nodes.append(GateNode(kind, operands))
         self._known[kind, operands] = node
-        self._cuts[node] = (((node,), _LEAF_TABLES[0]), *cuts)
-        return node
-
-    def _merged(self, x: int, y: int, kind: GateKind) -> list[Cut]:
-        if not self._adders:
-            return []
-        found: dict[tuple[int, ...], int] = {}
-        for leaves_x, table_x in self._cuts[x >> 1]:
-            for leaves_y, table_y in self._cuts[y >> 1]:
-                leaves = tuple(sorted({*leaves_x, *leaves_y}))
-                if len(leaves) > 3 or leaves in found:
-                    continue
-                one = _table(table_x, tuple(map(leaves.index, leaves_x))) ^ (_ALL if x & 1 else 0)
-                other = _table(table_y, tuple(map(leaves.index, leaves_y))) ^ (_ALL if y & 1 else 0)
-                found[leaves] = one & other if kind is GateKind.AND else one ^ other
-        return list(found.items())[:_MOST_CUTS]
-
-    @staticmethod
-    def _majority_cuts(operands: Sequence[int]) -> list[Cut]:
-        leaves = tuple(sorted(operand >> 1 for operand in operands))
-        x, y, z = (_LEAF_TABLES[leaves.index(operand >> 1)] ^ (_ALL if operand & 1 else 0) for operand in operands)
-        return [(leaves, x & y | x & z | y & z)]
+        return node << 1
 
 
 def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[int]:
     """Literals of a word as long as ``width``: continued by its sign or by zeros, or cut."""
     fill = word[-1] if signed and word else FALSE
     return [*word, *[fill] * (width - len(word))][:width]
+
+
+Operation = Callable[..., int]
+"""Literal of a cell's output, given the graph and the literals at its input pins."""
+
+
+def _operation(table: int, inputs: int) -> Operation:
+    """Operation with a truth table: of one input, of two, or the choice by a third one between two."""
+    if inputs == 1:
+        flip = table & 1
+        return lambda graph, a: a ^ flip
+    if inputs == 3:
+        flip = table & 1
+        return lambda graph, a, b, s: graph.mux(s, a, b) ^ flip
+    if table.bit_count() == 2:
+        flip = table & 1
+        return lambda graph, a, b: graph.xor(a, b) ^ flip
+    # a conjunction, with some of its operands and its result inverted
+    flip = int(table.bit_count() == 3)
+    row = (table ^ 0b1111 * flip).bit_length() - 1
+    x, y = row & 1 ^ 1, row >> 1 ^ 1
+    return lambda graph, a, b: graph.and_(a ^ x, b ^ y) ^ flip
+
+
+OPERATIONS: Mapping[str, tuple[str, Operation]] = {
+    name: (pins, _operation(table, len(pins))) for name, (pins, table) in GATES.items()
+}
+"""Input pins and operation of each gate of one bit that Yosys knows, by its type."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.formal import word_cells
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.words import of_cell
 from xpulpnn_sim.netlist import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order
 
 Pin = tuple[str, str]
@@ -82,8 +82,7 @@ class ModuleLogic:
         """The module's gates in ``graph``, given literals of the nets of inputs and registers."""
         found = Literals(graph, known)
         for cell in self._operators:
-            pins = {pin: found.word(nets) for pin, nets in cell.pins.items() if pin not in cell.outputs}
-            found.known.update(zip(cell.pins["Y"], word_cells.result(graph, cell, pins), strict=True))
+            found.known.update(zip(cell.pins["Y"], of_cell(graph, cell, found.bit), strict=True))
         return found
 
 

@@ -19,9 +19,11 @@ from itertools import product
 from typing import Any
 
 from xpulpnn_sim.formal import algebra
-from xpulpnn_sim.formal.algebra import GaveUpError, Polynomial
+from xpulpnn_sim.formal.adder_graph import AdderGraph
+from xpulpnn_sim.formal.algebra import Polynomial
 from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.solvers import GaveUpError
 from xpulpnn_sim.formal.unit_proof import Claim, Fault, none, rare, shown
 
 _MUL, _REQUANTISE = "mul", "pv.rq*, kappa * x + lambda"
@@ -100,9 +102,8 @@ class _Multiplier:
         self._row = next(port for port in ports if port["name"] == "ctrl")
         self._fault = fault
 
-    def run(self, ctrl: Mapping[str, Sequence[int]], *, adders: bool = True, **options: Any) -> _Run:
-        graph = GateGraph(adders=adders)
-        return _Run(graph, self._gates, self._row, ctrl, fault=self._fault, **options)
+    def run(self, ctrl: Mapping[str, Sequence[int]], **options: Any) -> _Run:
+        return _Run(AdderGraph(), self._gates, self._row, ctrl, fault=self._fault, **options)
 
     def product(
         self, name: str, wanted: Callable[[_Run], Polynomial], *, requantises: bool = False, **ctrl: int
@@ -176,7 +177,7 @@ class _Multiplier:
         self, op: list[int], *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
     ) -> tuple[_Run, list[int], dict[str, list[int]]]:
         """A run with any accumulator and any rounding, and unless given any signs, halves and amount."""
-        graph = GateGraph(adders=not amount)
+        graph = GateGraph() if amount else AdderGraph()
         places = list(amount) or graph.inputs(_SHIFT_BITS)
         signs, halves = ([graph.input() if one is None else TRUE if one else FALSE] for one in (signed, upper))
         fields = {
@@ -273,10 +274,11 @@ def _half_of_power(amount: Sequence[int]) -> Polynomial:
 
 def _unequal(run: _Run, bits: Sequence[int], wanted: Polynomial, timeout_s: float, **others: Sequence[int]) -> str:
     """Empty if a word is proved to be a polynomial, else operands for which it is not."""
+    assert isinstance(run.graph, AdderGraph)
     found = algebra.prove(run.graph, bits, wanted, timeout_s=timeout_s, most_terms=_MOST_TERMS)
     if found is None:
         return ""
-    value = sum(bit << place for place, bit in enumerate(run.graph.evaluate(dict.fromkeys(found.ones, 1), bits)))
+    value = run.graph.number(found.ones, bits)
     expected = sum(factor for term, factor in wanted.items() if all(node << 1 in found.ones for node in term))
     return (
         f"{shown(run.graph, {**run.operands, **others}, found.ones)}: "

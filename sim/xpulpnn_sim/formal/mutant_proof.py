@@ -1,15 +1,14 @@
 """Whether a mutant of a unit does what the unit does: for all inputs, or for all that occurs."""
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.abc_tool import NEVER, SOMETIMES, UNKNOWN, Answer, run_abc
-from xpulpnn_sim.formal.aiger_text import write_aiger
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateKind
+from xpulpnn_sim.formal.aiger import to_aiger
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE
 from xpulpnn_sim.formal.mutated_gates import NEXT, Bit, Machine, MutatedGates
-from xpulpnn_sim.formal.word_cells import conjunction
+from xpulpnn_sim.formal.solvers import NEVER, SOMETIMES, UNKNOWN, Answer, ask_abc, find_case
 
 EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
 
@@ -25,7 +24,6 @@ ANY_STATE = "outputs or registers, in a state that may never be reached"
 _CASES = 1 << 11
 _FRAMES = 40
 _OUTSTANDING_BITS = 3
-_COMBINATIONAL = "strash; iprove"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +108,7 @@ class Judge:
         return found if reached.verdict == UNDECIDED else reached
 
     def _any_state(self, bits: Sequence[Bit]) -> Comparison:
-        differs = self._any(self.gates.graph.xor(one, other) for _, one, other in bits)
+        differs = self.gates.graph.any(self.gates.graph.xor(one, other) for _, one, other in bits)
         if differs == FALSE:
             return Comparison(verdict=EQUIVALENT, scope=EVERYWHERE)
         asked = [(differs, EVERYWHERE)]
@@ -152,34 +150,34 @@ class Judge:
             follows = [self._stays(one, latches) for one in self.held]
             follows += [self._was_asked(one, latches) for one in self.answered]
             follows += [self._is_alone(one, latches) for one in self.alone]
-            occurs = self._any(self._holds(one) for one in self.situations) if self.situations else TRUE
-            so_far = self._conjunction((violated ^ 1, occurs, *follows))
+            occurs = self.gates.graph.any(self._holds(one) for one in self.situations) if self.situations else TRUE
+            so_far = self.gates.graph.all((violated ^ 1, occurs, *follows))
             latches[violated] = (so_far ^ 1, 0)
             literal = graph.and_(literal, so_far)
         if literal == FALSE:
             return Answer(verdict=NEVER), ()
-        file = write_aiger(graph, literal, latches)
+        aiger = to_aiger(graph, [literal], latches=latches)
         answer = Answer(verdict=UNKNOWN)
         for commands in (f"bmc3 -F {_FRAMES} -T {self.timeout_s:.0f}", f"scorr; pdr -T {self.timeout_s:.0f}"):
-            answer = run_abc(self.abc, file.content, commands, timeout_s=self.timeout_s)
+            answer = ask_abc(self.abc, aiger, commands, timeout_s=self.timeout_s)
             # the first one only searches some cycles
             if answer.verdict == SOMETIMES or commands.startswith("scorr"):
                 break
-        return answer, file.inputs
+        return answer, aiger.origins
 
     def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
         graph = self.gates.graph
         went_on = graph.input()
         (during,) = self._word(held.during)
-        ends = self._conjunction(literal for name in held.until for literal in self._word(name))
+        ends = self.gates.graph.all(literal for name in held.until for literal in self._word(name))
         latches[went_on] = (self._unless_reset(graph.and_(during, ends ^ 1)), 0)
         same = TRUE
         for literal in (literal for name in held.words for literal in self._word(name)):
             before = graph.input()
             latches[before] = (literal, 0)
             same = graph.and_(same, graph.xor(literal, before) ^ 1)
-        return self._any((same, went_on ^ 1, during ^ 1))
+        return self.gates.graph.any((same, went_on ^ 1, during ^ 1))
 
     def _was_asked(self, port: Answered, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of an answer having been asked for, if there is one; with a new counter of what is outstanding."""
@@ -189,7 +187,7 @@ class Judge:
         less = graph.add(count, [answer] * _OUTSTANDING_BITS)
         following = graph.add(less, [FALSE] * _OUTSTANDING_BITS, graph.and_(request, grant))
         latches.update((one, (self._unless_reset(after), 0)) for one, after in zip(count, following, strict=True))
-        return self._any((answer ^ 1, *count))
+        return self.gates.graph.any((answer ^ 1, *count))
 
     def _is_alone(self, port: Alone, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of nothing being requested while another request is outstanding; with a new register that knows."""
@@ -224,15 +222,13 @@ class Judge:
     def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> Comparison:
         """Whether a literal is 1 for no values of the variables."""
         ones = self._random_case(literal)
-        if ones is None and literal != FALSE:
-            file = write_aiger(self.gates.graph, literal)
-            answer = run_abc(self.abc, file.content, _COMBINATIONAL, timeout_s=self.timeout_s)
-            if answer.verdict == SOMETIMES:
-                ones = {one for one, bit in zip(file.inputs, answer.frames[0], strict=False) if bit}
-            elif answer.verdict != NEVER:
-                return Comparison(verdict=UNDECIDED)
         if ones is None:
-            return Comparison(verdict=EQUIVALENT, scope=scope)
+            verdict, case = find_case(self.abc, self.gates.graph, literal, timeout_s=self.timeout_s)
+            if verdict == UNKNOWN:
+                return Comparison(verdict=UNDECIDED)
+            if verdict == NEVER:
+                return Comparison(verdict=EQUIVALENT, scope=scope)
+            ones = case
         signal = self._wrong(bits, dict.fromkeys(ones, 1))
         return Comparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
 
@@ -241,56 +237,46 @@ class Judge:
         graph = self.gates.graph
         unequal = [(name, graph.xor(one, other)) for name, one, other in bits]
         if not self.situations:
-            return self._any(literal for _, literal in unequal)
+            return self.gates.graph.any(literal for _, literal in unequal)
         groups: dict[frozenset[str] | None, list[Situation]] = {}
         for situation in self.situations:
             outputs = situation.outputs
             groups.setdefault(outputs if outputs is None else frozenset(outputs), []).append(situation)
         found: list[int] = []
         for outputs, members in groups.items():
-            looked_at = self._any(
+            looked_at = self.gates.graph.any(
                 literal
                 for name, literal in unequal
                 if outputs is None or name.startswith(NEXT) or name.partition("[")[0] in outputs
             )
             if looked_at != FALSE:
-                found.append(graph.and_(looked_at, self._any(self._holds(one) for one in members)))
-        return self._any(found)
+                found.append(graph.and_(looked_at, self.gates.graph.any(self._holds(one) for one in members)))
+        return self.gates.graph.any(found)
 
     def _holds(self, situation: Situation) -> int:
         """Literal of the inputs being those of a situation."""
-        return self._conjunction(
-            self._any(self._is(self._word(name), value) for value in sorted(values))
+        return self.gates.graph.all(
+            self.gates.graph.any(self._is(self._word(name), value) for value in sorted(values))
             for name, values in situation.values.items()
         )
 
     def _is(self, word: Sequence[int], value: int) -> int:
-        return self._conjunction(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
+        return self.gates.graph.all(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
 
     def _word(self, name: str) -> Sequence[int]:
         if name not in self.gates.words:
             raise ToolError(f"situations must name words of the unit, not {name}")
         return self.gates.words[name]
 
-    def _conjunction(self, literals: Iterable[int]) -> int:
-        return conjunction(self.gates.graph, list(literals))
-
-    def _any(self, literals: Iterable[int]) -> int:
-        found = FALSE
-        for literal in literals:
-            found = self.gates.graph.or_(found, literal)
-        return found
-
-    def _random_case(self, literal: int) -> set[int] | None:
+    def _random_case(self, literal: int) -> frozenset[int] | None:
         """Variables that are 1 in a case in which a literal is, if random values show one."""
         graph = self.gates.graph
-        variables = [node << 1 for node in graph.cone([literal]) if graph.nodes[node].kind is GateKind.INPUT]
-        values = {one: self._generator.getrandbits(_CASES) for one in variables}
+        values = {one: self._generator.getrandbits(_CASES) for one in graph.variables([literal])}
         (found,) = graph.evaluate(values, [literal], (1 << _CASES) - 1)
         if not found:
             return None
         case = (found & -found).bit_length() - 1
-        return {one for one, value in values.items() if value >> case & 1}
+        return frozenset(one for one, value in values.items() if value >> case & 1)
 
     def _words(self, ones: Collection[int]) -> dict[str, int]:
         """Values of inputs and registers by name, those that are 0 left out."""

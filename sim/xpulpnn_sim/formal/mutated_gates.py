@@ -3,11 +3,11 @@
 import heapq
 import tempfile
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph
 from xpulpnn_sim.netlist import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, NetlistWire, in_order, read_module
 from xpulpnn_sim.yosys import Yosys
 
@@ -37,18 +37,6 @@ opt_clean
 write_json netlist.json
 """
 
-_GATES: Mapping[str, Callable[[GateGraph, int, int], int]] = {
-    "$_AND_": lambda graph, a, b: graph.and_(a, b),
-    "$_NAND_": lambda graph, a, b: graph.and_(a, b) ^ 1,
-    "$_OR_": lambda graph, a, b: graph.or_(a, b),
-    "$_NOR_": lambda graph, a, b: graph.or_(a, b) ^ 1,
-    "$_XOR_": lambda graph, a, b: graph.xor(a, b),
-    "$_XNOR_": lambda graph, a, b: graph.xor(a, b) ^ 1,
-    "$_ANDNOT_": lambda graph, a, b: graph.and_(a, b ^ 1),
-    "$_ORNOT_": lambda graph, a, b: graph.or_(a, b ^ 1),
-}
-_ONE_BIT = ("$_NOT_", "$_BUF_")
-_CHOICE = "$_MUX_"
 _REGISTER = "$_DFF_P_"
 
 
@@ -94,11 +82,10 @@ class MutatedGates:
     """Gates with an input that chooses a mutant."""
 
     def __init__(self, module: NetlistModule, numbers: Sequence[int]) -> None:
-        self.graph = GateGraph(adders=False)
+        self.graph = GateGraph()
         self._values = {number: value for value, number in enumerate(numbers, 1)}
-        is_gate = {*_GATES, *_ONE_BIT, _CHOICE}
-        gates = [cell for cell in module.cells if cell.type in is_gate]
-        self._cut = [cell for cell in module.cells if cell.type not in is_gate]
+        gates = [cell for cell in module.cells if cell.type in OPERATIONS]
+        self._cut = [cell for cell in module.cells if cell.type not in OPERATIONS]
         self._cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
         self._readers: dict[int, list[int]] = {}
         for place, cell in enumerate(self._cells):
@@ -162,16 +149,8 @@ class MutatedGates:
         return found
 
     def _output(self, cell: NetlistCell, known: Mapping[int, int]) -> int:
-        pins = cell.pins
-        a = known.get(pins["A"][0], FALSE)
-        if cell.type == "$_NOT_":
-            return a ^ 1
-        if cell.type == "$_BUF_":
-            return a
-        b = known.get(pins["B"][0], FALSE)
-        if cell.type == _CHOICE:
-            return self.graph.mux(known.get(pins["S"][0], FALSE), a, b)
-        return _GATES[cell.type](self.graph, a, b)
+        pins, operation = OPERATIONS[cell.type]
+        return operation(self.graph, *(known.get(cell.pins[pin][0], FALSE) for pin in pins))
 
     def differences(self, number: int) -> list[Bit]:
         """Name, literal in the unit and literal in the mutant of each observed bit whose gates are not the same."""

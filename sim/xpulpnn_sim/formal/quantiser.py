@@ -36,7 +36,7 @@ class _Search:
     """An operation of the unit."""
 
     def __init__(self, gates: ClockedGates, fmt: ElemFmt, fault: Fault) -> None:
-        self.graph = GateGraph(adders=False)
+        self.graph = GateGraph()
         self.steps = QUANTISED_PIXELS * fmt.width
         self.operands = {"pixels": self.graph.inputs(XLEN), "middle": self.graph.inputs(XLEN)}
         self.thresholds = [self.graph.inputs(HALF_BITS) for _ in range(self.steps)]

@@ -15,14 +15,14 @@ from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.formal.gate_claims import Equality, unequal
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.formal.unit_proof import Claim, Fault, none, rare
-from xpulpnn_sim.formal.words import Word, any_of, choose, constant, equal, less, right
+from xpulpnn_sim.formal.words import Word, choose, constant, less, right
 
 
 class _Unit:
     """The unit's ports as literals."""
 
     def __init__(self, gates: ClockedGates, ports: Sequence[Mapping[str, Any]], fault: Fault, **ctrl: int) -> None:
-        self.graph = GateGraph(adders=False)
+        self.graph = GateGraph()
         inputs = {port["name"]: port for port in ports if port["direction"] == "input"}
         control = constant(0, inputs["ctrl"]["width"])
         for field in inputs["ctrl"]["fields"]:
@@ -45,11 +45,11 @@ class _Unit:
         value = choose(graph, less(graph, value, low, signed=True), low, value)
         value = choose(graph, less(graph, high, value, signed=True), high, value)
         result: Word = []
-        lanes = [equal(graph, lane, constant(number, len(lane))) for number in range(fmt.lanes)]
+        lanes = [graph.equal(lane, constant(number, len(lane))) for number in range(fmt.lanes)]
         for number, chosen in enumerate(lanes):
             first = number * fmt.width
             result += choose(graph, chosen, value[: fmt.width], old[first : first + fmt.width])
-        return any_of(graph, lanes), result
+        return graph.any(lanes), result
 
 
 def claims(

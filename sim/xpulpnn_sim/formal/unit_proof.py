@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sim.formal.algebra import GaveUpError
 from xpulpnn_sim.formal.gate_graph import GateGraph
+from xpulpnn_sim.formal.solvers import GaveUpError
 
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
 """Verdicts: proved for all inputs, refuted, not finished."""
@@ -72,19 +72,12 @@ def rare(port: str, others: int, bit: int = 0) -> Fault:
     def apply(graph: GateGraph, ports: dict[str, list[int]]) -> None:
         literals = ports[port]
         rest = [one ^ (others >> place & 1) ^ 1 for place, one in enumerate(literals) if place != bit]
-        found = rest[0]
-        for literal in rest[1:]:
-            found = graph.and_(found, literal)
-        ports[port] = [*literals[:bit], graph.xor(literals[bit], found), *literals[bit + 1 :]]
+        ports[port] = [*literals[:bit], graph.xor(literals[bit], graph.all(rest)), *literals[bit + 1 :]]
 
     return apply
 
 
 def shown(graph: GateGraph, ports: Ports, ones: frozenset[int]) -> str:
     """Values of the ports where the input literals ``ones`` are 1 and the others are 0; those that are 0 left out."""
-    given = dict.fromkeys(ones, 1)
-    values = {
-        name: sum(bit << place for place, bit in enumerate(graph.evaluate(given, literals)))
-        for name, literals in ports.items()
-    }
+    values = {name: graph.number(ones, literals) for name, literals in ports.items()}
     return ", ".join(f"{name}={value:#x}" for name, value in values.items() if value) or "all inputs 0"

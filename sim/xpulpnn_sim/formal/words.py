@@ -1,9 +1,10 @@
-"""Arithmetic of words of literals, by which definitions are written: lowest bit first."""
+"""Words of literals, lowest bit first: arithmetic by which definitions are written, and cells of netlists."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
-from xpulpnn_sim.formal.word_cells import conjunction
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.formal.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, extended
+from xpulpnn_sim.netlist import NetlistCell
 
 Word = list[int]
 """Literals, lowest bit first."""
@@ -22,11 +23,6 @@ def choose(graph: GateGraph, condition: int, word: Sequence[int], other: Sequenc
 def minus(graph: GateGraph, x: Sequence[int], y: Sequence[int]) -> Word:
     """The difference of two words of the same width, modulo it."""
     return graph.add(x, [bit ^ 1 for bit in y], TRUE)
-
-
-def equal(graph: GateGraph, x: Sequence[int], y: Sequence[int]) -> int:
-    """Literal of two words of the same width being equal."""
-    return conjunction(graph, [graph.xor(one, other) ^ 1 for one, other in zip(x, y, strict=True)])
 
 
 def less(graph: GateGraph, x: Sequence[int], y: Sequence[int], *, signed: bool) -> int:
@@ -55,6 +51,37 @@ def left(graph: GateGraph, word: Sequence[int], amount: Sequence[int]) -> Word:
     return found
 
 
-def any_of(graph: GateGraph, literals: Sequence[int]) -> int:
-    """Literal of at least one being 1."""
-    return conjunction(graph, [literal ^ 1 for literal in literals]) ^ 1
+def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:
+    """Literals of the output of a gate, an adder or a multiplier of Yosys, given those of nets."""
+    if cell.type in OPERATIONS:
+        pins, operation = OPERATIONS[cell.type]
+        return [operation(graph, *(literal(cell.pins[pin][0]) for pin in pins))]
+    width = len(cell.pins["Y"])
+    x, y = (
+        extended(
+            [literal(net) for net in cell.pins.get(pin, [])],
+            width,
+            signed=int(cell.parameters.get(f"{pin}_SIGNED", "0"), 2) == 1,
+        )
+        for pin in "AB"
+    )
+    match cell.type:
+        case "$pos":
+            return x
+        case "$add":
+            return graph.add(x, y)
+        case "$sub":
+            return minus(graph, x, y)
+        case "$neg":
+            return minus(graph, [FALSE] * width, x)
+        case "$mul":
+            return graph.multiply(_trimmed(x), _trimmed(y), width)
+        case kind:
+            raise ToolError(f"netlist must consist of gates, adders and multipliers to be proved, not {kind}")
+
+
+def _trimmed(word: Sequence[int]) -> Word:
+    end = len(word)
+    while end and word[end - 1] == FALSE:
+        end -= 1
+    return list(word[:end])

@@ -17,24 +17,12 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.mutation.mutants import SELECT
-from xpulpnn_sim.netlist import DONT_CARE, ZERO, NetlistCell, NetlistModule, in_order
+from xpulpnn_sim.netlist import DONT_CARE, GATES, ZERO, NetlistCell, NetlistModule, in_order
 
 KILLED, SAME, OPEN = "killed", "same", "open"
 """The bench must find it; the bench cannot find it; only the bench itself can tell."""
 
-_CODES = {
-    "$_AND_": 0,
-    "$_NAND_": 1,
-    "$_OR_": 2,
-    "$_NOR_": 3,
-    "$_XOR_": 4,
-    "$_XNOR_": 5,
-    "$_ANDNOT_": 6,
-    "$_ORNOT_": 7,
-    "$_MUX_": 8,
-    "$_NOT_": 9,
-    "$_BUF_": 10,
-}
+_CODES = {name: code for code, name in enumerate(GATES)}
 _REGISTER = "$_DFF_P_"
 _NEVER = 1 << 30
 _USES = 2
@@ -70,7 +58,8 @@ extern "C" void replay(
                 case 6: y[w] = a[w] & ~b[w]; break;
                 case 7: y[w] = a[w] | ~b[w]; break;
                 case 8: y[w] = (a[w] & ~s[w]) | (b[w] & s[w]); break;
-                case 9: y[w] = ~a[w]; break;
+                case 9: y[w] = ~((a[w] & ~s[w]) | (b[w] & s[w])); break;
+                case 10: y[w] = ~a[w]; break;
                 default: y[w] = a[w];
             }
         }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.riscv_formal.aiger import Named
+from xpulpnn_sim.formal.aiger import Named
 from xpulpnn_sim.riscv_formal.cuts import Cut, commands, kept_wires
 from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates, make_graph
 from xpulpnn_sim.riscv_formal.model_check import (

@@ -8,7 +8,7 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import emit
-from xpulpnn_sim.riscv_formal.aiger import Named, read_named
+from xpulpnn_sim.formal.aiger import Named, read_named
 from xpulpnn_sim.riscv_formal.cuts import Cut, commands, kept_wires, shown
 from xpulpnn_sim.riscv_formal.testbench import MODULE
 from xpulpnn_sim.yosys import Yosys

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.riscv_formal.aiger import UNKNOWN, Aiger, Named
-from xpulpnn_sim.riscv_formal.graph import FALSE, TRUE, Graph
+from xpulpnn_sim.formal.aiger import UNKNOWN, Aiger, ClockedGraph, Named, at
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE
 
 CORE = "core_"
 """What the names of outputs of the core begin with as inputs of a check."""
@@ -67,7 +67,7 @@ class _Joining:
     """The graph as it grows."""
 
     def __init__(self) -> None:
-        self.graph = Graph()
+        self.graph = ClockedGraph()
         self._first = self.graph.latch(TRUE)
         self.graph.follow(self._first, FALSE)
 
@@ -93,7 +93,7 @@ class _Joining:
         variables = self.graph.copy(source, leaves + values)
         self._follow(source, latches, variables)
         return {
-            name: {bit: _of(variables, source.outputs[index]) for bit, index in sorted(bits.items())}
+            name: {bit: at(variables, source.outputs[index]) for bit, index in sorted(bits.items())}
             for name, bits in core.outputs.items()
         }
 
@@ -132,50 +132,46 @@ class _Joining:
         if looks >= 0:
             leaves[looks] = TRUE
         looking = graph.copy(source, [*leaves, *values])
-        if looks >= 0 and any(_of(idle, literal) != FALSE for literal in source.bad):
+        if looks >= 0 and any(at(idle, literal) != FALSE for literal in source.bad):
             raise ToolError("the check must not fail in a cycle in which it does not look")
         self._follow(source, latches, idle)
-        assumed = graph.all([_of(idle, literal) for literal in source.constraints])
+        assumed = graph.all([at(idle, literal) for literal in source.constraints])
         assumed_so_far = graph.latch(TRUE)
-        graph.follow(assumed_so_far, graph.both(assumed_so_far, assumed))
-        here = graph.all([_of(looking, literal) for literal in source.constraints])
-        fine = graph.all([_of(looking, literal) ^ 1 for literal in source.bad])
-        failure = graph.both(graph.both(here, fine ^ 1), assumed_so_far if assumed != TRUE else TRUE)
+        graph.follow(assumed_so_far, graph.and_(assumed_so_far, assumed))
+        here = graph.all([at(looking, literal) for literal in source.constraints])
+        fine = graph.all([at(looking, literal) ^ 1 for literal in source.bad])
+        failure = graph.and_(graph.and_(here, fine ^ 1), assumed_so_far if assumed != TRUE else TRUE)
         return failure, leaves[trigger] if trigger >= 0 else FALSE
 
     def after(self, trigger: int, failure: int, delay: int | None) -> int:
         """A failure that counts some cycles after a trigger only, or in any cycle from there on."""
         if delay is None:
             earlier = self.graph.latch(FALSE)
-            awaited = self.graph.either(earlier, trigger)
+            awaited = self.graph.or_(earlier, trigger)
             self.graph.follow(earlier, awaited)
-            return self.graph.both(failure, awaited)
+            return self.graph.and_(failure, awaited)
         for _ in range(delay):
             later = self.graph.latch(FALSE)
             self.graph.follow(later, trigger)
             trigger = later
-        return self.graph.both(failure, trigger)
+        return self.graph.and_(failure, trigger)
 
     def _states(self, resets: Sequence[int]) -> tuple[list[int], list[int]]:
         """Latches of a graph after reset, and their values: free in the first cycle where reset does not tell."""
         latches = [self.graph.latch(FALSE if reset == UNKNOWN else reset) for reset in resets]
         values = [
-            self.graph.choose(self._first, self.graph.input(), latch) if reset == UNKNOWN else latch
+            self.graph.mux(self._first, latch, self.graph.input()) if reset == UNKNOWN else latch
             for latch, reset in zip(latches, resets, strict=True)
         ]
         return latches, values
 
     def _follow(self, source: Aiger, latches: Sequence[int], variables: Sequence[int]) -> None:
         for latch, (following, _) in zip(latches, source.latches, strict=True):
-            self.graph.follow(latch, _of(variables, following))
+            self.graph.follow(latch, at(variables, following))
 
     def _constant(self) -> int:
         """An input that stays what it is in the first cycle."""
         latch = self.graph.latch(FALSE)
-        value = self.graph.choose(self._first, self.graph.input(), latch)
+        value = self.graph.mux(self._first, latch, self.graph.input())
         self.graph.follow(latch, value)
         return value
-
-
-def _of(variables: Sequence[int], literal: int) -> int:
-    return variables[literal >> 1] ^ literal & 1

@@ -1,17 +1,16 @@
 """One check as a graph of gates, and the bounded model checker of ABC on it."""
 
 import re
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.riscv_formal.aiger import Named, read_aiger, read_named, read_witness
+from xpulpnn_sim.formal.aiger import Named, read_aiger, read_named, read_witness
+from xpulpnn_sim.formal.gate_graph import FALSE
+from xpulpnn_sim.formal.solvers import WITNESS, Searched, search_cycles, simplify
 from xpulpnn_sim.riscv_formal.gates import ZERO
-from xpulpnn_sim.riscv_formal.graph import FALSE
 from xpulpnn_sim.riscv_formal.join import Problem, join
 from xpulpnn_sim.riscv_formal.suite import FAIR, Check, Suite
 from xpulpnn_sim.riscv_formal.testbench import CONSTANT, TOP, top_text
@@ -20,13 +19,7 @@ from xpulpnn_sim.yosys import Yosys
 PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"
 """Outcomes of a check."""
 
-
-_GRACE_S = 120.0
-"""Time beyond the limit in which ABC may read, simplify and end."""
-
-_WITNESS = "example.aiw"
-_NO_STATE = "Does not work for combinational networks"
-
+_BAD, _SIMPLE = "bad.aig", "simple.aig"
 _SCRIPT = """read_verilog -sv -formal -I. check.sv
 hierarchy -check -top {top}
 proc
@@ -102,14 +95,6 @@ def keeps_triggers(yosys: Yosys) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """The frame in which an output was 1, if any, and the last one searched to its end, or -1."""
-
-    asserted: int | None
-    deepest: int
-
-
-@dataclass(slots=True)
 class _Searching:
     """Runs of ABC in a folder, until a time."""
 
@@ -117,40 +102,20 @@ class _Searching:
     abc: str
     ends: float
 
-    def search(self, read: str, first: int, last: int) -> _Found:
-        """Search some frames of the graph that ``read`` reads."""
-        seconds = max(1, round(self.ends - time.monotonic()))
-        (self.folder / _WITNESS).unlink(missing_ok=True)
-        text = self.run(f"{read}bmc3 -g -v -S {first} -F {last + 1} -T {seconds}; write_cex -a {_WITNESS}")
-        searched = [int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)]
-        asserted = re.search(r"was asserted in frame (\d+)", text)
-        deepest = max(searched, default=-1)
-        if _NO_STATE in text:
-            # nothing is left to search: the graph as it was has the answer
-            return _Found(None, -1)
-        if asserted is None and deepest < last and time.monotonic() < self.ends - 1:
-            raise ToolError(f"abc must be able to search {self.folder.name}: {_last_line(text)}")
-        return _Found(int(asserted[1]) if asserted else None, deepest)
+    @property
+    def _left_s(self) -> float:
+        return max(1.0, self.ends - time.monotonic())
 
-    def run(self, commands: str) -> str:
-        """What ABC prints."""
-        try:
-            done = subprocess.run(
-                [self.abc, "-c", commands],
-                cwd=self.folder,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=max(1.0, self.ends - time.monotonic()) + _GRACE_S,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-            text = done.stdout + done.stderr
-        except subprocess.TimeoutExpired as late:
-            text = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else ""
-        with (self.folder / "abc.log").open("a") as log:
-            log.write(text)
-        return text
+    def search(self, read: str, first: int, last: int) -> Searched:
+        """Search some cycles of the graph that ``read`` reads."""
+        return search_cycles(self.abc, read, self.folder, first=first, last=last, timeout_s=self._left_s)
+
+    def simplified(self, merge: str = "") -> list[int]:
+        """Outputs of the graph once it is simplified, in :data:`_SIMPLE`."""
+        read = f"read_aiger {_BAD}; strash; scleanup; {merge}"
+        simplify(self.abc, read, _SIMPLE, self.folder, timeout_s=self._left_s)
+        graph = read_aiger(self.folder / _SIMPLE)
+        return [*graph.outputs, *graph.bad]
 
 
 def search(
@@ -162,22 +127,22 @@ def search(
     whose graphs are the same are searched once. A failure is then searched in the first cycle that has one.
     """
     began = time.monotonic()
-    searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
-    (folder / "bad.aig").write_bytes(problem.searched.binary())
+    (folder / _BAD).write_bytes(problem.searched.binary())
     last = check.cycle - 1
     failed = decided = False
     if not shortest:
+        searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
         failed, decided = _last_cycle(searching, last, alike=len(problem.searched.bad) > 1)
     if decided and not failed:
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
     # the first cycle in which it fails, or how far there is an answer
-    searching.ends = time.monotonic() + timeout_s
-    found = searching.search("read_aiger bad.aig; strash; ", check.first - 1, last)
+    searching = _Searching(folder=folder, abc=abc, ends=time.monotonic() + timeout_s)
+    found = searching.search(f"read_aiger {_BAD}; strash; ", check.first - 1, last)
     seconds = time.monotonic() - began
-    if found.asserted is not None:
-        witness = read_witness((folder / _WITNESS).read_text(), problem.searched.inputs)
+    if found.failing is not None:
+        witness = read_witness((folder / WITNESS).read_text(), problem.searched.inputs)
         trace = replay(problem, witness)
-        return Outcome(name=check.name, verdict=FAILED, cycle=found.asserted + 1, seconds=seconds, trace=trace)
+        return Outcome(name=check.name, verdict=FAILED, cycle=found.failing + 1, seconds=seconds, trace=trace)
     if failed:
         return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds)
     verdict = PASSED if found.deepest >= last else UNDECIDED
@@ -188,39 +153,28 @@ def pass_together(checks: Sequence[Check], problem: Problem, folder: Path, abc: 
     """Seconds in which some checks all passed, or ``None`` if they did not; as :func:`search`."""
     began = time.monotonic()
     searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
-    (folder / "bad.aig").write_bytes(problem.searched.binary())
-    searching.run("read_aiger bad.aig; strash; scleanup; dc2; scorr; dc2; write_aiger simple.aig")
-    if all(literal == FALSE for literal in _outputs(folder / "simple.aig")):
+    (folder / _BAD).write_bytes(problem.searched.binary())
+    if all(literal == FALSE for literal in searching.simplified()):
         return time.monotonic() - began
     last = checks[0].cycle - 1
-    found = searching.search("read_aiger simple.aig; ", last, last)
-    return time.monotonic() - began if found.asserted is None and found.deepest >= last else None
+    found = searching.search(f"read_aiger {_SIMPLE}; ", last, last)
+    return time.monotonic() - began if found.failing is None and found.deepest >= last else None
 
 
 def _last_cycle(searching: _Searching, last: int, *, alike: bool) -> tuple[bool, bool]:
-    """Whether a check fails in its last frame, and whether there is an answer."""
-    merge = "iso; " if alike else ""
-    searching.run(f"read_aiger bad.aig; strash; scleanup; {merge}dc2; scorr; dc2; write_aiger simple.aig")
-    outputs = _outputs(searching.folder / "simple.aig")
+    """Return whether a check fails in its last cycle, and whether there is an answer."""
+    outputs = searching.simplified("iso; " if alike else "")
     for number, literal in enumerate(outputs):
         if literal == FALSE:
             # simplified away: it fails in no cycle
             continue
-        read = "read_aiger simple.aig; " + (f"cone -s -O {number}; scleanup; " if len(outputs) > 1 else "")
+        read = f"read_aiger {_SIMPLE}; " + (f"cone -s -O {number}; scleanup; " if len(outputs) > 1 else "")
         found = searching.search(read, last, last)
-        if found.asserted is not None:
+        if found.failing is not None:
             return True, True
         if found.deepest < last:
             return False, False
     return False, True
-
-
-def _outputs(path: Path) -> list[int]:
-    """Literals of the outputs of a graph that ABC wrote; raises :class:`ToolError` if there is none."""
-    if not path.exists():
-        raise ToolError(f"abc must be able to simplify {path.parent.name}: see {path.parent}/abc.log")
-    graph = read_aiger(path)
-    return [*graph.outputs, *graph.bad]
 
 
 def replay(problem: Problem, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:
@@ -229,8 +183,3 @@ def replay(problem: Problem, witness: Sequence[Sequence[int]]) -> list[dict[str,
         {name: sum(outputs[index] << bit for bit, index in bits.items()) for name, bits in problem.signals.items()}
         for outputs in problem.shown.run(witness)
     ]
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no message"

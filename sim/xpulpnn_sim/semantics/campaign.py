@@ -10,16 +10,23 @@ import xpulpnn_sim.semantics
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import statements
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
 from xpulpnn_sim.semantics.backend import BackendGates, Source
 from xpulpnn_sim.semantics.claims import Equality, equalities
 from xpulpnn_sim.semantics.execution import understood
 from xpulpnn_sim.semantics.passage import Control, Passage, waiting
-from xpulpnn_sim.semantics.solver import REFUTED, difference, solve
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sw.disasm import disassemble
 
 _RESULTS = "instructions"
+
+
+PROVED, REFUTED, UNDECIDED = "proved", "REFUTED", "time is up"
+"""Verdicts."""
+
+_VERDICTS = {NEVER: PROVED, SOMETIMES: REFUTED, UNKNOWN: UNDECIDED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +62,8 @@ class Proofs:
         """What all instructions take for granted."""
         for lemma in waiting(self.backend):
             began = time.monotonic()
-            pairs = [(1, one, other) for one, other in zip(lemma.got, lemma.wanted, strict=True)]
-            wrong = difference(lemma.graph, lemma.assumed, pairs)
-            verdict, _ = solve(lemma.graph, wrong, self.abc, self.timeout_s)
+            pairs = [(TRUE, one, other) for one, other in zip(lemma.got, lemma.wanted, strict=True)]
+            verdict, _ = self._differ(lemma.graph, lemma.assumed, pairs)
             yield Verdict(name=lemma.name, verdict=verdict, seconds=time.monotonic() - began)
 
     def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Verdict:
@@ -66,18 +72,28 @@ class Proofs:
         passage = Passage(self.backend, insn, self.control)
         found = equalities(passage, body)
         pairs = [(each.condition, *bits) for each in found for bits in zip(each.got, each.wanted, strict=True)]
-        wrong = difference(passage.graph, passage.assumed, pairs)
-        verdict, ones = solve(passage.graph, wrong, self.abc, self.timeout_s)
+        verdict, ones = self._differ(passage.graph, passage.assumed, pairs)
         example = _example(passage, found, ones) if verdict == REFUTED else ()
         return Verdict(name=name_of(insn), verdict=verdict, seconds=time.monotonic() - began, example=example)
+
+    def _differ(
+        self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
+    ) -> tuple[str, frozenset[int]]:
+        """Verdict on two literals of each pair being equal where its condition and all assumptions hold."""
+        found = FALSE
+        for condition, one, other in pairs:
+            found = graph.or_(found, graph.and_(condition, graph.xor(one, other)))
+        for literal in assumed:
+            found = graph.and_(found, literal)
+        verdict, ones = find_case(self.abc, graph, found, timeout_s=self.timeout_s)
+        return _VERDICTS[verdict], ones
 
 
 def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:
     """A case in which an instruction does something else."""
 
     def value(literals: Sequence[int]) -> int:
-        bits = passage.graph.evaluate(dict.fromkeys(ones, 1), literals)
-        return sum(bit << place for place, bit in enumerate(bits))
+        return passage.graph.number(ones, literals)
 
     word, leave = value(passage.word), passage.leave
     try:

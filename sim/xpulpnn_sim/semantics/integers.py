@@ -7,7 +7,7 @@ A number is a list of literals, lowest bit first; the last one is the sign, whic
 from collections.abc import Sequence
 from random import Random
 
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, GateKind
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
 
 _CASES = 64
 
@@ -91,11 +91,7 @@ class Integers:
     def _cases(self, number: Number) -> list[int]:
         """What the literals are in some random cases: alike for equal words, however they are made."""
         graph = self.graph
-        inputs = {
-            node << 1: Random(node).getrandbits(_CASES)
-            for node in graph.cone(number)
-            if graph.nodes[node].kind is GateKind.INPUT
-        }
+        inputs = {one: Random(one >> 1).getrandbits(_CASES) for one in graph.variables(number)}
         return graph.evaluate(inputs, number, (1 << _CASES) - 1)
 
     def left(self, x: Number, places: Number) -> Number:

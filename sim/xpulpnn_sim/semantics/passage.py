@@ -57,7 +57,7 @@ class Passage:
     """The way of any word of a row through the back end."""
 
     def __init__(self, backend: BackendGates, insn: Insn, control: Control) -> None:
-        graph = GateGraph(adders=False)
+        graph = GateGraph()
         self.graph, self.integers = graph, Integers(graph)
         self.insn = insn
         self._backend = backend
@@ -162,7 +162,7 @@ def waiting(backend: BackendGates) -> list[Lemma]:
     Whatever is in EX has just been issued, or has been there with the same registers; whatever is in WB without having
     trapped has just left EX, or has been there with the same registers. After a reset both are empty.
     """
-    graph = GateGraph(adders=False)
+    graph = GateGraph()
     frame = Frame(graph, backend, {})
     ex_valid, wb_valid, trap = map(frame.register, (_EX_VALID, "rvfi_tap.wb_valid", "rvfi_tap.wb_trap"))
     busy, outstanding = map(frame.register, ("lsu.wb_busy", "lsu.outstanding"))
@@ -170,7 +170,7 @@ def waiting(backend: BackendGates) -> list[Lemma]:
     issued, leaves = frame.bit("id_stage.issue"), graph.and_(frame.bit(_EX_READY), frame.now(ex_valid)[0])
     under_way = graph.and_(frame.now(busy)[0], frame.now(outstanding)[0] ^ 1) ^ 1
     stays_so = graph.and_(after[busy[0]], after[outstanding[0]] ^ 1) ^ 1
-    reset_graph = GateGraph(adders=False)
+    reset_graph = GateGraph()
     reset = Frame(reset_graph, backend, {"rst": [TRUE]})
     enables = [net for name in _WRITES for net in reset.register(name)]
     empty = [*reset.following([*ex_valid, *wb_valid, *busy, *enables]).values()]

@@ -8,8 +8,8 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn.verilog import emit
 from xpulpnn_sim.faulty.core import CoreFault
-from xpulpnn_sim.riscv_formal.aiger import Aiger, Named, read_named
-from xpulpnn_sim.riscv_formal.graph import FALSE, Graph
+from xpulpnn_sim.formal.aiger import Aiger, ClockedGraph, Named, at, read_named
+from xpulpnn_sim.formal.gate_graph import FALSE
 from xpulpnn_sim.sequencing.rules import Rule, rules
 from xpulpnn_sim.sequencing.seen import Seen, seen_signals
 from xpulpnn_sim.yosys import Yosys
@@ -166,19 +166,18 @@ def narrowed(rule: Rule, graph: Named, parts: Sequence[str], folder: Path) -> Ai
     for end, bits in rule.narrow.items():
         for number in latches(end, folder, above=bits):
             kept[number] = (FALSE, 0)
-    made = Graph()
-    inputs = [made.input() for _ in range(graph.graph.inputs)]
+    made = ClockedGraph()
+    inputs = made.inputs(graph.graph.inputs)
     state = [made.latch(reset) for _, reset in kept]
-    found = made.copy(graph.graph, [*inputs, *state])
+    copied = made.copy(graph.graph, [*inputs, *state])
     for latch, (following, _) in zip(state, kept, strict=True):
-        made.follow(latch, found[following >> 1] ^ following & 1)
-    wrong = FALSE
-    for bit, name in enumerate(parts):
-        if name not in rule.unsearched and bit in graph.outputs[PARTS]:
-            literal = graph.graph.outputs[graph.outputs[PARTS][bit]]
-            wrong = made.either(wrong, found[literal >> 1] ^ literal & 1)
-    shown = [found[literal >> 1] ^ literal & 1 for literal in graph.graph.outputs]
-    return made.aiger(bad=[], outputs=[wrong, *shown])
+        made.follow(latch, at(copied, following))
+    shown = [at(copied, literal) for literal in graph.graph.outputs]
+    numbers = graph.outputs[PARTS]
+    looked_at = [
+        shown[numbers[bit]] for bit, name in enumerate(parts) if name not in rule.unsearched and bit in numbers
+    ]
+    return made.aiger([made.any(looked_at), *shown])
 
 
 def build_graph(rule: Rule, scene: Scene, folder: Path, yosys: Yosys) -> Named:

@@ -1,16 +1,14 @@
 """Proves a property by induction over cycles, or searches for inputs that make it fail, by ABC."""
 
-import re
 import shutil
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.riscv_formal.aiger import Aiger, Named, read_witness
+from xpulpnn_sim.formal.aiger import Aiger, Named, read_witness
+from xpulpnn_sim.formal.solvers import WITNESS, search_cycles
 from xpulpnn_sim.sequencing.gates import (
     BROKEN,
     LEMMAS,
@@ -30,9 +28,6 @@ from xpulpnn_sim.yosys import Yosys
 
 PROVED, PASSED, FAILED, UNDECIDED = "proved", "passes", "FAILS", "time is up"
 """Verdicts: holds in every cycle; in those searched; does not; they were not searched to the end."""
-
-_GRACE_S = 120.0
-"""Time beyond the limit in which ABC may read, simplify and end."""
 
 RESULTS = "results"
 """Folder with the outcomes."""
@@ -54,7 +49,7 @@ class Outcome:
 
 
 class _Found(NamedTuple):
-    """What a search found: the cycle, if any, the last one searched to its end, and the inputs of each cycle."""
+    """The outcome of a search: the cycle that fails, if any, the last one searched to its end, inputs of each cycle."""
 
     cycle: int | None
     deepest: int
@@ -133,40 +128,11 @@ class Prover:
     def _explore(self, name: str, searched: Aiger, folder: Path, depth: int) -> "_Found":
         """Whether the first output can be 1 in a cycle up to ``depth``."""
         (folder / f"{name}.aig").write_bytes(replace(searched, outputs=searched.outputs[:1]).binary())
-        witness = f"{name}.aiw"
-        began = time.monotonic()
-        text = self._run(
-            f"read_aiger {name}.aig; strash; scleanup; dc2; bmc3 -g -v -F {depth + 1} -T {self.timeout_s:.0f}; "
-            f"write_cex -a {witness}",
-            folder,
-            name,
-        )
-        deepest = max((int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)), default=-1)
-        asserted = re.search(r"was asserted in frame (\d+)", text)
-        if asserted:
-            return _Found(int(asserted[1]), deepest, read_witness((folder / witness).read_text(), searched.inputs))
-        if deepest < depth and time.monotonic() - began < self.timeout_s:
-            raise ToolError(f"abc must be able to search {folder.name}: see {folder}/{name}.log")
-        return _Found(None, deepest, [])
-
-    def _run(self, commands: str, folder: Path, name: str) -> str:
-        limit = self.timeout_s + _GRACE_S
-        try:
-            done = subprocess.run(
-                [self.abc, "-c", commands],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=limit,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-            text = done.stdout + done.stderr
-        except subprocess.TimeoutExpired as late:
-            text = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else ""
-        (folder / f"{name}.log").write_text(text)
-        return text
+        read = f"read_aiger {name}.aig; strash; scleanup; dc2; "
+        log = f"{name}.log"
+        found = search_cycles(self.abc, read, folder, last=depth, timeout_s=self.timeout_s, log=log)
+        inputs = [] if found.failing is None else read_witness((folder / WITNESS).read_text(), searched.inputs)
+        return _Found(found.failing, found.deepest, inputs)
 
 
 def _moved(outputs: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:

@@ -2,29 +2,26 @@
 
 from collections.abc import Collection
 
-from xpulpnn_sim.riscv_formal.aiger import Aiger
-from xpulpnn_sim.riscv_formal.graph import FALSE, TRUE, Graph
+from xpulpnn_sim.formal.aiger import Aiger, ClockedGraph, at
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE
 
 
 def from_any_state(graph: Aiger, wrong: int, *, found: int | None = None, zero: Collection[int] = ()) -> Aiger:
     """The same from any state in which nothing is wrong."""
-    made = Graph()
+    made = ClockedGraph()
     inputs = [made.input() for _ in range(graph.inputs)]
     later, began_well = made.latch(0), made.latch(0)
     latches = [made.latch(0) for _ in graph.latches]
     begins = [made.input() for _ in latches]
     state = [
-        made.choose(later, latch, FALSE if number in zero else begin)
+        made.mux(later, FALSE if number in zero else begin, latch)
         for number, (latch, begin) in enumerate(zip(latches, begins, strict=True))
     ]
     copied = made.copy(graph, [*inputs, *state])
 
-    def there(literal: int) -> int:
-        return copied[literal >> 1] ^ literal & 1
-
     for latch, (following, _) in zip(latches, graph.latches, strict=True):
-        made.follow(latch, there(following))
+        made.follow(latch, at(copied, following))
     made.follow(later, TRUE)
-    made.follow(began_well, made.choose(later, began_well, there(wrong) ^ 1))
-    shown = [there(literal) for literal in graph.outputs]
-    return made.aiger(bad=[], outputs=[made.both(began_well, there(wrong if found is None else found)), *shown])
+    made.follow(began_well, made.mux(later, at(copied, wrong) ^ 1, began_well))
+    shown = [at(copied, literal) for literal in graph.outputs]
+    return made.aiger([made.and_(began_well, at(copied, wrong if found is None else found)), *shown])

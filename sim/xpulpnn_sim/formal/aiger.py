@@ -1,4 +1,4 @@
-"""And-inverter graphs in the AIGER format, version 1.9: reading with names, and evaluation cycle by cycle."""
+"""And-inverter graphs in the AIGER format, version 1.9: made, written, read with names, evaluated cycle by cycle."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.formal.gate_graph import FALSE, GateGraph, GateKind
 
 _NAMED = re.compile(r"^(input|output) (\d+) (\d+) (.+)$", re.MULTILINE)
 
@@ -20,10 +21,11 @@ class Aiger:
     inputs: int
     # next value as a literal and reset value of each latch, which is 0, 1 or UNKNOWN
     latches: Sequence[tuple[int, int]]
-    outputs: Sequence[int]  # Literals: of outputs, of what must not become 1, of what is assumed to be 1
-    bad: Sequence[int]  # Literals: of outputs, of what must not become 1, of what is assumed to be 1
-    constraints: Sequence[int]  # Literals: of outputs, of what must not become 1, of what is assumed to be 1
+    outputs: Sequence[int]  # literals
+    bad: Sequence[int] = ()  # literals of what must not become 1
+    constraints: Sequence[int] = ()  # literals of what is assumed to be 1
     gates: Sequence[tuple[int, int]]  # literals of the inputs of each gate
+    origins: Sequence[int] = ()  # of a graph made here: literal of each input in the gate graph
 
     @property
     def first_latch(self) -> int:
@@ -86,6 +88,113 @@ class Aiger:
                     rest >>= 7
                 packed.append(rest)
         return "\n".join([*lines, ""]).encode() + bytes(packed)
+
+
+Latches = Mapping[int, tuple[int, int]]
+"""Literals of the next value and the reset value, 0 or 1, of each register, by the variable that stands for it."""
+
+
+class ClockedGraph(GateGraph):
+    """A gate graph with registers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latches: dict[int, tuple[int, int]] = {}
+
+    def latch(self, reset: int) -> int:
+        """Return a new register, 0 or 1 at first; :meth:`follow` says what comes then."""
+        literal = self.input()
+        self.latches[literal] = (FALSE, reset)
+        return literal
+
+    def follow(self, latch: int, following: int) -> None:
+        """Set what a register takes at the end of each cycle."""
+        self.latches[latch] = (following, self.latches[latch][1])
+
+    def copy(self, source: Aiger, leaves: Sequence[int]) -> list[int]:
+        """Put the gates of another graph here, on literals for its inputs and latches; return all its variables."""
+        found = [FALSE, *leaves]
+        and_ = self.and_
+        for left, right in source.gates:
+            found.append(and_(found[left >> 1] ^ left & 1, found[right >> 1] ^ right & 1))
+        return found
+
+    def aiger(self, outputs: Sequence[int] = (), *, bad: Sequence[int] = ()) -> Aiger:
+        """Return what some literals depend on; all inputs stay, in the order in which they were made."""
+        inputs = [
+            node << 1
+            for node, gate in enumerate(self.nodes)
+            if gate.kind is GateKind.INPUT and node << 1 not in self.latches
+        ]
+        return to_aiger(self, outputs, bad=bad, latches=self.latches, inputs=inputs)
+
+
+def at(variables: Sequence[int], literal: int) -> int:
+    """Return what a literal of a graph became where its variables were copied to."""
+    return variables[literal >> 1] ^ literal & 1
+
+
+def to_aiger(
+    graph: GateGraph,
+    outputs: Sequence[int],
+    *,
+    bad: Sequence[int] = (),
+    latches: Latches | None = None,
+    inputs: Sequence[int] | None = None,
+) -> Aiger:
+    """Return what some literals depend on, with the inputs and registers among that, or all of ``inputs``."""
+    registers = latches or {}
+    kept: dict[int, None] = {}
+    cone: set[int] = set()
+    waiting = [*outputs, *bad]
+    while waiting:
+        added = set(graph.cone(waiting)) - cone
+        cone |= added
+        found = [node << 1 for node in sorted(added) if node << 1 in registers]
+        kept.update(dict.fromkeys(found))
+        waiting = [registers[literal][0] for literal in found]
+    order = sorted(cone)
+    if inputs is None:
+        inputs = [node << 1 for node in order if graph.nodes[node].kind is GateKind.INPUT and node << 1 not in kept]
+    body = _Conjunctions([*inputs, *kept])
+    for node in order:
+        kind, operands = graph.nodes[node]
+        if operands:
+            body.gate(node, kind, operands)
+    return Aiger(
+        inputs=len(inputs),
+        latches=[(body.literal(registers[literal][0]), registers[literal][1]) for literal in kept],
+        outputs=[body.literal(one) for one in outputs],
+        bad=[body.literal(one) for one in bad],
+        gates=body.gates,
+        origins=inputs,
+    )
+
+
+class _Conjunctions:
+    """Gates of a graph as conjunctions, each after its operands."""
+
+    def __init__(self, variables: Sequence[int]) -> None:
+        self._start = 1 + len(variables)
+        self.gates: list[tuple[int, int]] = []
+        self._known = {0: FALSE} | {literal >> 1: 2 * place for place, literal in enumerate(variables, 1)}
+
+    def literal(self, one: int) -> int:
+        return self._known[one >> 1] ^ one & 1
+
+    def gate(self, node: int, kind: GateKind, operands: Sequence[int]) -> None:
+        x, y, *more = map(self.literal, operands)
+        if kind is GateKind.AND:
+            self._known[node] = self._and(x, y)
+        elif kind is GateKind.XOR:
+            self._known[node] = self._and(self._and(x, y) ^ 1, self._and(x ^ 1, y ^ 1) ^ 1)
+        else:
+            either = self._and(x ^ 1, y ^ 1) ^ 1
+            self._known[node] = self._and(self._and(x, y) ^ 1, self._and(more[0], either) ^ 1) ^ 1
+
+    def _and(self, x: int, y: int) -> int:
+        self.gates.append((max(x, y), min(x, y)))
+        return 2 * (self._start + len(self.gates) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.riscv_formal.aiger import UNKNOWN, read_aiger, read_named, read_witness
+from xpulpnn_sim.formal.aiger import UNKNOWN, read_aiger, read_named, read_witness
 
 pytestmark = pytest.mark.unit
 

@@ -5,36 +5,30 @@ from itertools import product
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.riscv_formal.aiger import UNKNOWN, Aiger, Named
-from xpulpnn_sim.riscv_formal.graph import FALSE, TRUE, Graph
+from xpulpnn_sim.formal.aiger import UNKNOWN, Aiger, ClockedGraph, Named
+from xpulpnn_sim.formal.gate_graph import FALSE
 from xpulpnn_sim.riscv_formal.join import join
 
 pytestmark = pytest.mark.unit
 
 
 def test_gates_against_truth_tables():
-    graph = Graph()
-    a, b, c = graph.input(), graph.input(), graph.input()
-    built = [graph.both(a, b ^ 1), graph.either(a, c), graph.choose(a, b, c), graph.all([a, b, c])]
-    shown = graph.aiger(bad=[], outputs=built)
+    graph = ClockedGraph()
+    a, b, c = graph.inputs(3)
+    built = [graph.and_(a, b ^ 1), graph.or_(a, c), graph.mux(a, c, b), graph.all([a, b, c]), graph.any([a, b, c])]
+    built += [graph.xor(a, b), graph.majority(a, b, c)]
+    shown = graph.aiger(built)
     for x, y, z in product((0, 1), repeat=3):
         (found,) = shown.run([[x, y, z]])
-        assert found == [x & (1 - y), x | z, y if x else z, x & y & z]
-
-
-def test_equal_gates_are_one():
-    graph = Graph()
-    a, b = graph.input(), graph.input()
-    assert graph.both(a, b) == graph.both(b, a)
-    assert graph.both(a, a ^ 1) == graph.both(FALSE, a) == FALSE
-    assert graph.both(TRUE, a) == graph.both(a, a) == a
+        some = [x & (1 - y), x | z, y if x else z, x & y & z, x | y | z, x ^ y, int(x + y + z > 1)]
+        assert found == some == graph.evaluate({a: x, b: y, c: z}, built)
 
 
 def test_only_what_is_needed():
-    graph = Graph()
-    a, b = graph.input(), graph.input()
+    graph = ClockedGraph()
+    a, b = graph.inputs(2)
     used, unused = graph.latch(0), graph.latch(1)
-    graph.follow(used, graph.both(a, used ^ 1))
+    graph.follow(used, graph.and_(a, used ^ 1))
     graph.follow(unused, b)
     kept = graph.aiger(bad=[used])
     assert (kept.inputs, len(kept.latches), len(kept.gates)) == (2, 1, 1)
@@ -47,15 +41,13 @@ TOGGLE = Named(
         inputs=2,
         latches=[(14, UNKNOWN)],
         outputs=[6],
-        bad=[],
-        constraints=[],
         gates=[(7, 4), (6, 5), (11, 9), (13, 3)],
     ),
     inputs={"rst": {0: 0}, "go": {0: 1}},
     outputs={"level": {0: 0}},
 )
 # fails if the level is 1 while it looks; assumes nothing
-LEVEL = Aiger(inputs=3, latches=[], outputs=[], bad=[8], constraints=[], gates=[(6, 4)])
+LEVEL = Aiger(inputs=3, latches=[], outputs=[], bad=[8], gates=[(6, 4)])
 WATCHED = Named(graph=LEVEL, inputs={"reset": {0: 0}, "check": {0: 1}, "core_level": {0: 2}}, outputs={})
 
 
@@ -66,8 +58,6 @@ def fails(problem, frames) -> list[int]:
         inputs=searched.inputs,
         latches=searched.latches,
         outputs=searched.bad,
-        bad=[],
-        constraints=[],
         gates=searched.gates,
     )
     return [max(values) for values in graph.run(frames)]
@@ -108,7 +98,7 @@ def test_assumptions_hold_from_the_first_cycle_on():
 def test_trigger():
     """A check of an instruction: it fails two cycles after its trigger only, or from there on."""
     inputs = {**WATCHED.inputs, "trig": {0: 3}}
-    graph = Aiger(inputs=4, latches=[], outputs=[], bad=[10], constraints=[], gates=[(6, 4)])
+    graph = Aiger(inputs=4, latches=[], outputs=[], bad=[10], gates=[(6, 4)])
     watched = Named(graph=graph, inputs=inputs, outputs={})
     frames = [[1, 0], [0, 1], [0, 0], [0, 0]]
     assert fails(join(TOGGLE, [watched], triggered=True, delay=2), frames) == [0, 0, 0, 1]
@@ -118,13 +108,13 @@ def test_trigger():
 def test_sliced():
     """Of two bits each has a check, which sees the other one as 0."""
     two = Named(graph=TOGGLE.graph, inputs=TOGGLE.inputs, outputs={"level": {0: 0, 1: 0}})
-    both = Aiger(inputs=4, latches=[], outputs=[], bad=[10], constraints=[], gates=[(8, 6)])
+    both = Aiger(inputs=4, latches=[], outputs=[], bad=[10], gates=[(8, 6)])
     watched = Named(graph=both, inputs={"reset": {0: 0}, "check": {0: 1}, "core_level": {0: 2, 1: 3}}, outputs={})
     # it would fail if both were 1: apart it cannot
     assert join(two, [watched], sliced=["level"], width=2).searched.bad == [FALSE, FALSE]
 
 
 def test_a_check_that_always_looks():
-    careless = Aiger(inputs=3, latches=[], outputs=[], bad=[6], constraints=[], gates=[])
+    careless = Aiger(inputs=3, latches=[], outputs=[], bad=[6], gates=[])
     with pytest.raises(ToolError, match=r"^the check must not fail in a cycle in which it does not look$"):
         join(TOGGLE, [Named(graph=careless, inputs=WATCHED.inputs, outputs={})])
