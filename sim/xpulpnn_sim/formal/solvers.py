@@ -70,7 +70,9 @@ def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> Answe
             return Answer(verdict=UNKNOWN)
         if status[1] == "1":
             return Answer(verdict=NEVER)
-        return Answer(verdict=SOMETIMES, frames=read_witness((folder / WITNESS).read_text(), aiger.inputs))
+        # without inputs the file has no line for a cycle
+        frames = read_witness((folder / WITNESS).read_text(), aiger.inputs) or [[]]
+        return Answer(verdict=SOMETIMES, frames=frames)
 
 
 def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> tuple[str, frozenset[int]]:
