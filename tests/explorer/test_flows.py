@@ -11,7 +11,7 @@ from xpulpnn_sim.explorer.flow_files import FlowError, flow_folder
 from xpulpnn_sim.explorer.flows import FlowStep, Request, flow_steps, parse_clock
 from xpulpnn_sim.explorer.results import EmittedDesign, FlowOutput, FlowResult
 from xpulpnn_sim.explorer.space import build_space
-from xpulpnn_sim.explorer.task import StepOutcome, plan, run_task
+from xpulpnn_sim.explorer.task import StepOutcome, run_step
 
 pytestmark = pytest.mark.unit
 
@@ -106,12 +106,11 @@ class FailingStep:
 def test_files_go_into_the_folder_of_the_point(tmp_path: Path) -> None:
     (point,) = build_space("mult", ["ri5cy"], [], []).points
     steps = [FlowStep(SeeingFlow("ice40")), FailingStep()]
-    task = plan(point, [(step, {}) for step in steps], tmp_path)
-    folder = tmp_path / "point"
-    result = run_task(task, folder, emit_design, lambda name, cached: None)
-    assert result.error == "bad: tool must end, not stop"
-    assert (folder / "ice40" / "run1" / "tool.log").read_text() == "said\n"
-    assert (folder / "bad" / "tool.log").read_text() == "no mult\n"
+    good, bad = (run_step(point, step, emit_design, 0.0) for step in steps)
+    assert (good.error, bad.error) == ("", "bad: tool must end, not stop")
+    assert good.files["ice40/run1/tool.log"] == "said\n"
+    assert bad.files["bad/tool.log"] == "no mult\n"
+    assert set(good.files) - {"ice40/run1/tool.log"} == {"config.json", "mult.v", "mult.json"}
 
 
 def test_what_is_kept_of_a_flow() -> None:

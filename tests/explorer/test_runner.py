@@ -83,7 +83,7 @@ def test_points_are_written_with_their_configuration(fakes, tmp_path, diary):
 def test_finished_points_start_no_process(fakes, tmp_path, diary, monkeypatch):
     run = Run(fakes, tmp_path, fakes.FakeStep("a", diary))
     first = run()
-    monkeypatch.setattr(runner, "_Worker", None)
+    monkeypatch.setattr(runner, "executor", None)
     assert run() == first
     assert run.told == [("ri5cy", "a", True), ("xpulpnn", "a", True)]
     assert len(lines(diary)) == 2
@@ -159,7 +159,7 @@ def test_failing_step_leaves_the_others(fakes, tmp_path, diary, act, error):
 @pytest.mark.parametrize(
     ("act", "error"),
     [
-        ("kill", "bad: its process must end by itself, not be killed by SIGKILL"),
+        ("kill", "bad: its process must end by itself, not be killed by SIGKILL (see log.txt)"),
         ("exit", "bad: its process must end with a result, not with exit code 3 (see log.txt)"),
     ],
 )
@@ -194,7 +194,7 @@ def gone(pid):
 def test_hanging_step_ends_with_all_it_started(fakes, tmp_path, diary):
     run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("slow", diary, "hang"))
     late, good = run(timeout_s=3.0)
-    assert late.error == "slow: must end within 3 s, not be stopped then"
+    assert late.error == "slow: must end within 3 s, not be stopped then (see log.txt)"
     assert [flow.name for flow in late.flows] == ["a"]
     assert good.error == ""
     assert all(gone(int(pid)) for pid in Path(f"{diary}.pid").read_text().split())
@@ -241,5 +241,3 @@ def test_ended_run_leaves_no_process(tmp_path, number):
         os.kill(process.pid, number)
     process.wait(PATIENCE_S)
     assert all(gone(int(pid)) for pid in pids.read_text().split())
-    if number == signal.SIGINT:
-        assert not (tmp_path / "points" / "ri5cy" / ".scratch").exists()

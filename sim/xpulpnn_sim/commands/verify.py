@@ -30,7 +30,7 @@ from xpulpnn_sim.coverage.covered_trials import CoveredResult, run_covered_chunk
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.interrupts import single_interrupt
-from xpulpnn_sim.tools.dask_workers import FarmLostError, require_dask
+from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.designs import DESIGNS, prepare
 from xpulpnn_sim.verify.elf_file import elf_bytes
@@ -121,8 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
                 for result in covered.results(processes) if covered else _results(processes, arguments, plans):
                     found.append(result)
                     progress.advance(task, result.verdict.instructions)
-        except (KeyboardInterrupt, FarmLostError) as stop:
-            stopped, lost = True, stop if isinstance(stop, FarmLostError) else None
+        except (KeyboardInterrupt, WorkersLostError) as stop:
+            stopped, lost = True, stop if isinstance(stop, WorkersLostError) else None
     failures = [result for result in found if result.verdict.reason is not Reason.PASS]
     for failure in failures:
         _report(failure, arguments, console)

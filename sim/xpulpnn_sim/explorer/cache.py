@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from xpulpnn_sim import sources
 from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult, Flow, FlowOutput, from_json, to_json
-from xpulpnn_sim.user_cache import cache_directory, counts, store
+from xpulpnn_sim.tools.results import cached_results
 
 _Result = TypeVar("_Result", FlowOutput, EnergyResult)
 
 
-_SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm", "papers", "netruns"})
+_SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "papers", "netruns"})
 """Folders of sources that no result depends on."""
 
 
@@ -29,12 +29,12 @@ def content_key(content: list[Any]) -> str:
 
 def cached(folder: str, key: str, kind: type[_Result], make: Callable[[], _Result]) -> tuple[_Result, bool]:
     """The result kept as ``key``, and whether it was there; an entry that cannot be read is made anew."""
-    entry = cache_directory() / folder / f"{key}.json"
-    if counts(entry):
-        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            return from_json(kind, json.loads(entry.read_text())), True
+    results = cached_results(folder)
+    if (found := results.find(key)) is not None:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
+            return from_json(kind, found), True
     result = make()
-    store(entry, json.dumps(to_json(result)))
+    results.keep(key, to_json(result))
     return result, False
 
 

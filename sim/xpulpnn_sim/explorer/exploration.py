@@ -24,10 +24,10 @@ from xpulpnn_sim.explorer.results import Configuration, PointResult
 from xpulpnn_sim.explorer.search import PRESET, Search, structures
 from xpulpnn_sim.explorer.space import Point, Space, build_space, parse_space, plain_key
 from xpulpnn_sim.explorer.task import PointStep
-from xpulpnn_sim.farm.dask_pool import require_dask
 from xpulpnn_sim.files import require_folder, write_text
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.lists import comma_list
+from xpulpnn_sim.tools.dask_workers import require_dask
 
 
 def explore(options: ExploreOptions, watcher: Watcher | None = None) -> FinishedRun:

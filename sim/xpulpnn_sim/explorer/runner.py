@@ -1,24 +1,21 @@
-"""Runs the points of an exploration in processes of their own, a few at a time.
+"""Runs the points of an exploration in processes, a few at a time: here or on the workers of a Dask scheduler."""
 
-A process per point: one that crashes, hangs or is killed takes nothing else with it, and what it had finished is on
-disk. Whoever ends the run ends the processes and the tools they started.
-"""
-
-import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from multiprocessing import connection
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from time import monotonic
 
-from xpulpnn_sim.explorer.results import Configuration, EmittedDesign, PointResult
-from xpulpnn_sim.explorer.task import RESULT, Task, run_task, with_known
-from xpulpnn_sim.farm.child import LOG, Child, Tell
-from xpulpnn_sim.farm.dask_pool import FarmLostError
-from xpulpnn_sim.interrupts import later_interrupt, single_interrupt
-from xpulpnn_sim.user_cache import ignore_before
+from xpulpnn_sim.explorer.cache import sources_digest
+from xpulpnn_sim.explorer.results import PointResult
+from xpulpnn_sim.explorer.task import LOG, RESULT, Emit, PointStep, StepAnswer, Task, run_step, with_known
+from xpulpnn_sim.files import write_text
+from xpulpnn_sim.interrupts import single_interrupt
+from xpulpnn_sim.tools.dask_workers import WorkersLostError
+from xpulpnn_sim.tools.jobs import executor, versions_of
+from xpulpnn_sim.tools.worker_process import CallError
 
-Emit = Callable[[str, Configuration], EmittedDesign]
 Report = Callable[[str, str, bool], None]
 """Told the label of a point, the name of a finished step and whether its result was known already."""
 
@@ -61,18 +58,14 @@ def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, 
             for step in task.steps:
                 report(task.point.label, step.name, True)
     if waiting:
-        run = _run_local
-        if manner.dask:
-            # its package takes a while to import
-            from xpulpnn_sim.explorer.remote import run_dask as run
         try:
             with single_interrupt():
                 # one by one: those that have ended count if there is an interrupt
-                for ended in run(tasks, waiting, output, emit, manner, report):
+                for ended in _run(tasks, waiting, output, emit, manner, report):
                     results.update([ended])
-        except (KeyboardInterrupt, FarmLostError) as stop:
+        except (KeyboardInterrupt, WorkersLostError) as stop:
             listed = [results.get(number) or _unfinished(task, output) for number, task in enumerate(tasks)]
-            lost = str(stop) if isinstance(stop, FarmLostError) else ""
+            lost = str(stop) if isinstance(stop, WorkersLostError) else ""
             raise InterruptedRun(lost, listed, len(results)) from None
     return [results[number] for number in range(len(tasks))]
 
@@ -84,76 +77,90 @@ def _unfinished(task: Task, output: Path) -> PointResult:
     return found.result(f"{UNFINISHED} {', '.join(names) or 'the last step'}")
 
 
-class _Worker:
-    """A process that runs one point."""
-
-    def __init__(self, number: int, task: Task, output: Path, emit: Emit, timeout_s: float) -> None:
-        self.number = number
-        self.task = task
-        self.folder = begin(task, output)
-        self.told = 0
-        parts = (pickle.dumps(task), pickle.dumps(self.folder.resolve()), pickle.dumps(emit))
-        self.child = Child(run_point, parts, self.folder, timeout_s)
-
-    def receive(self, report: Report) -> bool:
-        """Take one message; returns whether the process has nothing more to say."""
-        message, more = self.child.receive()
-        if more:
-            name, cached = message
-            self.told += 1
-            report(self.task.point.label, name, cached)
-        return not more
-
-    def end(self, report: Report) -> PointResult:
-        """End the process; its result, or that of a process without one: what it had finished, and why it ended."""
-        code = self.child.end(kill=self.child.late and not self.child.returned)
-        if self.child.returned:
-            return self.child.value
-        left = self.task.steps[self.told :]
-        error = f"{left[0].name if left else 'last step'}: {self.child.why(code)}"
-        result = with_known(self.task, self.folder).write(self.folder, error)
-        for step in left:
-            report(self.task.point.label, step.name, False)
-        return result
+def versions(steps: Sequence[PointStep]) -> dict[str, str]:
+    """All that the results of steps depend on besides the configuration."""
+    found = {"Python": versions_of()["Python"], "sources of xpulpnn": sources_digest()[:12]}
+    for step in steps:
+        found |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}
+    return found
 
 
-def begin(task: Task, output: Path) -> Path:
-    """The folder of a point that is about to run, without what would be taken for its own."""
-    folder = output / task.folder_name
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / LOG).unlink(missing_ok=True)
-    if not task.known:
-        (folder / RESULT).unlink(missing_ok=True)
-    return folder
-
-
-def run_point(tell: Tell, task: Task, folder: Path, emit: Emit) -> PointResult:
-    """What the process of a point does."""
-    ignore_before(task.fresh_since)
-    return run_task(task, folder, emit, lambda name, cached: tell((name, cached)))
-
-
-def _run_local(
-    tasks: Sequence[Task], waiting: list[int], output: Path, emit: Emit, manner: Manner, report: Report
+def _run(
+    tasks: Sequence[Task], waiting: Sequence[int], output: Path, emit: Emit, manner: Manner, report: Report
 ) -> Iterator[tuple[int, PointResult]]:
-    left = list(reversed(waiting))
-    running: list[_Worker] = []
-    try:
-        while left or running:
-            while left and len(running) < manner.jobs:
-                number = left.pop()
-                with later_interrupt():
-                    running.append(_Worker(number, tasks[number], output, emit, manner.timeout_s))
-            soonest = min(worker.child.deadline for worker in running)
-            ready = connection.wait([worker.child.receiver for worker in running], max(soonest - monotonic(), 0.0))
-            for worker in list(running):
-                if worker.child.receiver in ready:
-                    if not worker.receive(report):
-                        continue
-                elif not worker.child.late:
+    """Numbers and results of the points ``waiting`` among ``tasks``, in the order they end.
+
+    A call per step: what is finished is on disk, and a lost machine loses one step. Steps of a point follow each other.
+    """
+    steps = {id(step): step for number in waiting for step in tasks[number].steps}
+    told = partial(versions, tuple(steps.values()))
+    with executor(manner.jobs, dask=manner.dask, timeout_s=manner.timeout_s, versions=told) as pool:
+        shared = {name: pool.share(step) for name, step in steps.items()}
+        left = iter(waiting)
+        running: dict[Future[StepAnswer], tuple[int, _Chain]] = {}
+
+        def proceed(number: int, chain: "_Chain") -> None:
+            point, step = chain.task.point, shared[id(chain.step)]
+            running[pool.submit(run_step, point, step, emit, chain.task.fresh_since)] = number, chain
+
+        # points of this machine one after the other: what is interrupted has finished as many as possible
+        for number in islice(left, None if manner.dask else manner.jobs):
+            proceed(number, _Chain(tasks[number], output, report))
+        while running:
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for call in ended:
+                number, chain = running.pop(call)
+                chain.take(call)
+                if chain.left:
+                    proceed(number, chain)
                     continue
-                running.remove(worker)
-                yield worker.number, worker.end(report)
-    finally:
-        for worker in running:
-            worker.child.end(kill=True)
+                for following in islice(left, 1):
+                    proceed(following, _Chain(tasks[following], output, report))
+                yield number, chain.result
+
+
+class _Chain:
+    """The steps of one point, one after the other."""
+
+    def __init__(self, task: Task, output: Path, report: Report) -> None:
+        self.task = task
+        self.result = task.result()
+        self.left = [pair for pair in zip(task.steps, task.keys, strict=True) if pair[1] not in task.known]
+        self._report = report
+        self._folder = output / task.folder_name
+        self._errors: list[str] = []
+        # a result that is wrong is shown, but never taken for a finished step
+        self._wrong: frozenset[str] = frozenset()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        known = [step.name for step, key in zip(task.steps, task.keys, strict=True) if key in task.known]
+        (self._folder / LOG).write_text("".join(f"{name}: known\n" for name in known))
+        for name in known:
+            report(task.point.label, name, True)
+        if not known:
+            (self._folder / RESULT).unlink(missing_ok=True)
+
+    @property
+    def step(self) -> PointStep:
+        """The step to run next."""
+        return self.left[0][0]
+
+    def take(self, call: Future[StepAnswer]) -> None:
+        """Keep what came of the step, and go on to the next one."""
+        step, key = self.left.pop(0)
+        try:
+            answer = call.result()
+        except CallError as error:
+            answer = StepAnswer(error=f"{step.name}: {error} (see {LOG})")
+        with (self._folder / LOG).open("a") as log:
+            log.write(getattr(call, "output", ""))
+        for name, text in answer.files.items():
+            write_text(self._folder / name, text)
+        if answer.configuration:
+            self.task = replace(self.task, configuration=answer.configuration)
+        if answer.result is not None:
+            self.task = replace(self.task, known={**self.task.known, key: answer.result})
+            self._wrong |= {key} if answer.error else set()
+        # a design that cannot be made says so once, not for every step
+        self._errors += [answer.error] if answer.error and answer.error not in self._errors else []
+        self.result = self.task.write(self._folder, "; ".join(self._errors), self._wrong)
+        self._report(self.task.point.label, step.name, answer.cached)

@@ -22,8 +22,8 @@ from xpulpnn_sim.explorer.results import (
     to_json,
 )
 from xpulpnn_sim.explorer.space import Point, folder_name
-from xpulpnn_sim.farm.child import SCRATCH
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.user_cache import ignore_before
 
 ResultField = Literal["flows", "kernels", "energies"]
 """Field of :class:`~xpulpnn_sim.explorer.results.PointResult` that a step adds to."""
@@ -37,6 +37,10 @@ POINTS = "points"
 
 RESULT = "result.json"
 CONFIGURATION = "config.json"
+LOG = "log.txt"
+"""File in the folder of a point that gets what its steps and their tools print."""
+
+Emit = Callable[[str, Configuration], EmittedDesign]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +159,8 @@ def plan(
 
 
 def files_in(folder: Path) -> list[str]:
-    """Names of all files below a folder, relative to it, but for what processes hold there while they live."""
-    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return [str(name) for name in found if name.parts[0] != SCRATCH]
+    """Names of all files below a folder, relative to it."""
+    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 
 def earlier_files(folder: Path) -> frozenset[str]:
@@ -186,54 +189,44 @@ def with_known(task: Task, folder: Path) -> Task:
     return replace(task, configuration=result.configuration, known=known)
 
 
-def run_task(
-    task: Task,
-    folder: Path,
-    emit: Callable[[str, Configuration], EmittedDesign],
-    done: Callable[[str, bool], None],
-) -> PointResult:
-    """Run the steps whose results are not known, writing what is known after each.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAnswer:
+    """What came of a step of a point."""
 
-    A step that fails leaves its error in the result; the others are run all the same.
-    """
+    configuration: dict[str, Any] = field(default_factory=dict[str, Any])  # empty if there is no design
+    result: StepResult | None = None  # None if the step failed
+    cached: bool = False  # whether it came from a cache
+    error: str = ""  # one line; empty if nothing is wrong
+    files: Mapping[str, str] = field(default_factory=dict[str, str])  # text by name in the folder of the point
+
+
+def run_step(point: Point, step: PointStep, emit: Emit, fresh_since: float) -> StepAnswer:
+    """Run one step of a point, wherever this process is."""
+    ignore_before(fresh_since)
     try:
-        design = emit(task.point.top, task.point.config)
+        design = emit(point.top, point.config)
     except Exception as error:  # one point's trouble must not end the run
-        for step in task.steps:
-            done(step.name, False)
-        return replace(task, known={}).write(folder, f"generate: {_one_line(error)}")
-    task = replace(task, configuration=dict(design.manifest["configuration"]))
-    write_text(folder / CONFIGURATION, json.dumps(task.configuration, indent=2) + "\n")
-    write_text(folder / f"{design.top}.v", design.verilog)
-    write_text(folder / f"{design.top}.json", json.dumps(design.manifest, indent=2) + "\n")
-    task.write(folder)
-    errors: list[str] = []
-    # a result that is wrong is shown, but never taken for a finished step
-    wrong: frozenset[str] = frozenset()
-    for step, key in zip(task.steps, task.keys, strict=True):
-        cached = key in task.known
-        start = perf_counter()
-        if not cached:
-            try:
-                outcome = step.run(design)
-            except Exception as error:  # one step's trouble must not end the run
-                errors.append(f"{step.name}: {_one_line(error)}")
-                _write_files(folder / folder_name(step.name), error.files if isinstance(error, FlowError) else {})
-            else:
-                _write_files(folder / folder_name(step.name), outcome.files)
-                cached, task = outcome.cached, replace(task, known={**task.known, key: outcome.result})
-                if outcome.error:
-                    errors.append(f"{step.name}: {outcome.error}")
-                    wrong |= {key}
-        print(f"{step.name}: {'known' if cached else f'{perf_counter() - start:.1f} s'}", flush=True)
-        task.write(folder, "; ".join(errors), wrong)
-        done(step.name, cached)
-    return task.result("; ".join(errors))
-
-
-def _write_files(folder: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        write_text(folder / name, text)
+        return StepAnswer(error=f"generate: {_one_line(error)}")
+    configuration = dict(design.manifest["configuration"])
+    files = {
+        CONFIGURATION: json.dumps(configuration, indent=2) + "\n",
+        f"{design.top}.v": design.verilog,
+        f"{design.top}.json": json.dumps(design.manifest, indent=2) + "\n",
+    }
+    inner = folder_name(step.name)
+    start = perf_counter()
+    result, cached = None, False
+    try:
+        outcome = step.run(design)
+    except Exception as error:  # one step's trouble must not end the run
+        text = f"{step.name}: {_one_line(error)}"
+        own = error.files if isinstance(error, FlowError) else {}
+    else:
+        result, cached, own = outcome.result, outcome.cached, outcome.files
+        text = f"{step.name}: {outcome.error}" if outcome.error else ""
+    print(f"{step.name}: {'known' if cached else f'{perf_counter() - start:.1f} s'}", flush=True)
+    files |= {f"{inner}/{name}": content for name, content in own.items()}
+    return StepAnswer(configuration=configuration, result=result, cached=cached, error=text, files=files)
 
 
 def _one_line(error: Exception) -> str:

@@ -168,8 +168,8 @@ HOUSE = (
         "programs, unit benches, proofs, synthesis, IP",
     ),
     Layer(
-        ("xpulpnn_sim.harness", "xpulpnn_sim.farm", "xpulpnn_sim.riscv_formal"),
-        "models; processes, machines; riscv-formal",
+        ("xpulpnn_sim.harness", "xpulpnn_sim.tools", "xpulpnn_sim.riscv_formal"),
+        "models; processes, results; riscv-formal",
     ),
     Layer(
         ("xpulpnn_sim.iss", "xpulpnn_sim.properties", "xpulpnn_sim.faulty"),

@@ -9,7 +9,7 @@ from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.netruns.job import Item, Job, Outcome
 from xpulpnn_sim.netruns.journal import Journal
 from xpulpnn_sim.netruns.spread import spread
-from xpulpnn_sim.tools.dask_workers import FarmLostError
+from xpulpnn_sim.tools.dask_workers import WorkersLostError
 
 Done = Callable[[Item, Outcome], None]
 
@@ -21,7 +21,7 @@ class Found:
     outcomes: dict[Item, Outcome]  # what is known, by run, in their order
     complete: bool
     journal: Journal  # where it is kept until it is removed
-    lost: FarmLostError | None = None  # the machines that it ran on are gone
+    lost: WorkersLostError | None = None  # the machines that it ran on are gone
 
 
 def prepare(job: Job, *, dask: str = "") -> None:
@@ -56,6 +56,6 @@ def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = Fa
                 journal.add(item, outcome)
                 outcomes[item] = outcome
                 done(item, outcome)
-    except (KeyboardInterrupt, FarmLostError) as stop:
-        complete, lost = False, stop if isinstance(stop, FarmLostError) else None
+    except (KeyboardInterrupt, WorkersLostError) as stop:
+        complete, lost = False, stop if isinstance(stop, WorkersLostError) else None
     return Found(outcomes=dict(sorted(outcomes.items())), complete=complete, journal=journal, lost=lost)

@@ -41,7 +41,7 @@ _known_versions: dict[str, Answer] = {}
 _asking = threading.Lock()
 
 
-class FarmLostError(ToolError):
+class WorkersLostError(ToolError):
     """The scheduler or all its workers are gone."""
 
 
@@ -182,8 +182,8 @@ class _DaskPool(Pool):
         except (OSError, TimeoutError, RuntimeError) as error:
             raise self._lost(" ".join(str(error).split())) from None
 
-    def _lost(self, text: str) -> FarmLostError:
-        return FarmLostError(f"--dask must be a scheduler that stays, not {self._address} ({text})")
+    def _lost(self, text: str) -> WorkersLostError:
+        return WorkersLostError(f"--dask must be a scheduler that stays, not {self._address} ({text})")
 
     def _settle(self, call: Call[Any], done: Any) -> None:
         with self._lock:
@@ -203,8 +203,8 @@ class _DaskPool(Pool):
                 if lonely_s < _LONELY_S:
                     continue
                 text = f"{self._address} without any for {_LONELY_S:g} s"
-                error = FarmLostError(f"--dask must be a scheduler with workers, not {text}")
-            except FarmLostError as lost:
+                error = WorkersLostError(f"--dask must be a scheduler with workers, not {text}")
+            except WorkersLostError as lost:
                 error = lost
             with self._lock:
                 calls = list(self._running)

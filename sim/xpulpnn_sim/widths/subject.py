@@ -28,7 +28,7 @@ from xpulpnn_sw.importers.widths import Request
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.network import Stage
 
-_SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm", "papers", "explorer", "guide"})
+_SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "papers", "explorer", "guide"})
 """Folders of sources that neither accuracies nor cycles depend on."""
 
 

@@ -202,9 +202,9 @@ def test_failures_are_told_as_those_of_a_run_here(farm, tmp_path, script):
         "tool: yosys must be able to synthesise it",
         "bug: ZeroDivisionError: division by zero",
         "wrong: results must equal the reference, not differ 3 times",
-        "kill: its process must end by itself, not be killed by SIGKILL",
+        "kill: its process must end by itself, not be killed by SIGKILL (see log.txt)",
         "exit: its process must end with a result, not with exit code 3 (see log.txt)",
-        "hang: must end within 3 s, not be stopped then",
+        "hang: must end within 3 s, not be stopped then (see log.txt)",
     ]
     log = (tmp_path / "out" / found["folder"] / "log.txt").read_text()
     assert "ZeroDivisionError" in log

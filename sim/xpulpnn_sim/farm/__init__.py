@@ -1,1 +1,0 @@
-"""Functions in processes of their own, here and on the machines of a Dask scheduler."""
