@@ -94,7 +94,7 @@ def gates(columns: Columns, insn: Insn, effects: Effects, words: list[int], pcs:
             if holds:
                 found[case]["nn"][entry] = number
     for name, loop, value in effects.loops:
-        for case, (which, number) in enumerate(zip(columns.numbers([loop]), columns.numbers(value), strict=True)):
+        for case, (which, number) in enumerate(zip(columns.numbers(loop[:1]), columns.numbers(value), strict=True)):
             found[case]["loops"][f"{name}{which}"] = number
     return found
 

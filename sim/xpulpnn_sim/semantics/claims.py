@@ -152,6 +152,6 @@ def _loops(passage: Passage, effects: Effects) -> list[Equality]:
             writes = graph.or_(writes, same)
         found.append(Equality(f"{name} written", TRUE, [writes], [TRUE if given else FALSE]))
         for loop, value in given:
-            found.append(Equality(f"loop of {name}", TRUE, [issue.bit("hwloop__loop")], [loop]))
+            found.append(Equality(f"loop of {name}", TRUE, [issue.bit("hwloop__loop")], loop[:1]))
             found.append(Equality(name, TRUE, issue.word(f"hwloop__{name.removeprefix('lp')}"), value))
     return found

@@ -83,8 +83,8 @@ class Arithmetic(Protocol[V, C]):
         """Return the low 32 bits, as they are stored."""
         ...
 
-    def bits(self, value: V, high: int, low: int) -> V:
-        """Return bits ``high`` to ``low``, unsigned."""
+    def bits(self, value: V, high: int, lowest: int) -> V:
+        """Return bits ``high`` to ``lowest``, unsigned."""
         ...
 
     def element(self, word: V, index: V, width: int, *, turn: bool) -> V:
@@ -138,6 +138,7 @@ class Effects(Generic[V, C]):
 
     registers: list[tuple[str, C, V]] = field(default_factory=list[tuple[str, C, V]])  # field, condition, word
     pc: list[tuple[C, V]] = field(default_factory=list[tuple[C, V]])
+    loads: list[tuple[C, V, int]] = field(default_factory=list[tuple[C, V, int]])  # condition, address, bytes
     # condition, address, bytes, data
     stores: list[tuple[C, V, int, V]] = field(default_factory=list[tuple[C, V, int, V]])
     entries: list[tuple[C, V, V]] = field(default_factory=list[tuple[C, V, V]])  # condition, number, word
@@ -352,7 +353,9 @@ class _Execution(Generic[V, C]):
             case _:
                 position = self.value(index)
         if name in MEMORY:
-            return self._before.load(self._guard, z.word(position), MEMORY[name] // BYTE_BITS)
+            access = self._guard, z.word(position), MEMORY[name] // BYTE_BITS
+            self._effects.loads.append(access)
+            return self._before.load(*access)
         if name == "NN":
             return self._before.entry(position)
         if name == "CSR":

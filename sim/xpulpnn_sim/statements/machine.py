@@ -121,8 +121,8 @@ class _Integers:
     def word(self, value: int) -> int:
         return value & WORD_MASK
 
-    def bits(self, value: int, high: int, low: int) -> int:
-        return zx(value >> low, high - low + 1)
+    def bits(self, value: int, high: int, lowest: int) -> int:
+        return zx(value >> lowest, high - lowest + 1)
 
     def element(self, word: int, index: int, width: int, *, turn: bool) -> int:
         return zx(word >> index * width, width)

@@ -264,10 +264,10 @@ class Texts:
         """Return the low 32 bits."""
         return self._unsigned(value, XLEN)
 
-    def bits(self, value: Text, high: int, low: int) -> Text:
+    def bits(self, value: Text, high: int, lowest: int) -> Text:
         """Return a field of a word."""
-        shifted = self.binary(ast.RShift(), value, constant(low))
-        return self._unsigned(shifted, high - low + 1)
+        shifted = self.binary(ast.RShift(), value, constant(lowest))
+        return self._unsigned(shifted, high - lowest + 1)
 
     def element(self, word: Text, index: Text, width: int, *, turn: bool) -> Text:
         """Return an element, unpacked with all others if it is the turn of each."""
