@@ -50,7 +50,7 @@ _BASE = {insn.mnemonic: insn for insn in (*INTEGER_ROWS, *SYSTEM_ROWS)}
 
 
 class Expansion(NamedTuple):
-    """What a compressed row stands for: a 32-bit row and the source of each of its operands."""
+    """The 32-bit row that a compressed row stands for, and the source of each of its operands."""
 
     insn: Insn
     sources: dict[str, str]

@@ -21,7 +21,7 @@ from xpulpnn.isa.machine import (
 
 
 class CsrAccess(Enum):
-    """What software may do with a CSR."""
+    """Access that software has to a CSR."""
 
     RW = "read and write"
     RO = "read; a write is illegal"

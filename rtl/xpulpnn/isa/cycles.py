@@ -14,7 +14,7 @@ _TRAPS = frozenset({"ecall", "ebreak", "mret"})
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """What a row costs.
+    """Cycles of a row.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Cycles:
 
 
 def cycles(insn: Insn) -> Cycles:
-    """What ``insn`` costs."""
+    """Return the cycles of ``insn``."""
     if insn.op in _DIVISIONS:
         return Cycles(SHORTEST_DIVISION, division_cycles(0, signed=insn.op in ("div", "rem")))
     fixed = _fixed(insn)

@@ -13,7 +13,7 @@ from xpulpnn.errors import EncodingError
 
 
 class FieldKind(Enum):
-    """What the value of a field stands for; decides how an operand is written in assembly."""
+    """Meaning of the value of a field; decides how an operand is written in assembly."""
 
     REGISTER = "register"
     IMMEDIATE = "immediate"
@@ -98,7 +98,7 @@ class Field:
         return word
 
     def accepts(self, value: int) -> bool:
-        """Whether the field can hold ``value``."""
+        """Return whether the field can hold ``value``."""
         if self.not_both and value & self.not_both == self.not_both:
             return False
         return self.low <= value <= self.high and value % self.step == 0
@@ -192,11 +192,11 @@ class Token:
 
     @property
     def restricted(self) -> bool:
-        """Whether the field can hold bits that the instruction excludes."""
+        """Return whether the field can hold bits that the instruction excludes."""
         return self.excluded is not None or self.field.not_both != 0
 
     def accepts(self, value: int) -> bool:
-        """Whether ``value`` fits the field and is not excluded."""
+        """Return whether ``value`` fits the field and is not excluded."""
         return self.field.accepts(value) and value != self.excluded
 
     def encode(self, value: int) -> int:
@@ -225,7 +225,7 @@ class Operand:
 
     @property
     def is_memory(self) -> bool:
-        """Whether the operand is written with parentheses."""
+        """Return whether the operand is written with parentheses."""
         return self.base is not None or self.fixed_base is not None
 
 

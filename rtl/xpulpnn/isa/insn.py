@@ -108,7 +108,7 @@ class Insn:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies the row."""
+        """Mnemonic and operands, which identify the row."""
         return self.mnemonic, self.operands
 
     @property
@@ -130,71 +130,71 @@ class Insn:
 
     @property
     def writes_rd(self) -> bool:
-        """Whether the instruction writes the register in field rd."""
+        """Return whether the instruction writes the register in field rd."""
         return any(token.updated or token.field.name == "rd" for token in self._registers())
 
     @property
     def writes_base(self) -> bool:
-        """Whether the instruction writes its base register (post-increment, Mac&Load)."""
+        """Return whether the instruction writes its base register (post-increment, Mac&Load)."""
         return any(operand.increment for operand in self.forms)
 
     @property
     def is_load(self) -> bool:
-        """Whether memory is loaded into rd; false for Mac&Load, which loads into the NN-RF."""
+        """Return whether memory is loaded into rd; false for Mac&Load, which loads into the NN-RF."""
         return self.op in LOAD_OPS
 
     @property
     def is_store(self) -> bool:
-        """Whether memory is written."""
+        """Return whether memory is written."""
         return self.op in STORE_OPS
 
     @property
     def is_branch(self) -> bool:
-        """Whether it is a conditional branch."""
+        """Return whether it is a conditional branch."""
         return self.op in BRANCH_OPS
 
     @property
     def is_jump(self) -> bool:
-        """Whether it is an unconditional jump."""
+        """Return whether it is an unconditional jump."""
         return self.op in JUMP_OPS
 
     @property
     def is_mac_load(self) -> bool:
-        """Whether it is a Mac&Load of either form."""
+        """Return whether it is a Mac&Load of either form."""
         return self.op in MAC_LOAD_OPS
 
     @property
     def is_nn_form(self) -> bool:
-        """Whether it is a Mac&Load with both factors from the NN-RF."""
+        """Return whether it is a Mac&Load with both factors from the NN-RF."""
         return self.op in NN_FORM_OPS
 
     @property
     def reloads_other(self) -> bool:
-        """Whether it is a Mac&Load that reloads the activation it does not use: both update bits are set."""
+        """Return whether it is a Mac&Load that reloads the activation it does not use: both update bits are set."""
         return self.extension is Extension.XPULPML_CROSS
 
     @property
     def loads_parameter(self) -> bool:
-        """Whether it loads a parameter of the requantisation into the NN-RF."""
+        """Return whether it loads a parameter of the requantisation into the NN-RF."""
         return self.op == "pv.rqld"
 
     @property
     def requantises(self) -> bool:
-        """Whether it multiplies, adds, shifts, clips and puts the result into a lane of rd."""
+        """Return whether it multiplies, adds, shifts, clips and puts the result into a lane of rd."""
         return self.op in REQUANTISE_OPS
 
     @property
     def uses_nnrf(self) -> bool:
-        """Whether it reads or writes the NN-RF."""
+        """Return whether it reads or writes the NN-RF."""
         return self.is_mac_load or self.loads_parameter or self.requantises
 
     @property
     def accumulates(self) -> bool:
-        """Whether a product or sum of products is added to (or subtracted from) rd."""
+        """Return whether a product or sum of products is added to (or subtracted from) rd."""
         return self.op.startswith(("pv.sdot", "pv.mlsdot", "pv.cusdot", "mac", "msu"))
 
     def matches(self, word: int) -> bool:
-        """Whether ``word`` is this instruction: it fits the pattern and holds no excluded value."""
+        """Return whether ``word`` is this instruction: it fits the pattern and holds no excluded value."""
         return word & self.mask == self.match and all(
             token.accepts(token.field.extract(word)) for token in self.restricted
         )
@@ -204,7 +204,7 @@ class Insn:
         return {token.field.name: token.field.extract(word) for token in self.tokens}
 
     def takes(self, values: Mapping[str, int]) -> bool:
-        """Whether these are operands of the instruction, all or some, every one with a value that it can hold."""
+        """Return whether these are operands of the instruction, all or some, with values that they can hold."""
         tokens = {token.field.name: token for token in self.tokens}
         return values.keys() <= tokens.keys() and all(tokens[name].accepts(value) for name, value in values.items())
 

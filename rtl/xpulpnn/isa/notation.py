@@ -1,4 +1,4 @@
-"""How the statements of :mod:`xpulpnn.isa.semantics` are read (guide, "Notation of the operations")."""
+"""Reading of the statements of :mod:`xpulpnn.isa.semantics` (guide, "Notation of the operations")."""
 
 import ast
 
@@ -21,7 +21,7 @@ def definition(insn: Insn) -> list[ast.stmt]:
 
 
 def is_lane(insn: Insn, name: str) -> bool:
-    """Whether ``name[i]`` is an element of a vector in a row, and not a bit."""
+    """Return whether ``name[i]`` is an element of a vector in a row, and not a bit."""
     immediates = {token.field.name for token in insn.tokens if token.field.kind is not FieldKind.REGISTER}
     return insn.fmt is not None and name not in immediates
 

@@ -1,4 +1,4 @@
-"""What each operation of the instruction table does: a phrase, and statements in the notation of the guide.
+"""Meaning of each operation of the instruction table: a phrase, and statements in the notation of the guide.
 
 The statements are Python in form (guide, "Notation of the operations"). Braces are filled in by the row that uses the
 template, see :mod:`xpulpnn.isa.semantics`: ``{b}`` is the second operand, ``{sb}`` the same as a signed and ``{ub}``

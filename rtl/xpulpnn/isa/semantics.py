@@ -14,13 +14,13 @@ _QNT_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
 
 
 def phrase(insn: Insn) -> str:
-    """What the operation of ``insn`` is, in words."""
+    """Return the operation of ``insn`` in words."""
     text = OPERATIONS[insn.op].phrase
     return text.replace("one of them", "the activation not used") if insn.reloads_other else text
 
 
 def statements(insn: Insn) -> tuple[str, ...]:
-    """What ``insn`` does, a line per statement, in the notation of the guide; empty if software sees no effect."""
+    """Return the statements of ``insn``, in the notation of the guide; none if software sees no effect."""
     if insn.mnemonic in EXPANSIONS:
         return _compressed(insn)
     template = OPERATIONS[insn.op].statements
@@ -40,7 +40,7 @@ def statements(insn: Insn) -> tuple[str, ...]:
 
 
 def _operands(insn: Insn) -> dict[str, object]:
-    """What fills the braces of the templates."""
+    """Return the names and texts that fill the braces of the templates."""
     found: dict[str, object] = {"entry": insn.entry}
     if insn.fmt is None:
         found |= _scalar_operands(insn)

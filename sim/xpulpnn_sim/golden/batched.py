@@ -79,7 +79,7 @@ def views(maps: AnyInt, geometry: Geometry, outside: int) -> Iterator[tuple[tupl
 
 
 def below(accumulators: I32, thresholds: AnyInt) -> I32:
-    """How many thresholds of its channel are below each accumulator."""
+    """Count the thresholds of its channel that are below each accumulator."""
     rows = accumulators.reshape(-1, accumulators.shape[-1])
     counts = np.empty(rows.shape, np.int32)
     for channel, levels in enumerate(thresholds):

@@ -14,7 +14,7 @@ from xpulpnn_sim.golden.packing import element_range
 
 
 class Window(NamedTuple):
-    """How a window moves over a map."""
+    """Size, steps and margins of a window over a map."""
 
     height: int
     width: int

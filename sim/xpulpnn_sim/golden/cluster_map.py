@@ -1,4 +1,4 @@
-"""Who answers a data access of a core of the cluster, as a list of ranges."""
+"""Map of the cluster as a core sees it: who answers a data access, as a list of ranges."""
 
 from collections.abc import Sequence
 

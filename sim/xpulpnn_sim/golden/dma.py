@@ -67,7 +67,7 @@ def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
 
 
 def moves(words: Sequence[int]) -> Moves:
-    """What the command that ``words`` spell moves.
+    """Return the bytes that the command that ``words`` spell moves.
 
     Addresses of the TCDM are reduced to its 1 MiB at the base. An external address there makes both sides inside.
     """
@@ -99,7 +99,7 @@ class DmaModel:
         self._waiting: set[int] = set()
 
     def waiting(self, port: int) -> bool:
-        """Whether the port waits for an identifier and there is still none."""
+        """Return whether the port waits for an identifier and there is still none."""
         return port in self._waiting and self._free() is None
 
     def read(self, port: int, offset: int) -> int | None:

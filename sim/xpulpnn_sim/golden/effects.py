@@ -23,7 +23,7 @@ _ABSENT = np.zeros(0, np.uint32)
 
 @dataclass(slots=True, kw_only=True)
 class Sources:
-    """What N executions of one row read. A field left out reads zero.
+    """Operands of N executions of one row. A field left out reads zero.
 
     Members
     -------
@@ -62,7 +62,7 @@ class Sources:
 
 @dataclass(slots=True, kw_only=True)
 class Effects:
-    """What N executions of one row do; ``None`` where the row has no such effect.
+    """Results of N executions of one row; ``None`` where the row has no such effect.
 
     When ``base`` and ``rd`` name the same register, ``rd`` stays (guide, "Loads and stores of XpulpV2" and "Rules of
     both forms"): apply ``base`` first.

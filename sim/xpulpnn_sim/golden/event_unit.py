@@ -216,7 +216,7 @@ class EventUnit:
         return (core if exists else None), access._replace(offset=there)
 
     def _value(self, number: int, offset: int, awake: int) -> int:
-        """What a load that does not wait finds."""
+        """Return the value that a load finds that does not wait."""
         core = self.cores[number]
         active = word(core.buffer & core.mask)
         if here := self._barrier(offset):
@@ -242,7 +242,7 @@ class EventUnit:
         return registers.get(offset, 0)
 
     def _load(self, number: int, access: Access) -> None:
-        """What an access of the private view triggers and begins to wait for."""
+        """Trigger and begin to wait, as an access of the private view asks."""
         core, offset = self.cores[number], access.offset
         if access.write:
             if offset == EventRegister.DISPATCH_FIFO:

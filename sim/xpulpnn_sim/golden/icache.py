@@ -23,14 +23,14 @@ class CacheLevel:
         self._kept.pop(self._set_of(address), None)
 
     def look_up(self, address: int) -> bool:
-        """Whether the byte at ``address`` is there; counts a hit or a miss."""
+        """Return whether the byte at ``address`` is there; counts a hit or a miss."""
         hit = self.holds(address)
         self.hits += hit
         self.misses += not hit
         return hit
 
     def holds(self, address: int) -> bool:
-        """Whether the byte at ``address`` is there; counts nothing."""
+        """Return whether the byte at ``address`` is there; counts nothing."""
         return address // ICACHE_LINE_BYTES in self._kept.get(self._set_of(address), ())
 
     def keep(self, address: int) -> None:

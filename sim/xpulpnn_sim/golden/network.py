@@ -38,7 +38,7 @@ class StageLike(Protocol):
 
     @property
     def layer(self) -> Any:
-        """What it computes."""
+        """Its shape and options."""
         ...
 
     @property
@@ -58,7 +58,7 @@ class StageLike(Protocol):
 
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of the maps it computes with."""
+        """Shapes of the maps that it reads."""
         ...
 
     @property
@@ -68,7 +68,7 @@ class StageLike(Protocol):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Of its results."""
+        """Shape of its results."""
         ...
 
 
@@ -81,7 +81,7 @@ class NetworkLike(Protocol):
         ...
 
     def sources(self, number: int) -> tuple[str, ...]:
-        """What a layer computes with."""
+        """Return the names of the maps that a layer reads."""
         ...
 
 
@@ -145,7 +145,7 @@ def stage_results(stage: StageLike, *maps: NDArray[Any]) -> I32:
 
 
 def _taken(stage: StageLike, values: NDArray[Any], shape: tuple[int, ...], elements: tuple[int, bool]) -> I32:
-    """What a layer reads, in its shape; raises :class:`LayerError` for what cannot be in its memory."""
+    """Return the map that a layer reads in its shape; raises :class:`LayerError` for values out of range."""
     if values[0].size != int(np.prod(shape)):
         raise LayerError(f"inputs of {stage.name} must be {shape}, not {values.shape[1:]}")
     bits, signed = elements
@@ -157,12 +157,12 @@ def _taken(stage: StageLike, values: NDArray[Any], shape: tuple[int, ...], eleme
 
 
 def _outside(stage: StageLike) -> int:
-    """What is around a map; numbers of one bit know no 0."""
+    """Return the value around a map; numbers of one bit know no 0."""
     return -1 if stage.precision.x == _SIGN_BITS and not stage.pad else stage.pad
 
 
 def _most(stage: StageLike) -> int:
-    """How far an input may be from 0."""
+    """Return how far an input may be from 0."""
     return 1 << stage.precision.x
 
 

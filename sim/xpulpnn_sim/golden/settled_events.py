@@ -47,11 +47,11 @@ class SettledEventUnit:
         self._pass({}, [(core, line)])
 
     def irq(self, core: int) -> bool:
-        """Whether the core's interrupt line is high."""
+        """Return whether the core's interrupt line is high."""
         return bool(self._unit.interrupts() >> core & 1)
 
     def waiting(self, core: int) -> bool:
-        """Whether the core's access waits."""
+        """Return whether the core's access waits."""
         return bool(self._unit.waiting() >> core & 1)
 
     def _pass(

@@ -13,7 +13,7 @@ PATIENCE = 16
 
 
 class Request(NamedTuple):
-    """What a master asks for in a cycle; the data mean something for a write only."""
+    """Request of a master in a cycle; the data mean something for a write only."""
 
     address: int
     write: int
@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
 
 class Access(NamedTuple):
-    """What a bank does in a cycle."""
+    """Access that a bank makes in a cycle."""
 
     master: int
     bank: int
@@ -31,7 +31,7 @@ class Access(NamedTuple):
 
 @dataclass(slots=True)
 class Queue:
-    """Who comes next at a bank."""
+    """Arbiter of a bank."""
 
     kind: Arbiter  # as in ClusterConfig
     inputs: int  # how many may ask
@@ -82,7 +82,7 @@ class TcdmModel:
     _setting: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
 
     def cycle(self, requests: Mapping[int, Request]) -> dict[int, int]:
-        """What the masters that are granted in this cycle are answered in the next one; for writes 0."""
+        """Return the answers in the next cycle to the masters that are granted in this one; 0 for writes."""
         waiting: dict[int, dict[int, Request]] = {}
         for master, request in requests.items():
             waiting.setdefault(place_of(request.address, self.config)[0], {})[master] = request
@@ -146,5 +146,5 @@ class TcdmModel:
 
 
 def _sets(request: Request) -> bool:
-    """Whether a request is a test&set."""
+    """Return whether a request is a test&set."""
     return not request.write and bool(request.address >> TEST_SET_BIT & 1)

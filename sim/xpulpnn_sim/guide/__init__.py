@@ -1,1 +1,1 @@
-"""What the pages of the guide show of the sources: instructions, CSRs, configurations, options."""
+"""Parts of the guide that are made of the sources: instructions, CSRs, configurations, options."""

@@ -123,7 +123,7 @@ def address(value: int) -> str:
 
 
 def addresses() -> str:
-    """What is where."""
+    """Return the table of the cluster's addresses."""
     return html.table(("address", "what"), [[address(base), escape(what)] for base, what in _BLOCKS])
 
 

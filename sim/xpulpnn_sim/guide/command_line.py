@@ -10,7 +10,7 @@ _COLUMNS = "100"
 
 
 def help_text(command: str) -> str:
-    """What ``xpulpnn COMMAND --help`` prints on a terminal of 100 columns."""
+    """Return the help of a command as it is printed on a terminal of 100 columns."""
     text = io.StringIO()
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = _COLUMNS

@@ -25,7 +25,7 @@ def with_remarks_first(lines: list[str]) -> list[str]:
 
 
 def _is_prose(lines: list[str], at: int) -> bool:
-    """Whether a line is one of a paragraph: flush left, and neither a header nor the head of an entry."""
+    """Return whether a line is one of a paragraph: flush left, and neither a header nor the head of an entry."""
     following = lines[at + 1] if at + 1 < len(lines) else ""
     is_entry = following.startswith(" ") or _HEADER.match(following) or _HEADER.match(lines[at])
     return not lines[at].startswith(" ") and not is_entry

@@ -172,10 +172,13 @@ HOUSE = (
         "models; processes, results; riscv-formal",
     ),
     Layer(
-        ("xpulpnn_sim.iss", "xpulpnn_sim.properties", "xpulpnn_sim.faulty"),
-        "simulator; what is proved of the gates; gates that fail",
+        ("xpulpnn_sim.iss", "xpulpnn_sim.properties", "xpulpnn_sim.faulty", "xpulpnn_sim.tools"),
+        "simulator; what is proved of the gates; gates that fail; jobs",
     ),
-    Layer(("xpulpnn_sim.golden", "xpulpnn_sw"), "numpy references; assembler, kernels, runtime, compilers"),
+    Layer(
+        ("xpulpnn_sim.golden", "xpulpnn_sim.statements", "xpulpnn_sw"),
+        "numpy references; instructions; assembler, kernels, compilers",
+    ),
     Layer(
         ("xpulpnn.cluster", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
         "gates and their emission (Amaranth)",

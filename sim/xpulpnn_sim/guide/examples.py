@@ -153,7 +153,7 @@ def commands(block: Block) -> list[tuple[str, list[str] | None]]:
 
 
 def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
-    """Whether lines are as expected; a line ``...`` stands for any lines, within a line for anything."""
+    """Return whether lines are as expected; a line ``...`` stands for any lines, within a line for anything."""
     if not expected:
         return not any(line.strip() for line in printed)
     first, rest = expected[0], expected[1:]

@@ -199,7 +199,7 @@ def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
 
 
 def phrase_of(insn: Insn) -> str:
-    """What the row does, in words."""
+    """Return the operation of the row in words."""
     if insn.extension is Extension.RV32C:
         return "no operation" if insn.mnemonic == "c.nop" else _COMPRESSED.get(insn.mnemonic, phrase(insn))
     return phrase(insn)
@@ -230,7 +230,7 @@ def instructions(group: str) -> str:
 
 
 def _costs(family: list[Insn]) -> str:
-    """What the rows of a table cost; with their names where they differ."""
+    """Return the cycles of the rows of a table, with names where they differ."""
     names: dict[str, list[str]] = {}
     for insn in family:
         shown = names.setdefault(shown_cycles(cycles(insn)), [])

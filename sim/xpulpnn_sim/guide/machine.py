@@ -229,7 +229,7 @@ _EXCEPTIONS = {
 
 
 def causes() -> str:
-    """What traps, with mcause and mepc."""
+    """Return the table of traps, with mcause and mepc."""
     rows = [
         [
             str(cause.value),

@@ -12,7 +12,7 @@ from xpulpnn_sim.guide import html
 
 
 def meanings(kind: type) -> dict[str, str]:
-    """What the ``Parameters`` section of a docstring says of each field."""
+    """Return the meaning of each field from the ``Parameters`` section of a docstring."""
     text = inspect.cleandoc(kind.__doc__ or "")
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
     found: dict[str, str] = {}

@@ -208,7 +208,7 @@ class ClusterSession:
         return deadlock(places, self._name_of, self._line_of)
 
     def _goes_on(self, hart: _Hart) -> bool:
-        """Whether what has held a hart in its last turn is over."""
+        """Return whether what has held a hart in its last turn is over."""
         if self.devices.waits_at(hart.core) is not None:
             return False
         csrs, asleep = hart.iss.csrs, hart.iss.state.asleep

@@ -33,7 +33,7 @@ _CACHE_REGISTERS = frozenset(Icache) | {
 
 
 class Devices:
-    """What answers at the addresses of the peripherals."""
+    """Peripherals of the cluster, by address."""
 
     def __init__(self, config: ClusterConfig, boot_address: int) -> None:
         self.events = SettledEventUnit(config)

@@ -147,8 +147,9 @@ class ClusterLockstep:
     def _ordered(
         self, own: Sequence[NDArray[Any]], claims: Sequence[NDArray[Any]], end: int, *, last: bool
     ) -> list[tuple[int, int, int]]:
-        """What takes effect before the access ``end`` of the log, in order: hart, number of its retirement or -1 for an
-        access without one, number of the access.
+        """Return what takes effect before the access ``end`` of the log, in order.
+
+        Each is the hart, the number of its retirement, or -1 for an access without one, and the number of the access.
         """
         parts: list[NDArray[np.int64]] = []
         others = np.ones(end, np.bool_)

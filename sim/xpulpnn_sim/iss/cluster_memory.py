@@ -16,7 +16,7 @@ _DEVICES_END = CONTROL + _VIEW
 
 
 class Peripherals(Protocol):
-    """What answers at the addresses of the peripherals."""
+    """Peripherals of the cluster, by address."""
 
     def connect_dma(self, move: Callable[[Moves], None]) -> None:
         """Make the DMA engine, if there is one, with what makes its transfers."""
@@ -39,7 +39,7 @@ def canonical(address: int) -> int:
 
 
 class ClusterMemory(Memory):
-    """What the harts of a cluster see.
+    """Memory as the harts of a cluster see it.
 
     Loads of the test&set view of the TCDM return what is there and make it all ones. The alias of the TCDM is the same
     memory. Accesses to peripherals are made by :attr:`devices` on behalf of :attr:`core`; they raise

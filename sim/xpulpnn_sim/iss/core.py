@@ -322,7 +322,7 @@ class Iss:
         return following if start is None else start
 
     def _enter(self, pc: int) -> Operation | None:
-        """What a burst executes at ``pc``, which it has not seen before; None if it has to stop there."""
+        """Return the operation of a burst at ``pc``, which it has not seen before; None if it has to stop there."""
         if self._halted:
             return None
         self.state.pc = pc

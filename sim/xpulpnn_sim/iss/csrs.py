@@ -106,12 +106,12 @@ class CsrFile:
 
     @property
     def saturates(self) -> bool:
-        """Whether the performance counters stick at their largest value."""
+        """Return whether the performance counters stick at their largest value."""
         return bool(self.values.get("pcmr", 0) & PCMR_SATURATES)
 
     @property
     def wakes(self) -> bool:
-        """Whether an enabled interrupt is pending, MIE or not: ends wfi."""
+        """Return whether an enabled interrupt is pending, MIE or not: ends wfi."""
         return bool(self.irq & self.values["mie"] & IRQ_BITS)
 
     def interrupt(self) -> int | None:

@@ -99,7 +99,7 @@ class Fetched:
 
     @cached_property
     def transfers(self) -> bool:
-        """Whether it may transfer control: a branch or jump."""
+        """Return whether it may transfer control: a branch or jump."""
         return self.insn.is_branch or self.insn.is_jump
 
     @cached_property
@@ -163,7 +163,7 @@ class Fetched:
         return (regs[self.rs1] + offset) & WORD_MASK
 
     def taken(self, regs: list[int]) -> bool:
-        """Whether a branch or jump is taken, from the registers before it."""
+        """Return whether a branch or jump is taken, from the registers before it."""
         if self.insn.is_jump:
             return True
         make = maker(self.insn, frozenset(), None, (), products=True)
@@ -171,7 +171,7 @@ class Fetched:
 
     @cached_property
     def jumps_to_itself(self) -> bool:
-        """Whether it is a jump or branch whose target is its own address."""
+        """Return whether it is a jump or branch whose target is its own address."""
         return self.operands.get("boff13", self.operands.get("joff21")) == 0
 
     @cached_property

@@ -55,7 +55,7 @@ class Memory:
         return type(self) is Memory
 
     def inside(self, address: int, size: int) -> bool:
-        """Whether ``size`` bytes from ``address`` are memory."""
+        """Return whether ``size`` bytes from ``address`` are memory."""
         if self._windows is None:
             return True
         end = address + size
@@ -150,7 +150,7 @@ class Memory:
         return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
 
     def _fails(self, address: int, size: int) -> bool:
-        """Whether any of ``size`` bytes from ``address`` is answered with an error; addresses wrap at 2**32."""
+        """Return whether any of ``size`` bytes from ``address`` is answered with an error; addresses wrap at 2**32."""
         return any(
             base < at + size and at < base + length
             for base, length in self.errors

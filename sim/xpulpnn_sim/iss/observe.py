@@ -1,4 +1,4 @@
-"""What an instruction reads and does, as the retirement port of a core reports it."""
+"""Observation of instructions: reads and effects, as the retirement port of a core reports them."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -109,7 +109,7 @@ class Observer:
         self._interrupt = line
 
     def _before(self, fetched: Fetched | int | None) -> Retired:
-        """What the instruction will read."""
+        """Note the values that the instruction will read."""
         state = self._iss.state
         regs = state.regs
         if not isinstance(fetched, Fetched):
@@ -133,7 +133,7 @@ class Observer:
         return retired
 
     def _after(self, retired: Retired, fetched: Fetched) -> None:
-        """What the instruction wrote."""
+        """Note the values that the instruction wrote."""
         regs = self._iss.state.regs
         retired.rd, retired.rd_value = fetched.destination, regs[fetched.destination]
         if fetched.base != fetched.destination:

@@ -29,7 +29,7 @@ _CHUNK = 1 << 17
 
 
 class Halting(Protocol):
-    """Who can be stopped while it executes."""
+    """A hart or a cluster that can be stopped while it executes."""
 
     @property
     def memory(self) -> Memory:

@@ -17,7 +17,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step did."""
+    """Outcome of one step."""
 
     pc: int  # address of the instruction, or the one at which the interrupt was taken
     insn: Insn | None = None  # the row executed, compressed rows expanded; None for interrupts, sleep and illegal words

@@ -22,7 +22,7 @@ def _writes(fetched: Fetched) -> bool:
 
 
 def csr_is_legal(fetched: Fetched, csrs: CsrFile) -> bool:
-    """Whether the register exists and, if it is read-only, is only read."""
+    """Return whether the register exists and, if it is read-only, is only read."""
     csr = csrs.find(fetched.operands["csr"])
     return csr is not None and (csr.access is not CsrAccess.RO or not _writes(fetched))
 

@@ -21,7 +21,7 @@ _RELOAD_LSB = 3
 
 
 def computes(insn: Insn) -> bool:
-    """Whether the instruction does nothing but compute a register from registers."""
+    """Return whether the instruction does nothing but compute a register from registers."""
     elsewhere = insn.is_load or insn.is_store or insn.is_branch or insn.is_jump or insn.uses_nnrf
     return not elsewhere and insn.op not in _NOT_COMPUTED and not insn.op.startswith(("lp.", "pv.qnt"))
 

@@ -39,7 +39,7 @@ The testbench ends with a line `PASS: ...` and exit code 0, or with `FAIL: ...` 
 
 
 class Testbench(NamedTuple):
-    """How the testbench of a component is made, and what the README says of it."""
+    """Maker of the testbench of a component, and its description in the README."""
 
     files: Callable[[Design], dict[str, str]]
     meaning: str
@@ -126,7 +126,7 @@ def has_banks(design: Design) -> bool:
 
 
 def _memory_step(design: Design) -> str:
-    """What is to be done with the banks of the TCDM, if there are any."""
+    """Return the step of the README about the banks of the TCDM, if there are any."""
     if has_banks(design):
         return _BANKS
     return _ARRAYS if design.top in _WITH_BANKS else ""

@@ -77,7 +77,7 @@ def compressed(checks: Checks) -> None:
 
 
 def _odd(checks: Checks) -> bool:
-    """Whether an odd number of compressed instructions has been written."""
+    """Return whether an odd number of compressed instructions has been written."""
     statements = [part.strip() for line in checks.lines for part in line.split("#")[0].split(";")]
     return sum(part.split(":")[-1].strip().startswith("c.") for part in statements) % 2 == 1
 
@@ -140,7 +140,7 @@ def registers(checks: Checks) -> None:
 
 
 def boot(checks: Checks) -> None:
-    """What reset leaves; the first checks, before anything is written."""
+    """Check the state after reset, before anything is written."""
     checks.title("after reset")
     checks.code("    csrr t5, mtvec")
     checks.expect("t5", lambda labels: labels["memory"] | MTVEC_VECTORED, "mtvec follows boot_addr")

@@ -1,4 +1,4 @@
-"""What a package is made of: the emitted Verilog, its ports and the configuration."""
+"""Parts of a package: the emitted Verilog, its ports and the configuration."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +29,7 @@ class Port:
 
     @property
     def is_input(self) -> bool:
-        """Whether it is an input."""
+        """Return whether it is an input."""
         return self.direction == "input"
 
     @property
@@ -39,7 +39,7 @@ class Port:
 
     @property
     def is_clocking(self) -> bool:
-        """Whether it is the clock or the reset."""
+        """Return whether it is the clock or the reset."""
         return self.name == CLOCK or self.name in RESETS
 
 
@@ -95,7 +95,7 @@ class Design:
 
     @property
     def clocked(self) -> bool:
-        """Whether there is a clock."""
+        """Return whether there is a clock."""
         return CLOCK in self.by_name
 
     @property

@@ -87,7 +87,7 @@ def _axi_buses(design: Design) -> Mapping[str, list[Port]]:
 
 
 def has_obi(design: Design) -> bool:
-    """Whether the component has an OBI interface."""
+    """Return whether the component has an OBI interface."""
     return bool(_buses(design))
 
 

@@ -127,7 +127,7 @@ def _needed(lines: Sequence[str], written: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What an instruction finds, as expressions in the arguments of the maker."""
+    """The state that an instruction finds, as expressions in the arguments of the maker."""
 
     insn: Insn
     texts: Texts

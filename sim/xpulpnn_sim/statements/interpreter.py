@@ -101,7 +101,7 @@ class Arithmetic(Protocol[V, C]):
 
 
 class Before(Protocol[V, C]):
-    """What an instruction finds."""
+    """The state that an instruction finds."""
 
     def register(self, name: str) -> V:
         """Return the register in a field, or the one called ``x2``."""
@@ -134,7 +134,7 @@ class Before(Protocol[V, C]):
 
 @dataclass(slots=True)
 class Effects(Generic[V, C]):
-    """What an instruction does, each effect with its condition, in the order of the statements."""
+    """Effects of an instruction, each with its condition, in the order of the statements."""
 
     registers: list[tuple[str, C, V]] = field(default_factory=list[tuple[str, C, V]])  # field, condition, word
     pc: list[tuple[C, V]] = field(default_factory=list[tuple[C, V]])

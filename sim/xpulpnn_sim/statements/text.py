@@ -74,7 +74,7 @@ class Text:
 
     @property
     def is_atom(self) -> bool:
-        """Whether it costs nothing to write it again."""
+        """Return whether it costs nothing to write it again."""
         return _ATOM.fullmatch(self.text) is not None or self.unpacked is not None
 
     @property

@@ -21,7 +21,7 @@ class Nets:
     driven: Sequence[str] = ()  # Arrays, buses and ports whose inputs the testbench assigns: they are variables
 
     def elements(self, group: str) -> int:
-        """How many elements an array of ports has."""
+        """Return the number of elements of an array of ports."""
         places = {int(match["place"]) for match in self._matches() if match is not None and match["group"] == group}
         return len(places)
 
