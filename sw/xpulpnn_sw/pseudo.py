@@ -58,7 +58,7 @@ _FORMAT_FIRST = re.compile(r"(pv\.\w+)\.([hbnc])\.(sci?)")
 _ROUND_FIRST = re.compile(r"(p\.(?:mul|mac)\w*)rn")
 
 
-def canonical_mnemonic(mnemonic: str) -> str:
+def _canonical_mnemonic(mnemonic: str) -> str:
     """Lower-case mnemonic with the format letter last and rounding as ``nr``."""
     name = mnemonic.lower()
     if match := _FORMAT_FIRST.fullmatch(name):
@@ -78,7 +78,7 @@ def candidates(mnemonic: str) -> tuple[Insn, ...]:
     An immediate form may drop its final ``i`` (``p.clip rd, rs1, 5``); the register form beside an immediate form may
     add an ``r`` (``p.clipr``).
     """
-    name = canonical_mnemonic(mnemonic)
+    name = _canonical_mnemonic(mnemonic)
     rows = by_mnemonic(name) + by_mnemonic(f"{name}i")
     stem = name.removesuffix("r")
     if not rows and stem != name and by_mnemonic(f"{stem}i"):

@@ -58,8 +58,7 @@ _LIBRARY_FLAGS = {"gcc": ("-O2", "-fno-builtin", "-fno-tree-loop-distribute-patt
 _GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
 
-def check_sources(sources: Iterable[Path]) -> None:
-    """Raise :class:`InputError` unless every source is a readable file of a known kind."""
+def _check_sources(sources: Iterable[Path]) -> None:
     for path in sources:
         if path.suffix not in SOURCE_SUFFIXES:
             raise InputError(f"source must end in one of {', '.join(SOURCE_SUFFIXES)}, not {path}")
@@ -257,7 +256,7 @@ def build(
     Raises :class:`CompileError` for errors in the sources, :class:`ToolError` for a missing compiler and
     :class:`InputError` for sources that are no files.
     """
-    check_sources(sources)
+    _check_sources(sources)
     with _working(compiler, options or Options()) as work:
         objects: list[Path] = []
         tasks = [*_compiling(work, sources, objects), lambda: work.library(LIBRARY)]
@@ -298,7 +297,7 @@ def archive(
     sources: Sequence[Path], output: Path, *, compiler: str | None = None, options: Options | None = None
 ) -> str:
     """Compile ``sources`` into the library ``output``; otherwise as :func:`build`."""
-    check_sources(sources)
+    _check_sources(sources)
     with _working(compiler, options or Options()) as work:
         objects: list[Path] = []
         printed = work.each(_compiling(work, sources, objects))
@@ -313,7 +312,7 @@ def compile_sources(
     options: Options | None = None,
 ) -> str:
     """Compile each first file of ``files`` to the second one, up to a stage; otherwise as :func:`build`."""
-    check_sources(source for source, _output in files)
+    _check_sources(source for source, _output in files)
     with _working(compiler, options or Options()) as work:
 
         def task(number: int, source: Path, output: Path) -> str:

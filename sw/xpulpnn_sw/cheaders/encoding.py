@@ -48,7 +48,7 @@ def immediate_fields(insn: Insn) -> list[Field]:
     return [token.field for token in insn.tokens if token.field.kind is not FieldKind.REGISTER]
 
 
-def checked(field: Field, bits: str) -> str:
+def _checked(field: Field, bits: str) -> str:
     """C expression of ``bits``, or of a number no slot takes if the operand of this field is out of range."""
     name = field.name
     rule = f"XP_WITHIN({name}, {field.low}, {field.high})"
@@ -67,7 +67,7 @@ def _piece_of(field: Field, slot: Slot) -> str | None:
             shift, mask = value_low + low - word_low, (1 << (high - low)) - 1
             term = f"XP_BITS({field.name}, {shift}, {mask})"
             terms.append(f"{term} << {low - slot.low}" if low > slot.low else term)
-    return checked(field, " | ".join(terms)) if terms else None
+    return _checked(field, " | ".join(terms)) if terms else None
 
 
 def piece(insn: Insn, slot: Slot) -> Piece:
@@ -98,7 +98,7 @@ def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Piec
     fields = {field.name: field for field in immediate_fields(insn)}
     if BRANCH_OFFSET in fields:
         compared = next(field for name, field in fields.items() if name != BRANCH_OFFSET)
-        bits = Piece(names=(compared.name,), immediates=(checked(compared, f"XP_BITS({compared.name}, 0, 31)"),))
+        bits = Piece(names=(compared.name,), immediates=(_checked(compared, f"XP_BITS({compared.name}, 0, 31)"),))
         # labels are numbered after the operands: the register and the constant
         return f".insn sb {start}, {register('rs1')}, x{number(bits)}, %l2"
     if STORE_OFFSET in fields:

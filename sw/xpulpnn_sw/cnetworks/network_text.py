@@ -191,7 +191,7 @@ def _function(network: CNetwork, layer: CLayer) -> str:
     ]
     return "\n".join(
         [
-            comment_line(f"{stage.name}: {stage.kind.name} {stage.layer}, {stage.precision}{macs}."),
+            _comment_line(f"{stage.name}: {stage.kind.name} {stage.layer}, {stage.precision}{macs}."),
             f"static void layer_{layer.name}(uint32_t core, uint32_t cores) {{",
             f"    {storage} struct {run.structure.name} arguments = {{",
             *fields,
@@ -202,8 +202,7 @@ def _function(network: CNetwork, layer: CLayer) -> str:
     )
 
 
-def comment_line(text: str) -> str:
-    """A comment."""
+def _comment_line(text: str) -> str:
     return f"/* {comment(text)} */"
 
 

@@ -89,7 +89,7 @@ def files(network: CNetwork, examples: Sequence[Example], target: Target, scalin
     return found | {f"kernels/{run.name}.s": kernel_function(run) for run in network.functions}
 
 
-def checksum(output: OutputLayout, results: NDArray[Any]) -> int:
+def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
     """Return the checksum that ``main.c`` must find of the results of a layer in memory."""
     if isinstance(output, PlanesLayout):
         results = results.transpose(2, 0, 1)
@@ -157,7 +157,7 @@ def _examples(network: CNetwork, examples: Sequence[Example]) -> str:
     lines += [f"enum {{ EXAMPLES = {len(examples)} }};", "", "static const struct example examples[EXAMPLES] = {"]
     for number, example in enumerate(examples):
         sums = [
-            f"0x{checksum(layer.run.output, results):08x}"
+            f"0x{_checksum(layer.run.output, results):08x}"
             for layer, results in zip(network.layers, example.results, strict=True)
         ]
         scores = [str(value) for value in example.scores.reshape(-1).tolist()]

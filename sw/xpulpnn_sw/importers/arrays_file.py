@@ -51,14 +51,14 @@ def network_in(path: Path, name: str, forms: Sequence[Form] = FORMS) -> Describe
 
     Raises :class:`InputError` or :class:`LayerError` as :func:`import_arrays`.
     """
-    arrays = read_numbers(path)
+    arrays = _read_numbers(path)
     for form in forms:
         if len(forms) == 1 or form.arrays[0] in arrays:
             return _checked(form, arrays, path).network(arrays, name)
     raise InputError(f"arrays must be {' or '.join(map(str, forms))}, not {_listed(arrays)}, in {path}")
 
 
-def read_numbers(path: Path) -> dict[str, NDArray[Any]]:
+def _read_numbers(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an npz file; raises :class:`InputError` unless it is one, whole, of integers."""
     arrays = npz_arrays(path, "weights")
     for name, values in arrays.items():

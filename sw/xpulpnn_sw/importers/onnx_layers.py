@@ -20,7 +20,7 @@ IMAGE_CHANNELS = 3  # with more, pixels of the input fill words
 _MAP_AXES, _SEQUENCE_AXES = 4, 3
 
 
-def weight_bits(values: Any, source: Map) -> int:
+def _weight_bits(values: Any, source: Map) -> int:
     """The narrowest width that has these weights; raises :class:`InputError` if none does."""
     if source.bits == SIGN_BITS and bool((np.abs(values) == 1).all()):
         return SIGN_BITS
@@ -67,7 +67,7 @@ def _products(
         layer=layer,
         sources=(source,),
         weights=stored,
-        weight_bits=weight_bits(weights.values, source),
+        weight_bits=_weight_bits(weights.values, source),
         pad=pad,
         channels=channels,
         least=tuple((positive * source.low + negative * source.high).tolist()),

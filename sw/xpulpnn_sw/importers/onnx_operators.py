@@ -39,7 +39,7 @@ from xpulpnn_sw.importers.values import (
 _ROOT_BITS = 400  # of square roots, which have twice as many digits as any number that they are compared with
 
 
-def live(value: Value | None) -> Map | Sums:
+def _live(value: Value | None) -> Map | Sums:
     """A value that depends on the input; raises :class:`InputError` for a constant."""
     if not isinstance(value, Map | Sums):
         raise InputError("first input must depend on the input of the model, not be a constant")
@@ -63,46 +63,38 @@ def _constant_of(given: Given) -> tuple[Map | Sums, Any, bool]:
     first, second = given[:2]
     if isinstance(first, Map | Sums) and not isinstance(second, Map | Sums):
         return first, second, True
-    return live(second), first, False
+    return _live(second), first, False
 
 
-def add(context: Context, node: Node, given: Given) -> Value:
-    """A constant, or the sum of two maps."""
-    if all(isinstance(one, Map | Sums) for one in given):
-        return add_maps(context, node, given, 1)
-    value, constant, _ = _constant_of(given)
-    return _moved_by(value, None, constant)
+def _sum(sign: int) -> Operator:
+    """The sum or the difference of two maps, or of a map and a constant."""
+
+    def operator(context: Context, node: Node, given: Given) -> Value:
+        if all(isinstance(one, Map | Sums) for one in given):
+            return add_maps(context, node, given, sign)
+        value, constant, is_second = _constant_of(given)
+        if sign < 0 and is_second:
+            constant = np.asarray(-constant.real if isinstance(constant, Quantised) else -constant)
+        elif sign < 0:
+            value = _times(value, Fraction(sign))
+        return _moved_by(value, None, constant)
+
+    return operator
 
 
-def subtract(context: Context, node: Node, given: Given) -> Value:
-    """The difference with a constant, or of two maps."""
-    if all(isinstance(one, Map | Sums) for one in given):
-        return add_maps(context, node, given, -1)
-    value, constant, is_second = _constant_of(given)
-    if is_second:
-        return _moved_by(value, None, _negative(constant))
-    return _moved_by(_moved_by_number(value, Fraction(-1)), None, constant)
-
-
-def _moved_by_number(value: Map | Sums, factor: Fraction) -> Map | Sums:
+def _times(value: Map | Sums, factor: Fraction) -> Map | Sums:
     channels = value.shape[2]
     return moved(value, [factor] * channels, [Fraction(0)] * channels)
 
 
-def _negative(constant: Any) -> Any:
-    return np.asarray(-constant.real if isinstance(constant, Quantised) else -constant)
-
-
-def multiply(_context: Context, _node: Node, given: Given) -> Value:
-    """Times a constant."""
+def _multiply(_context: Context, _node: Node, given: Given) -> Value:
     if all(isinstance(one, Map | Sums) for one in given):
         raise InputError("one factor must be a constant, not both depend on the input")
     value, constant, _ = _constant_of(given)
     return _moved_by(value, constant, None)
 
 
-def divide(_: Context, __: Node, given: Given) -> Value:
-    """Over a constant."""
+def _divide(_: Context, __: Node, given: Given) -> Value:
     value, constant, is_second = _constant_of(given)
     if not is_second or isinstance(constant, Map | Sums):
         raise InputError("divisor must be a constant, not depend on the input")
@@ -113,14 +105,14 @@ def divide(_: Context, __: Node, given: Given) -> Value:
     return moved(value, [1 / one for one in numbers], [Fraction(0)] * channels)
 
 
-def root(value: Fraction) -> Fraction:
+def _root(value: Fraction) -> Fraction:
     """The square root, exact if it is a fraction of few digits."""
     return Fraction(isqrt((value.numerator << 2 * _ROOT_BITS) // value.denominator), 1 << _ROOT_BITS)
 
 
-def batch_normalisation(_: Context, node: Node, given: Given) -> Value:
+def _batch_normalisation(_: Context, node: Node, given: Given) -> Value:
     """A factor and a summand for each channel."""
-    value = live(given[0])
+    value = _live(given[0])
     channels = value.shape[2]
     axis = np.array([1, -1, *[1] * (value.places.ndim - 2)])
     if node.number("training_mode", 0):
@@ -132,7 +124,7 @@ def batch_normalisation(_: Context, node: Node, given: Given) -> Value:
     epsilon = exact(node.real("epsilon", 1e-5))
     if any(one + epsilon <= 0 for one in variance):
         raise InputError("variances must be greater than 0, not less")
-    factors = [one / root(two + epsilon) for one, two in zip(scale, variance, strict=True)]
+    factors = [one / _root(two + epsilon) for one, two in zip(scale, variance, strict=True)]
     summands = [three - one * two for one, two, three in zip(factors, mean, bias, strict=True)]
     return moved(value, factors, summands)
 
@@ -150,13 +142,11 @@ def _clipped(context: Context, value: Map | Sums, low: Fraction | None, high: Fr
     return clamped(identity(value), low, high)
 
 
-def relu(context: Context, _: Node, given: Given) -> Value:
-    """Nothing below 0."""
-    return _clipped(context, live(given[0]), Fraction(0), None)
+def _relu(context: Context, _: Node, given: Given) -> Value:
+    return _clipped(context, _live(given[0]), Fraction(0), None)
 
 
-def clip(context: Context, node: Node, given: Given) -> Value:
-    """Nothing below one number and above another."""
+def _clip(context: Context, node: Node, given: Given) -> Value:
 
     def end(place: int, name: str) -> Fraction | None:
         value = given[place] if len(given) > place else None
@@ -166,19 +156,18 @@ def clip(context: Context, node: Node, given: Given) -> Value:
             raise InputError(f"{name} must be a constant, not depend on the input")
         return exact(value.reshape(-1)[0])
 
-    return _clipped(context, live(given[0]), end(1, "min"), end(2, "max"))
+    return _clipped(context, _live(given[0]), end(1, "min"), end(2, "max"))
 
 
-def same(_: Context, __: Node, given: Given) -> Value:
-    """The input."""
-    return live(given[0])
+def _same(_: Context, __: Node, given: Given) -> Value:
+    return _live(given[0])
 
 
-def cast(_: Context, node: Node, given: Given) -> Value:
+def _cast(_: Context, node: Node, given: Given) -> Value:
     """The input in floating point: of a model whose input has whole numbers, these."""
     from onnx import TensorProto
 
-    value, wanted = live(given[0]), node.number("to", TensorProto.FLOAT)
+    value, wanted = _live(given[0]), node.number("to", TensorProto.FLOAT)
     if wanted not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
         raise InputError("numbers that depend on the input must be cast to floating point, not to integers")
     if isinstance(value, Map) and value.codes:
@@ -206,8 +195,7 @@ def _shape(value: Value | None) -> tuple[int, ...]:
     return value.values.shape if isinstance(value, Quantised) else value.shape
 
 
-def reshape(_: Context, node: Node, given: Given) -> Value:
-    """Another shape."""
+def _reshape(_: Context, node: Node, given: Given) -> Value:
     wanted = constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
     shape = _shape(value)
@@ -216,35 +204,29 @@ def reshape(_: Context, node: Node, given: Given) -> Value:
     return _placed(value, lambda one: one.reshape(wanted))
 
 
-def flatten(_: Context, node: Node, given: Given) -> Value:
-    """Two axes."""
-    value = live(given[0])
-    axis = node.number("axis", 1)
+def _flatten(_: Context, node: Node, given: Given) -> Value:
+    value, axis = _live(given[0]), node.number("axis", 1)
     rows = int(np.prod(value.places.shape[:axis]))
     return _placed(value, lambda one: one.reshape(rows, -1))
 
 
-def transpose(_: Context, node: Node, given: Given) -> Value:
-    """Axes in another order."""
+def _transpose(_: Context, node: Node, given: Given) -> Value:
     axes = node.numbers("perm", ()) or None
     return _placed(given[0], lambda one: one.transpose(axes))
 
 
-def squeeze(_: Context, node: Node, given: Given) -> Value:
-    """Without axes of one element."""
-    axes = constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
-    return _placed(live(given[0]), lambda one: np.squeeze(one, tuple(axes) or None))
+def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> Operator:
+    """A change of the axes that the node names, or of all."""
+
+    def operator(_: Context, node: Node, given: Given) -> Value:
+        axes = constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
+        return _placed(_live(given[0]), lambda one: change(one, tuple(axes) or None))
+
+    return operator
 
 
-def unsqueeze(_: Context, node: Node, given: Given) -> Value:
-    """With axes of one element."""
-    axes = constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
-    return _placed(live(given[0]), lambda one: np.expand_dims(one, tuple(axes)))
-
-
-def shape_of(_: Context, __: Node, given: Given) -> Value:
-    """The shape, for one image."""
-    return np.array(live(given[0]).places.shape, np.int64)
+def _shape_of(_: Context, __: Node, given: Given) -> Value:
+    return np.array(_live(given[0]).places.shape, np.int64)
 
 
 def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
@@ -256,11 +238,11 @@ def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
     return number == (0 if value.codes is None else value.codes[1])
 
 
-def pad(context: Context, node: Node, given: Given) -> Value:
+def _pad(context: Context, node: Node, given: Given) -> Value:
     """Zeros around a map, which become those of the layer behind."""
     pads = constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):
-        return live(given[0])
+        return _live(given[0])
     value = context.map_of(given[0], node.inputs[0])
     axes = value.places.ndim
     if node.text("mode", "constant") != "constant":
@@ -302,31 +284,31 @@ OPERATORS: Mapping[str, Operator] = {
     "QLinearConv": on_integers(convolution, (0, 0), least=8, result=6, bias=8),
     "QLinearMatMul": on_integers(matrix_product, (0, -1), least=8, result=6),
     "QGemm": on_integers(gemm, (0, _outputs), least=6, result=7, bias=6),
-    "QLinearAdd": on_integers(add, (0, 0), least=7, result=6),
+    "QLinearAdd": on_integers(_sum(1), (0, 0), least=7, result=6),
     "QLinearAveragePool": on_integers(average_pool, (0,), least=4, result=3),
     "QLinearGlobalAveragePool": on_integers(global_average_pool, (0,), least=4, result=3),
     "Conv": convolution,
     "Gemm": gemm,
     "MatMul": matrix_product,
-    "Add": add,
-    "Sub": subtract,
-    "Mul": multiply,
-    "Div": divide,
-    "BatchNormalization": batch_normalisation,
-    "Relu": relu,
-    "Clip": clip,
+    "Add": _sum(1),
+    "Sub": _sum(-1),
+    "Mul": _multiply,
+    "Div": _divide,
+    "BatchNormalization": _batch_normalisation,
+    "Relu": _relu,
+    "Clip": _clip,
     "MaxPool": maximum_pool,
     "AveragePool": average_pool,
     "GlobalAveragePool": global_average_pool,
     "ReduceMean": mean,
-    "Reshape": reshape,
-    "Flatten": flatten,
-    "Transpose": transpose,
-    "Squeeze": squeeze,
-    "Unsqueeze": unsqueeze,
-    "Shape": shape_of,
-    "Identity": same,
-    "Dropout": same,
-    "Cast": cast,
-    "Pad": pad,
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Transpose": _transpose,
+    "Squeeze": _of_axes(np.squeeze),
+    "Unsqueeze": _of_axes(lambda one, axes: np.expand_dims(one, axes or ())),
+    "Shape": _shape_of,
+    "Identity": _same,
+    "Dropout": _same,
+    "Cast": _cast,
+    "Pad": _pad,
 }

@@ -41,16 +41,15 @@ class Plan:
         return not self.moved and not self.is_slow
 
 
-def letter(bits: int, *, signed: bool, usual: bool) -> str:
-    """Width of elements as in the text of a precision."""
+def _letter(bits: int, *, signed: bool, usual: bool) -> str:
     return f"{'' if signed == usual or bits == SIGN_BITS else 'ui'[signed]}{bits}"
 
 
 def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, like_source: bool = False) -> str:
     """The precision of a layer; ``like_source``: there are no weights."""
-    x = letter(source.bits, signed=source.signed, usual=False)
-    w = letter(source.bits, signed=source.signed, usual=True) if like_source else str(weight_bits)
-    return f"{x}x{w}x{letter(bits, signed=signed, usual=False)}"
+    x = _letter(source.bits, signed=source.signed, usual=False)
+    w = _letter(source.bits, signed=source.signed, usual=True) if like_source else str(weight_bits)
+    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
 
 
 def plan_products(sums: Sums, levels: Levels) -> Plan:
@@ -131,9 +130,9 @@ def plan_average(sums: Sums, levels: Levels) -> Plan:
 
 
 def _sum_precision(first: Map, second: Map, bits: int, *, signed: bool) -> str:
-    x = letter(first.bits, signed=first.signed, usual=False)
-    w = letter(second.bits, signed=second.signed, usual=True)
-    return f"{x}x{w}x{letter(bits, signed=signed, usual=False)}"
+    x = _letter(first.bits, signed=first.signed, usual=False)
+    w = _letter(second.bits, signed=second.signed, usual=True)
+    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
 
 
 def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> Plan:

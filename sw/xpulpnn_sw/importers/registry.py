@@ -62,7 +62,7 @@ def import_model(path: Path, options: ImportOptions) -> Described:
 @contextmanager
 def packages_for(path: Path) -> Generator[Reader]:
     """Find the reader of a model; a package that it lacks meanwhile is named in an :class:`InputError`."""
-    reader = reader_of(path)
+    reader = _reader_of(path)
     try:
         yield reader
     except ModuleNotFoundError as error:
@@ -74,7 +74,7 @@ def packages_for(path: Path) -> Generator[Reader]:
         ) from None
 
 
-def reader_of(path: Path) -> Reader:
+def _reader_of(path: Path) -> Reader:
     """The importer of a model; raises :class:`InputError` for a file that cannot be read or is none of a kind."""
     try:
         with path.open("rb") as file:

@@ -249,7 +249,7 @@ def improve(body: Sequence[Operation], live_out: frozenset[int], tally: Tally, *
     return result
 
 
-def stalls(operations: Sequence[Operation]) -> int:
+def _stalls(operations: Sequence[Operation]) -> int:
     """Instructions that read what the load right before them has loaded."""
     return sum(_loaded(first) in second.reads for first, second in pairwise(operations))
 
@@ -269,12 +269,12 @@ def spread(operations: Sequence[Operation], *, swap_loads: bool) -> list[Operati
     ``operations`` includes the terminator, which stays last.
     """
     result = list(operations)
-    count = stalls(result)
+    count = _stalls(result)
     while count and len(result) <= _LONGEST_BLOCK:
         better = _better(result, count, swap_loads=swap_loads)
         if better is None:
             break
-        result, count = better, stalls(better)
+        result, count = better, _stalls(better)
     return result
 
 
@@ -289,7 +289,7 @@ def _better(operations: Sequence[Operation], count: int, *, swap_loads: bool) ->
                 continue
             order = [*operations[:source], *operations[source + 1 :]]
             order.insert(target, replace(moved, origin=-1))
-            if stalls(order) < count:
+            if _stalls(order) < count:
                 return order
     return None
 

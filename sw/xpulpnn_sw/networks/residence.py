@@ -37,7 +37,7 @@ def results_of(stage: Stage) -> str:
     return f"{stage.name}.output"
 
 
-def sources_of(network: Network, runs: Sequence[KernelRun]) -> dict[str, list[Edge]]:
+def _sources_of(network: Network, runs: Sequence[KernelRun]) -> dict[str, list[Edge]]:
     """Every map by name, those of the network's input first, and who reads it."""
     found = {name: list(readers) for name, (_, readers) in input_pieces(network, runs).items()}
     written = {stage.name: results_of(stage) for stage in network.stages}
@@ -55,7 +55,7 @@ def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int],
     inputs: dict[tuple[int, str], str] = {}
     results = list(writers)
     stored: set[str] = set()
-    for content, readers in sources_of(network, runs).items():
+    for content, readers in _sources_of(network, runs).items():
         writer = writers.get(content)
         own: list[Residence] = []
         if writer is not None and writer not in tiled:
