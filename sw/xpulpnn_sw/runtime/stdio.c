@@ -297,34 +297,17 @@ int vprintf(const char *format, va_list arguments) {
     return vfprintf(stdout, format, arguments);
 }
 
-int printf(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int count = vprintf(format, arguments);
-    va_end(arguments);
-    return count;
-}
+/* A function with the arguments themselves, after the one that takes them as a list. */
+#define WITH_ARGUMENTS(declaration, call)                                                          \
+    declaration {                                                                                  \
+        va_list arguments;                                                                         \
+        va_start(arguments, format);                                                               \
+        int count = call;                                                                          \
+        va_end(arguments);                                                                         \
+        return count;                                                                              \
+    }
 
-int fprintf(FILE *file, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int count = vfprintf(file, format, arguments);
-    va_end(arguments);
-    return count;
-}
-
-int snprintf(char *text, size_t size, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int count = vsnprintf(text, size, format, arguments);
-    va_end(arguments);
-    return count;
-}
-
-int sprintf(char *text, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int count = vsnprintf(text, SIZE_MAX, format, arguments);
-    va_end(arguments);
-    return count;
-}
+WITH_ARGUMENTS(int printf(const char *format, ...), vprintf(format, arguments))
+WITH_ARGUMENTS(int fprintf(FILE *file, const char *format, ...), vfprintf(file, format, arguments))
+WITH_ARGUMENTS(int snprintf(char *text, size_t size, const char *format, ...), vsnprintf(text, size, format, arguments))
+WITH_ARGUMENTS(int sprintf(char *text, const char *format, ...), vsnprintf(text, SIZE_MAX, format, arguments))

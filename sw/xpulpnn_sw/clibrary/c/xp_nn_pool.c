@@ -4,6 +4,21 @@
 
 enum { WORD = 4, BYTE_BITS = 8 };
 
+/* The first arguments of all kernels of pools. */
+#define ARGUMENTS(layer, x_bits, y_bits)                                                           \
+    .input = layer->input, .output = layer->output, .pixel_bytes = layer->channels * (x_bits) / BYTE_BITS, \
+    .out_pixel_bytes = layer->channels * (y_bits) / BYTE_BITS, .height = layer->height, .width = layer->width, \
+    .out_height = layer->out_height, .out_width = layer->out_width, .kernel_height = layer->kernel_height, \
+    .kernel_width = layer->kernel_width, .stride_y = layer->stride_y, .stride_x = layer->stride_x, \
+    .pad_top = layer->top, .pad_left = layer->left
+
+/* Goes on to the kernel of a window and stride, or to the end of the kernels. */
+#define FIND(kernel, layer)                                                                        \
+    while (kernel->function != NULL &&                                                             \
+           (kernel->kernel_height != layer->kernel_height || kernel->kernel_width != layer->kernel_width || \
+            kernel->stride_y != layer->stride_y || kernel->stride_x != layer->stride_x))           \
+    ++kernel
+
 /* Rows and columns of a window that lie inside the map, and its results. */
 struct window {
     uint32_t first_y, end_y, first_x, end_x;
@@ -42,28 +57,12 @@ void xp_nn_maxpool(
 ) {
     check(elements, layer);
     const uint32_t core = xp_team_core(), cores = xp_team_size();
-    const uint32_t bits = elements->x_bits, pixel_bytes = layer->channels * bits / BYTE_BITS;
+    const uint32_t bits = elements->x_bits;
     const struct xp_nn_maxpool_kernel *kernel = kernels;
-    while (kernel->function != NULL &&
-           (kernel->kernel_height != layer->kernel_height || kernel->kernel_width != layer->kernel_width ||
-            kernel->stride_y != layer->stride_y || kernel->stride_x != layer->stride_x))
-        ++kernel;
+    FIND(kernel, layer);
     if (kernel->function != NULL && is_whole(elements, layer)) {
         const struct xp_maxpool_arguments arguments = {
-            .input = layer->input,
-            .output = layer->output,
-            .pixel_bytes = pixel_bytes,
-            .out_pixel_bytes = pixel_bytes,
-            .height = layer->height,
-            .width = layer->width,
-            .out_height = layer->out_height,
-            .out_width = layer->out_width,
-            .kernel_height = layer->kernel_height,
-            .kernel_width = layer->kernel_width,
-            .stride_y = layer->stride_y,
-            .stride_x = layer->stride_x,
-            .pad_top = layer->top,
-            .pad_left = layer->left,
+            ARGUMENTS(layer, bits, bits),
         };
         kernel->function(&arguments, core, cores);
         xp_team_wait();
@@ -109,29 +108,13 @@ void xp_nn_avgpool(
     const int32_t area = (int32_t)(layer->kernel_width * layer->kernel_height);
     const int32_t factor = scale->divides_first ? scale->lambda / area : scale->lambda;
     const struct xp_nn_avgpool_kernel *kernel = kernels;
-    while (kernel->function != NULL &&
-           (kernel->kernel_height != layer->kernel_height || kernel->kernel_width != layer->kernel_width ||
-            kernel->stride_y != layer->stride_y || kernel->stride_x != layer->stride_x))
-        ++kernel;
+    FIND(kernel, layer);
     /* the kernel divides the product by the area, which leaves nothing of a multiple of it */
     const int64_t multiple = scale->divides_first ? (int64_t)factor * area : factor;
     const int64_t most = multiple * area << elements->x_bits;
     if (kernel->function != NULL && is_whole(elements, layer) && multiple >= 0 && most < INT32_MAX) {
         struct xp_avgpool_scaled_arguments arguments = {
-            .input = layer->input,
-            .output = layer->output,
-            .pixel_bytes = layer->channels * elements->x_bits / BYTE_BITS,
-            .out_pixel_bytes = layer->channels * elements->y_bits / BYTE_BITS,
-            .height = layer->height,
-            .width = layer->width,
-            .out_height = layer->out_height,
-            .out_width = layer->out_width,
-            .kernel_height = layer->kernel_height,
-            .kernel_width = layer->kernel_width,
-            .stride_y = layer->stride_y,
-            .stride_x = layer->stride_x,
-            .pad_top = layer->top,
-            .pad_left = layer->left,
+            ARGUMENTS(layer, elements->x_bits, elements->y_bits),
             .factor = (uint32_t)multiple,
             .summand = (uint32_t)scale->summand,
             .shift = layer->shift,
