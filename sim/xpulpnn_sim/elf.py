@@ -1,7 +1,8 @@
 """Programs to run: 32-bit little-endian RISC-V executables in ELF, of any compiler."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import zip_longest
@@ -11,9 +12,10 @@ from typing import NamedTuple
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
+from elftools.elf.segments import Segment as ElfSegment
 
 from xpulpnn.errors import InputError
-from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES
+from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES, XLEN
 from xpulpnn_sw.core_note import NOTE_SECTION, ClusterNote, CoreNote, read_cluster_note, read_notes
 
 SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -23,9 +25,7 @@ TOHOST, FROMHOST = "tohost", "fromhost"
 Window = tuple[int, int]
 """First address and size of a piece of memory."""
 
-_MAGIC = b"\x7fELF"
-_CLASS_32, _LITTLE_ENDIAN = 1, 1
-_CLASS_AT, _DATA_AT = 4, 5
+MAGIC = b"\x7fELF"
 _HEADER_BYTES = 52
 _EXECUTABLE_SECTION = 0x4
 _ENTRY = Struct("<IIIBBH")
@@ -101,19 +101,6 @@ class _Symbol(NamedTuple):
     """Number of the section of code it is defined in."""
 
 
-class _Parsed(NamedTuple):
-    """Plain values of an ELF file."""
-
-    kind: str
-    machine: str
-    entry: int
-    loads: list[Segment]
-    zeroes: list[Segment]
-    symbols: list[_Symbol]
-    code: dict[int, Window]
-    notes: bytes
-
-
 def parse_number(text: str) -> int:
     """A decimal or 0x number with an optional suffix K, M or G; raises ``ValueError``."""
     unit = SIZE_UNITS.get(text[-1:].upper(), 1)
@@ -158,100 +145,110 @@ def _joined(pieces: Iterable[Window]) -> tuple[Window, ...]:
 
 def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
     """The program in the file ``path``; raises :class:`ElfError`."""
-    content = _content(path)
-    parsed = _parse(path, content)
-    if parsed.kind != "ET_EXEC":
-        raise ElfError(f"{path} must be an executable, not {_KINDS.get(parsed.kind, f'of type {parsed.kind}')}")
-    if parsed.machine != "EM_RISCV":
-        raise ElfError(f"{path} must be a RISC-V program, not for machine {parsed.machine}")
-    segments = _disjoint(path, [*parsed.loads, *parsed.zeroes])
-    symbols = {symbol.name: symbol.value for symbol in sorted(parsed.symbols, key=lambda symbol: symbol.is_global)}
-    if TOHOST not in symbols:
-        raise ElfError(f"{path} must define the symbol {TOHOST}, not end without telling its result")
-    functions = tuple(_functions(parsed.symbols, parsed.code))
-    entry = parsed.entry & ~1
-    cores, cluster = read_notes(parsed.notes), read_cluster_note(parsed.notes)
-    executable = Executable(
-        path, entry, segments, symbols, functions, symbols[TOHOST], symbols.get(FROMHOST), cores, cluster
-    )
+    content = content_of(path)
+    _check_header(path, content)
+    with well_formed(path):
+        executable = _executable(path, ELFFile(BytesIO(content)), len(content))
     memory = windows(executable, ram)
-    _require_inside(path, memory, "entry", entry, HALF_BYTES)
+    _require_inside(path, memory, "entry", executable.entry, HALF_BYTES)
     for name in (TOHOST, FROMHOST):
-        if name in symbols:
-            _require_inside(path, memory, name, symbols[name], WORD_BYTES)
+        if name in executable.symbols:
+            _require_inside(path, memory, name, executable.symbols[name], WORD_BYTES)
     return executable
 
 
-def _content(path: Path) -> bytes:
+def content_of(path: Path) -> bytes:
+    """The bytes of a file; raises :class:`ElfError` if it cannot be read."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise ElfError(f"{path} must be a readable file, not failing with: {error.strerror}") from None
-    if not content:
-        raise ElfError(f"{path} must be an ELF file, not empty")
-    if not content.startswith(_MAGIC):
-        # a piece of the magic number alone is a truncated file, anything else is not ELF at all
-        what = "truncated" if _MAGIC.startswith(content) else "something else"
-        raise ElfError(f"{path} must be an ELF file, not {what}")
-    if len(content) < _HEADER_BYTES:
-        raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")
-    if content[_CLASS_AT] != _CLASS_32:
-        raise ElfError(f"{path} must be a 32-bit ELF file, not of class {content[_CLASS_AT]}")
-    if content[_DATA_AT] != _LITTLE_ENDIAN:
-        raise ElfError(f"{path} must be a little-endian ELF file, not of data encoding {content[_DATA_AT]}")
-    return content
 
 
-def _parse(path: Path, content: bytes) -> _Parsed:
-    """All that is read of the file, as plain values."""
+@contextmanager
+def well_formed(title: Path | str) -> Generator[None]:
+    """Turn whatever a damaged file provokes in its reader into an :class:`ElfError`."""
     try:
-        elf = ELFFile(BytesIO(content))
-        return _read(path, elf, len(content))
+        yield
     except ElfError:
         raise
     except Exception as error:
-        # on a damaged file the reader raises whatever the damage provokes
-        raise ElfError(f"{path} must be a well-formed ELF file, not damaged ({type(error).__name__})") from None
+        raise ElfError(f"{title} must be a well-formed ELF file, not damaged ({type(error).__name__})") from None
 
 
-def _read(path: Path, elf: ELFFile, size: int) -> _Parsed:
+def _check_header(path: Path, content: bytes) -> None:
+    """Tell what a file is that is no ELF file of this machine."""
+    if not content.startswith(MAGIC):
+        # a piece of the magic number alone is a truncated file, anything else is not ELF at all
+        what = "empty" if not content else "truncated" if MAGIC.startswith(content) else "something else"
+        raise ElfError(f"{path} must be an ELF file, not {what}")
+    if len(content) < _HEADER_BYTES:
+        raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")
+
+
+def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
+    """Raise :class:`ElfError` for a file that ends before what its headers speak of."""
     header = elf.header
-    for what, first, entries, entry_size in (
-        ("program headers", header["e_phoff"], header["e_phnum"], header["e_phentsize"]),
-        ("section headers", header["e_shoff"], header["e_shnum"], header["e_shentsize"]),
-    ):
-        if first + entries * entry_size > size:
-            raise ElfError(f"{path} must be a whole ELF file, not truncated before its {what}")
-    loads: list[Segment] = []
-    zeroes: list[Segment] = []
-    for segment in elf.iter_segments("PT_LOAD"):
-        if segment["p_offset"] + segment["p_filesz"] > size:
-            raise ElfError(f"{path} must be a whole ELF file, not truncated in a segment")
-        _place(segment.data(), segment["p_paddr"], segment["p_vaddr"], segment["p_memsz"], loads, zeroes)
+    parts = [
+        ("before its program headers", header["e_phoff"] + header["e_phnum"] * header["e_phentsize"]),
+        ("before its section headers", header["e_shoff"] + header["e_shnum"] * header["e_shentsize"]),
+    ]
+    for where, end in parts:
+        if end > size:
+            raise ElfError(f"{path} must be a whole ELF file, not truncated {where}")
+    parts = [("segment", one["p_offset"] + one["p_filesz"]) for one in elf.iter_segments("PT_LOAD")]
+    parts += [
+        ("section", one["sh_offset"] + one["sh_size"]) for one in elf.iter_sections() if one["sh_type"] != "SHT_NOBITS"
+    ]
+    for what, end in parts:
+        if end > size:
+            raise ElfError(f"{path} must be a whole ELF file, not truncated in a {what}")
+
+
+def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
+    if elf.elfclass != XLEN or not elf.little_endian:
+        found = f"{elf.elfclass}-bit {'little' if elf.little_endian else 'big'}-endian"
+        raise ElfError(f"{path} must be a 32-bit little-endian ELF file, not {found}")
+    _check_whole(path, elf, size)
+    kind, machine = elf.header["e_type"], elf.header["e_machine"]
+    if kind != "ET_EXEC":
+        raise ElfError(f"{path} must be an executable, not {_KINDS.get(kind, f'of type {kind}')}")
+    if machine != "EM_RISCV":
+        raise ElfError(f"{path} must be a RISC-V program, not for machine {machine}")
     sections = list(elf.iter_sections())
-    for section in sections:
-        if section["sh_type"] != "SHT_NOBITS" and section["sh_offset"] + section["sh_size"] > size:
-            raise ElfError(f"{path} must be a whole ELF file, not truncated in a section")
     code = {number: _code(section) for number, section in enumerate(sections) if _is_code(section)}
-    symbols = [
+    table = [
         symbol
         for section in sections
         if isinstance(section, SymbolTableSection)
         for symbol in _symbols(section.data(), elf.get_section(section["sh_link"]).data(), code)
     ]
+    symbols = {symbol.name: symbol.value for symbol in sorted(table, key=lambda symbol: symbol.is_global)}
+    segments = _disjoint(path, [part for segment in elf.iter_segments("PT_LOAD") for part in _placed(segment)])
+    if TOHOST not in symbols:
+        raise ElfError(f"{path} must define the symbol {TOHOST}, not end without telling its result")
     notes = b"".join(section.data() for section in sections if section.name == NOTE_SECTION)
-    return _Parsed(header["e_type"], str(header["e_machine"]), header["e_entry"], loads, zeroes, symbols, code, notes)
+    return Executable(
+        path=path,
+        entry=elf.header["e_entry"] & ~1,
+        segments=segments,
+        symbols=symbols,
+        functions=tuple(_functions(table, code)),
+        tohost=symbols[TOHOST],
+        fromhost=symbols.get(FROMHOST),
+        cores=read_notes(notes),
+        cluster=read_cluster_note(notes),
+    )
 
 
-def _place(
-    data: bytes, load_address: int, address: int, size: int, loads: list[Segment], zeroes: list[Segment]
-) -> None:
+def _placed(segment: ElfSegment) -> Iterator[Segment]:
     """Where a segment goes: its content to its load address; where it will live, start-up code may still copy it."""
+    data, load_address, address, size = segment.data(), segment["p_paddr"], segment["p_vaddr"], segment["p_memsz"]
     if load_address == address:
-        loads += [Segment(address, data, size)] if size else []
-        return
-    loads += [Segment(load_address, data, len(data))] if data else []
-    zeroes += [Segment(address, b"", size)] if size else []
+        pieces = [Segment(address, data, size)]
+    else:
+        pieces = [Segment(load_address, data, len(data)), Segment(address, b"", size)]
+    yield from (piece for piece in pieces if piece.size)
 
 
 def _is_code(section: Section) -> bool:

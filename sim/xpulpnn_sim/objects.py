@@ -12,12 +12,13 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from xpulpnn_sim.elf import ElfError
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.elf import MAGIC, ElfError, content_of, well_formed
 from xpulpnn_sw.core_note import NOTE_SECTION, CoreNote, read_notes
 
 PROGRAM, OBJECT = "program", "object"
 
-_ARCHIVE, _ELF = b"!<arch>\n", b"\x7fELF"
+_ARCHIVE = b"!<arch>\n"
 _ENTRY_BYTES, _ENTRY_END = 60, b"`\n"
 _EXECUTABLE, _ALLOCATED = 0x4, 0x2
 _MAPPING = re.compile(r"\$[dx]")
@@ -126,13 +127,10 @@ class ObjectFile:
 
 def read_objects(path: Path) -> list[ObjectFile]:
     """The objects in a file, one but for libraries; raises :class:`ElfError`."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ElfError(f"{path} must be a readable file, not failing with: {error.strerror}") from None
+    content = content_of(path)
     if not content.startswith(_ARCHIVE):
         return [_object(str(path), content)]
-    return [_object(f"{path}({name})", member) for name, member in _members(path, content) if member.startswith(_ELF)]
+    return [_object(f"{path}({name})", member) for name, member in _members(path, content) if member.startswith(MAGIC)]
 
 
 def _members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
@@ -155,21 +153,13 @@ def _members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _object(title: str, content: bytes) -> ObjectFile:
-    if not content.startswith(_ELF):
+    if not content.startswith(MAGIC):
         raise ElfError(f"{title} must be an ELF file or a library, not something else")
-    try:
+    with well_formed(title):
         elf = ELFFile(BytesIO(content))
-        if elf.header["e_machine"] != "EM_RISCV" or elf.elfclass != _CLASS_BITS:
+        if elf.header["e_machine"] != "EM_RISCV" or elf.elfclass != XLEN:
             raise ElfError(f"{title} must be a 32-bit RISC-V file, not for {elf.header['e_machine']}")
         return _Reader(title, content, elf).read()
-    except ElfError:
-        raise
-    except Exception as error:
-        # on a damaged file the reader raises whatever the damage provokes
-        raise ElfError(f"{title} must be a well-formed ELF file, not damaged ({type(error).__name__})") from None
-
-
-_CLASS_BITS = 32
 
 
 class _Reader:

@@ -100,8 +100,8 @@ def test_global_symbols_hide_local_ones(elf, elf_bytes, tmp_path):
 @pytest.mark.parametrize(
     ("header", "rule"),
     [
-        ({"klass": 2}, "must be a 32-bit ELF file, not of class 2"),
-        ({"data": 2}, "must be a little-endian ELF file, not of data encoding 2"),
+        ({"klass": 2}, "must be a 32-bit little-endian ELF file, not 64-bit little-endian"),
+        ({"data": 2}, "must be a 32-bit little-endian ELF file, not 32-bit big-endian"),
         ({"type": 1}, "must be an executable, not a relocatable object: link it"),
         ({"type": 3}, "must be an executable, not a shared object or position-independent executable"),
         ({"type": 4}, "must be an executable, not a core dump"),
