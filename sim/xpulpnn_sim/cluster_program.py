@@ -1,4 +1,4 @@
-"""Whether a program and a machine fit, as to the number of cores and the memory of a cluster."""
+"""Checks that a program fits a machine, as to the number of cores and the memory of a cluster."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -260,7 +260,7 @@ def _code(section: Section) -> Window:
 
 
 def _symbols(entries: bytes, names: bytes, code: Mapping[int, Window]) -> Iterator[_Symbol]:
-    """What a symbol table defines; some compilers leave ten thousand labels in it."""
+    """The definitions of a symbol table, taken apart at once: some compilers leave ten thousand labels in it."""
     for at, value, size, info, _, where in _ENTRY.iter_unpack(entries):
         kind = info & _KIND
         name = names[at : names.index(b"\0", at)].decode(errors="replace")

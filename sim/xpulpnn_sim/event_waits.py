@@ -1,4 +1,4 @@
-"""What a core waits for whose load of the event unit or of the DMA engine is not answered, in words."""
+"""Descriptions of what a core waits for whose load of the event unit or of the DMA engine is not answered."""
 
 from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, DMA, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Dma, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES

@@ -1,4 +1,4 @@
-"""How a program's run ends, and its output channel: the vocabulary that ``run`` and ``iss`` share.
+"""Ends of a program's run, and its output channel: the vocabulary that ``run`` and ``iss`` share.
 
 A program talks through the word at its symbol ``tohost`` (the host-target interface of the RISC-V test programs):
 
@@ -54,7 +54,7 @@ class Exit:
 
     @property
     def ok(self) -> bool:
-        """Whether the program reported success."""
+        """Return whether the program reported success."""
         return self.reason is Reason.PASS
 
 
@@ -139,7 +139,7 @@ def host_call(
     read_memory: Callable[[int, int], bytes],
     inside: Callable[[int, int], bool],
 ) -> Output | None:
-    """What to print for a ``value`` written to ``tohost``; None if it is not the address of a valid call."""
+    """Output for a ``value`` written to ``tohost``; None if it is not the address of a valid call."""
     if value == 0 or value % CALL_ALIGNMENT or not inside(value, CALL.size):
         return None
     call, descriptor, buffer, length = CALL.unpack(read_memory(value, CALL.size))

@@ -37,7 +37,7 @@ class Images:
         return self.between(0, count)
 
     def between(self, first: int, last: int | None) -> "Images":
-        """Those from a number on to below another, or to the end."""
+        """Images ``first`` to ``last`` (exclusive); to the last one without ``last``."""
         labels = None if self.labels is None else self.labels[first:last]
         return replace(self, samples=self.samples[first:last], labels=labels)
 

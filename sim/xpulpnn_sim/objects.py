@@ -1,4 +1,4 @@
-"""What programs, objects and libraries of RISC-V hold: code, symbols, relocations, lines of the sources."""
+"""Contents of programs, objects and libraries of RISC-V: code, symbols, relocations, lines of the sources."""
 
 import re
 from bisect import bisect_right
@@ -97,7 +97,7 @@ class CodeSection:
         return symbol.address, min(ends, default=self.address + len(self.data))
 
     def is_data(self, address: int) -> bool:
-        """Whether the assembler marked this place as data."""
+        """Return whether the assembler marked this place as data."""
         return any(first <= address < last for first, last in self.data_ranges)
 
     def name_of(self, address: int) -> str:

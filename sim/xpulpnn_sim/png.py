@@ -66,5 +66,4 @@ def _unfiltered(kind: int, row: NDArray[np.uint8], above: NDArray[np.uint8], sam
 
 
 def _nearest(left: int, up: int, corner: int) -> int:
-    """That of the three which is nearest to left + up - corner."""
     return min((left, up, corner), key=lambda value: abs(left + up - corner - value))

@@ -53,7 +53,7 @@ def register_name(number: int) -> str:
 
 
 def effects_of(record: dict[str, int]) -> str:
-    """What a retirement changed: registers, NN-RF, memory, traps; ``record`` holds fields of :data:`RETIREMENT`."""
+    """Effects of a retirement: registers, NN-RF, memory, traps; ``record`` holds fields of :data:`RETIREMENT`."""
     parts: list[str] = []
     cause = record["cause"]
     if record["intr"]:

@@ -1,4 +1,4 @@
-"""What an exception was: where, which instruction, and why the core raised it."""
+"""Reports of exceptions: where, which instruction, and why the core raised it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def instruction(word: int) -> str:
 
 
 def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
-    """What the core lacks for a word; empty if the reason is another."""
+    """The missing feature of the core for a word; empty if the reason is another."""
     insn = _ALL.decode(word)
     if insn is not None and insn.size == HALF_BYTES:
         word = expand_compressed(word)

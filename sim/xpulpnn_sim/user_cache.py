@@ -61,7 +61,7 @@ def ignore_before(started: float) -> None:
 
 
 def counts(entry: Path) -> bool:
-    """Whether the cache holds ``entry`` and this process may use it."""
+    """Return whether the cache holds ``entry`` and this process may use it."""
     try:
         return entry.stat().st_mtime >= _started
     except OSError:

@@ -1,1 +1,1 @@
-"""What the subcommands do, as functions that return data classes; the package ``xpulpnn_sim`` names them."""
+"""The jobs of the subcommands as functions that return data classes; the package ``xpulpnn_sim`` names them."""

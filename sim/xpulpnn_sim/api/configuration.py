@@ -19,7 +19,7 @@ def core_for(chosen: Kind, variant: str, config: CoreConfig, beyond: CoreConfig 
 
 
 def able_variants(chosen: Kind, names: Sequence[str], config: CoreConfig, beyond: CoreConfig | None) -> tuple[str, ...]:
-    """Those of the variants that one of the cores can run; all of them if there is none, for whoever reports it."""
+    """The variants that one of the cores can run; all of them if there is none, for whoever reports it."""
     able = [
         name for name in names if chosen.variant(name).extensions <= core_for(chosen, name, config, beyond).extensions
     ]

@@ -34,7 +34,7 @@ MAPPED = ((Scheme.P1, 16), (Scheme.P2, 16), (Scheme.P1, 32))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What was asked for.
+    """A request for points.
 
     Parameters
     ----------
@@ -128,7 +128,6 @@ def _table(wanted: Wanted) -> Iterator[Point]:
 
 
 def _illegal(wanted: Wanted, w: int, a: int) -> str:
-    """What is legal instead."""
     legal = [
         f"{one.value}-{method.register} {depth} ({most_iterations(one, method.register, depth, w, a) // method.lanes})"
         for isa in wanted.isas

@@ -83,7 +83,7 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRun:
-    """What a program did on the instruction-set simulator.
+    """Run of a program on the instruction-set simulator.
 
     Members
     -------

@@ -258,7 +258,7 @@ def turns(
 
 
 def covered(cases: Sequence[Case]) -> int:
-    """How many of :func:`turns` there are among cases."""
+    """Number of :func:`turns` that there are among cases."""
     return len({(case.precision.x, case.precision.w, case.precision.y, case.variant) for case in cases})
 
 

@@ -110,7 +110,6 @@ class BnnWork:
         }
 
     def _executed(self, totals: NDArray[np.uint64], operations: Sequence[str]) -> int:
-        """How often instructions that do these were executed."""
         chosen = [insn.op in operations for insn in self.run.function.function.insns]
         return int(totals[chosen, WaitCause.NONE].sum())
 

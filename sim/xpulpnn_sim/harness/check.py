@@ -76,7 +76,7 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a checker says of a block."""
+    """Differences that a checker has found in a block."""
 
     count: int = 0
     text: str | None = None  # report of the first
@@ -221,7 +221,6 @@ class RetirementCheck:
 
 
 def _sources(group: Group, values: Values) -> Sources:
-    """What the executions of a group read according to their records."""
     reads, absent = group.insn.reads, np.zeros(0, np.uint32)
     return Sources(
         word=values["word"],

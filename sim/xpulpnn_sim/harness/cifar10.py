@@ -33,7 +33,7 @@ _KAPPA = (128, 256)
 
 
 def normalised(pixels: NDArray[np.uint8]) -> Ints:
-    """What the network with signed weights computes with: differences to the mean, halved, rounded, 8 bits."""
+    """Inputs of the network with signed weights: differences to the mean, halved, rounded, 8 bits."""
     return SCALING.scaled(pixels, _SIGNED.x, signed=True)
 
 

@@ -14,7 +14,7 @@ from xpulpnn_sw.networks.described import Described
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassRecord:
-    """What came of the images of a class."""
+    """Answers for the images of a class."""
 
     name: str
     images: int  # their number, and how many of them were classified as such
@@ -33,17 +33,17 @@ class Answers:
 
     @property
     def right(self) -> int:
-        """How many are the same."""
+        """Number of answers that equal the label."""
         return int((self.answers == self.labels).sum())
 
     @property
     def accuracy(self) -> float:
-        """Their share."""
+        """Share of answers that equal the label."""
         return self.right / len(self.labels)
 
     @property
     def classes(self) -> list[ClassRecord]:
-        """What came of each class."""
+        """Answers by class."""
         records: list[ClassRecord] = []
         for number, name in enumerate(self.names):
             counts = np.bincount(self.answers[self.labels == number], minlength=len(self.names))

@@ -1,4 +1,4 @@
-"""What the cores of a cluster have done to its peripherals, taken from a block of retirements."""
+"""Accesses of a cluster's cores to its peripherals, taken from a block of retirements."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -175,7 +175,7 @@ class DmaCheck:
         )
 
     def _values(self, transfer: _Transfer, source: int) -> set[int]:
-        """What a source has held since the command."""
+        """Values that a source has held since the command."""
         later = {value for position, value in self._history.get(source, ()) if position > transfer.begun}
         return later | {transfer.initial[source]}
 

@@ -1,4 +1,4 @@
-"""What surrounds a simulated design: memory, its timing, interrupt lines, waveforms."""
+"""Surroundings of a simulated design: memory, its timing, interrupt lines, waveforms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ ALL_CYCLES = (0, (1 << 64) - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What surrounds the harts.
+    """Surroundings of the harts.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Memory:
         return None
 
     def inside(self, address: int, size: int) -> bool:
-        """Whether ``size`` bytes from ``address`` are memory."""
+        """Return whether ``size`` bytes from ``address`` are memory."""
         return self._find(address, size) is not None
 
     def read(self, address: int, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What is where in the memory of a network, and which layers need it."""
+"""Pieces of the memory of a network, and the layers that need them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -169,7 +169,7 @@ class Model:
 
     @property
     def events(self) -> Event:
-        """What ended the last :meth:`advance`."""
+        """The reasons why the last :meth:`advance` ended."""
         return Event(int(self.status["events"]))
 
     @property

@@ -60,7 +60,7 @@ class NetworkCase:
 
     @property
     def variants(self) -> list[str]:
-        """Of each layer as it is computed the fastest that the core can run."""
+        """The fastest variant of each layer, as it is computed, that the core can run."""
         return [stage.fastest(self.core.extensions, self.core.widths) for stage in _suited(self.network).stages]
 
 

@@ -76,7 +76,7 @@ def network_program(
 
 
 def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Options:
-    """How the program is compiled; ``others`` are further fields of :class:`Options`."""
+    """Options to compile the program with; ``others`` are further fields of :class:`Options`."""
     if isinstance(config, ClusterConfig):
         return Options(config=config.core, cluster=_layout(config), **others)
     return Options(config=config, **others)

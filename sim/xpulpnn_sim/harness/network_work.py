@@ -25,7 +25,7 @@ Results = Sequence[NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkResult(Result):
-    """What came of a case, with the results of the last layer."""
+    """The result of a case, with those of the last layer."""
 
     scores: NDArray[np.int64]
 

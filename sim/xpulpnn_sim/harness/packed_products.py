@@ -60,7 +60,7 @@ class Point:
         return ISAS[-1] if self.plan is None else self.plan.method.isa
 
     def runs_on(self, config: CoreConfig) -> bool:
-        """Whether the core has the instructions."""
+        """Return whether the core has the instructions."""
         if self.variant is not None:
             chosen = variant(self.variant)
             return chosen.extensions <= config.extensions and (not chosen.xpulp or self.w in config.widths)
@@ -68,7 +68,7 @@ class Point:
 
     @property
     def way(self) -> Record:
-        """How it is computed, under the names of the record."""
+        """The way to compute it, under the names of the record."""
         if self.variant is not None:
             block = self.variant.split("_")[-1]
             return {"product": self.variant, "scheme": None, "depth": 1, "iterations": None, "block": block}

@@ -1,4 +1,4 @@
-"""What Python and the compiled models share: structs, enumerations and constants, from which the C++ header is made.
+"""Schema that Python and the compiled models share: structs, enumerations and constants, from which the C++ header is made.
 
 Structs are numpy dtypes; the header declares the same fields in the same order and asserts the same size.
 """
@@ -69,7 +69,7 @@ class Property(IntFlag):
 
 
 class Action(IntEnum):
-    """What an instruction does to pc, CSRs and hardware loops."""
+    """Effect of an instruction on pc, CSRs and hardware loops."""
 
     NO_ACTION = 0
     TRANSFER = auto()
@@ -102,7 +102,7 @@ class CsrFlag(IntFlag):
 
 
 class BusField(IntEnum):
-    """What may differ between an instruction's access and the bus; numbered behind the offsets of a record's fields."""
+    """Fields in which an instruction's access and the bus may differ; numbered behind the offsets of a record's fields."""
 
     BUS_REQ = RETIREMENT.itemsize
     BUS_ADDR = auto()
@@ -112,7 +112,7 @@ class BusField(IntEnum):
 
 
 class DeviceWait(IntEnum):
-    """What a core of a cluster waits for where its own port says no more than GRANT or RESPONSE; goes on where
+    """Causes of waits in a cluster where the core's own port says no more than GRANT or RESPONSE; go on where
     :class:`~xpulpnn.isa.retirement.WaitCause` ends.
     """
 

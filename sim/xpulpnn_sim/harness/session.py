@@ -45,7 +45,7 @@ Progress = Callable[[int], None]
 
 @dataclass(slots=True)
 class RunResult:
-    """What a run did."""
+    """The end, the figures and the memory of a run."""
 
     exit: Exit  # how it ended
     # clock cycles from the end of reset; of a stream from the first instruction offered to the last retired

@@ -24,7 +24,7 @@ from xpulpnn_sim.harness.statics import stream_text
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Stream:
-    """What :func:`run_stream` runs."""
+    """A stream of executed instructions with its data."""
 
     words: U32  # the text
     pcs: U32  # addresses of its words

@@ -1,4 +1,4 @@
-"""What a program runs on: a core or a cluster, as far as its surroundings have to know."""
+"""Designs that run programs, cores or a cluster, as far as their surroundings have to know."""
 
 from dataclasses import dataclass
 
@@ -62,7 +62,7 @@ class Target:
 
     @property
     def settings(self) -> dict[str, int]:
-        """What it adds to the settings of a run."""
+        """Settings of a run that only clusters have."""
         if self.cluster is None:
             return {}
         return {"bank_hash": self.cluster.bank_hash, "tcdm_bytes": self.cluster.tcdm_bytes}
@@ -88,5 +88,5 @@ class Target:
 
 
 def overlap(base: int, size: int, other: int, other_size: int) -> bool:
-    """Whether two pieces of memory have a byte in common."""
+    """Return whether two pieces of memory have a byte in common."""
     return base < other + other_size and other < base + size

@@ -68,7 +68,7 @@ class Rig:
         }
 
     def _kept_apart(self) -> Iterator[str]:
-        """What makes all instances of the repeated module run the same function.
+        """Instructions that make all instances of the repeated module run the same function.
 
         It is not merged with what surrounds it, and its inputs are variables of its own: the simulator would replace
         them by what drives each.
@@ -152,7 +152,7 @@ endmodule
         ]
 
     def _records(self) -> Iterator[tuple[str, str, str]]:
-        """Of each hart: when it retires an instruction, the place of its record and the record."""
+        """The signal that a hart retires an instruction, the place of its record and the record, of each."""
         for hart, adapter in enumerate(self._of(RETIRE)):
             fields = [adapter.ports.get(name, "") for name in reversed(WORD_FIELDS)]
             row = ", ".join(f"32'({name})" if name else "32'd0" for name in fields)

@@ -25,7 +25,7 @@ class PlaceFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFigures:
-    """What happened between two barriers; cycles count from the first one."""
+    """Figures of the step between two barriers; cycles count from the first barrier."""
 
     tile: int | None  # number of the tile that was computed
     rows: list[int]  # first row (of a matrix product: pixel) and channel of the tile, and those after its last
@@ -42,7 +42,7 @@ class StepFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TilingFigures:
-    """How a layer was divided, and what came of it."""
+    """Figures of a division into tiles."""
 
     tiles: int
     rows: int  # of a tile: output rows and channels

@@ -34,7 +34,7 @@ class Finding:
 
     @property
     def missing(self) -> bool:
-        """Whether the tool was not found."""
+        """Return whether the tool was not found."""
         return not self.place
 
 

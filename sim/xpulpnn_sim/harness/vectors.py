@@ -84,7 +84,7 @@ class VectorMismatch:
 
 
 def expressible(insn: Insn) -> bool:
-    """Whether a vector can say all that the row does: no control transfer, no store, no state beyond registers."""
+    """Return whether a vector can say all that the row does: no control transfer, no store, no state beyond registers."""
     return (
         insn.size == WORD_BYTES
         and insn.op in HANDLERS
@@ -95,7 +95,7 @@ def expressible(insn: Insn) -> bool:
 
 
 class _Row:
-    """What reading a vector needs to know of a table row."""
+    """Facts about a table row that reading a vector needs."""
 
     def __init__(self, insn: Insn) -> None:
         self.uses_nnrf = insn.uses_nnrf
@@ -330,7 +330,7 @@ def factor_entries(vector: Vector) -> tuple[int, int]:
 
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:
-    """What differs between the state ``after`` the instruction and the vector's."""
+    """Differences between the state ``after`` the instruction and the vector's."""
     if vector.checks_rd and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
         yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
     if vector.rs1_out is not None and vector.rs1_out != after["rs1_out"]:

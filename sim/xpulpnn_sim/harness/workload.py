@@ -49,7 +49,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of a workload."""
+    """The figures and the first mismatches of a run."""
 
     figures: Any  # a data class with the fields of the JSON record, or the record itself
     reports: list[str]  # the first mismatches
@@ -63,7 +63,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is said of every run alike, under the names of its record."""
+    """Figures that every run has, under the names of its record."""
 
     mismatches: int  # retirements and results that differ from the references
     wall_s: float  # seconds of simulation
@@ -85,7 +85,7 @@ class Workload(Protocol):
 
     @property
     def checked(self) -> bool:
-        """Whether every retirement is checked, not only the results."""
+        """Return whether every retirement is checked, not only the results."""
         ...
 
     @property

@@ -35,7 +35,7 @@ _PARTS = ("switching", "internal", "clock", "leakage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerEnergy:
-    """What a layer takes in a cycle."""
+    """Energy of a layer in a cycle."""
 
     result: EnergyResult
     share: float  # results of the piece as a part of those of the layer

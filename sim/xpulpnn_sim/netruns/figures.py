@@ -48,7 +48,7 @@ _BY_ENDING = {
 
 
 def layers_figure(record: Record, *, shares: bool) -> Figure:
-    """What the cores' cycles of each layer are spent on, in cycles or as ``shares`` in percent."""
+    """Plot of the causes that the cores' cycles of each layer are spent on, in cycles or as ``shares`` in percent."""
     layers = record["layers"]
     spent = [_spent(layer, record["cores"]) for layer in layers]
     totals = [max(sum(own.values()), 1) for own in spent]

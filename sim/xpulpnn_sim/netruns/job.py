@@ -1,4 +1,4 @@
-"""What is to be run: networks, each for its images on several targets; a run of one image, anywhere."""
+"""Jobs: networks, each for its images on several targets; a run of one image, anywhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What networks run on."""
+    """A design that networks run on."""
 
     config: CoreConfig | ClusterConfig  # the core, or the cluster
     machine: Machine
@@ -51,7 +51,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one run."""
+    """The outcome of one run."""
 
     record: dict[str, Any]
     reports: list[str]  # its first mismatches
@@ -84,7 +84,7 @@ class Job:
         return {**self.__dict__, "_built": {}}
 
     def is_checked(self, item: Item) -> bool:
-        """Whether every retirement of a run is checked."""
+        """Return whether every retirement of a run is checked."""
         return self.check == "all" or (self.check == "first" and item.image == 0)
 
     def case(self, item: Item) -> NetworkCase:

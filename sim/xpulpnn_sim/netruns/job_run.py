@@ -16,7 +16,7 @@ Done = Callable[[Item, Outcome], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What came of a job."""
+    """The outcomes of a job."""
 
     outcomes: dict[Item, Outcome]  # what is known, by run, in their order
     complete: bool

@@ -43,7 +43,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What the page has of a network: its record on each target, its images, their classes."""
+    """Contents of the page for a network: its record on each target, its images, their classes."""
 
     task: Task
     records: Sequence[Record]

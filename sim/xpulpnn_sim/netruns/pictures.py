@@ -16,7 +16,7 @@ _MOST = 255
 
 
 def is_picture(samples: NDArray[Any]) -> bool:
-    """Whether samples, ``[row][column]`` with or without colours behind, can be shown."""
+    """Return whether samples, ``[row][column]`` with or without colours behind, can be shown."""
     shape = samples.shape
     colours = shape[2] if len(shape) == 3 else 1
     return len(shape) in (2, 3) and colours in _KINDS and 1 < min(shape[:2])

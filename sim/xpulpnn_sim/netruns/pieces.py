@@ -93,7 +93,7 @@ def _with_outputs(stage: Stage, count: int) -> Stage:
 
 
 def _first_of(value: Any, channels: int, count: int) -> Any:
-    """What has a value for each output channel, for the first of them."""
+    """Cut everything that has a value for each output channel down to the first of them."""
     if isinstance(value, np.ndarray):
         values: Ints = value
         return values[:count] if values.ndim and len(values) == channels else values

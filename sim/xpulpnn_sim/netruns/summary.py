@@ -1,4 +1,4 @@
-"""What came of all images of a network on a target: means, extremes, answers."""
+"""Records of all images of a network on a target: means, extremes, answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -90,7 +90,7 @@ def _add_extremes(record: Record, single: Sequence[Record]) -> None:
 
 
 def mean_of(values: Sequence[Any]) -> Any:
-    """What is the same in all records stays; numbers that differ become their means, whole ones whole.
+    """Merge records: what is the same in all of them stays; numbers that differ become their means, whole ones whole.
 
     Records must have the same keys; of lists of several lengths and of other values that differ the first is taken.
     """
