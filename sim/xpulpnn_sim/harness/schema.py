@@ -1,4 +1,4 @@
-"""Schema that Python and the compiled models share: structs, enumerations and constants, from which the C++ header is made.
+"""Structs, enumerations and constants that Python and the compiled models share, and the C++ header made of them.
 
 Structs are numpy dtypes; the header declares the same fields in the same order and asserts the same size.
 """
@@ -102,7 +102,7 @@ class CsrFlag(IntFlag):
 
 
 class BusField(IntEnum):
-    """Fields in which an instruction's access and the bus may differ; numbered behind the offsets of a record's fields."""
+    """Fields in which an access and the bus may differ; numbered behind the offsets of a record's fields."""
 
     BUS_REQ = RETIREMENT.itemsize
     BUS_ADDR = auto()

@@ -84,7 +84,7 @@ class VectorMismatch:
 
 
 def expressible(insn: Insn) -> bool:
-    """Return whether a vector can say all that the row does: no control transfer, no store, no state beyond registers."""
+    """Return whether a vector can say all of a row: no control transfer, no store, no state beyond registers."""
     return (
         insn.size == WORD_BYTES
         and insn.op in HANDLERS
