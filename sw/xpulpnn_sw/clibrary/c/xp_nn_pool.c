@@ -5,10 +5,10 @@
 enum { WORD = 4, BYTE_BITS = 8 };
 
 /* The first arguments of all kernels of pools. */
-#define ARGUMENTS(layer, x_bits, y_bits)                                                           \
-    .input = layer->input, .output = layer->output, .pixel_bytes = layer->channels * (x_bits) / BYTE_BITS, \
-    .out_pixel_bytes = layer->channels * (y_bits) / BYTE_BITS, .height = layer->height, .width = layer->width, \
-    .out_height = layer->out_height, .out_width = layer->out_width, .kernel_height = layer->kernel_height, \
+#define ARGUMENTS(layer, in_bytes, out_bytes)                                                      \
+    .input = layer->input, .output = layer->output, .pixel_bytes = in_bytes, .out_pixel_bytes = out_bytes, \
+    .height = layer->height, .width = layer->width, .out_height = layer->out_height,               \
+    .out_width = layer->out_width, .kernel_height = layer->kernel_height,                          \
     .kernel_width = layer->kernel_width, .stride_y = layer->stride_y, .stride_x = layer->stride_x, \
     .pad_top = layer->top, .pad_left = layer->left
 
@@ -57,12 +57,12 @@ void xp_nn_maxpool(
 ) {
     check(elements, layer);
     const uint32_t core = xp_team_core(), cores = xp_team_size();
-    const uint32_t bits = elements->x_bits;
+    const uint32_t bits = elements->x_bits, pixel_bytes = layer->channels * bits / BYTE_BITS;
     const struct xp_nn_maxpool_kernel *kernel = kernels;
     FIND(kernel, layer);
     if (kernel->function != NULL && is_whole(elements, layer)) {
         const struct xp_maxpool_arguments arguments = {
-            ARGUMENTS(layer, bits, bits),
+            ARGUMENTS(layer, pixel_bytes, pixel_bytes),
         };
         kernel->function(&arguments, core, cores);
         xp_team_wait();
@@ -114,7 +114,7 @@ void xp_nn_avgpool(
     const int64_t most = multiple * area << elements->x_bits;
     if (kernel->function != NULL && is_whole(elements, layer) && multiple >= 0 && most < INT32_MAX) {
         struct xp_avgpool_scaled_arguments arguments = {
-            ARGUMENTS(layer, elements->x_bits, elements->y_bits),
+            ARGUMENTS(layer, layer->channels * elements->x_bits / BYTE_BITS, layer->channels * elements->y_bits / BYTE_BITS),
             .factor = (uint32_t)multiple,
             .summand = (uint32_t)scale->summand,
             .shift = layer->shift,
