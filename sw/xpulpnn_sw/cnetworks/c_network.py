@@ -7,10 +7,11 @@ from functools import cached_property
 from xpulpnn_sw.clibrary.functions import library_run
 from xpulpnn_sw.cnetworks.input_layout import InputLayout
 from xpulpnn_sw.cnetworks.names import identifier, identifiers
-from xpulpnn_sw.cnetworks.plan import MemoryPlan, buffer_name, planned, results_name, weights_name
+from xpulpnn_sw.cnetworks.plan import MemoryPlan, planned
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Ints, Words
 from xpulpnn_sw.networks.kernels import ARGUMENTS, OUTPUT, buffer_of, edges, input_pieces, kernels, length, weight_bytes
+from xpulpnn_sw.networks.lifetimes import buffer_name, results_name, weights_name
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.networks.whole_words import filled_input
 

@@ -10,12 +10,11 @@ from xpulpnn_sw.clibrary.packed_text import word_lines
 from xpulpnn_sw.cnetworks.c_network import CLayer, CNetwork
 from xpulpnn_sw.cnetworks.input_text import input_declaration, input_functions
 from xpulpnn_sw.cnetworks.names import comment, literal
-from xpulpnn_sw.cnetworks.plan import results_name, weights_name
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layout import OutputLayout, PlanesLayout, Words
 from xpulpnn_sw.networks.described import Scaling
 from xpulpnn_sw.networks.kernels import inputs_of, own_symbols
-from xpulpnn_sw.networks.lifetimes import Piece
+from xpulpnn_sw.networks.lifetimes import Piece, results_name, weights_name
 from xpulpnn_sw.precision import SIGN_BITS
 
 _TEMPLATES = Path(__file__).parent / "c"

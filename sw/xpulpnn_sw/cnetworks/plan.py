@@ -6,7 +6,7 @@ from typing import Any
 
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces, length, map_bytes, weight_bytes
-from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, extent
+from xpulpnn_sw.networks.lifetimes import Piece, arranged, buffer_name, demand, extent, results_name, weights_name
 from xpulpnn_sw.networks.network import Network
 
 _USED = ("", "weights", "buffer")  # what names of pieces end in, from those used least on; of maps in anything
@@ -66,21 +66,6 @@ class MemoryPlan:
 
 def _record(piece: Piece, place: int) -> dict[str, Any]:
     return {"name": piece.name, "offset": place, "bytes": piece.size, "first": piece.first, "last": piece.last}
-
-
-def results_name(layer: str) -> str:
-    """The piece with the results of a layer."""
-    return f"{layer}.output"
-
-
-def buffer_name(layer: str) -> str:
-    """The piece with the buffers that a layer needs while it is computed."""
-    return f"{layer}.buffer"
-
-
-def weights_name(layer: str) -> str:
-    """The piece with the weights of a layer and what goes with them."""
-    return f"{layer}.weights"
 
 
 def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:

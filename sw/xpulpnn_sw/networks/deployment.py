@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.networks.lifetimes import Piece, demand, extent
-from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.residence import Maps
 from xpulpnn_sw.networks.tiled_layer import TiledLayer
 from xpulpnn_sw.tiling.schedule import Step
@@ -74,11 +74,6 @@ class Deployment:
 def report_slots(steps: int, *, is_tiled: bool) -> int:
     """Places for what the cores report of so many steps: layers in tiles have many, which are stored one by one."""
     return min(steps, 2) if is_tiled else steps
-
-
-def weights_of(stage: Stage) -> str:
-    """Name of the piece with the filters of a layer and what goes with them."""
-    return f"{stage.name}.weights"
 
 
 def first_step(steps: Sequence[DeployedStep], layer: int) -> int:

@@ -20,6 +20,21 @@ class Piece:
         return self.first <= other.last and other.first <= self.last
 
 
+def results_name(layer: str) -> str:
+    """The piece with the results of a layer."""
+    return f"{layer}.output"
+
+
+def buffer_name(layer: str) -> str:
+    """The piece with the buffers that a layer needs while it is computed."""
+    return f"{layer}.buffer"
+
+
+def weights_name(layer: str) -> str:
+    """The piece with the weights of a layer and what goes with them."""
+    return f"{layer}.weights"
+
+
 Order = Callable[[Piece], tuple[int, ...]]
 
 # in which the pieces choose their places; no order is the best of all for every network

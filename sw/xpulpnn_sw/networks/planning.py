@@ -10,11 +10,11 @@ from dataclasses import replace
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.networks.deployment import Deployment, first_step, weights_of
+from xpulpnn_sw.networks.deployment import Deployment, first_step
 from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, kernels
-from xpulpnn_sw.networks.lifetimes import arranged, demand
+from xpulpnn_sw.networks.lifetimes import arranged, demand, results_name, weights_name
 from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.networks.residence import Residence, located, results_of
+from xpulpnn_sw.networks.residence import Residence, located
 from xpulpnn_sw.networks.tiled_layer import TiledLayer, can_be_tiled, tiled_layer
 from xpulpnn_sw.networks.timetable import BEFORE, BETWEEN, Choices, Fixed, pieces_of, steps_of
 from xpulpnn_sw.tiling.plan import aligned
@@ -96,7 +96,7 @@ class _Planner:
             return 0
         stage, run = plan.network.stages[layer], plan.runs[layer]
         inputs = {name for (reader, _), name in plan.maps.inputs.items() if reader == layer}
-        names = {weights_of(stage), f"{stage.name}.{buffer_of(run)}", results_of(stage), *inputs}
+        names = {weights_name(stage.name), f"{stage.name}.{buffer_of(run)}", results_name(stage.name), *inputs}
         used = [one for one in plan.pieces if one.name in names or one.name in self._always]
         return demand(used, step)
 
@@ -105,7 +105,7 @@ class _Planner:
         pieces = {one.name: one for one in plan.pieces}
         waiting: list[tuple[int, int, Residence | None]] = []
         for number, stage in enumerate(plan.network.stages):
-            own = pieces.get(weights_of(stage))
+            own = pieces.get(weights_name(stage.name))
             # filters that only this step fetches need memory nowhere else
             if own and self._choices.filters[number] < BETWEEN and own.first <= step < first_step(plan.steps, number):
                 waiting.append((own.size, number, None))

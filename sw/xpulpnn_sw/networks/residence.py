@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.networks.kernels import Edge, edges, input_pieces
-from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
+from xpulpnn_sw.networks.lifetimes import results_name
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network
 
 # maps that are fetched for a layer although they have been in the memory before: names of maps, numbers of layers
 Away = Collection[tuple[str, int]]
@@ -32,15 +33,10 @@ class Maps:
     results: tuple[str, ...]  # of each layer the piece of memory with its results, or the map outside
 
 
-def results_of(stage: Stage) -> str:
-    """Name of the results of a layer."""
-    return f"{stage.name}.output"
-
-
 def _sources_of(network: Network, runs: Sequence[KernelRun]) -> dict[str, list[Edge]]:
     """Every map by name, those of the network's input first, and who reads it."""
     found = {name: list(readers) for name, (_, readers) in input_pieces(network, runs).items()}
-    written = {stage.name: results_of(stage) for stage in network.stages}
+    written = {stage.name: results_name(stage.name) for stage in network.stages}
     found |= {name: [] for name in written.values()}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
@@ -50,7 +46,7 @@ def _sources_of(network: Network, runs: Sequence[KernelRun]) -> dict[str, list[E
 
 def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], away: Away) -> Maps:
     """Where the maps are if the layers ``tiled`` read and write outside and those ``away`` leave for a while."""
-    writers = {results_of(stage): number for number, stage in enumerate(network.stages)}
+    writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
     residences: list[Residence] = []
     inputs: dict[tuple[int, str], str] = {}
     results = list(writers)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.networks.deployment import DeployedStep, first_step, last_step, report_slots, weights_of
+from xpulpnn_sw.networks.deployment import DeployedStep, first_step, last_step, report_slots
 from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, input_pieces, length, map_bytes, weight_bytes
-from xpulpnn_sw.networks.lifetimes import Piece
+from xpulpnn_sw.networks.lifetimes import Piece, results_name, weights_name
 from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.networks.residence import Maps, Residence, results_of
+from xpulpnn_sw.networks.residence import Maps, Residence
 from xpulpnn_sw.networks.tiled_layer import TiledLayer
 
 # when filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
@@ -59,9 +59,9 @@ def steps_of(
             tile, loads = (part if number in tiled else None), (tuple(during[number]) if part == last else ())
             steps.append(DeployedStep(layer=number, tile=tile, loads=loads, stores=waiting))
             waiting = ()
-        if results_of(stage) in maps.stored:
-            waiting = (results_of(stage),)
-        if results_of(stage) in choices.at_once:
+        if results_name(stage.name) in maps.stored:
+            waiting = (results_name(stage.name),)
+        if results_name(stage.name) in choices.at_once:
             steps.append(DeployedStep(stores=waiting))
             waiting = ()
     return (*steps, DeployedStep(stores=waiting)) if waiting else tuple(steps)
@@ -73,7 +73,7 @@ def _fetches(
     """Return the pieces fetched during a layer, -1 for before the first, and the pieces fetched between two layers."""
     during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
     between: dict[int, list[str]] = {number: [] for number in range(len(runs))}
-    writers = {results_of(stage): number for number, stage in enumerate(network.stages)}
+    writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
     for one in maps.residences:
         if one.writer is not None:
             continue
@@ -88,7 +88,7 @@ def _fetches(
         if not weight_bytes(run):
             continue
         if number not in tiled:
-            name, when = weights_of(network.stages[number]), choices.filters[number]
+            name, when = weights_name(network.stages[number].name), choices.filters[number]
             if when == BETWEEN and number:
                 between[number].append(name)
             else:
@@ -124,7 +124,7 @@ def pieces_of(
     pieces = [Piece(name=name, size=size, first=0, last=last) for name, size in always.items()]
     sizes = {name: content.nbytes for name, (content, _) in input_pieces(network, runs).items()}
     written = map_bytes(network, runs)
-    sizes |= {results_of(stage): written[stage.name] for stage in network.stages}
+    sizes |= {results_name(stage.name): written[stage.name] for stage in network.stages}
     for one in maps.residences:
         first = loaded[one.name] if one.writer is None else first_step(steps, one.writer)
         ends = [first, stored.get(one.name, first), *(last_step(steps, reader) for reader in one.readers)]
@@ -134,7 +134,7 @@ def pieces_of(
         if number in tiled:
             pieces += [Piece(name=name, size=size, first=first, last=after) for name, size in tiled[number].pieces()]
             continue
-        if (name := weights_of(stage)) in loaded:
+        if (name := weights_name(stage.name)) in loaded:
             pieces.append(Piece(name=name, size=weight_bytes(run), first=loaded[name], last=after))
         if (shared := buffer_of(run)) is not None:
             pieces.append(Piece(name=f"{stage.name}.{shared}", size=length(run, shared), first=first, last=after))

@@ -26,9 +26,9 @@ from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE
 from xpulpnn_sw.layout import Image, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.networks.deployment import DeployedStep, Deployment
 from xpulpnn_sw.networks.kernels import OUTPUT, length
+from xpulpnn_sw.networks.lifetimes import results_name
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.planning import deployed
-from xpulpnn_sw.networks.residence import results_of
 from xpulpnn_sw.programs.bare import BareProgram
 from xpulpnn_sw.programs.deployed_memory import REPORTS, DeployedMemory
 from xpulpnn_sw.programs.tiled import ENTRY, OUTSIDE_DATA, STACK, TIMES
@@ -225,7 +225,7 @@ class _Writer:
             deployment=self.plan,
             outside=memory.outside.image(),
             outputs=tuple(
-                replace(run.output, symbol=results_of(stage)) for run, stage in zip(runs, stages, strict=True)
+                replace(run.output, symbol=results_name(stage.name)) for run, stage in zip(runs, stages, strict=True)
             ),
             transfers=transfers,
             starts=tuple(caller.labels[f"released{number}"] for number in range(len(self.plan.steps) + 1)),

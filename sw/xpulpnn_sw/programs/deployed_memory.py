@@ -8,7 +8,7 @@ from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Words
-from xpulpnn_sw.networks.deployment import DeployedStep, Deployment, weights_of
+from xpulpnn_sw.networks.deployment import DeployedStep, Deployment
 from xpulpnn_sw.networks.kernels import (
     ARGUMENTS,
     OUTPUT,
@@ -20,7 +20,7 @@ from xpulpnn_sw.networks.kernels import (
     own_symbols,
     structure,
 )
-from xpulpnn_sw.networks.residence import results_of
+from xpulpnn_sw.networks.lifetimes import results_name, weights_name
 from xpulpnn_sw.networks.tiled_layer import CALL_SLOTS, CALLS, TiledLayer
 from xpulpnn_sw.tiling.division import Addresses, Placed
 from xpulpnn_sw.tiling.operands import Outside, Transfer
@@ -56,8 +56,8 @@ class DeployedMemory:
             self.outside.place(name, words.astype("<u4").tobytes())
         sizes = map_bytes(plan.network, plan.runs)
         for number, stage in enumerate(plan.network.stages):
-            if results_of(stage) in plan.maps.stored or number in plan.tiled:
-                self.outside.place(results_of(stage), bytes(sizes[stage.name]))
+            if results_name(stage.name) in plan.maps.stored or number in plan.tiled:
+                self.outside.place(results_name(stage.name), bytes(sizes[stage.name]))
 
     def _place_layers(self) -> None:
         words: list[int] = []
@@ -68,7 +68,7 @@ class DeployedMemory:
             self.functions.append(run.function.words)
             if own_symbols(run):
                 content = b"".join(run.image.view(one).tobytes() for one in own_symbols(run))
-                self.outside.place(weights_of(stage), content)
+                self.outside.place(weights_name(stage.name), content)
             self._arguments[number] = self.inside[ARGUMENTS] + len(words) * WORD_BYTES
             words += structure(run, self._symbols(number, run))
         self.outside.place(ARGUMENTS, np.array(words, "<u4").tobytes())
@@ -76,8 +76,8 @@ class DeployedMemory:
     def _symbols(self, number: int, run: KernelRun) -> dict[str, int]:
         stage, maps = self._plan.network.stages[number], self._plan.maps
         places = {symbol: self.inside[name] for (reader, symbol), name in maps.inputs.items() if reader == number}
-        places[OUTPUT] = self.inside[results_of(stage)]
-        at = self.inside.get(weights_of(stage), 0)
+        places[OUTPUT] = self.inside[results_name(stage.name)]
+        at = self.inside.get(weights_name(stage.name), 0)
         for one in own_symbols(run):
             places[one] = at
             at += length(run, one)
@@ -91,7 +91,7 @@ class DeployedMemory:
         sources = [self._plan.maps.inputs[number, symbol] for symbol in inputs_of(layer.division.run)]
         addresses = Addresses(
             sources=tuple(symbols[source].address for source in sources),
-            output=symbols[results_of(stage)].address,
+            output=symbols[results_name(stage.name)].address,
             buffers={
                 operand: tuple(self.inside[layer.buffer(operand, slot)] for slot in range(count))
                 for operand, (count, _) in layer.plan.buffers.items()
@@ -109,7 +109,7 @@ class DeployedMemory:
 
     def _call(self, layer: int) -> int:
         stage, run = self._plan.network.stages[layer], self._plan.runs[layer]
-        name = results_of(stage)
+        name = results_name(stage.name)
         at = self.outside.symbols[name].address if layer in self._plan.tiled else self.inside[name]
         block = (_SYS_WRITE, _STDOUT, at, length(run, OUTPUT))
         return self.outside.place(f"{stage.name}.call", np.array(block, "<u8").tobytes())
