@@ -1,1 +1,1 @@
-"""What random programs have reached: crosses of instructions, hazards, waits and interrupts, and lines and bits."""
+"""Coverage of random programs: crosses of instructions, hazards, waits and interrupts, and lines and bits."""

@@ -11,7 +11,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.coverage.crosses import Crosses
 from xpulpnn_sim.coverage.kinds import ENTRIES, Kind, Producer, kind_of, reserved_words
 from xpulpnn_sim.coverage.placing import Placed, Placer
-from xpulpnn_sim.coverage.producing import Producing
+from xpulpnn_sim.coverage.producing import Pair, Producing
 from xpulpnn_sim.golden.dotp import (
     ACTIVATION_SELECT,
     RELOADS_ACTIVATION,
@@ -35,20 +35,11 @@ _ON, _OFF = "csrrsi zero, mstatus, 8", "csrrci zero, mstatus, 8"
 
 SKIPPING = """
 skip:
-    sw t6, 4(t5)
-    csrrs t6, mepc, zero
-    lw t6, 0(t6)
-    sw t1, 0(t5)
-    lui t1, 0x30200
-    addi t1, t1, 0x73
-    bne t6, t1, other
-    csrrs t6, mepc, zero
-    addi t6, t6, 4
-    csrrw zero, mepc, t6
+    sw t6, 4(t5); csrrs t6, mepc, zero; lw t6, 0(t6); sw t1, 0(t5)
+    lui t1, 0x30200; addi t1, t1, 0x73; bne t6, t1, other
+    csrrs t6, mepc, zero; addi t6, t6, 4; csrrw zero, mepc, t6
 other:
-    lw t1, 0(t5)
-    lw t6, 4(t5)
-    mret
+    lw t1, 0(t5); lw t6, 4(t5); mret
 """
 """Handler of an interrupt that goes on behind an interrupted mret: one that returns to itself would not end."""
 
@@ -90,23 +81,25 @@ class Aims:
         lines = writer(*values)
         return None if lines is None else Block(f"aims at {family.name}: {family.label(place)}", tuple(lines))
 
-    def _instruction(self, row: Insn) -> Lines:
-        placed = self._placer.place(row)
+    @staticmethod
+    def _alone(placed: Placed | None) -> Lines:
         return None if placed is None else placed.lines
 
-    def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> Lines:
-        pair = self._producing.pair(row, slot, producer)
+    def _apart(self, pair: Pair | None, distance: int, *ahead: str) -> Lines:
+        """A pair with other instructions between the two."""
         if pair is None:
             return None
         fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
-        return [*pair.before, *pair.producer, *fillers, *pair.consumer]
+        return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
+
+    def _instruction(self, row: Insn) -> Lines:
+        return self._alone(self._placer.place(row))
+
+    def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> Lines:
+        return self._apart(self._producing.pair(row, slot, producer), distance)
 
     def _overwrite(self, row: Insn, producer: Producer, distance: int) -> Lines:
-        pair = self._producing.overwritten(row, producer)
-        if pair is None:
-            return None
-        fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
-        return [*pair.before, *pair.producer, *fillers, *pair.consumer]
+        return self._apart(self._producing.overwritten(row, producer), distance)
 
     def _entry(self, row: Insn, entry: str, distance: int) -> Lines:
         loader = self._loader(row, entry)
@@ -121,25 +114,28 @@ class Aims:
 
     def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed] | None:
         """Operands of ``row`` that choose an entry, and what loads it."""
+        rows, rng, operands, chosen = self._crosses.rows, self._rng, dict[str, int](), 0
         if row.requantises:
-            loads = next(one for one in self._crosses.rows if one.loads_parameter)
-            first = self._producing.loader(loads, {"uimm1": ENTRIES.index(entry) - 2})
-            return None if first is None else ({}, first)
-        if not row.is_nn_form:
-            same = [one for one in self._crosses.rows if one.is_mac_load and one.entry == row.entry]
-            first = self._producing.loader(self._rng.choice(same), {})
-            return None if first is None else ({}, first)
-        chosen = self._rng.randrange(8)
-        loads = RELOADS_ACTIVATION if entry == "activation" else RELOADS_WEIGHT
-        if entry == "activation":
-            selector = loads | chosen & ACTIVATION_SELECT | self._rng.randrange(4) << WEIGHT_SELECT_LSB
+            pins = {"uimm1": ENTRIES.index(entry) - 2}
+            loads = next(one for one in rows if one.loads_parameter)
+        elif not row.is_nn_form:
+            pins, loads = {}, rng.choice([one for one in rows if one.is_mac_load and one.entry == row.entry])
         else:
-            selector = loads | chosen & WEIGHT_SELECT << WEIGHT_SELECT_LSB | self._rng.randrange(2)
-        plain = [one for one in self._crosses.rows if one.is_nn_form and not one.reloads_other]
-        first = self._producing.loader(self._rng.choice(plain), {"nnimm5": selector})
-        both = RELOADS_ACTIVATION | RELOADS_WEIGHT
-        own = both if row.reloads_other else self._rng.choice((RELOADS_ACTIVATION, RELOADS_WEIGHT))
-        return None if first is None else ({"nnimm5": own | chosen}, first)
+            chosen = rng.randrange(8)
+            if entry == "activation":
+                selector = RELOADS_ACTIVATION | chosen & ACTIVATION_SELECT | rng.randrange(4) << WEIGHT_SELECT_LSB
+            else:
+                selector = RELOADS_WEIGHT | chosen & WEIGHT_SELECT << WEIGHT_SELECT_LSB | rng.randrange(2)
+            pins, loads = (
+                {"nnimm5": selector},
+                rng.choice([one for one in rows if one.is_nn_form and not one.reloads_other]),
+            )
+        first = self._producing.loader(loads, pins)
+        if row.is_nn_form:
+            both = RELOADS_ACTIVATION | RELOADS_WEIGHT
+            own = both if row.reloads_other else rng.choice((RELOADS_ACTIVATION, RELOADS_WEIGHT))
+            operands = {"nnimm5": own | chosen}
+        return None if first is None else (operands, first)
 
     def _wait(self, row: Insn, cause: WaitCause) -> Lines:
         placer = self._placer
@@ -154,8 +150,7 @@ class Aims:
             case WaitCause.LOOP:
                 return self._short_loop(row)
             case WaitCause.MISALIGNED:
-                placed = placer.place(row, crosses_word=True)
-                return None if placed is None else placed.lines
+                return self._alone(placer.place(row, crosses_word=True))
             case _:
                 pass
         placed = placer.place(row)
@@ -194,7 +189,7 @@ class Aims:
         return lines
 
     def _endless(self, row: Insn) -> bool:
-        """Whether it goes to itself for ever behind a handler: mret, unless an interrupt comes (:data:`SKIPPING`)."""
+        """Return whether it goes to itself for ever behind a handler: mret without interrupts (:data:`SKIPPING`)."""
         return row.op == "mret" and not self._placer.interrupts
 
     def _short_loop(self, row: Insn) -> Lines:
@@ -242,8 +237,7 @@ class Aims:
 
     def _fault(self, row: Insn, place: str) -> Lines:
         if place == "fails":
-            placed = self._placer.place(row, fails=True)
-            return None if placed is None else placed.lines
+            return self._alone(self._placer.place(row, fails=True))
         placed = self._placer.place(row)
         if placed is None or self._endless(row):
             return None
@@ -261,13 +255,8 @@ class Aims:
         row, slot = self._rng.choice(self._rows_of(kind))
         if when != "at once" or producer is not Producer.LINK:
             return self._operand(row, slot, producer, distance)
-        pair = self._producing.pair(row, slot, producer)
-        if pair is None:
-            return None
         # while this load waits, fetching starts again unseen
-        load = f"lw zero, 0({ABI_NAMES[BASE]})"
-        fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
-        return [*pair.before, load, *pair.producer, *fillers, *pair.consumer]
+        return self._apart(self._producing.pair(row, slot, producer), distance, f"lw zero, 0({ABI_NAMES[BASE]})")
 
     def _across_interrupt(self, kind: Kind, producer: Producer) -> Lines:
         if not self._placer.interrupts:

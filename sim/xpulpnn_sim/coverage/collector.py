@@ -208,7 +208,7 @@ class _Run:
         return self._registers[column]
 
     def written_before(self, register: NDArray[Any], distance: int, wanted: Mask) -> tuple[NDArray[Any], Mask]:
-        """Whether the instruction ``distance`` before each has written ``register``, and what it then is."""
+        """The producer ``distance`` before each, and whether it has written ``register``."""
         producer = np.full(len(register), NOTHING, np.int64)
         found = np.zeros(len(register), np.bool_)
         for column, name in (("base", "base_producer"), ("rd", "producer")):
@@ -218,11 +218,11 @@ class _Run:
         return producer, found
 
     def joined(self, distance: int) -> Mask:
-        """Whether no handler was entered between the instruction ``distance`` before and each."""
+        """Mark where no handler was entered between the instruction ``distance`` before and each."""
         return self._since(self._entries, distance) == 0
 
     def waits_within(self, distance: int) -> Mask:
-        """Whether there was a cycle without a retirement since the instruction ``distance`` before."""
+        """Mark where there was a cycle without a retirement since the instruction ``distance`` before."""
         return self._since(self._bubbles, distance) > 0
 
     @staticmethod

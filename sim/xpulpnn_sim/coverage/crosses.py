@@ -64,7 +64,7 @@ cannot be reached."""
 class Family:
     """One grid of crosses."""
 
-    name: str  # what it is about, for people
+    name: str  # for people
     meaning: str  # what it is about, for people
     values: tuple[tuple[Any, ...], ...]
     axes: tuple[tuple[str, ...], ...]  # their names for people
@@ -137,11 +137,11 @@ class Crosses:
         return family.reasons[int(family.states.flat[place]) - 1]
 
     def kind(self, row: Insn) -> Kind:
-        """What a row is to the pipeline."""
+        """The kind of a row."""
         return self._kinds[row.key]
 
     def reads(self, row: Insn) -> Reads:
-        """What a row reads."""
+        """Operands that a row reads."""
         return self._reads[row.key]
 
     def _all(self, config: CoreConfig) -> Iterator[Family]:

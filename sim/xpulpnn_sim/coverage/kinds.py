@@ -1,4 +1,4 @@
-"""What instructions are to the pipeline, and what crosses need to know of each word."""
+"""Kinds of instructions as the pipeline treats them, and the details of words that crosses need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ _PRODUCER_OF = {
 
 
 def kind_of(row: Insn) -> Kind:
-    """What a row is to the pipeline."""
+    """The kind of a row."""
     checks = (
         (row.is_mac_load, Kind.MAC_LOAD),
         (row.loads_parameter, Kind.PARAMETER),
@@ -118,7 +118,7 @@ def kind_of(row: Insn) -> Kind:
 
 
 def producers_of(row: Insn) -> tuple[Producer, ...]:
-    """What registers a row writes."""
+    """Producers of the registers that a row writes."""
     kind = kind_of(row)
     found: list[Producer] = []
     if kind in _PRODUCER_OF and (row.writes_rd or kind is Kind.JUMP):
@@ -130,7 +130,7 @@ def producers_of(row: Insn) -> tuple[Producer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a row reads, of a compressed one what its expansion does."""
+    """Operands that a row reads, of a compressed one those of its expansion."""
 
     slots: tuple[str, ...]  # register operands out of `rs1`, `rs2` and `rd`, those of x0 left out
     entries: tuple[str, ...]  # entries of the NN-RF

@@ -24,8 +24,8 @@ _PLACES = 400
 class OutOfReach:
     """Places that cannot be reached for one reason."""
 
-    family: str  # of which grid, and why
-    reason: str  # of which grid, and why
+    family: str  # name of the grid
+    reason: str
     count: int  # how many there are
     names: tuple[str, ...]  # the first of them
 
@@ -43,7 +43,7 @@ def out_of_reach(families: Mapping[str, Family]) -> list[OutOfReach]:
 
 
 def _by_instruction(total: Total) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Of each extension its instructions, each with what was reached of the crosses of every family."""
+    """Instructions by extension, each with what was reached of the crosses of every family."""
     crosses, counts = total.collector.crosses, total.collector.counts
     grids: dict[str, tuple[Any, Any]] = {}
     for name, family in crosses.families.items():

@@ -119,7 +119,7 @@ class Producing:
 
     @staticmethod
     def _role(row: Insn, slot: str) -> str:
-        """What the operand must be: an address, the offset that is one alone, a target or a count; empty: anything."""
+        """Role of the operand: an address, the offset that is one alone, a target or a count; empty: anything."""
         kind = kind_of(row)
         if kind is Kind.JUMP:
             return "target"
@@ -170,22 +170,21 @@ class Producing:
         name = ABI_NAMES[register]
         load = f"la {_T2}, {value}" if role == "target" else f"li {_T2}, {value}"
         slot = f"{_SLOT}({_TP})"
+        # the divisor is larger than all values, and takes the fewest cycles
+        ways: dict[Producer, tuple[list[str], str]] = {
+            Producer.MULTIPLY: ([f"addi {_T0}, zero, 1"], f"mul {name}, {_T2}, {_T0}"),
+            Producer.MULTIPLY_HIGH: ([f"slli {_T2}, {_T2}, 1", f"lui {_T0}, 0x80000"], f"mulhu {name}, {_T2}, {_T0}"),
+            Producer.DIVISION: ([f"lui {_T0}, 0x80000"], f"remu {name}, {_T2}, {_T0}"),
+            Producer.LOAD: ([f"sw {_T2}, {slot}"], f"lw {name}, {slot}"),
+            Producer.CSR: ([f"csrrw zero, mscratch, {_T2}"], f"csrrs {name}, mscratch, zero"),
+            Producer.BASE: ([f"addi {name}, {_T2}, {-_STEP}"], f"p.lw {_T0}, {_STEP}({name}!)"),
+        }
+        if producer in ways:
+            before, last = ways[producer]
+            return [load, *before], [last]
         match producer:
             case Producer.ALU:
                 return [load], [self._rng.choice((f"addi {name}, {_T2}, 0", f"add {name}, zero, {_T2}"))]
-            case Producer.MULTIPLY:
-                return [load, f"addi {_T0}, zero, 1"], [f"mul {name}, {_T2}, {_T0}"]
-            case Producer.MULTIPLY_HIGH:
-                return [load, f"slli {_T2}, {_T2}, 1", f"lui {_T0}, 0x80000"], [f"mulhu {name}, {_T2}, {_T0}"]
-            case Producer.DIVISION:
-                # the divisor is larger than all values, and takes the fewest cycles
-                return [load, f"lui {_T0}, 0x80000"], [f"remu {name}, {_T2}, {_T0}"]
-            case Producer.LOAD:
-                return [load, f"sw {_T2}, {slot}"], [f"lw {name}, {slot}"]
-            case Producer.CSR:
-                return [load, f"csrrw zero, mscratch, {_T2}"], [f"csrrs {name}, mscratch, zero"]
-            case Producer.BASE:
-                return [load, f"addi {name}, {_T2}, {-_STEP}"], [f"p.lw {_T0}, {_STEP}({name}!)"]
             case Producer.LINK:
                 return self._link(name, role)
             case Producer.MAC_LOAD | Producer.MAC_LOAD_BASE:
@@ -195,7 +194,7 @@ class Producing:
                 loads = [f"addi {_T0}, {_TP}, {_SLOT}", f"pv.rqld 0, ({_T0}!)", f"pv.rqld 1, ({_T0}!)"]
                 row = self._rng.choice(("pv.rqu.b", "pv.rqs.b"))
                 return [*words, *loads, load, f"addi {name}, {_T2}, 0"], [f"{row} {name}, zero, zero, {_ZERO_LANE}"]
-            case Producer.QUANTISE:
+            case _:
                 return None
 
     def _link(self, name: str, role: str) -> tuple[list[str], list[str]]:

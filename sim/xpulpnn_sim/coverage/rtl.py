@@ -41,7 +41,7 @@ def read_counts(path: Path) -> NDArray[np.int64]:
 
 
 def read_points(path: Path) -> list[Point]:
-    """What a file of Verilator counts."""
+    """Points that a file of Verilator counts."""
     return [_point(found.decode()) for found in _POINT.findall(path.read_bytes())]
 
 
@@ -65,10 +65,10 @@ def counted(points: Sequence[Point]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class ModuleCoverage:
-    """What was used of a module, all its instances together."""
+    """Used parts of a module, all its instances together."""
 
-    name: str  # in the Verilog, and the Python class it was made of
-    component: str  # in the Verilog, and the Python class it was made of
+    name: str  # in the Verilog
+    component: str  # the Python class it was made of
     lines: tuple[int, int]  # used and counted
     branches: tuple[int, int]  # used and counted
     changes: tuple[int, int]  # used and counted
@@ -86,7 +86,7 @@ def _merged(points: Sequence[Point], used: NDArray[np.bool_]) -> dict[Point, boo
 def module_table(
     points: Sequence[Point], used: NDArray[np.bool_], components: Mapping[str, str]
 ) -> list[ModuleCoverage]:
-    """Of each module what was used, in the order of the Verilog."""
+    """Used parts of each module, in the order of the Verilog."""
     tallies: dict[str, dict[str, list[int]]] = {}
     firsts: dict[str, int] = {}
     for point, was_used in _merged(points, used).items():
@@ -104,7 +104,7 @@ def module_table(
 def unused_lines(
     points: Sequence[Point], used: NDArray[np.bool_], verilog: str
 ) -> list[tuple[str, list[tuple[int, str, str]]]]:
-    """Of each module its lines and branches that were never used: number, text, and which branch."""
+    """Lines and branches of each module that were never used: number, text, and which branch."""
     text = verilog.splitlines()
     found: dict[str, list[tuple[int, str, str]]] = {}
     for point, was_used in _merged(points, used).items():
@@ -115,7 +115,7 @@ def unused_lines(
 
 
 def unused_bits(points: Sequence[Point], used: NDArray[np.bool_]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Of each module its signals with bits that never rose, or never fell: name and which bits."""
+    """Signals of each module with bits that never rose, or never fell: name and which bits."""
     missing: dict[str, dict[str, dict[str, list[int]]]] = {}
     for point, was_used in _merged(points, used).items():
         if point.kind == "toggle" and not was_used:

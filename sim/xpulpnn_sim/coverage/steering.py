@@ -46,7 +46,7 @@ _INTERRUPTS = frozenset({"interrupt", "across an interrupt", "interrupt in a loo
 
 
 class Need(Enum):
-    """What crosses need of the machine."""
+    """Machines on which crosses are likely."""
 
     ANY = "any"
     QUICK = "quick"

@@ -12,7 +12,7 @@ MARK = 0xFFFF_FFFF
 
 
 class Kind(Enum):
-    """What an operation does to its variable."""
+    """Effect of an operation on its variable."""
 
     WRITE = "W"
     READ = "R"
@@ -45,7 +45,7 @@ class Litmus:
 
     @property
     def variables(self) -> int:
-        """How many there are."""
+        """Number of variables."""
         return 1 + max(operation.variable for thread in self.threads for operation in thread)
 
     def reads(self) -> Iterator[tuple[int, int]]:
@@ -132,7 +132,7 @@ MOST_THREADS = max(len(test.threads) for test in TESTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """What the rounds of a test have found."""
+    """Outcomes of all rounds of a test."""
 
     test: Litmus
     counts: Mapping[Outcome, int]  # rounds by outcome

@@ -63,7 +63,7 @@ class SharedBlocks:
 
     @property
     def has_own_events(self) -> bool:
-        """Whether :meth:`own_event` can be written."""
+        """Return whether :meth:`own_event` can be written."""
         return bool(self._others)
 
     def window(self, hart: int) -> Block:

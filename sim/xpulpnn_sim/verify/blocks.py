@@ -10,7 +10,7 @@ _LONG = ("li ", "la ")
 
 
 def is_label(line: str) -> bool:
-    """Whether a line holds nothing but a label."""
+    """Return whether a line holds nothing but a label."""
     return line.endswith(":")
 
 
@@ -35,9 +35,9 @@ class Block:
     """
 
     kind: str  # what the generator meant; a comment of the listing
-    head: tuple[str, ...] = ()  # lines before and after the children
+    head: tuple[str, ...] = ()  # lines before the children
     children: tuple["Block", ...] = ()  # the controlled blocks
-    tail: tuple[str, ...] = ()  # lines before and after the children
+    tail: tuple[str, ...] = ()  # lines behind the children
 
     def lines(self) -> Iterator[str]:
         """All lines in order."""

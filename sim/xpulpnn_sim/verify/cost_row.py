@@ -1,4 +1,4 @@
-"""What a measurement of the core's cycle costs is."""
+"""A measurement of the core's cycle costs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ FREE: Mapping[WaitCause, int] = {}
 class CostRow:
     """One measurement."""
 
-    group: str  # line of the printed table, and the variation
-    name: str  # line of the printed table, and the variation
+    group: str  # line of the printed table
+    name: str  # the variation
     code: str  # lines between the markers
     waits: Mapping[WaitCause, int] | None  # cycles promised beyond one per instruction; None where nothing is
     setup: str = ""  # lines before the first marker

@@ -33,7 +33,7 @@ class Measured:
 
     @property
     def ok(self) -> bool:
-        """Whether the documented waits, if any, are met, each under its cause."""
+        """Return whether the documented waits, if any, are met, each under its cause."""
         return self.row.waits is None or self.waits == self.row.waits
 
 

@@ -15,34 +15,21 @@ _WORK = (8, 9)
 
 _EXCEPTION = """
 exception:
-    sw t1, 0(t5)
-    sw t6, 4(t5)
+    sw t1, 0(t5); sw t6, 4(t5)
     {watch}
-    csrrs t6, mcause, zero
-    blt t6, zero, direct
-    addi t6, t6, -1
-    beq t6, zero, unfetched
-    csrrs t6, mepc, zero
-    lhu t1, 0(t6)
-    andi t1, t1, 3
-    addi t1, t1, -3
-    beq t1, zero, wide
+    csrrs t6, mcause, zero; blt t6, zero, direct
+    addi t6, t6, -1; beq t6, zero, unfetched
+    csrrs t6, mepc, zero; lhu t1, 0(t6)
+    andi t1, t1, 3; addi t1, t1, -3; beq t1, zero, wide
     addi t6, t6, -2
 wide:
     addi t6, t6, 4
 back:
-    csrrw zero, mepc, t6
-    lw t6, 4(t5)
-    lw t1, 0(t5)
-    mret
+    csrrw zero, mepc, t6; lw t6, 4(t5); lw t1, 0(t5); mret
 unfetched:
-    addi t6, t1, 0
-    csrrs t1, mepc, zero
-    csrrw zero, mscratch, t1
-    jal zero, back
+    addi t6, t1, 0; csrrs t1, mepc, zero; csrrw zero, mscratch, t1; jal zero, back
 direct:
-    lw t6, 4(t5)
-    lw t1, 0(t5)
+    lw t6, 4(t5); lw t1, 0(t5)
 interrupt:
 """
 """Skips the instruction that trapped, 2 or 4 bytes; goes to t1 and leaves mepc in mscratch if it could not even be
@@ -50,18 +37,12 @@ fetched; an interrupt in direct mode goes on to its handler. ``watch`` stands fo
 """
 _WATCHED = ("mstatus", "minstret")
 
-_QUICK = """
-quick:
-    sw t6, 4(t5)
-    csrrs t6, mcause, zero
-    lw t6, 4(t5)
-    mret
-"""
+_QUICK = "quick: sw t6, 4(t5); csrrs t6, mcause, zero; lw t6, 4(t5); mret"
 
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What the handlers of a program do."""
+    """Actions of the handlers of a program."""
 
     # what each interrupt vector from 1 on holds: `j LABEL` or `mret`
     slots: tuple[str, ...] = ("mret",) * (VECTORS - 1)
@@ -79,7 +60,7 @@ class Handlers:
         names = (*_WATCHED, *(_LOOP_CSRS if self.watches_loops else ()))
         watch = "\n".join(f"    csrrs t6, {name}, zero" for name in names)
         exception = self.exception.replace("    {watch}", watch)
-        lines += [*exception.strip().splitlines(), *self._interrupt(), *_QUICK.strip().splitlines()]
+        lines += [*exception.strip().splitlines(), *self._interrupt(), _QUICK]
         return "\n".join(lines)
 
     def _interrupt(self) -> list[str]:
@@ -108,16 +89,9 @@ class Handlers:
         names = {"mepc": 16, "mstatus": 20, "mcause": 24}
         lines = [line for name, at in names.items() for line in (f"csrrs t6, {name}, zero", f"sw t6, {at}(t5)")]
         lines += [
-            f"addi t5, t5, {_LEVEL}",
-            f"li t6, 0x{SAVE_LIMIT:x}",
-            "bgeu t5, t6, full",
-            "csrrsi zero, mstatus, 8",
-            "addi s0, s0, 1",
-            "add s1, s1, s0",
-            "ecall",
-            "full:",
-            "csrrci zero, mstatus, 8",
-            f"addi t5, t5, -{_LEVEL}",
+            f"addi t5, t5, {_LEVEL}; li t6, 0x{SAVE_LIMIT:x}; bgeu t5, t6, full",
+            "csrrsi zero, mstatus, 8; addi s0, s0, 1; add s1, s1, s0; ecall",
+            f"full: csrrci zero, mstatus, 8; addi t5, t5, -{_LEVEL}",
         ]
         return lines + [line for name, at in names.items() for line in (f"lw t6, {at}(t5)", f"csrrw zero, {name}, t6")]
 

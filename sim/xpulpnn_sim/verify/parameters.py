@@ -29,10 +29,10 @@ def shift_register(rng: Random, width: int) -> int:
 class Aimed:
     """Operands of a pv.rq whose result is in the range or just outside."""
 
-    kappa: int  # Words; of the last only the low bits count
-    lam: int  # Words; of the last only the low bits count
-    accumulator: int  # Words; of the last only the low bits count
-    shift: int  # Words; of the last only the low bits count
+    kappa: int
+    lam: int
+    accumulator: int
+    shift: int  # only the low bits count
 
 
 def aimed(insn: Insn, rng: Random) -> Aimed:

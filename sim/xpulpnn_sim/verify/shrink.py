@@ -78,7 +78,7 @@ class Shrinker:
                 return case
 
     def _try(self, case: Case) -> bool:
-        """Whether the candidate fails; remembered, since different cuts give the same program."""
+        """Try a candidate; remembered, since different cuts give the same program."""
         try:
             text = case.program.text()
             key = (text, case.machine, case.program.data_seed)

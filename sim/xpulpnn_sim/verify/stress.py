@@ -1,4 +1,4 @@
-"""How memory and interrupts behave while a random program runs."""
+"""Timing of memory and interrupts while a random program runs."""
 
 from dataclasses import dataclass, fields, replace
 from random import Random
@@ -15,9 +15,9 @@ MAX_CYCLES = 2_000_000
 class Stress:
     """Memory timing and interrupts; the default values are the simplest machine."""
 
-    grant_stalls: float = 0.0  # probability that a data access or a fetch is not granted in a cycle
+    grant_stalls: float = 0.0  # probability that a data access is not granted in a cycle
     response_latency: int = 1  # responses take 1 to this many cycles
-    fetch_grant_stalls: float = 0.0  # probability that a data access or a fetch is not granted in a cycle
+    fetch_grant_stalls: float = 0.0  # the same of fetches
     fetch_latency: int = 1  # responses take 1 to this many cycles
     irq_rate: float = 0.0  # probability per cycle that an interrupt line rises; it falls when the interrupt is taken
     seed: int = 0

@@ -34,7 +34,7 @@ X6 = ABI_NAMES[SCRATCH]
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a program may contain besides the rows of its configuration."""
+    """Contents of a program besides the rows of its configuration."""
 
     interrupts: bool  # the machine raises interrupts: they are enabled, and wfi ends
     hwloops: bool  # there are hardware loops and their CSRs

@@ -28,7 +28,7 @@ _SPARE_CYCLES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one run in lock step ended."""
+    """The end of one run in lock step."""
 
     reason: Reason  # PASS if the program ended well and every retirement was right
     text: str  # report for people

@@ -84,17 +84,14 @@ _LOOPS = directed(
 
 _AWAY = """
 exception:
-    csrrs s5, mcause, zero
-    csrrs s6, mepc, zero
-    csrrs s7, mstatus, zero
+    csrrs s5, mcause, zero; csrrs s6, mepc, zero; csrrs s7, mstatus, zero
     {loops}
-    csrrw zero, mepc, s8
-    mret
+    csrrw zero, mepc, s8; mret
 interrupt:
 """
 """Puts the state at the trap into s5 to s10 and goes to s8, wherever the trap was."""
 
-_LOOP_STATE = "csrrs s9, lpcount0, zero\n    csrrs s10, lpend1, zero"
+_LOOP_STATE = "csrrs s9, lpcount0, zero; csrrs s10, lpend1, zero"
 
 
 def _behind(name: str, text: str, loops: str = "", *needs: str) -> Directed:

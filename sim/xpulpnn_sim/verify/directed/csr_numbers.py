@@ -11,13 +11,8 @@ _NUMBERS = sorted(_EXISTING | {number ^ 1 << place for number in _EXISTING for p
 
 _SKIPS_PAIRS = """
 exception:
-    csrrs t6, mepc, zero
-    sub t6, t6, s2
-    ori t6, t6, 7
-    add t6, t6, s2
-    addi t6, t6, 1
-    csrrw zero, mepc, t6
-    mret
+    csrrs t6, mepc, zero; sub t6, t6, s2; ori t6, t6, 7; add t6, t6, s2; addi t6, t6, 1
+    csrrw zero, mepc, t6; mret
 interrupt:
 """
 """Skips the rest of a pair of instructions, counted from s2 on, of which one has trapped."""

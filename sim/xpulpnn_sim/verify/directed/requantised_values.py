@@ -37,7 +37,7 @@ class Case(NamedTuple):
         return sorted((low, total // (1 << self.shift % XLEN), low + (1 << self.width) - 1))[1]
 
     def result(self) -> int:
-        """What rd becomes."""
+        """The new value of rd."""
         digits = [_OLD // (1 << at) % (1 << self.width) for at in range(0, XLEN, self.width)]
         digits[self.lane] = self.code % (1 << self.width)
         return sum(digit << at * self.width for at, digit in enumerate(digits))
