@@ -61,14 +61,6 @@ def test_dot_products(many, insn):
     check(executions, many(insn, executions), expected)
 
 
-def test_usp_means_rs1_unsigned(once):
-    for mnemonic, lanes in (("pv.dotusp.h", 2), ("pv.dotusp.b", 4), ("pv.dotusp.n", 8), ("pv.dotusp.c", 16)):
-        greatest = (1 << 32 // lanes) - 1
-        assert once(mnemonic, rs1=ONES, rs2=ONES)["rd"] == -greatest * lanes & ONES
-    assert once("pv.sdotusp.b", word=0xA8C5_9557, rs1=0x0000_00FF, rs2=0x0000_00FF, rd=300)["rd"] == 45
-    assert once("pv.sdotusp.n", word=0xA8C5_A557, rs1=0xF, rs2=0xF, rd=300)["rd"] == 285
-
-
 @pytest.mark.parametrize("insn", NN_ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
 def test_mac_load_products_use_the_old_entries(many, insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
@@ -103,44 +95,3 @@ def test_compute_and_update(many, insn):
     assert effects.base_written.all()
     assert effects.nn_written.all()
     assert effects.size == 4
-
-
-@pytest.mark.parametrize("letter", WIDTHS)
-@pytest.mark.parametrize(
-    ("selector", "entry", "updates"),
-    # bit 3 reloads activation imm5[0], bit 4 weight imm5[2:1] + 2
-    [(0, None, 0), (7, None, 0), (8, 0, 1), (9, 1, 1), (15, 1, 1), (16, 2, 1), (17, 2, 1), (18, 3, 1), (23, 5, 1)],
-)
-def test_update_bits_choose_the_entry(once, letter, selector, entry, updates):
-    effects = once(f"pv.mlsdotsup.{letter}", rs1=0x1001, nnimm5=selector)
-    assert (effects["accessed"], effects["nn_written"], effects["base_written"]) == (updates, updates, updates)
-    if updates:
-        assert (effects["nn_index"], effects["address"], effects["base"]) == (entry, 0x1001, 0x1005)
-        assert effects["size"] == 4
-
-
-@pytest.mark.parametrize(("name", "rd"), [("pv.mlsdotsup", "rd~"), ("pv.mldotsup", "rd")])
-@pytest.mark.parametrize(("selector", "entry"), [(24, 1), (25, 0), (30, 1), (31, 0)])
-def test_both_update_bits_reload_the_other_activation(once, name, rd, selector, entry):
-    form = f"{rd},(rs1!),nnimm5'"
-    effects = once(f"{name}.n", form, rs1=0xFFFF_FFFD, nnimm5=selector, act=3, wgt=0xF, rd=10)
-    assert (effects["accessed"], effects["nn_written"], effects["base_written"]) == (1, 1, 1)
-    assert (effects["nn_index"], effects["address"], effects["base"], effects["size"]) == (entry, 0xFFFF_FFFD, 1, 4)
-    assert effects["rd"] == ((10 if rd == "rd~" else 0) - 3) & ONES
-
-
-def test_the_same_signs_have_three_names(once):
-    activation, weight = 0x0000_00FF, 0x0000_00FF
-    expected = -255 & ONES
-    assert once("pv.sdotusp.b", rs1=activation, rs2=weight)["rd"] == expected
-    assert once("pv.mlsdotsup.b", act=activation, wgt=weight)["rd"] == expected
-    assert once("pv.nnsdotusp.b", act=activation, wgt=weight)["rd"] == expected
-    assert once("pv.cusdotusp.b.0", wgt=weight, rs2=activation)["rd"] == expected
-
-
-def test_sample_words(once):
-    effects = once("pv.mlsdotsup.b", word=0xD915_9577, rs1=8, act=2, wgt=0xFD, rd=10)
-    assert (effects["rd"], effects["nn_index"], effects["base"]) == (4, 2, 12)
-    assert once("pv.mlsdotup.h", word=0xE095_8077, rs1=8)["nn_index"] == 1
-    effects = once("pv.cusdotusp.b.2", word=0xACC5_9577, rs1=8, rs2=2, wgt=0xFD, rd=10)
-    assert (effects["rd"], effects["nn_index"]) == (4, 4)

@@ -48,35 +48,3 @@ def test_every_lane_and_shift(many, name, letter):
     results = many(find(f"{name}.{letter}"), executions).rd
     for execution, result, wanted in zip(executions, results, expected, strict=True):
         assert result == wanted, f"seed {SEED}: {execution}"
-
-
-@pytest.mark.parametrize(
-    ("mnemonic", "values", "rd"),
-    [
-        # 3 * 100 - 44 = 256, clipped to 255, then 16, into lane 1
-        ("pv.rqu.b", {"act": 3, "wgt": -44, "rs1": 100, "lane": 1}, 0x1111_FF11),
-        ("pv.rqu.b", {"act": 3, "wgt": -44, "rs1": 100, "rs2": 4, "lane": 1}, 0x1111_1011),
-        ("pv.rqs.b", {"act": 3, "wgt": -44, "rs1": 100, "lane": 3}, 0x7F11_1111),
-        # -7 >> 1 is -4: rounded down
-        ("pv.rqs.n", {"act": 7, "rs1": -1, "rs2": 1, "lane": 7}, 0xC111_1111),
-        ("pv.rqu.n", {"act": 7, "rs1": -1, "rs2": 1, "lane": 7}, 0x0111_1111),
-        ("pv.rqs.c", {"act": 7, "rs1": -1, "lane": 15}, 0x9111_1111),
-        # the sum wraps at 32 bits before the shift: 0x80000000 is negative
-        ("pv.rqu.c", {"act": 0x4000_0000, "wgt": 0x4000_0000, "rs1": 1, "rs2": 31, "lane": 0}, 0x1111_1110),
-        ("pv.rqs.c", {"act": 0x4000_0000, "wgt": 0x4000_0000, "rs1": 1, "rs2": 31, "lane": 0}, 0x1111_1113),
-    ],
-)
-def test_by_hand(once, mnemonic, values, rd):
-    assert once(mnemonic, rd=0x1111_1111, **values)["rd"] == rd
-
-
-@pytest.mark.parametrize("parameter", [0, 1])
-def test_parameters_are_loaded_like_any_word(once, parameter):
-    effects = once("pv.rqld", uimm1=parameter, rs1=0xFFFF_FFFE)
-    assert (effects["nn_index"], effects["address"], effects["base"], effects["size"]) == (
-        6 + parameter,
-        0xFFFF_FFFE,
-        2,
-        4,
-    )
-    assert (effects["accessed"], effects["nn_written"], effects["base_written"], effects["rd"]) == (1, 1, 1, None)

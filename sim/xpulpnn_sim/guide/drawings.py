@@ -161,6 +161,7 @@ HOUSE = (
             "xpulpnn_sim.cprograms",
             "xpulpnn_sim.bench",
             "xpulpnn_sim.formal",
+            "xpulpnn_sim.riscv_formal",
             "xpulpnn_sim.sequencing",
             "xpulpnn_sim.explorer",
             "xpulpnn_sim.package",
