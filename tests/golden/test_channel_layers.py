@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 from xpulpnn_sim.golden import channel_layers as golden
-from xpulpnn_sim.golden.layers import Pads
+from xpulpnn_sim.golden.layers import Pads, Window
 
 pytestmark = pytest.mark.unit
 
 IMAGE = np.random.default_rng(7).integers(-8, 8, (6, 5, 3))
 WINDOWS = [
-    golden.Window(3, 3),
-    golden.Window(2, 3, (2, 1), Pads(1, 0, 2, 1)),
-    golden.Window(3, 1, (1, 3), Pads(0, 2, 0, 0)),
-    golden.Window(4, 2, (3, 2), Pads(3, 3, 1, 1)),
+    Window(3, 3),
+    Window(2, 3, (2, 1), Pads(1, 0, 2, 1)),
+    Window(3, 1, (1, 3), Pads(0, 2, 0, 0)),
+    Window(4, 2, (3, 2), Pads(3, 3, 1, 1)),
 ]
 
 
-def elements(window: golden.Window, oy: int, ox: int) -> list[tuple[int, int, int, int]]:
+def elements(window: Window, oy: int, ox: int) -> list[tuple[int, int, int, int]]:
     """Places in the window and in the image of the elements that the image has."""
     found = []
     for ky in range(window.height):
@@ -29,7 +29,7 @@ def elements(window: golden.Window, oy: int, ox: int) -> list[tuple[int, int, in
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_windows(window: golden.Window):
+def test_windows(window: Window):
     rng = np.random.default_rng(1)
     weights, bias = rng.integers(-8, 8, (3, window.height, window.width)), rng.integers(-99, 99, 3)
     convolved = golden.depthwise(IMAGE, weights, bias, window)

@@ -1,55 +1,34 @@
 """Layers that keep channels apart, on plain integers: depthwise convolution, pooling, addition, ReLU.
 
-Feature maps are ``[height, width, channel]``.
+Feature maps are ``[..., height, width, channel]``.
 """
-
-from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from xpulpnn_sim.golden.effects import I32, I64
-from xpulpnn_sim.golden.layers import NO_PADS, AnyInt, Pads, output_size
+from xpulpnn_sim.golden.layers import AnyInt, Window, views
 from xpulpnn_sim.golden.packing import element_range
 
 
-class Window(NamedTuple):
-    """Size, steps and margins of a window over a map."""
-
-    height: int
-    width: int
-    stride: tuple[int, int] = (1, 1)  # its steps in y and x
-    pads: Pads = NO_PADS  # how far it may reach over the edges
-
-
-def _views(image: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[int, int], I64]]:
-    """For each place of the window the elements there, one for each output; ``outside`` is what lies off the map."""
-    height, width, _ = image.shape
-    pads, (stride_y, stride_x) = window.pads, window.stride
-    rows = output_size(height, window.height, stride_y, pads.top, pads.bottom)
-    columns = output_size(width, window.width, stride_x, pads.left, pads.right)
-    padded = np.pad(
-        image.astype(np.int64), ((pads.top, pads.bottom), (pads.left, pads.right), (0, 0)), constant_values=outside
-    )
-    for y, x in np.ndindex(window.height, window.width):
-        yield (y, x), padded[y : y + rows * stride_y : stride_y, x : x + columns * stride_x : stride_x][:rows, :columns]
-
-
-def depthwise(image: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int = 0) -> I32:
-    """``acc[oy, ox, c] = bias[c] + sum_{ky,kx} weights[c, ky, kx] * image[oy*sy - top + ky, ox*sx - left + kx, c]``."""
-    total = sum(view * weights[:, y, x].astype(np.int64) for (y, x), view in _views(image, window, outside))
+def depthwise(maps: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int = 0) -> I32:
+    """``acc[oy, ox, c] = bias[c] + sum_{ky,kx} weights[c, ky, kx] * maps[oy*sy - top + ky, ox*sx - left + kx, c]``."""
+    wide = weights.astype(np.int64)
+    total = sum(view * wide[:, y, x] for (y, x), view in views(maps.astype(np.int64), window, outside))
     return (np.asarray(total) + (0 if bias is None else bias)).astype(np.int32)
 
 
-def max_pool(image: AnyInt, window: Window) -> I32:
+def max_pool(maps: AnyInt, window: Window) -> I32:
     """The greatest element of each window; what lies off the map does not count."""
-    least = int(np.iinfo(np.int32).min)
-    return np.max([view for _, view in _views(image, window, least)], axis=0).astype(np.int32)
+    found: AnyInt | None = None
+    for _, view in views(maps, window, int(np.iinfo(maps.dtype).min)):
+        found = view.copy() if found is None else np.maximum(found, view, out=found)
+    assert found is not None
+    return found.astype(np.int32)
 
 
-def window_sums(image: AnyInt, window: Window) -> I64:
+def window_sums(maps: AnyInt, window: Window) -> I64:
     """The sum of each window; what lies off the map adds nothing."""
-    return np.sum([view for _, view in _views(image, window, 0)], axis=0)
+    return np.asarray(sum(view.astype(np.int64) for _, view in views(maps, window, 0)))
 
 
 def average(sums: I64, area: int, bits: int, *, signed: bool) -> I32:

@@ -3,6 +3,7 @@
 Feature maps are ``[height, width, channel]``, weights ``[out, ky, kx, in]``, accumulators 32-bit and wrapping.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,16 @@ class Pads(NamedTuple):
 NO_PADS = Pads()
 
 
+class Window(NamedTuple):
+    """Size, steps and margins of a window over a map."""
+
+    height: int
+    width: int
+    stride: tuple[int, int] = (1, 1)  # its steps in y and x
+    pads: Pads = NO_PADS  # how far it may reach over the edges
+    dilation: tuple[int, int] = (1, 1)  # distance of its elements in y and x
+
+
 def _wrap(exact: I64) -> I32:
     """The accumulator that holds an exact sum."""
     return exact.astype(np.int32)
@@ -52,6 +63,23 @@ def output_size(size: int, kernel: int, stride: int, before: int, after: int) ->
     return (size + before + after - kernel) // stride + 1
 
 
+def views(maps: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[int, int], NDArray[Any]]]:
+    """Yield each place of the window and the elements that it meets in the maps, one for each output.
+
+    ``maps`` are ``[..., row, column, channel]``; ``outside`` is the value off their edges.
+    """
+    pads, (stride_y, stride_x), (apart_y, apart_x) = window.pads, window.stride, window.dilation
+    height, width, _ = maps.shape[-3:]
+    rows = output_size(height, (window.height - 1) * apart_y + 1, stride_y, pads.top, pads.bottom)
+    columns = output_size(width, (window.width - 1) * apart_x + 1, stride_x, pads.left, pads.right)
+    margins = [(0, 0)] * (maps.ndim - 3) + [(pads.top, pads.bottom), (pads.left, pads.right), (0, 0)]
+    padded = np.pad(maps, margins, constant_values=outside)
+    for y, x in np.ndindex(window.height, window.width):
+        top, left = y * apart_y, x * apart_x
+        seen = padded[..., top : top + rows * stride_y : stride_y, left : left + columns * stride_x : stride_x, :]
+        yield (y, x), seen[..., :rows, :columns, :]
+
+
 def conv(
     image: AnyInt,
     weights: AnyInt,
@@ -65,22 +93,7 @@ def conv(
     ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c] * image[oy*sy - top + ky, ox*sx - left + kx, c]``, formed as one
     strided product per kernel position.
     """
-    height, width, channels = image.shape
-    outputs, kernel_y, kernel_x, weight_channels = weights.shape
-    if weight_channels != channels:
-        raise LayerError(f"`weights` must have {channels} input channels, not {weight_channels}")
-    stride_y, stride_x = stride
-    rows = output_size(height, kernel_y, stride_y, pads.top, pads.bottom)
-    columns = output_size(width, kernel_x, stride_x, pads.left, pads.right)
-    padded = np.full((height + pads.top + pads.bottom, width + pads.left + pads.right, channels), outside, np.int64)
-    padded[pads.top : pads.top + height, pads.left : pads.left + width] = image
-    total = np.zeros((rows, columns, outputs), np.int64)
-    for ky, kx in np.ndindex(kernel_y, kernel_x):
-        seen = padded[ky : ky + rows * stride_y : stride_y, kx : kx + columns * stride_x : stride_x]
-        total += seen @ weights[:, ky, kx].astype(np.int64).T
-    if bias is not None:
-        total += bias
-    return _wrap(total)
+    return _convolution(image, weights, bias, Window(weights.shape[1], weights.shape[2], stride, pads), outside)
 
 
 def conv1d(
@@ -98,13 +111,16 @@ def conv1d(
     """
     if dilation < 1:
         raise LayerError(f"`dilation` must be at least 1, not {dilation}")
-    outputs, kernel, _ = weights.shape
-    count = output_size(sequence.shape[0], (kernel - 1) * dilation + 1, stride, *pads)
-    padded = np.pad(sequence.astype(np.int64), (pads, (0, 0)), constant_values=outside)
-    total = np.zeros((count, outputs), np.int64)
-    for t, k in np.ndindex(count, kernel):
-        total[t] += weights[:, k].astype(np.int64) @ padded[t * stride + k * dilation]
-    return _wrap(total if bias is None else total + bias)
+    window = Window(weights.shape[1], 1, (stride, 1), Pads(*pads), (dilation, 1))
+    return _convolution(sequence[:, np.newaxis], weights[:, :, np.newaxis], bias, window, outside)[:, 0]
+
+
+def _convolution(image: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int) -> I32:
+    if weights.shape[3] != image.shape[2]:
+        raise LayerError(f"`weights` must have {image.shape[2]} input channels, not {weights.shape[3]}")
+    wide = weights.astype(np.int64)
+    total = sum(view @ wide[:, y, x].T for (y, x), view in views(image.astype(np.int64), window, outside))
+    return _wrap(np.asarray(total, np.int64) + (0 if bias is None else bias.astype(np.int64)))
 
 
 def _shift_and_clip(value: I32, shift: int, bits: int, *, signed: bool) -> I32:

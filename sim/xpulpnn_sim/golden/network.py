@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.golden import batched, channel_layers, layers
-from xpulpnn_sim.golden.batched import Geometry
-from xpulpnn_sim.golden.channel_layers import Window
 from xpulpnn_sim.golden.effects import I32, I64
+from xpulpnn_sim.golden.layers import Pads, Window
 from xpulpnn_sim.golden.packing import element_range
 
 _SIGN_BITS = 1
@@ -166,8 +165,8 @@ def _most(stage: StageLike) -> int:
     return 1 << stage.precision.x
 
 
-def _window(layer: Any) -> Geometry:
-    return Geometry(Window(layer.kernel_height, layer.kernel_width, layer.stride, layers.Pads(*layer.padding)))
+def _window(layer: Any) -> Window:
+    return Window(layer.kernel_height, layer.kernel_width, layer.stride, Pads(*layer.padding))
 
 
 def _conv(stage: StageLike, maps: I32) -> I32:
@@ -177,17 +176,15 @@ def _conv(stage: StageLike, maps: I32) -> I32:
 
 def _conv1d(stage: StageLike, sequences: I32) -> I32:
     layer = stage.layer
-    before, behind = layer.padding
-    window = Window(layer.kernel, 1, (layer.stride, 1), layers.Pads(before, behind, 0, 0))
-    geometry = Geometry(window, (layer.dilation, 1))
+    window = Window(layer.kernel, 1, (layer.stride, 1), Pads(*layer.padding), (layer.dilation, 1))
     weights = stage.tensors.weights[:, :, np.newaxis]
-    sums = batched.conv(sequences[:, :, np.newaxis], weights, geometry, _outside(stage), _most(stage))
+    sums = batched.conv(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
     return _requantised(stage, sums[:, :, 0])
 
 
 def _depthwise(stage: StageLike, maps: I32) -> I32:
-    sums = batched.depthwise(maps, stage.tensors.weights, _window(stage.layer), _outside(stage))
-    return _requantised(stage, sums)
+    sums = channel_layers.depthwise(maps, stage.tensors.weights, None, _window(stage.layer), _outside(stage))
+    return _requantised(stage, sums.astype(np.int64))
 
 
 def _linear(stage: StageLike, rows: I32) -> I32:
@@ -214,14 +211,14 @@ def _add(stage: StageLike, first: I32, second: I32) -> I32:
 
 def _avgpool(stage: StageLike, maps: I32) -> I32:
     layer, own, bits, signed = stage.layer, stage.tensors, stage.precision.y, stage.precision.y_signed
-    sums, area = batched.window_sums(maps, _window(layer)), layer.kernel_height * layer.kernel_width
+    sums, area = channel_layers.window_sums(maps, _window(layer)), layer.kernel_height * layer.kernel_width
     if not layer.scaled:
         return channel_layers.average(sums, area, bits, signed=signed)
     return channel_layers.scaled_average(sums, area, (own.factor, own.summand, own.shift), bits, signed=signed)
 
 
 def _maxpool(stage: StageLike, maps: I32) -> I32:
-    found = batched.greatest(maps, _window(stage.layer)).astype(np.int32)
+    found = channel_layers.max_pool(maps, _window(stage.layer))
     return channel_layers.relu(found) if stage.layer.relu else found
 
 

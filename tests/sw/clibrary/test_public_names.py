@@ -108,7 +108,7 @@ def depthwise(rng: np.random.Generator, name: str, widths: tuple[int, int, int],
     x, y, w = widths
     (height, width, channels), (rows, columns) = (map(int, part.split("x")) for part in text.split(":"))
     image, filters = random(rng, x, height, width, channels), random(rng, w, channels, rows, columns, signed=True)
-    window = channel_layers.Window(rows, columns, pads=layers.Pads(0, 2, 1, 0))
+    window = layers.Window(rows, columns, pads=layers.Pads(0, 2, 1, 0))
     bias, shift = centring(channel_layers.depthwise(image, filters, None, window), y, factor=7)
     results = layers.quantise_multiply(channel_layers.depthwise(image, filters, bias, window), 7, shift, y)
     out = f"{results.shape[1]}, {results.shape[0]}, {channels}"
@@ -138,7 +138,7 @@ def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
     """One with a kernel or, by its channels, without, and one whose window has none."""
     image = random(rng, bits, 7, 6, channels)
     operands, sizes = {"IN": packed(image, bits)}, f"6, 7, {channels}"
-    window = channel_layers.Window(3, 3, (2, 2), layers.Pads(0, 1, 1, 0))
+    window = layers.Window(3, 3, (2, 2), layers.Pads(0, 1, 1, 0))
     most = channel_layers.max_pool(image, window)
     calls = [
         Call(
@@ -149,7 +149,7 @@ def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
         )
     ]
     for rows, columns, step, factor in ((2, 2, 2, 1030), (3, 2, 1, 901)):
-        window = channel_layers.Window(rows, columns, (step, step), layers.Pads(1, 0, 0, 1))
+        window = layers.Window(rows, columns, (step, step), layers.Pads(1, 0, 0, 1))
         sums = channel_layers.window_sums(image, window)
         means = np.clip(sums * (factor // (rows * columns)) + 300 >> 10, 0, (1 << bits) - 1)
         sides = f"{means.shape[1]}, {means.shape[0]}, {columns}, {rows}, 1, 0, 0, 1, {step}, {step}"
