@@ -169,5 +169,5 @@ def cluster_cases(
 
 def run_cluster_cases(cases: Sequence[ClusterCase], jobs: int) -> Iterator[Result]:
     """Run cases on ``jobs`` processes, results in order; models are compiled as they are needed."""
-    with executor(jobs) as pool:
+    with executor(min(jobs, max(len(cases), 1))) as pool:
         yield from pool.map(run_cluster_case, cases)

@@ -162,7 +162,7 @@ def _precision(chosen: Kind, given: int | str | Precision) -> Precision:
 
 def run_cases(cases: Sequence[Case], engine: str, jobs: int) -> Iterator[Result]:
     """Run cases on ``jobs`` processes, results in order; the models are compiled first."""
-    with executor(jobs) as pool:
+    with executor(min(jobs, max(len(cases), 1))) as pool:
         for config in dict.fromkeys(case.config for case in cases):
             model_library(engine, config)
         yield from pool.map(partial(run_case, engine=engine), cases)

@@ -170,7 +170,7 @@ def run_points(
     for name, point in zip(names, points, strict=True):
         same.setdefault(name, point)
     run_one = partial(run_point, config=config, machine=machine, check=check)
-    with executor(jobs) as pool:
+    with executor(min(jobs, max(len(same), 1))) as pool:
         if points:
             model_library("core", config)
         yield from _named(points, names, same, pool.map(run_one, same.values()))
