@@ -11,8 +11,8 @@ from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, ExceptionCause
-from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.exits import NameOf, place
+from xpulpnn_sim.trace import EXCEPTIONS, decode, digits_of
 from xpulpnn_sw.core_note import presets_with
 from xpulpnn_sw.disasm import render
 
@@ -39,8 +39,7 @@ def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
 
 def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -> str:
     """One line: cause, place, instruction, and what the core, called ``core``, lacks for it."""
-    names = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
-    what = names.get(trapped.cause, f"cause {trapped.cause}")
+    what = EXCEPTIONS.get(trapped.cause, f"cause {trapped.cause}")
     text = f"{what} at {place(trapped.pc, name_of)}"
     if trapped.cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT:
         return text
@@ -61,24 +60,18 @@ def record(trapped: Trapped, text: str, name_of: NameOf) -> dict[str, Any]:
     }
 
 
-_ALL = Decoder(INSNS)
-
-
 def instruction(word: int) -> str:
     """The instruction as text, or the word if no core has it."""
-    insn = _ALL.decode(word)
-    if insn is None:
-        digits = 8 if word & LENGTH_MASK == LENGTH_MASK else 4
-        return f"0x{word:0{digits}x}"
-    return render(insn, word)
+    insn = decode(word)
+    return f"0x{digits_of(word)}" if insn is None else render(insn, word)
 
 
 def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
     """The missing feature of the core for a word; empty if the reason is another."""
-    insn = _ALL.decode(word)
+    insn = decode(word)
     if insn is not None and insn.size == HALF_BYTES:
         word = expand_compressed(word)
-        insn = _ALL.decode(word)
+        insn = decode(word)
     if insn is None:
         return "no core has such an instruction"
     if insn.extension in BASE_EXTENSIONS:

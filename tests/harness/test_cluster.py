@@ -302,7 +302,7 @@ def test_programs_and_surroundings_must_fit():
     alias = replace(program(), segments=(Segment(0x100, b"", 16),))
     assert "must keep out of the alias of the TCDM" in refusal(CONFIG, Machine(), alias)
     ram = Machine(ram=((TCDM_BASE + TCDM_BYTES, 16),))
-    assert refusal(CONFIG, ram, program()).startswith("--ram must fit into the TCDM of 65536 bytes")
+    assert refusal(CONFIG, ram, program()).startswith("--ram must fit into the TCDM, which ends at 0x10010000")
     with pytest.raises(InputError, match="--hart-id must be left out for a cluster"):
         Target.of(CONFIG, Machine(hart_id=1))
     with pytest.raises(InputError, match="--l2-latency must be 1 without a cluster, not 2"):

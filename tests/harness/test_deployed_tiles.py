@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests import random_graphs
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.harness import deployed_run, random_graphs
+from xpulpnn_sim.harness import deployed_run
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase

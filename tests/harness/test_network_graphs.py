@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
@@ -15,7 +16,6 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import build_network, run_network
-from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sim.images import read_images
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.registry import import_model

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.random_graphs import random_graph
 
 from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import LayerError, ToolError
@@ -19,7 +20,6 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.harness.program_run import run_program
-from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw import compilers

@@ -267,7 +267,10 @@ def test_every_program_ends(core_elf, capsys, source, options, line, checks):
         (lambda content: b"#!/bin/sh", "must be an ELF file, not something else"),
         (lambda content: content[:40], "must be a whole ELF file, not truncated in its header"),
         (lambda content: content[: len(content) // 2], "must be a whole ELF file, not truncated"),
-        (lambda content: content[:4] + b"\2" + content[5:], "must be a 32-bit ELF file, not of class 2"),
+        (
+            lambda content: content[:4] + b"\2" + content[5:],
+            "must be a 32-bit little-endian ELF file, not 64-bit little-endian",
+        ),
         (lambda content: content[:18] + b"\x28\0" + content[20:], "must be a RISC-V program, not for machine EM_ARM"),
         (lambda content: content.replace(b"tohost\0", b"nohost\0"), "must define the symbol tohost"),
     ],

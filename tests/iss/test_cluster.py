@@ -320,7 +320,7 @@ def test_what_does_not_fit(session):
     with pytest.raises(InputError) as caught:
         session(PASS, replaced={"segments": large}, config={"tcdm_bytes": 4096})
     assert str(caught.value).endswith(
-        "must fit into the TCDM, which ends at 0x10001000, not have a segment up to 0x10002000"
+        "must fit into the TCDM, which ends at 0x10001000, not have a piece up to 0x10002000"
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
@@ -13,7 +14,6 @@ from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library, simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
-from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.netruns import energy
 from xpulpnn_sim.netruns.energy import LayerEnergy, add_energies, layer_energies, piece_workload

@@ -4,11 +4,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.golden.network import run_reference
-from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.kernels import kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT

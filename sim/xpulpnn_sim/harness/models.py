@@ -1,9 +1,8 @@
 """Compiled models of configurations: which top, with which ports."""
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +13,8 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.harness.build import build_model
 from xpulpnn_sim.harness.schema import BANK, DATA, DMA, FETCH, HART, LINES, REFILL, RETIRE, STREAM, PortKind
 from xpulpnn_sim.harness.testbench import Adapter, Rig
-from xpulpnn_sim.user_cache import alone, cache_directory, counts, store
+from xpulpnn_sim.tools.results import cached_results, digest
+from xpulpnn_sim.user_cache import alone
 
 _STREAM_PORTS = {
     "ready": "insn__ready",
@@ -104,49 +104,31 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
 @cache
 def _generator() -> str:
     """Hash of the sources that this process emits designs with, those of its first look at them."""
-    digest = hashlib.sha256(version("amaranth").encode())
+    found = hashlib.sha256(version("amaranth").encode())
     for path in sorted(Path(xpulpnn.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def cached_emission(
     top: str, config: CoreConfig | ClusterConfig, *, both_edges: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
-    digest = hashlib.sha256(f"{_generator()} {both_edges} {_key(config)}".encode()).hexdigest()
-    entry = cache_directory() / "designs" / f"{top}-{digest[:32]}.json"
-    if (known := _read(entry)) is not None:
-        return known
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    with alone(entry.with_suffix(".lock")):
-        if (known := _read(entry)) is not None:
-            return known
-        # Amaranth and the generator take longer to import than a cached model to run
-        from xpulpnn_sim.tops import emit_top
+    results = cached_results("designs")
+    name = f"{top}-{digest(_generator(), both_edges, config)}"
+    known: dict[str, Any] | None = results.find(name)
+    if known is None:
+        results.folder.mkdir(parents=True, exist_ok=True)
+        with alone(results.folder / f"{name}.lock"):
+            known = results.find(name)
+            if known is None:
+                # Amaranth and the generator take longer to import than a cached model to run
+                from xpulpnn_sim.tops import emit_top
 
-        emitted = emit_top(top, config, both_edges=both_edges)
-        store(entry, json.dumps({"verilog": emitted.text, "manifest": emitted.manifest}))
-    return emitted.text, emitted.manifest
-
-
-def _read(entry: Path) -> tuple[str, dict[str, Any]] | None:
-    """A cached emission; None if there is none that counts or it cannot be read."""
-    if not counts(entry):
-        return None
-    try:
-        content = json.loads(entry.read_text())
-        verilog, manifest = content["verilog"], content["manifest"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return (verilog, manifest) if isinstance(verilog, str) and "top" in manifest else None
-
-
-def _key(config: object) -> str:
-    """Text that is the same for equal configurations in every process."""
-    if is_dataclass(config):
-        return " ".join(f"{item.name}=({_key(getattr(config, item.name))})" for item in fields(config))
-    return repr(sorted(config)) if isinstance(config, frozenset) else repr(config)
+                emitted = emit_top(top, config, both_edges=both_edges)
+                known = {"verilog": emitted.text, "manifest": emitted.manifest}
+                results.keep(name, known)
+    return known["verilog"], known["manifest"]
 
 
 Config = TypeVar("Config", CoreConfig, ClusterConfig)

@@ -2,19 +2,12 @@
 
 from dataclasses import dataclass
 
-from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT, hart_number
+from xpulpnn.isa.cluster import TCDM_BASE, hart_number
 from xpulpnn_sim.cluster_program import require_cluster, require_one_core
 from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.harness.machine import Machine
-
-_CLUSTER_SPACES = {
-    TCDM_ALIAS: "the alias of the TCDM",
-    TCDM_BASE | 1 << TEST_SET_BIT: "the test&set view of the TCDM",
-    CONTROL: "the peripherals of the cluster",
-}
-"""Addresses of a cluster where nothing can be loaded to, each as large as that of the TCDM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +64,5 @@ class Target:
         """Raise :class:`InputError` unless the program is for this design and lies, as ``ram``, where memory can be."""
         if self.cluster is None:
             require_one_core(executable)
-            return
-        require_cluster(executable, self.cluster)
-        size = self.cluster.tcdm_bytes
-        segments = [(segment.address, segment.size) for segment in executable.segments]
-        for who, pieces in ((str(executable.path), segments), ("--ram", list(ram))):
-            for base, length in pieces:
-                if overlap(base, length, TCDM_BASE, TCDM_SPACE) and base + length > TCDM_BASE + size:
-                    raise InputError(
-                        f"{who} must fit into the TCDM of {size} bytes at 0x{TCDM_BASE:08x}, "
-                        f"not have {length} bytes at 0x{base:08x}"
-                    )
-                for first, name in _CLUSTER_SPACES.items():
-                    if overlap(base, length, first, TCDM_SPACE):
-                        raise InputError(f"{who} must keep out of {name}, not have {length} bytes at 0x{base:08x}")
-
-
-def overlap(base: int, size: int, other: int, other_size: int) -> bool:
-    """Return whether two pieces of memory have a byte in common."""
-    return base < other + other_size and other < base + size
+        else:
+            require_cluster(executable, self.cluster, ram)

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
-from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sw.cnetworks.names import comment, identifiers, literal
 from xpulpnn_sw.cnetworks.plan import MemoryPlan, planned
 from xpulpnn_sw.networks.build import NetworkBuilder

@@ -31,7 +31,6 @@ _T = TypeVar("_T")
 def random_graph(
     seed: int, layers: int = 8, *, single_bits: bool = True, images: int = 3
 ) -> tuple[Network, NDArray[np.int64]]:
-    """A network, and inputs of it."""
     rng = np.random.default_rng(seed)
     grown = _Graph(rng, single_bits=single_bits)
     source = NETWORK_INPUT
@@ -60,11 +59,9 @@ class _Graph:
         self.maps: dict[str, tuple[tuple[int, ...], int, bool]] = {NETWORK_INPUT: (shape, bits, signed)}
 
     def pick(self, *values: _T) -> _T:
-        """One of the values."""
         return values[self._rng.integers(len(values))]
 
     def flip(self) -> bool:
-        """One way or the other."""
         return bool(self._rng.integers(2))
 
     def _channels(self) -> int:
@@ -101,7 +98,6 @@ class _Graph:
         return stage.name
 
     def add_last(self, source: str) -> str:
-        """A fully connected layer whose results are its sums."""
         shape, x, x_signed = self.maps[source]
         precision = Precision(x, self._weight_bits(x), x, x_signed, y_signed=x_signed)
         return self._add("linear", f"{int(np.prod(shape))}:{self._channels()}:raw", precision, (source,))
@@ -111,7 +107,6 @@ class _Graph:
         return self.pick(*self._signs) if x == SIGN_BITS else self.pick(*_WIDTHS)
 
     def add_product(self, source: str) -> str:
-        """A layer with filters over all channels."""
         shape, x, x_signed = self.maps[source]
         w = self._weight_bits(x)
         y, y_signed = self._element((*_WIDTHS, *self._signs))
@@ -136,7 +131,6 @@ class _Graph:
                 return self._add("conv", f"{size}x{kernel}:{padding}", precision, sources, rule, pad)
 
     def add_apart(self, source: str) -> str:
-        """A layer that keeps channels apart."""
         shape, x, x_signed = self.maps[source]
         size, (y, y_signed), sources = "x".join(map(str, shape)), self._element(_WIDTHS), (source,)
         same = Precision(x, x, x, x_signed, y_signed=x_signed)
@@ -161,7 +155,6 @@ class _Graph:
                 return self._add("add", size + self.pick("", ":shift"), precision, (source, other))
 
     def network(self) -> Network:
-        """The layers that the last one needs."""
         needed = {self._stages[-1].name}
         for stage in reversed(self._stages):
             if stage.name in needed:
