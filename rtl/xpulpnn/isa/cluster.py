@@ -46,14 +46,13 @@ EVENT_UNIT_BYTES = 2 * BLOCK_BYTES
 class Control(IntEnum):
     """Cluster control: end of computation, start of cores, result."""
 
-    EOC = 0x00
-    FETCH_ENABLE = 0x08
-    CONFIG = 0x18
-    CLOCK_GATE = 0x20
-    DEBUG_STATUS = 0x28
-    BOOT_ADDRESS = 0x40
-    """Of core i, 4 i further."""
-    RETURN = 0x100
+    EOC = 0x00  # bit 0: end of computation, the output eoc
+    FETCH_ENABLE = 0x08  # a bit for each core: it may start
+    CONFIG = 0x18  # reads 0
+    CLOCK_GATE = 0x20  # bit 0, 1 after reset: core_clock_en may be low; while it is 0 all clocks are needed
+    DEBUG_STATUS = 0x28  # reads 0: nothing halts a core
+    BOOT_ADDRESS = 0x40  # first instruction of core i, at 4 i further; reads as boot_addr until it is written
+    RETURN = 0x100  # result, the output return_value; bit 31 says that it is there
 
 
 RETURN_DONE_BIT = 31
@@ -63,33 +62,28 @@ RETURN_DONE_BIT = 31
 class Timer(IntEnum):
     """Two 32-bit timers, or one of 64 bits."""
 
-    CONFIG_LOW = 0x00
-    CONFIG_HIGH = 0x04
-    COUNT_LOW = 0x08
-    COUNT_HIGH = 0x0C
-    COMPARE_LOW = 0x10
-    COMPARE_HIGH = 0x14
-    START_LOW = 0x18
-    START_HIGH = 0x1C
-    RESET_LOW = 0x20
-    RESET_HIGH = 0x24
+    CONFIG_LOW = 0x00  # settings of the low timer, below
+    CONFIG_HIGH = 0x04  # those of the high timer
+    COUNT_LOW = 0x08  # count
+    COUNT_HIGH = 0x0C  # count of the high timer, or upper half
+    COMPARE_LOW = 0x10  # comparison
+    COMPARE_HIGH = 0x14  # that of the high timer, or upper half
+    START_LOW = 0x18  # any write enables the low timer
+    START_HIGH = 0x1C  # any write enables the high timer
+    RESET_LOW = 0x20  # any write clears the count of the low timer
+    RESET_HIGH = 0x24  # any write clears that of the high timer
 
 
 class TimerConfig(IntFlag):
     """Bits of ``Timer.CONFIG_LOW`` and ``CONFIG_HIGH``; the prescaler's period less one is in bits 15:8."""
 
-    ENABLE = 1 << 0
-    RESET = 1 << 1
-    """Written as 1 clears the count; reads as 0."""
-    EVENT = 1 << 2
-    """Reaching the comparison is an event."""
-    CLEAR = 1 << 4
-    """The count begins again behind the comparison."""
-    ONE_SHOT = 1 << 5
-    """The timer stops at the comparison."""
-    PRESCALER = 1 << 6
-    CASCADE = 1 << 31
-    """Of ``CONFIG_LOW``: both are one timer of 64 bits, whose other bits of configuration are those of the low one."""
+    ENABLE = 1 << 0  # it counts
+    RESET = 1 << 1  # written as 1 clears the count
+    EVENT = 1 << 2  # the end of a period is an event
+    CLEAR = 1 << 4  # the count begins again behind the comparison
+    ONE_SHOT = 1 << 5  # it stops at the end of a period
+    PRESCALER = 1 << 6  # it steps in every (bits 15:8 + 1)-th cycle
+    CASCADE = 1 << 31  # of the low timer: both are one of 64 bits
 
 
 TIMER_PRESCALE_LSB = 8
@@ -99,61 +93,56 @@ TIMER_PRESCALE_BITS = 8
 class EventLine(IntEnum):
     """Event lines of a core; software events are the lines below ``DMA``."""
 
-    DMA = 8
-    DMA_INTERRUPT = 9
-    TIMER_LOW = 10
-    TIMER_HIGH = 11
-    ACCELERATOR = 12
-    """The first of four."""
-    BARRIER = 16
-    MUTEX = 17
-    DISPATCH = 18
-    CLUSTER = 22
-    """The first of two."""
+    DMA = 8  # end of a DMA transfer
+    DMA_INTERRUPT = 9  # likewise, as interrupt
+    TIMER_LOW = 10  # low timer
+    TIMER_HIGH = 11  # high timer
+    ACCELERATOR = 12  # accelerators; nothing drives them
+    BARRIER = 16  # a barrier
+    MUTEX = 17  # a mutex
+    DISPATCH = 18  # a word in the dispatch queue
+    CLUSTER = 22  # the input events of the cluster
 
 
 class EventRegister(IntEnum):
     """Registers of a core's event unit, in its private view."""
 
-    MASK = 0x00
-    MASK_AND = 0x04
-    """Clears the bits written; likewise ``IRQ_MASK_AND``."""
-    MASK_OR = 0x08
-    IRQ_MASK = 0x0C
-    IRQ_MASK_AND = 0x10
-    IRQ_MASK_OR = 0x14
-    STATUS = 0x18
-    BUFFER = 0x1C
-    BUFFER_MASKED = 0x20
-    BUFFER_IRQ_MASKED = 0x24
-    BUFFER_CLEAR = 0x28
-    SW_EVENTS_MASK = 0x2C
-    SW_EVENTS_MASK_AND = 0x30
-    SW_EVENTS_MASK_OR = 0x34
-    WAIT = 0x38
-    WAIT_CLEAR = 0x3C
-    DISPATCH_FIFO = 0x80
-    DISPATCH_TEAM = 0x84
-    MUTEX = 0xC0
-    """Of mutex m, 4 m further; so too the triggers of software events."""
-    SW_TRIGGER = 0x100
-    SW_TRIGGER_WAIT = 0x140
-    SW_TRIGGER_WAIT_CLEAR = 0x180
-    BARRIER = 0x200
-    """Of barrier b, ``BARRIER_BYTES`` b further: its registers are :class:`Barrier`."""
+    MASK = 0x00  # events that p.elw waits for
+    MASK_AND = 0x04  # clears the bits of the mask that are written as 1
+    MASK_OR = 0x08  # sets them
+    IRQ_MASK = 0x0C  # events that interrupt the core
+    IRQ_MASK_AND = 0x10  # clears its bits
+    IRQ_MASK_OR = 0x14  # sets them
+    STATUS = 0x18  # bit 0: the clock is needed
+    BUFFER = 0x1C  # events that have come
+    BUFFER_MASKED = 0x20  # those in the mask
+    BUFFER_IRQ_MASKED = 0x24  # those in the interrupt mask
+    BUFFER_CLEAR = 0x28  # clears the bits that are written as 1
+    SW_EVENTS_MASK = 0x2C  # cores that software events triggered by reads go to
+    SW_EVENTS_MASK_AND = 0x30  # clears its bits
+    SW_EVENTS_MASK_OR = 0x34  # sets them
+    WAIT = 0x38  # p.elw: waits for an event in the mask, and gives those
+    WAIT_CLEAR = 0x3C  # likewise, and clears what it gives
+    DISPATCH_FIFO = 0x80  # a write pushes a word; p.elw waits for the next word meant for the core
+    DISPATCH_TEAM = 0x84  # cores that words pushed from now on are meant for
+    MUTEX = 0xC0  # of mutex m at 4 m further: p.elw locks and gives the last message, a write unlocks with one
+    SW_TRIGGER = 0x100  # software event e at 4 e further: a write sends it to the cores written, 0 for all
+    SW_TRIGGER_WAIT = 0x140  # a read sends it and waits
+    SW_TRIGGER_WAIT_CLEAR = 0x180  # likewise, and clears
+    BARRIER = 0x200  # barrier b at 32 b further, below
 
 
 class Barrier(IntEnum):
     """Registers of a barrier."""
 
-    TRIGGER_MASK = 0x00
-    STATUS = 0x04
-    SUMMARY = 0x08
-    TARGET_MASK = 0x0C
-    TRIGGER = 0x10
-    TRIGGER_SELF = 0x14
-    TRIGGER_WAIT = 0x18
-    TRIGGER_WAIT_CLEAR = 0x1C
+    TRIGGER_MASK = 0x00  # cores that must come; with 0 there is no barrier
+    STATUS = 0x04  # those that have come
+    SUMMARY = 0x08  # the same of all barriers together
+    TARGET_MASK = 0x0C  # cores that are told
+    TRIGGER = 0x10  # a write says that the cores written have come
+    TRIGGER_SELF = 0x14  # a read says so of the core itself
+    TRIGGER_WAIT = 0x18  # likewise with p.elw, and waits
+    TRIGGER_WAIT_CLEAR = 0x1C  # likewise, and clears the event
 
 
 BARRIER_BYTES = 0x20

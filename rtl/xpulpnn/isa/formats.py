@@ -48,20 +48,20 @@ class Op2Mode(IntEnum):
 class Extension(Enum):
     """Instruction-set extensions by their names (guide, "Extensions and presets")."""
 
-    RV32I = "RV32I"
-    RV32M = "RV32M"
-    RV32C = "RV32C"
-    ZICSR = "Zicsr"
-    ZIFENCEI = "Zifencei"
-    PRIV = "Priv"
-    XPULPV2 = "XpulpV2"
-    XPULPNN = "XpulpNN"
-    XPULPML_NN = "XpulpMLnn"
-    XPULPML_CU = "XpulpMLcu"
-    XPULPQNT = "XpulpQnt"
-    XPULPML_CROSS = "XpulpMLcross"
-    XPULPML_DOT = "XpulpMLdot"
-    XPULPRQ = "XpulpRq"
+    RV32I = "RV32I"  # base integer instructions
+    RV32M = "RV32M"  # multiplication and division
+    RV32C = "RV32C"  # compressed instructions
+    ZICSR = "Zicsr"  # CSR access
+    ZIFENCEI = "Zifencei"  # fence.i
+    PRIV = "Priv"  # machine mode
+    XPULPV2 = "XpulpV2"  # post-increment and register-offset access, hardware loops, scalar DSP, SIMD on 16 and 8 bit
+    XPULPNN = "XpulpNN"  # SIMD and dot products on 4 and 2 bit
+    XPULPML_NN = "XpulpMLnn"  # Mac&Load, both factors from the NN-RF
+    XPULPML_CU = "XpulpMLcu"  # Mac&Load, Compute&Update
+    XPULPQNT = "XpulpQnt"  # threshold quantisation
+    XPULPML_CROSS = "XpulpMLcross"  # Mac&Load of the nn form that reloads the activation it does not use
+    XPULPML_DOT = "XpulpMLdot"  # Mac&Load of the nn form without accumulation
+    XPULPRQ = "XpulpRq"  # requantisation by a factor, a summand and a shift
 
 
 BASE_EXTENSIONS = frozenset(

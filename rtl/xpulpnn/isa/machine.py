@@ -47,12 +47,12 @@ QUANTISED_PIXELS = 2
 class ExceptionCause(IntEnum):
     """Exception codes of mcause (guide, "Exceptions and interrupts")."""
 
-    INSTRUCTION_ACCESS_FAULT = 1
-    ILLEGAL_INSTRUCTION = 2
-    BREAKPOINT = 3
-    LOAD_ACCESS_FAULT = 5
-    STORE_ACCESS_FAULT = 7
-    ENVIRONMENT_CALL = 11
+    INSTRUCTION_ACCESS_FAULT = 1  # instruction of which a word was answered with instr.err, when it would be executed
+    ILLEGAL_INSTRUCTION = 2  # illegal instruction, forbidden access to a CSR
+    BREAKPOINT = 3  # ebreak, c.ebreak
+    LOAD_ACCESS_FAULT = 5  # load or Mac&Load that was answered with data.err
+    STORE_ACCESS_FAULT = 7  # store that was answered with data.err
+    ENVIRONMENT_CALL = 11  # ecall
 
 
 class Interrupt(IntEnum):

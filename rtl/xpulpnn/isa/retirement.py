@@ -14,40 +14,23 @@ class WaitCause(IntEnum):
     the end of WB.
     """
 
-    NONE = 0
-    """An instruction retires."""
-    START = 1
-    """Nothing has been fetched since reset."""
-    FETCH = 2
-    """The instruction memory or the stream has not delivered."""
-    JUMP = 3
-    """Fetching starts again at the target of jal or jalr."""
-    BRANCH = 4
-    """A taken branch drops the instruction behind it and fetching starts again at its target."""
-    TRAP = 5
-    """An interrupt waits for what is older; an access faults; fetching starts again at a handler or behind mret."""
-    LOAD_USE = 6
-    """A value is still being loaded."""
-    JUMP_REGISTER = 7
-    """The base of jalr is still being written."""
-    MAC_LOAD = 8
-    """What a Mac&Load or pv.rqld loads, the base of a Mac&Load or the result of a requantisation is still under way."""
-    MULTICYCLE = 9
-    """mulh* or a division computes."""
-    MISALIGNED = 10
-    """The first of two accesses across a word boundary."""
-    GRANT = 11
-    """The data memory does not grant a request."""
-    RESPONSE = 12
-    """The data memory has not answered."""
-    CSR = 13
-    """A CSR write in EX may concern the next instruction."""
-    LOOP = 14
-    """A hardware loop counts an iteration in EX, or fetching went past its end."""
-    SYNC = 15
-    """fence.i and wfi wait for what is older, what acts in ID for an access; fetching starts again behind fence.i."""
-    SLEEP = 16
-    """wfi waits for an interrupt."""
+    NONE = 0  # An instruction retires.
+    START = 1  # Nothing has been fetched since reset.
+    FETCH = 2  # The instruction memory or the stream has not delivered.
+    JUMP = 3  # Fetching starts again at the target of jal or jalr.
+    BRANCH = 4  # A taken branch drops the instruction behind it and fetching starts again at its target.
+    TRAP = 5  # An interrupt waits for what is older; an access faults; fetching starts at a handler or behind mret.
+    LOAD_USE = 6  # A value is still being loaded.
+    JUMP_REGISTER = 7  # The base of jalr is still being written.
+    MAC_LOAD = 8  # The load of a Mac&Load or pv.rqld, the base or the result of a requantisation is still under way.
+    MULTICYCLE = 9  # mulh* or a division computes.
+    MISALIGNED = 10  # The first of two accesses across a word boundary.
+    GRANT = 11  # The data memory does not grant a request.
+    RESPONSE = 12  # The data memory has not answered.
+    CSR = 13  # A CSR write in EX may concern the next instruction.
+    LOOP = 14  # A hardware loop counts an iteration in EX, or fetching went past its end.
+    SYNC = 15  # fence.i and wfi wait for what is older, what acts in ID for an access; fetching starts behind fence.i.
+    SLEEP = 16  # wfi waits for an interrupt.
 
 
 class RetirementField(NamedTuple):

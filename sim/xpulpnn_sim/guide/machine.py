@@ -12,33 +12,17 @@ from xpulpnn.isa.retirement import RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sim.guide import html
 from xpulpnn_sim.guide.instructions import c_call, encoding
-
-_CONTENT = {
-    Extension.RV32I: "base integer instructions",
-    Extension.RV32M: "multiplication and division",
-    Extension.RV32C: "compressed instructions",
-    Extension.ZICSR: "CSR access",
-    Extension.ZIFENCEI: "fence.i",
-    Extension.PRIV: "machine mode",
-    Extension.XPULPV2: "post-increment and register-offset access, hardware loops, scalar DSP, SIMD on 16 and 8 bit",
-    Extension.XPULPNN: "SIMD and dot products on 4 and 2 bit",
-    Extension.XPULPML_NN: "Mac&Load, both factors from the NN-RF",
-    Extension.XPULPML_CU: "Mac&Load, Compute&Update",
-    Extension.XPULPQNT: "threshold quantisation",
-    Extension.XPULPML_CROSS: "Mac&Load of the nn form that reloads the activation it does not use",
-    Extension.XPULPML_DOT: "Mac&Load of the nn form without accumulation",
-    Extension.XPULPRQ: "requantisation by a factor, a summand and a shift",
-}
+from xpulpnn_sim.guide.members import meanings
 
 
 def extensions() -> str:
     """Extensions with the number of their instructions and the presets that have them."""
     rows: list[list[str]] = []
-    for extension in Extension:
+    for extension, content in meanings(Extension).items():
         count = sum(insn.extension is extension and not insn.alias for insn in INSNS)
         has = [name for name, config in PRESETS.items() if extension in config.extensions]
         shown = "every core" if extension in BASE_EXTENSIONS else ", ".join(has) or "none yet"
-        rows.append([escape(extension.value), escape(_CONTENT[extension]), str(count), escape(shown)])
+        rows.append([escape(extension.value), escape(content), str(count), escape(shown)])
     return html.table(("extension", "content", "instructions", "presets"), rows)
 
 
@@ -218,25 +202,11 @@ def events() -> str:
     return html.table(("bit of pcer", "counter", "event"), rows)
 
 
-_EXCEPTIONS = {
-    "INSTRUCTION_ACCESS_FAULT": "instruction of which a word was answered with instr.err, when it would be executed",
-    "ILLEGAL_INSTRUCTION": "illegal instruction, forbidden access to a CSR",
-    "BREAKPOINT": "ebreak, c.ebreak",
-    "LOAD_ACCESS_FAULT": "load or Mac&Load that was answered with data.err",
-    "STORE_ACCESS_FAULT": "store that was answered with data.err",
-    "ENVIRONMENT_CALL": "ecall",
-}
-
-
 def causes() -> str:
     """Return the table of traps, with mcause and mepc."""
     rows = [
-        [
-            str(cause.value),
-            escape(_EXCEPTIONS.get(cause.name, cause.name.lower().replace("_", " "))),
-            "address of the instruction",
-        ]
-        for cause in ExceptionCause
+        [str(cause.value), escape(meaning), "address of the instruction"]
+        for cause, meaning in meanings(ExceptionCause).items()
     ]
     rows.append(["0x80000000 + id", "interrupt of line id", "address of the next instruction"])
     return html.table(("mcause", "event", "mepc"), rows)
@@ -250,27 +220,10 @@ def costs() -> str:
 
 def waits() -> str:
     """Causes of a cycle without retirement."""
-    texts = _member_texts()
-    rows = [[str(cause.value), html.code(cause.name.lower()), escape(texts[cause.name])] for cause in WaitCause]
+    rows = [
+        [str(cause.value), html.code(cause.name.lower()), escape(text)] for cause, text in meanings(WaitCause).items()
+    ]
     return html.table(("rvfi_wait", "cause", "meaning"), rows)
-
-
-def _member_texts() -> dict[str, str]:
-    """Docstrings of the members of WaitCause, which Python does not keep."""
-    import ast
-    import inspect
-    from textwrap import dedent
-
-    body = ast.parse(dedent(inspect.getsource(WaitCause))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
-    for statement, following in zip(body.body, body.body[1:], strict=False):
-        match statement, following:
-            case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = " ".join(text.split())
-            case _:
-                pass
-    return found
 
 
 def retirement() -> str:
