@@ -11,7 +11,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn_sw.cluster_layout import ClusterLayout
 from xpulpnn_sw.compilers import RUNTIME
-from xpulpnn_sw.looppass.optimise import Report
+from xpulpnn_sw.looppass.optimise import PassReport
 
 KIB, MIB = 1 << 10, 1 << 20
 DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
@@ -49,7 +49,7 @@ class Options:
     cluster: ClusterLayout | None = None
     # turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2
     loop_pass: bool = True
-    report: Report | None = None  # collects what that did
+    report: PassReport | None = None  # collects what that did
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)  # compilers at a time
 
     def __post_init__(self) -> None:

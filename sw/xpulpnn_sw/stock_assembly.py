@@ -19,7 +19,7 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 from xpulpnn_sw.asm import of_same_shape, operand_texts, select, statement_parts, token_value
-from xpulpnn_sw.cheaders.encoding import BRANCH_OFFSET, RS2, Piece, Slot, directive, is_whole
+from xpulpnn_sw.cheaders.encoding import BRANCH_OFFSET, RS2, InsnPart, Slot, directive, is_whole
 from xpulpnn_sw.expressions import evaluate
 from xpulpnn_sw.pseudo import candidates
 
@@ -43,14 +43,14 @@ _REGISTER_SLOTS = (Slot(7, 5), Slot(15, 5), RS2)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TranslationProblem:
     """A statement that cannot be translated."""
 
     line: int  # line of the text, counted from 1
     text: str  # what is wrong with it
 
 
-def translate(text: str, config: CoreConfig) -> tuple[str, list[Problem]]:
+def translate(text: str, config: CoreConfig) -> tuple[str, list[TranslationProblem]]:
     """``text`` for a stock assembler, with the same lines, and what is wrong with it."""
     if not any(_OURS.search(line) for line in text.splitlines()):
         return text, []
@@ -97,11 +97,11 @@ class _Translation:
         self._rows = frozenset(enabled(config.extensions, config.widths, aliases=True))
         self._symbols: dict[str, int] = {}
         self._loops: list[_Loop] = []
-        self._problems: list[Problem] = []
+        self._problems: list[TranslationProblem] = []
         self._number = 0
         self._line = 0
 
-    def result(self) -> tuple[str, list[Problem]]:
+    def result(self) -> tuple[str, list[TranslationProblem]]:
         """The translated text and its problems."""
         lines: list[str] = []
         for number, line in enumerate(self._lines, 1):
@@ -109,11 +109,11 @@ class _Translation:
             try:
                 lines.append(self._translated(line))
             except EncodingError as error:
-                self._problems.append(Problem(self._line, str(error)))
+                self._problems.append(TranslationProblem(self._line, str(error)))
                 lines.append("")
         for loop in self._loops:
             rule = f"end of {loop.name} must be a label after it"
-            self._problems.append(Problem(loop.line, f"{rule}, not {loop.label}"))
+            self._problems.append(TranslationProblem(loop.line, f"{rule}, not {loop.label}"))
         return "\n".join(lines), sorted(self._problems, key=lambda problem: problem.line)
 
     def _translated(self, line: str) -> str:
@@ -166,7 +166,7 @@ class _Translation:
             if loop.bytes > loop.limit:
                 # nearer than this is certain, since compressed instructions are counted in full
                 rule = f"end of {loop.name} must be at most {loop.limit} bytes behind it"
-                self._problems.append(Problem(loop.line, f"{rule}, not {loop.bytes}"))
+                self._problems.append(TranslationProblem(loop.line, f"{rule}, not {loop.bytes}"))
         self._loops = [loop for loop in self._loops if loop not in ended]
         return ".option pop;" * len(ended)
 
@@ -262,7 +262,7 @@ def _symbolic(insn: Insn, values: Mapping[str, int], written: Mapping[str, str])
     def register(name: str) -> str:
         return written.get(name) or f"x{values[name]}"
 
-    def number(part: Piece) -> str:
+    def number(part: InsnPart) -> str:
         (name,) = part.names
         field = next(token.field for token in insn.tokens if token.field.name == name)
         text = written.get(name)

@@ -36,10 +36,10 @@ from xpulpnn_sw.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.source_places import SourcePlaces
 from xpulpnn_sw.stock_assembly import translate
 
-START_FILE, LIBRARY = "crt0.S", "runtime.c"
+START_FILE, RUNTIME_LIBRARY = "crt0.S", "runtime.c"
 _MATHEMATICS = tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE))
 # parts of the runtime that are compiled where something of them is named
-OPTIONAL: Mapping[str, tuple[str, ...]] = {
+OPTIONAL_PARTS: Mapping[str, tuple[str, ...]] = {
     "malloc.c": ("malloc", "calloc", "realloc", "free", "xp_l1_malloc", "xp_team_malloc"),
     "l1_malloc.c": ("xp_l1_malloc", "xp_l1_free", "xp_team_malloc"),
     "math.c": _MATHEMATICS,
@@ -259,13 +259,13 @@ def build(
     _check_sources(sources)
     with _working(compiler, options or Options()) as work:
         objects: list[Path] = []
-        tasks = [*_compiling(work, sources, objects), lambda: work.library(LIBRARY)]
-        runtime = [work.runtime_object(LIBRARY)]
+        tasks = [*_compiling(work, sources, objects), lambda: work.library(RUNTIME_LIBRARY)]
+        runtime = [work.runtime_object(RUNTIME_LIBRARY)]
         if work.options.start_files:
             tasks.append(work.start)
             runtime.append(work.runtime_object(START_FILE))
         printed = work.each(tasks)
-        parts = [part for part, names in OPTIONAL.items() if work.options.linking or _any_named(objects, names)]
+        parts = [part for part, names in OPTIONAL_PARTS.items() if work.options.linking or _any_named(objects, names)]
         printed += work.each([lambda part=part: work.library(part) for part in parts])
         try:
             return printed + work.link([*runtime, *objects, *map(work.runtime_object, parts)], output)

@@ -32,7 +32,7 @@ from xpulpnn_sw.cluster_layout import (
 )
 from xpulpnn_sw.compilers import COMPILERS, CompileError, find
 from xpulpnn_sw.foreign_build import write_all
-from xpulpnn_sw.looppass.optimise import Report
+from xpulpnn_sw.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources
 
 ARCHIVE_SUFFIX = ".a"
@@ -185,7 +185,7 @@ def run(arguments: argparse.Namespace) -> int:
     for option in arguments.extra:
         if option.partition("=")[0] in _TARGET_OPTIONS:
             raise InputError(f"options must leave instruction set and linking model to the preset, not set {option}")
-    report = Report()
+    report = PassReport()
     options = Options(
         config=config,
         core=core_title(arguments),

@@ -6,10 +6,10 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn_sim.commands.common import output
-from xpulpnn_sw.looppass.optimise import Report
+from xpulpnn_sw.looppass.optimise import PassReport
 
 
-def loop_record(report: Report) -> dict[str, Any]:
+def loop_record(report: PassReport) -> dict[str, Any]:
     """The report as JSON: loops in the order of the text, functions left alone, accesses changed."""
     return {
         "loops": [asdict(outcome) for outcome in report.loops],
@@ -21,7 +21,7 @@ def loop_record(report: Report) -> dict[str, Any]:
     }
 
 
-def show_loops(report: Report) -> None:
+def show_loops(report: PassReport) -> None:
     """Print a line for every loop and function left alone, and the sums."""
     table = Table(title="loops of the C code", title_justify="left", box=None, pad_edge=False)
     for name in ("function", "place", "hardware loop", "because"):

@@ -17,7 +17,7 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.commands.kernel import add_requantise, forms, rule_of
 from xpulpnn_sim.files import write_bytes, write_text
-from xpulpnn_sw.clibrary.packed_layer import Packed, read_arrays
+from xpulpnn_sw.clibrary.packed_layer import PackedLayer, read_arrays
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source, npz
 from xpulpnn_sw.clibrary.packing import MAP_KERNELS, PACKED_KERNELS, packed
 from xpulpnn_sw.kernels.kinds import Kind, kind
@@ -103,7 +103,7 @@ def _fastest(computing: Kind) -> str:
     return [name for name, level in computing.variants.items() if level.extensions <= extensions][-1]
 
 
-def _write(result: Packed, path: Path) -> list[Path]:
+def _write(result: PackedLayer, path: Path) -> list[Path]:
     if path.suffix == ".npz":
         write_bytes(path, npz(result))
         return [path]

@@ -17,7 +17,7 @@ from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.iss.session import Session
 from xpulpnn_sim.verify.shrink import minimise_list
 from xpulpnn_sim.verify.tally import Tally
-from xpulpnn_sw.looppass.optimise import Report
+from xpulpnn_sw.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain import Options, build
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
@@ -69,7 +69,7 @@ class Comparison(Tally):
 
     programs: int = 0  # how many ran
     failures: list[Failure] = field(default_factory=list[Failure])  # those with differing results
-    report: Report = field(default_factory=Report)  # changes by the pass
+    report: PassReport = field(default_factory=PassReport)  # changes by the pass
     # instructions executed `without` and `with` the pass (cycles on the RTL engine)
     instructions: Counter[str] = field(default_factory=lambda: Counter(without=0, **{"with": 0}))
 

@@ -14,7 +14,7 @@ from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sw.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, Options
 from xpulpnn_sw.cluster_layout import ClusterLayout
 from xpulpnn_sw.cnetworks.c_network import CNetwork, c_network
-from xpulpnn_sw.cnetworks.program_text import Example, Target, files
+from xpulpnn_sw.cnetworks.program_text import Example, ProgramTarget, files
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.described import Scaling
 from xpulpnn_sw.networks.kernels import packed_input, weight_bytes
@@ -69,7 +69,7 @@ def network_program(
     network = replace(network, classes=tuple(classes))
     _check_size(network, inputs)
     tcdm = config.tcdm_bytes if isinstance(config, ClusterConfig) else None
-    target = Target(core=core, settings=settings, tcdm=tcdm)
+    target = ProgramTarget(core=core, settings=settings, tcdm=tcdm)
     texts = files(network, _examples(original, network, inputs), target, inputs.scaling)
     texts["plan.json"] = json.dumps(network.plan.record, indent=2) + "\n"
     return NetworkProgram(network=network, texts=texts)

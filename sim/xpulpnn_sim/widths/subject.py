@@ -24,7 +24,7 @@ from xpulpnn_sw.importers.assembly import SAMPLE_BITS
 from xpulpnn_sw.importers.onnx_file import OnnxModel
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.policy import Calibration
-from xpulpnn_sw.importers.widths import Request
+from xpulpnn_sw.importers.widths import WidthRequest
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.network import Stage
 
@@ -95,7 +95,7 @@ class Subject:
     def described(self, widths: Assignment, name: str | None = None) -> Described:
         """The network with these bits; raises what an import raises."""
         options = self.options if name is None else replace(self.options, name=name)
-        return self.model.network(options, self.calibration.policy(Request(listed=widths)))
+        return self.model.network(options, self.calibration.policy(WidthRequest(listed=widths)))
 
     def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
         """A run for an image on the design."""

@@ -28,7 +28,7 @@ _REGISTER_SLOTS = {"rd": RD, "rs1": RS1, "rs2": RS2, "rs3": RD}
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InsnPart:
     """One number of a directive."""
 
     operand: str = ""  # register operand, or empty
@@ -70,15 +70,15 @@ def _piece_of(field: Field, slot: Slot) -> str | None:
     return _checked(field, " | ".join(terms)) if terms else None
 
 
-def piece(insn: Insn, slot: Slot) -> Piece:
+def piece(insn: Insn, slot: Slot) -> InsnPart:
     """Return the number that stands in a slot of the words of ``insn``."""
     for token in insn.tokens:
         if _REGISTER_SLOTS.get(token.field.name) == slot:
-            return Piece(operand=token.field.name)
+            return InsnPart(operand=token.field.name)
     fixed = insn.pattern[_WORD_BITS - slot.low - slot.width : _WORD_BITS - slot.low].replace("-", "0")
     found = {field.name: _piece_of(field, slot) for field in immediate_fields(insn)}
     bits = {name: text for name, text in found.items() if text is not None}
-    return Piece(constant=int(fixed, 2), names=tuple(bits), immediates=tuple(bits.values()))
+    return InsnPart(constant=int(fixed, 2), names=tuple(bits), immediates=tuple(bits.values()))
 
 
 def is_whole(field: Field) -> bool:
@@ -92,20 +92,20 @@ def is_whole(field: Field) -> bool:
     )
 
 
-def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Piece], str]) -> str:
+def directive(insn: Insn, register: Callable[[str], str], number: Callable[[InsnPart], str]) -> str:
     """The ``.insn`` directive of a row."""
     start = f"{piece(insn, OPCODE).constant:#04x}, {piece(insn, FUNCT3).constant}"
     fields = {field.name: field for field in immediate_fields(insn)}
     if BRANCH_OFFSET in fields:
         compared = next(field for name, field in fields.items() if name != BRANCH_OFFSET)
-        bits = Piece(names=(compared.name,), immediates=(_checked(compared, f"XP_BITS({compared.name}, 0, 31)"),))
+        bits = InsnPart(names=(compared.name,), immediates=(_checked(compared, f"XP_BITS({compared.name}, 0, 31)"),))
         # labels are numbered after the operands: the register and the constant
         return f".insn sb {start}, {register('rs1')}, x{number(bits)}, %l2"
     if STORE_OFFSET in fields:
-        offset = number(Piece(names=(STORE_OFFSET,), immediates=(STORE_OFFSET,)))
+        offset = number(InsnPart(names=(STORE_OFFSET,), immediates=(STORE_OFFSET,)))
         return f".insn s {start}, {register('rs2')}, {offset}({register('rs1')})"
     if LOAD_OFFSET in fields:
-        offset = number(Piece(names=(LOAD_OFFSET,), immediates=(LOAD_OFFSET,)))
+        offset = number(InsnPart(names=(LOAD_OFFSET,), immediates=(LOAD_OFFSET,)))
         return f".insn i {start}, {register('rd')}, {register('rs1')}, {offset}"
     slots: list[str] = []
     for slot, mark in ((FUNCT7, ""), (RD, "x"), (RS1, "x"), (RS2, "x")):

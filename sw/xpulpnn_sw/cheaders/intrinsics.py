@@ -15,7 +15,7 @@ from xpulpnn_sw.cheaders.encoding import (
     BRANCH_OFFSET,
     LOAD_OFFSET,
     STORE_OFFSET,
-    Piece,
+    InsnPart,
     directive,
     immediate_fields,
     is_whole,
@@ -121,7 +121,7 @@ class Intrinsic:
         if insn.op in _STEPS_OF_LOOPS or not all(is_whole(field) for field in immediate_fields(insn)):
             return []
 
-        def number(part: Piece) -> str:
+        def number(part: InsnPart) -> str:
             constant = f"{part.constant:#04x} + " if part.constant else ""
             return f'{constant}" {part.names[0]} "'
 
@@ -134,7 +134,7 @@ class Intrinsic:
         insn = self.insn
         constants: list[tuple[str, str]] = []
 
-        def number(part: Piece) -> str:
+        def number(part: InsnPart) -> str:
             constants.append((f"i{len(constants)}", part.expression))
             return f"%[{constants[-1][0]}]"
 

@@ -20,7 +20,7 @@ _WORD = (1 << ACCUMULATOR_BITS) - 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Packed:
+class PackedLayer:
     """A layer for a function of the library."""
 
     run: KernelRun  # the function, and the layer with zeros for inputs
@@ -42,11 +42,11 @@ class Packed:
         return rooms | {"output_bytes": self.output_bytes, "core_buffer_bytes": self.buffer_bytes}
 
 
-def packed_run(run: KernelRun, contents: Sequence[str]) -> Packed:
+def packed_run(run: KernelRun, contents: Sequence[str]) -> PackedLayer:
     """A layer whose operands called ``contents`` are known."""
     symbols, image = run.image.symbols, run.image
     known = {*contents, "output", "buffer"}
-    return Packed(
+    return PackedLayer(
         run=run,
         contents={name: image.view(name).view("<u4") for name in contents},
         input_bytes={
@@ -91,7 +91,7 @@ def ranged(name: str, values: NDArray[Any], bits: int, *, signed: bool = True) -
     return values.astype(np.int64)
 
 
-def number(name: str, values: NDArray[Any]) -> int:
+def single_number(name: str, values: NDArray[Any]) -> int:
     """The only one of an array, of 32 bits; raises :class:`InputError` for others."""
     if values.size != 1:
         raise InputError(f"{name} must be a single number, not of shape {values.shape}")

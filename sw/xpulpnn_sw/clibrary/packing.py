@@ -8,7 +8,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.clibrary.functions import library_run
-from xpulpnn_sw.clibrary.packed_layer import Arrays, Packed, check_names, number, packed_run, ranged
+from xpulpnn_sw.clibrary.packed_layer import Arrays, PackedLayer, check_names, packed_run, ranged, single_number
 from xpulpnn_sw.kernels.channelwise.add import AddTensors, Scale
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
@@ -44,18 +44,20 @@ _RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
 }
 
 
-def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule) -> Packed:
+def packed(
+    computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule
+) -> PackedLayer:
     """Pack a layer for a variant of a kernel."""
     widths = computing.precision(layer, precision)
     computing.variant(variant).check_precision(widths)
-    tensors = operands(computing, layer, precision, arrays, rule)
+    tensors = layer_operands(computing, layer, precision, arrays, rule)
     contents = ("first_table", "second_table") if "shifts" in arrays else ()
     if computing.name in PACKED_KERNELS:
         contents = ("weights", "parameters")
     return packed_run(library_run(computing.build(layer, widths, variant, tensors)), contents)
 
 
-def operands(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+def layer_operands(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     """The operands of a layer, with zeros for its inputs; raises :class:`InputError` for arrays that do not fit."""
     if computing.name in PACKED_KERNELS:
         return _trained(computing, layer, precision, arrays, rule)
@@ -97,11 +99,11 @@ def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
             raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
         kind = SearchedThresholds if rule is Rule.QNT else Thresholds
         return kind(values=ranged("thresholds", values, ACCUMULATOR_BITS))
-    shift = number("shift", arrays["shift"])
+    shift = single_number("shift", arrays["shift"])
     if rule is Rule.SHIFT:
         return Shifting(shift=shift)
     if rule is Rule.MULTIPLY:
-        return Multiplication(factor=number("factor", arrays["factor"]), shift=shift)
+        return Multiplication(factor=single_number("factor", arrays["factor"]), shift=shift)
     wide = rule is Rule.BN64
     bits = 2 * ACCUMULATOR_BITS if wide else ACCUMULATOR_BITS
     kappa, lam = (ranged(name, arrays[name], bits) for name in ("kappa", "lambda"))
@@ -126,7 +128,7 @@ def _maps(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays) -
         return replace(tensors, **_scales(arrays))
     tensors = replace(tensors, activations=np.zeros_like(tensors.activations))
     if isinstance(tensors, AvgPoolTensors) and arrays:
-        return replace(tensors, **{name: number(name, arrays[name]) for name in needed})
+        return replace(tensors, **{name: single_number(name, arrays[name]) for name in needed})
     return tensors
 
 
@@ -135,8 +137,8 @@ def _scales(arrays: Arrays) -> dict[str, Any]:
     if "shifts" in arrays:
         shifts = [_shift(shift) for shift in _pair("shifts", arrays)]
         return {"scales": tuple(map(Scale, factors, _pair("summands", arrays), shifts))}
-    shift = _shift(number("shift", arrays["shift"]))
-    summand = number("summand", arrays["summand"]) if "summand" in arrays else 0
+    shift = _shift(single_number("shift", arrays["shift"]))
+    summand = single_number("summand", arrays["summand"]) if "summand" in arrays else 0
     return {"factors": tuple(factors), "shift": shift, "summand": summand}
 
 

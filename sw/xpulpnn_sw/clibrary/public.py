@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sw.clibrary.functions import WINDOWS, Selection, library_functions, runs_on
-from xpulpnn_sw.clibrary.signatures import Parameter, layer_fields, parameters
+from xpulpnn_sw.clibrary.signatures import Parameter, layer_fields, parameters_of
 from xpulpnn_sw.kernels.arguments import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.operands import Blocking
@@ -19,7 +19,10 @@ from xpulpnn_sw.programs.function import declaration
 
 # of the same functions for several instruction sets; the first one names the function, the others are aliases
 PREFIXES = ("pulp_nn", "xpulp_nn", "xpulp_nn_mix")
-RULES = (Rule.BN32, Rule.BN64)  # widths of kappa and lambda, of which each has a tree of functions with the same names
+PUBLIC_RULES = (
+    Rule.BN32,
+    Rule.BN64,
+)  # widths of kappa and lambda, of which each has a tree of functions with the same names
 _WIDTHS = (8, 4, 2)
 _KEPT = 3  # filter rows of depthwise kernels that keep them in registers, at most
 _BYTES = Precision.uniform(BYTE_BITS)
@@ -92,7 +95,7 @@ class PublicFunctions:
     def __init__(
         self, precisions: Sequence[Precision], rule: Rule, config: CoreConfig, windows: Sequence[str] = WINDOWS
     ) -> None:
-        if rule not in RULES:
+        if rule not in PUBLIC_RULES:
             raise InputError(f"--requantise with --pulp-nn must be bn32 or bn64, not {rule.value}")
         for one in precisions:
             if not one.w_signed or not {one.x, one.w, one.y} <= set(_WIDTHS):
@@ -160,7 +163,7 @@ class PublicFunctions:
             "y": _element(precision.y, signed=precision.y_signed),
             "k": "int64_t" if self._rule is Rule.BN64 else "int32_t",
         }
-        given = parameters(kind, usual | dict(types or {}))
+        given = parameters_of(kind, usual | dict(types or {}))
         fields = [f'.name = "{names[0]}"', *layer_fields(given)]
         if any(one.name == "bias" for one in given):
             fields.append(f".bias_bytes = {bias_bytes}")

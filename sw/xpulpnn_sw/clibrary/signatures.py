@@ -82,7 +82,7 @@ class Parameter:
         return f"{self.type}{self.name}" if self.type.endswith("*") else f"{self.type} {self.name}"
 
 
-def parameters(kind: str, types: Mapping[str, str]) -> list[Parameter]:
+def parameters_of(kind: str, types: Mapping[str, str]) -> list[Parameter]:
     """The parameters of a function of :data:`SIGNATURES` for types of elements and parameters."""
     texts = SIGNATURES[kind].format(**types).split(", ")
     return [

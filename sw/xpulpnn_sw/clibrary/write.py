@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xpulpnn_sw.build_options import Options
-from xpulpnn_sw.clibrary.header import HEADER, LIBRARY, header, readme
+from xpulpnn_sw.clibrary.header import KERNELS_HEADER, LIBRARY_FILE, kernels_header, readme
 from xpulpnn_sw.clibrary.public import PublicFunction
 from xpulpnn_sw.clibrary.public_header import PUBLIC_HEADER, public_header
 from xpulpnn_sw.clibrary.utils_header import UTILS_HEADER, utils_header
@@ -25,7 +25,7 @@ def texts(
     """Everything but the objects, by path in the library's folder."""
     written = {
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
-        f"include/{HEADER}": header(functions),
+        f"include/{KERNELS_HEADER}": kernels_header(functions),
         "README.md": readme(functions, core, settings, public),
     }
     if public:
@@ -48,7 +48,7 @@ def objects(
     ``public`` functions are compiled besides; those that they call must be among ``functions``.
     Raises :class:`~xpulpnn_sw.compilers.CompileError` and :class:`~xpulpnn.errors.ToolError`.
     """
-    library = folder / "lib" / LIBRARY
+    library = folder / "lib" / LIBRARY_FILE
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="xpulpnn-library-") as name:
         place = Path(name)

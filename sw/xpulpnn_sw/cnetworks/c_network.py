@@ -7,7 +7,7 @@ from functools import cached_property
 from xpulpnn_sw.clibrary.functions import library_run
 from xpulpnn_sw.cnetworks.input_layout import InputLayout
 from xpulpnn_sw.cnetworks.names import identifier, identifiers
-from xpulpnn_sw.cnetworks.plan import MemoryPlan, planned
+from xpulpnn_sw.cnetworks.plan import MemoryPlan, planned_memory
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Ints, Words
 from xpulpnn_sw.networks.kernels import ARGUMENTS, OUTPUT, buffer_of, edges, input_pieces, kernels, length, weight_bytes
@@ -47,7 +47,7 @@ class CNetwork:
     @property
     def name(self) -> str:
         """The C identifier of the network."""
-        return c_name(self.network.name)
+        return c_identifier(self.network.name)
 
     @cached_property
     def piece_names(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ class CNetwork:
         return list(found.values())
 
 
-def c_name(name: str) -> str:
+def c_identifier(name: str) -> str:
     """Return the C identifier of a network."""
     found = identifier(name)
     return found if found[:1].isalpha() else f"net_{found}"
@@ -106,11 +106,13 @@ def c_network(
     names = identifiers(stage.name for stage in network.stages)
     built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)
     runs = [
-        replace(run, name=f"{c_name(network.name)}_{names[stage.name]}_function") if specialise else library_run(run)
+        replace(run, name=f"{c_identifier(network.name)}_{names[stage.name]}_function")
+        if specialise
+        else library_run(run)
         for stage, run in zip(network.stages, built, strict=True)
     ]
     arguments = sum(length(run, ARGUMENTS) for run in runs)
-    plan = planned(network, runs, None if memory is None else max(memory - arguments, 0))
+    plan = planned_memory(network, runs, None if memory is None else max(memory - arguments, 0))
     pieces = input_pieces(network, runs)
     brought = {(edge.reader, edge.symbol): name for name, (_, readers) in pieces.items() for edge in readers}
     places: list[dict[str, str]] = [{OUTPUT: results_name(stage.name)} for stage in network.stages]

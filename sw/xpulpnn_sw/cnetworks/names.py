@@ -22,13 +22,13 @@ def identifiers(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def comment(text: str) -> str:
+def comment_text(text: str) -> str:
     """The text as a comment may have it."""
     shown = "".join(letter if letter.isprintable() and letter != "\\" else "?" for letter in text)
     return shown.replace("*/", "* /").replace("/*", "/ *")
 
 
-def literal(text: str) -> str:
+def c_string(text: str) -> str:
     """The text as a string of C."""
     shown = (letter if letter.isascii() and letter.isprintable() else "?" for letter in text)
     return f'"{"".join(_ESCAPED.get(letter, letter) for letter in shown)}"'

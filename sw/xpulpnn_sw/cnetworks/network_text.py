@@ -9,7 +9,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.clibrary.packed_text import word_lines
 from xpulpnn_sw.cnetworks.c_network import CLayer, CNetwork
 from xpulpnn_sw.cnetworks.input_text import input_declaration, input_functions
-from xpulpnn_sw.cnetworks.names import comment, literal
+from xpulpnn_sw.cnetworks.names import c_string, comment_text
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layout import OutputLayout, PlanesLayout, Words
 from xpulpnn_sw.networks.described import Scaling
@@ -21,7 +21,7 @@ _TEMPLATES = Path(__file__).parent / "c"
 _SMALL = 1 << 31  # arguments from here on are negative numbers
 
 
-def template(name: str) -> Template:
+def c_template(name: str) -> Template:
     """A file of the folder ``c``."""
     return Template((_TEMPLATES / name).read_text())
 
@@ -29,14 +29,14 @@ def template(name: str) -> Template:
 def title(network: CNetwork) -> str:
     """Return a line that describes the network."""
     layers = len(network.layers)
-    return comment(f"{network.network.name}: {layers} layers, {network.network.macs} multiplications")
+    return comment_text(f"{network.network.name}: {layers} layers, {network.network.macs} multiplications")
 
 
-def header(network: CNetwork) -> str:
+def network_header(network: CNetwork) -> str:
     """``network.h``."""
     known, names = network.input_layouts, _class_names(network)
     cluster = network.cores is not None
-    return template("network.h").substitute(
+    return c_template("network.h").substitute(
         title=title(network),
         guard=network.name.upper(),
         id=network.name,
@@ -51,11 +51,11 @@ def header(network: CNetwork) -> str:
     )
 
 
-def source(network: CNetwork) -> str:
+def network_source(network: CNetwork) -> str:
     """``network.c``."""
     is_cluster = network.cores is not None
-    texts = ", ".join(map(literal, network.classes))
-    return template("network_cluster.c" if is_cluster else "network_core.c").substitute(
+    texts = ", ".join(map(c_string, network.classes))
+    return c_template("network_cluster.c" if is_cluster else "network_core.c").substitute(
         title=title(network),
         id=network.name,
         places="\n".join(_enumerators(network, network.plan.pieces, network.plan.places)),
@@ -202,7 +202,7 @@ def _function(network: CNetwork, layer: CLayer) -> str:
 
 
 def _comment_line(text: str) -> str:
-    return f"/* {comment(text)} */"
+    return f"/* {comment_text(text)} */"
 
 
 def _number(value: int) -> str:
@@ -231,7 +231,7 @@ def _description(layer: CLayer) -> str:
     output = in_rows(layer.run.output)
     words, mask = result_words(output)
     counts = (layer.macs, prod(output.shape[:-1]), output.pixel_bytes // WORD_BYTES, words)
-    return f"{literal(layer.stage.name)}, {', '.join(map(str, counts))}, 0x{mask:08X}"
+    return f"{c_string(layer.stage.name)}, {', '.join(map(str, counts))}, 0x{mask:08X}"
 
 
 def _steps(network: CNetwork) -> Iterator[str]:

@@ -23,7 +23,7 @@ font-family="sans-serif" font-size="{text}">
 """
 
 
-def picture(network: CNetwork) -> str:
+def plan_picture(network: CNetwork) -> str:
     """The plan of a network as SVG: steps from left to right, addresses upwards."""
     plan = network.plan
     width, height = _LEFT + _STEP * len(plan.steps) + _RIGHT, _TOP + _HEIGHT + _BOTTOM

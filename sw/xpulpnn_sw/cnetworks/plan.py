@@ -68,7 +68,7 @@ def _record(piece: Piece, place: int) -> dict[str, Any]:
     return {"name": piece.name, "offset": place, "bytes": piece.size, "first": piece.first, "last": piece.last}
 
 
-def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
+def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
     """The plan for layers with these kernels."""
     outside: set[str] = set()
     while True:

@@ -8,23 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sw.clibrary.header import HEADER
-from xpulpnn_sw.clibrary.header import header as library_header
+from xpulpnn_sw.clibrary.header import KERNELS_HEADER, kernels_header
 from xpulpnn_sw.clibrary.packed_text import word_lines
 from xpulpnn_sw.cnetworks.c_network import CNetwork
-from xpulpnn_sw.cnetworks.names import comment
+from xpulpnn_sw.cnetworks.names import comment_text
 from xpulpnn_sw.cnetworks.network_text import (
-    header,
+    c_template,
     in_rows,
     input_source,
+    network_header,
+    network_source,
     result_words,
-    source,
-    template,
     title,
     weights_header,
     weights_source,
 )
-from xpulpnn_sw.cnetworks.picture import picture
+from xpulpnn_sw.cnetworks.picture import plan_picture
 from xpulpnn_sw.layout import OutputLayout, PlanesLayout, Words, pack_words
 from xpulpnn_sw.networks.described import Scaling
 from xpulpnn_sw.networks.kernels import weight_bytes
@@ -48,7 +47,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ProgramTarget:
     """The core that a program is for."""
 
     core: str
@@ -56,7 +55,7 @@ class Target:
     tcdm: int | None = None  # bytes of the TCDM of a cluster
 
 
-def files(network: CNetwork, examples: Sequence[Example], target: Target, scaling: Scaling) -> dict[str, str]:
+def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget, scaling: Scaling) -> dict[str, str]:
     """Text by path in the folder of the program.
 
     ``scaling`` says what elements of the input are of the samples of an image. Examples are either all samples, which
@@ -65,14 +64,14 @@ def files(network: CNetwork, examples: Sequence[Example], target: Target, scalin
     made = isinstance(examples[0].input, np.ndarray)
     prepare = f"{network.name}_input(current->input, input)" if made else "memcpy(input, current->input, sizeof input)"
     found = {
-        "network.h": header(network),
-        "network.c": source(network),
+        "network.h": network_header(network),
+        "network.c": network_source(network),
         "weights.h": weights_header(network),
         "weights.c": weights_source(network),
         "examples.h": _examples(network, examples),
-        "main.c": template("main.c").substitute(
+        "main.c": c_template("main.c").substitute(
             id=network.name,
-            name=comment(network.network.name),
+            name=comment_text(network.network.name),
             prepare=prepare,
             name_format=" (%s)" if network.classes else "",
             name_argument=f", {network.name}_class[answer]" if network.classes else "",
@@ -80,8 +79,8 @@ def files(network: CNetwork, examples: Sequence[Example], target: Target, scalin
         ),
         "Makefile": _makefile(network, target),
         "README.md": _readme(network, target),
-        "plan.svg": picture(network),
-        f"include/{HEADER}": library_header(network.functions),
+        "plan.svg": plan_picture(network),
+        f"include/{KERNELS_HEADER}": kernels_header(network.functions),
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
     }
     if network.input_layouts:
@@ -102,10 +101,10 @@ def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
     return found
 
 
-def _makefile(network: CNetwork, target: Target) -> str:
+def _makefile(network: CNetwork, target: ProgramTarget) -> str:
     cores = "" if network.cores is None else f" --cores {network.cores}"
     cluster = "" if network.cores is None else f" --cluster{cores} --tcdm {target.tcdm}"
-    return template("Makefile").substitute(
+    return c_template("Makefile").substitute(
         title=title(network),
         settings=target.settings,
         input=" input.c" if network.input_layouts else "",
@@ -115,7 +114,7 @@ def _makefile(network: CNetwork, target: Target) -> str:
     )
 
 
-def _readme(network: CNetwork, target: Target) -> str:
+def _readme(network: CNetwork, target: ProgramTarget) -> str:
     cores = "" if network.cores is None else f"a cluster of {network.cores} cores "
     known = bool(network.input_layouts)
     rows = [
@@ -123,7 +122,7 @@ def _readme(network: CNetwork, target: Target) -> str:
         for layer in network.layers
         for stage in [layer.stage]
     ]
-    return template("README.md").substitute(
+    return c_template("README.md").substitute(
         name=network.network.name,
         id=network.name,
         core=f"{cores}{target.core}",

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.levels import Affine, Levels, steps
+from xpulpnn_sw.importers.levels import Affine, Levels, step_sums
 from xpulpnn_sw.importers.values import Map
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
 from xpulpnn_sw.layout import Ints
@@ -97,5 +97,5 @@ def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], com
         raise InputError("scales of both maps must be in proportion of numbers with 50 bits, not of longer ones")
     sums = whole[0] * first[:, np.newaxis].astype(np.int64) + whole[1] * second.astype(np.int64)
     moved = Affine(a=unit * divisor, b=common.b, low=common.low, high=common.high)
-    found = steps(levels, moved, 0, int(sums.min()), int(sums.max()))
+    found = step_sums(levels, moved, 0, int(sums.min()), int(sums.max()))
     return np.searchsorted(np.array(found, np.int64), sums, side="right") + levels.results.start - 1

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.levels import Channel, Levels, fitted, inner_results, steps
-from xpulpnn_sw.importers.plans import Plan, plain_sum, plan_addition, plan_average, plan_products, precision_text
+from xpulpnn_sw.importers.levels import Channel, Levels, fitted, inner_results, step_sums
+from xpulpnn_sw.importers.plans import LayerPlan, plain_sum, plan_addition, plan_average, plan_products, precision_text
 from xpulpnn_sw.importers.values import Map, Sums, identity
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
 from xpulpnn_sw.networks.build import NetworkBuilder
@@ -22,7 +22,7 @@ SAMPLE_BITS = 8
 
 
 @dataclass(eq=False)
-class Assembly:
+class NetworkAssembly:
     """A network that grows."""
 
     name: str
@@ -87,7 +87,7 @@ class Assembly:
         self._builder.add(name, "avgpool", layer, precision, arrays, sources=[found.stage])
         return replace(found, stage=name, low=raised, high=most, offset=found.offset - found.scale * raised)
 
-    def _plan(self, sums: Sums, levels: Levels) -> Plan:
+    def _plan(self, sums: Sums, levels: Levels) -> LayerPlan:
         if sums.factors is not None:
             return plan_addition(sums, sums.factors, levels)
         if sums.kernel == "avgpool":
@@ -98,7 +98,7 @@ class Assembly:
                 return plan
         return plan_products(sums, levels)
 
-    def _done(self, sums: Sums, levels: Levels, plan: Plan) -> Map:
+    def _done(self, sums: Sums, levels: Levels, plan: LayerPlan) -> Map:
         if plan.moved and plan.worst > 1 and not levels.is_free:
             raise InputError(
                 f"results must be at most 1 from the quantiser's, not {plan.worst}, as where channels are clipped "
@@ -122,7 +122,7 @@ class Assembly:
         if any(one.a <= 0 for one in sums.channels):
             return None
         ranges = [*zip(sums.channels, sums.least, sums.most, strict=True)]
-        found = [steps(levels, one, number, least, most) for number, (one, least, most) in enumerate(ranges)]
+        found = [step_sums(levels, one, number, least, most) for number, (one, least, most) in enumerate(ranges)]
         if levels.bits == SIGN_BITS:
             return self._input(sums, levels, Scaling(add=by_colour([-first for (first,) in found])))
         channels = [

@@ -13,7 +13,7 @@ from fractions import Fraction
 from xpulpnn.errors import InputError
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
-WIDTHS = (2, 4, 8)  # of elements of maps and weights, besides single bits
+ELEMENT_WIDTHS = (2, 4, 8)  # of elements of maps and weights, besides single bits
 _TRIES = 4  # shifts that are tried, the largest first
 Fit = tuple[list[int], list[int], int]  # factors and summands of channels, and a shift
 Bound = tuple[Fraction, bool]  # A real number, and whether it is above the bound itself
@@ -91,9 +91,9 @@ class Levels:
         )
 
 
-def stored(low: int, high: int) -> tuple[int, bool]:
+def narrowest(low: int, high: int) -> tuple[int, bool]:
     """Width and sign of the narrowest elements for such numbers; raises :class:`InputError` if there are none."""
-    for bits in WIDTHS:
+    for bits in ELEMENT_WIDTHS:
         if low >= 0 and high < 1 << bits:
             return bits, False
         if low >= -(1 << (bits - 1)) and high < 1 << (bits - 1):
@@ -122,7 +122,7 @@ def uniform_levels(
             return (result - 1 - zero) * scale, True
         return (result - Fraction(1, 2) - zero) * scale, (result - zero if rounds_first else result) % 2 != 0
 
-    bits, signed = stored(low, high)
+    bits, signed = narrowest(low, high)
     return Levels(bits=bits, signed=signed, low=low, high=high, scale=scale, offset=-zero * scale, bound=bound)
 
 
@@ -190,7 +190,7 @@ def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int]
     return ends.pop() if len(ends) == 1 else None
 
 
-def steps(levels: Levels, affine: Affine, channel: int, least: int, most: int) -> list[int]:
+def step_sums(levels: Levels, affine: Affine, channel: int, least: int, most: int) -> list[int]:
     """For each of the results the least sum that gives it, of sums in ``least..most``; none does: ``most + 1``.
 
     The factor of the sums must not be negative.

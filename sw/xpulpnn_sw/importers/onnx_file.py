@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.importers.assembly import INPUT, Assembly
+from xpulpnn_sw.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.importers.onnx_input import ModelInput
-from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_node import ImportContext, OnnxNode
 from xpulpnn_sw.importers.onnx_operators import ON_CODES, OPERATORS
 from xpulpnn_sw.importers.onnx_probes import probes
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.policy import Calibration, Policy, evaluated, reason_of
 from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value
-from xpulpnn_sw.importers.widths import Reader
+from xpulpnn_sw.importers.widths import ReadingLayer
 from xpulpnn_sw.networks.described import Described
 
 # ends of networks that do not change which result is the greatest
@@ -43,7 +43,7 @@ class OnnxModel:
 
     proto: Any  # as onnx has it
     constants: Mapping[str, NDArray[Any]]
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
     input: ModelInput
 
     @classmethod
@@ -59,11 +59,11 @@ class OnnxModel:
         return cls(proto=model, constants=constants, nodes=nodes, input=ModelInput.of(inputs[0]))
 
     @property
-    def readers(self) -> tuple[Reader, ...]:
+    def readers(self) -> tuple[ReadingLayer, ...]:
         """The layers that read maps, in their order."""
         live, samples = {self.input.name}, {self.input.name}
         sources: dict[str, str] = {}
-        found: list[Reader] = []
+        found: list[ReadingLayer] = []
         for node in self.nodes:
             given = [name for name in node.inputs if name in live]
             # the shape of a map is no map
@@ -76,9 +76,9 @@ class OnnxModel:
             is_first = samples.issuperset(given)
             given = tuple(sources.get(name, name) for name in given)
             if node.operator in _WEIGHTED and node.inputs[0] in live and not {*node.inputs[1:]} & live:
-                found.append(Reader(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
+                found.append(ReadingLayer(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
             elif node.operator in _AVERAGES or (node.operator in _SUMS and len(given) > 1):
-                found.append(Reader(name=node.name, inputs=given, is_first=is_first))
+                found.append(ReadingLayer(name=node.name, inputs=given, is_first=is_first))
             elif is_first:
                 samples.update(node.outputs)
         return tuple(found)
@@ -90,8 +90,8 @@ class OnnxModel:
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
         """The network; raises what :func:`import_onnx` raises."""
-        assembly = Assembly(options.name, options.note)
-        context = Context(assembly=assembly, policy=policy, note=options.note)
+        assembly = NetworkAssembly(options.name, options.note)
+        context = ImportContext(assembly=assembly, policy=policy, note=options.note)
         image = self.input.value(options, assembly, quantises=policy is not None)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
         nodes, output = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
@@ -113,7 +113,7 @@ _AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean")
 _SUMS = ("Add", "Sub")  # operators that read maps: with constant weights, without any, and if they have two maps
 
 
-def _clips_of_codes(nodes: Sequence[Node]) -> dict[tuple[str, ...], Node]:
+def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:
     """``Clip`` nodes that alone read what a ``QuantizeLinear`` gives, by that: fewer bits than the type has."""
     quantised = {node.outputs[:1] for node in nodes if node.operator == "QuantizeLinear"}
     readers = Counter(name for node in nodes for name in {*node.inputs})
@@ -124,7 +124,7 @@ def _clips_of_codes(nodes: Sequence[Node]) -> dict[tuple[str, ...], Node]:
     }
 
 
-def _clipping(node: Node, clip: Node, values: Mapping[str, Value]) -> Node:
+def _clipping(node: OnnxNode, clip: OnnxNode, values: Mapping[str, Value]) -> OnnxNode:
     ends: dict[str, int] = {}
     for place, name in ((1, "min"), (2, "max")):
         constant = values.get(clip.inputs[place]) if len(clip.inputs) > place else None
@@ -135,10 +135,10 @@ def _clipping(node: Node, clip: Node, values: Mapping[str, Value]) -> Node:
     return replace(node, attributes={**node.attributes, **ends})
 
 
-def _without_end(nodes: Sequence[Node], output: str, note: Callable[[str], None]) -> tuple[Sequence[Node], str]:
+def _without_end(nodes: Sequence[OnnxNode], output: str, note: Callable[[str], None]) -> tuple[Sequence[OnnxNode], str]:
     """The nodes without those at the end that do not change which result is the greatest, and the output then."""
     producers = {name: node for node in nodes for name in node.outputs}
-    end, behind, removed = output, list[Node](), list[Node]()
+    end, behind, removed = output, list[OnnxNode](), list[OnnxNode]()
     while end in producers and producers[end].operator in (*_LEFT_OUT, *_UNCHANGED) and len(behind) < len(nodes):
         node = producers[end]
         behind.append(node)
@@ -150,7 +150,7 @@ def _without_end(nodes: Sequence[Node], output: str, note: Callable[[str], None]
     return [node for node in nodes if not any(node is one for one in removed)], output
 
 
-def _finished(result: Value, context: Context, output: str) -> Described:
+def _finished(result: Value, context: ImportContext, output: str) -> Described:
     if isinstance(result, Sums):
         try:
             if context.policy is not None and result.weights is None:
@@ -166,7 +166,7 @@ def _finished(result: Value, context: Context, output: str) -> Described:
     return context.assembly.finish()
 
 
-def _compute(node: Node, values: dict[str, Value], context: Context, model: Any) -> None:
+def _compute(node: OnnxNode, values: dict[str, Value], context: ImportContext, model: Any) -> None:
     node.check(model)
     for name in node.inputs:
         if name and name not in values:
@@ -229,11 +229,11 @@ def _text(name: Any) -> str:
     return name
 
 
-def _node(proto: Any) -> Node:
+def _node(proto: Any) -> OnnxNode:
     from onnx import helper
 
     attributes = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
-    return Node(
+    return OnnxNode(
         operator=_text(proto.op_type),
         name=_text(proto.name) or (_text(proto.output[0]) if proto.output else ""),
         inputs=tuple(map(_text, proto.input)),
@@ -243,7 +243,7 @@ def _node(proto: Any) -> Node:
     )
 
 
-def _folded(node: Node, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
+def _folded(node: OnnxNode, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
     """Return the outputs of a node that reads constants alone, by onnx's own evaluation."""
     from onnx import ValueInfoProto, helper
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS, Assembly
+from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
 from xpulpnn_sw.importers.levels import uniform_levels
 from xpulpnn_sw.importers.onnx_quantisers import INPUT_CODES
 from xpulpnn_sw.importers.options import ImportOptions
@@ -49,7 +49,7 @@ class ModelInput:
         """Return whether the model takes integers."""
         return self.type in _SIGNED
 
-    def value(self, options: ImportOptions, assembly: Assembly, *, quantises: bool) -> Value:
+    def value(self, options: ImportOptions, assembly: NetworkAssembly, *, quantises: bool) -> Value:
         """The samples of an image; raises :class:`InputError` for options that are none of this input.
 
         Samples that stand for different numbers in each colour are quantised here if ``quantises``, else by the model.
@@ -80,7 +80,7 @@ class ModelInput:
             return found
         return assembly.quantised(found, _widest(found))
 
-    def _codes(self, options: ImportOptions, assembly: Assembly, stored: Shape, places: Any) -> Map:
+    def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, places: Any) -> Map:
         if options.samples is not None or options.normalisation or options.quantise is not None:
             raise InputError(
                 f"--samples, --mean, --std and --quantise must be left out with an input of {self.type}, whose "

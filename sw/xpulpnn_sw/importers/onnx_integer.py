@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.onnx_node import Context, Given, Node, Operator
+from xpulpnn_sw.importers.onnx_node import Given, ImportContext, OnnxNode, OnnxOperator
 from xpulpnn_sw.importers.onnx_quantisers import dequantise, quantise
 from xpulpnn_sw.importers.values import Quantised, Value, exact
 
-Axis = int | Callable[[Node], int]  # the axis of an operand that has a scale for each place
+Axis = int | Callable[[OnnxNode], int]  # the axis of an operand that has a scale for each place
 
 
 def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
@@ -32,13 +32,13 @@ def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
     return Quantised(values=whole, scale=np.broadcast_to(factor, whole.shape))
 
 
-def on_integers(compute: Operator, axes: Sequence[Axis], *, least: int, result: int, bias: int = 0) -> Operator:
+def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, result: int, bias: int = 0) -> OnnxOperator:
     """The operator in floating point on operands of three inputs each: integers, their scale and their zero point.
 
     The scale of the results is at ``result``; without one there, if ``least`` inputs end before, they stay sums.
     """
 
-    def operator(context: Context, node: Node, given: Given) -> Value:
+    def operator(context: ImportContext, node: OnnxNode, given: Given) -> Value:
         if len(given) < least:
             raise InputError(f"inputs must be {least} at least, not {len(given)}")
         if node.number("channels_last", 0):

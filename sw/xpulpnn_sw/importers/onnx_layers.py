@@ -10,9 +10,9 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS
-from xpulpnn_sw.importers.levels import WIDTHS, Affine
-from xpulpnn_sw.importers.onnx_node import Context, Given, Node
-from xpulpnn_sw.importers.onnx_windows import Window, planar, standard, window_of
+from xpulpnn_sw.importers.levels import ELEMENT_WIDTHS, Affine
+from xpulpnn_sw.importers.onnx_node import Given, ImportContext, OnnxNode
+from xpulpnn_sw.importers.onnx_windows import PlacedWindow, planar, standard, window_of
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, by_channel, moved, standard_places
 from xpulpnn_sw.precision import SIGN_BITS
 
@@ -27,14 +27,14 @@ def _weight_bits(values: Any, source: Map) -> int:
     if source.bits == SIGN_BITS:
         raise InputError("weights must be -1 and 1 for inputs of one bit, not others")
     low, high = int(values.min()), int(values.max())
-    for bits in WIDTHS:
+    for bits in ELEMENT_WIDTHS:
         if low >= -(1 << (bits - 1)) and high < 1 << (bits - 1):
             return bits
     raise InputError(f"weights must be -128..127 without their zero point, not {low}..{high}")
 
 
 def _products(
-    node: Node,
+    node: OnnxNode,
     kernel: str,
     layer: str,
     source: Map,
@@ -88,7 +88,7 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
     return moved(sums, [Fraction(1)] * channels, by_channel(flat, column, channels))
 
 
-def convolution(context: Context, node: Node, given: Given) -> Value:
+def convolution(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``Conv`` in two directions or one, depthwise if each channel is a group."""
     source = context.map_of(given[0], node.inputs[0], padded=True)
     weights = context.weights_of(given[1], node.inputs[1], channel_axis=0)
@@ -126,7 +126,7 @@ def convolution(context: Context, node: Node, given: Given) -> Value:
     return _biased(sums, given[2] if len(given) > 2 else None)
 
 
-def _sequence(node: Node, source: Map, weights: Quantised) -> tuple[Node, Map, Quantised]:
+def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
     """A convolution in one direction as one of a map, of one row or, of an input that has channels as rows, of all."""
     changed, plane = planar(node, source)
     assert isinstance(plane, Map)
@@ -148,7 +148,7 @@ def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, 
     return np.zeros(shape, np.int64), scale
 
 
-def _spread(weights: Quantised, window: Window, source: Map) -> Quantised:
+def _spread(weights: Quantised, window: PlacedWindow, source: Map) -> Quantised:
     values, scale = _zeros(weights, (*weights.values.shape[:2], *window.reach), source)
     rows, columns = window.dilations
     values[:, :, ::rows, ::columns], scale[:, :, ::rows, ::columns] = weights.values, weights.scale
@@ -165,7 +165,7 @@ def _whole(weights: Quantised, groups: int, source: Map) -> Quantised:
     return Quantised(values=values, scale=scale)
 
 
-def _linear(node: Node, source: Map, weights: Quantised) -> Sums:
+def _linear(node: OnnxNode, source: Map, weights: Quantised) -> Sums:
     """A product with ``weights`` ``[out][in]``, whose inputs are in the order of the model's tensor."""
     outputs, inputs = weights.values.shape
     order = source.places.ravel()
@@ -182,7 +182,7 @@ def _linear(node: Node, source: Map, weights: Quantised) -> Sums:
     )
 
 
-def matrix_product(context: Context, node: Node, given: Given) -> Value:
+def matrix_product(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``MatMul`` of a row with a constant."""
     source = context.map_of(given[0], node.inputs[0])
     weights = context.weights_of(given[1], node.inputs[1], channel_axis=None)
@@ -191,7 +191,7 @@ def matrix_product(context: Context, node: Node, given: Given) -> Value:
     return _linear(node, source, weights.turned((1, 0)))
 
 
-def gemm(context: Context, node: Node, given: Given) -> Value:
+def gemm(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``Gemm`` of a row with a constant."""
     source = context.map_of(given[0], node.inputs[0])
     weights = context.weights_of(given[1], node.inputs[1], channel_axis=None)
@@ -207,7 +207,7 @@ def gemm(context: Context, node: Node, given: Given) -> Value:
     return _biased(sums, bias)
 
 
-def add_maps(context: Context, node: Node, given: Given, sign: int) -> Value:
+def add_maps(context: ImportContext, node: OnnxNode, given: Given, sign: int) -> Value:
     """The sum of two maps, or their difference: each times a factor, the smallest that are whole numbers."""
     first, second = (context.map_of(one, name) for one, name in zip(given, node.inputs, strict=True))
     if first.shape != second.shape or not np.array_equal(first.places, second.places):

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.assembly import Assembly
+from xpulpnn_sw.importers.assembly import NetworkAssembly
 from xpulpnn_sw.importers.policy import Policy
 from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Node:
+class OnnxNode:
     """A node."""
 
     operator: str  # what it computes, and what it is called; by its output if it has no name
@@ -84,10 +84,10 @@ _MOST = 1 << 31  # of attributes that are whole numbers
 
 
 @dataclass(eq=False, kw_only=True)
-class Context:
+class ImportContext:
     """The network so far and the policy, for reading the next node."""
 
-    assembly: Assembly  # the network so far
+    assembly: NetworkAssembly  # the network so far
     policy: Policy | None  # how what has no quantiser is quantised
     note: Callable[[str], None]  # is told what the network has not of the model
     _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
@@ -135,4 +135,4 @@ def whole(value: NDArray[Any]) -> Quantised:
 
 
 Given = Sequence[Value | None]  # the inputs of a node; None: left out
-Operator = Callable[[Context, Node, Given], Value]
+OnnxOperator = Callable[[ImportContext, OnnxNode, Given], Value]

@@ -12,7 +12,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT
 from xpulpnn_sw.importers.onnx_integer import on_integers
 from xpulpnn_sw.importers.onnx_layers import add_maps, convolution, gemm, matrix_product
-from xpulpnn_sw.importers.onnx_node import Context, Given, Node, Operator
+from xpulpnn_sw.importers.onnx_node import Given, ImportContext, OnnxNode, OnnxOperator
 from xpulpnn_sw.importers.onnx_pools import average_pool, global_average_pool, maximum_pool, mean
 from xpulpnn_sw.importers.onnx_quantisers import (
     INPUT_CODES,
@@ -30,10 +30,10 @@ from xpulpnn_sw.importers.values import (
     Value,
     by_channel,
     clamped,
-    constants,
     exact,
     identity,
     moved,
+    whole_constants,
 )
 
 _ROOT_BITS = 400  # of square roots, which have twice as many digits as any number that they are compared with
@@ -66,10 +66,10 @@ def _constant_of(given: Given) -> tuple[Map | Sums, Any, bool]:
     return _live(second), first, False
 
 
-def _sum(sign: int) -> Operator:
+def _sum(sign: int) -> OnnxOperator:
     """The sum or the difference of two maps, or of a map and a constant."""
 
-    def operator(context: Context, node: Node, given: Given) -> Value:
+    def operator(context: ImportContext, node: OnnxNode, given: Given) -> Value:
         if all(isinstance(one, Map | Sums) for one in given):
             return add_maps(context, node, given, sign)
         value, constant, is_second = _constant_of(given)
@@ -87,14 +87,14 @@ def _times(value: Map | Sums, factor: Fraction) -> Map | Sums:
     return moved(value, [factor] * channels, [Fraction(0)] * channels)
 
 
-def _multiply(_context: Context, _node: Node, given: Given) -> Value:
+def _multiply(_context: ImportContext, _node: OnnxNode, given: Given) -> Value:
     if all(isinstance(one, Map | Sums) for one in given):
         raise InputError("one factor must be a constant, not both depend on the input")
     value, constant, _ = _constant_of(given)
     return _moved_by(value, constant, None)
 
 
-def _divide(_: Context, __: Node, given: Given) -> Value:
+def _divide(_: ImportContext, __: OnnxNode, given: Given) -> Value:
     value, constant, is_second = _constant_of(given)
     if not is_second or isinstance(constant, Map | Sums):
         raise InputError("divisor must be a constant, not depend on the input")
@@ -110,7 +110,7 @@ def _root(value: Fraction) -> Fraction:
     return Fraction(isqrt((value.numerator << 2 * _ROOT_BITS) // value.denominator), 1 << _ROOT_BITS)
 
 
-def _batch_normalisation(_: Context, node: Node, given: Given) -> Value:
+def _batch_normalisation(_: ImportContext, node: OnnxNode, given: Given) -> Value:
     """A factor and a summand for each channel."""
     value = _live(given[0])
     channels = value.shape[2]
@@ -129,7 +129,7 @@ def _batch_normalisation(_: Context, node: Node, given: Given) -> Value:
     return moved(value, factors, summands)
 
 
-def _clipped(context: Context, value: Map | Sums, low: Fraction | None, high: Fraction | None) -> Value:
+def _clipped(context: ImportContext, value: Map | Sums, low: Fraction | None, high: Fraction | None) -> Value:
     if isinstance(value, Sums):
         return clamped(value, low, high)
     ends = [value.scale * end + value.offset for end in (value.low, value.high)]
@@ -142,11 +142,11 @@ def _clipped(context: Context, value: Map | Sums, low: Fraction | None, high: Fr
     return clamped(identity(value), low, high)
 
 
-def _relu(context: Context, _: Node, given: Given) -> Value:
+def _relu(context: ImportContext, _: OnnxNode, given: Given) -> Value:
     return _clipped(context, _live(given[0]), Fraction(0), None)
 
 
-def _clip(context: Context, node: Node, given: Given) -> Value:
+def _clip(context: ImportContext, node: OnnxNode, given: Given) -> Value:
 
     def end(place: int, name: str) -> Fraction | None:
         value = given[place] if len(given) > place else None
@@ -159,11 +159,11 @@ def _clip(context: Context, node: Node, given: Given) -> Value:
     return _clipped(context, _live(given[0]), end(1, "min"), end(2, "max"))
 
 
-def _same(_: Context, __: Node, given: Given) -> Value:
+def _same(_: ImportContext, __: OnnxNode, given: Given) -> Value:
     return _live(given[0])
 
 
-def _cast(_: Context, node: Node, given: Given) -> Value:
+def _cast(_: ImportContext, node: OnnxNode, given: Given) -> Value:
     """The input in floating point: of a model whose input has whole numbers, these."""
     from onnx import TensorProto
 
@@ -195,8 +195,8 @@ def _shape(value: Value | None) -> tuple[int, ...]:
     return value.values.shape if isinstance(value, Quantised) else value.shape
 
 
-def _reshape(_: Context, node: Node, given: Given) -> Value:
-    wanted = constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
+def _reshape(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+    wanted = whole_constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
     shape = _shape(value)
     if not node.number("allowzero", 0):
@@ -204,32 +204,32 @@ def _reshape(_: Context, node: Node, given: Given) -> Value:
     return _placed(value, lambda one: one.reshape(wanted))
 
 
-def _flatten(_: Context, node: Node, given: Given) -> Value:
+def _flatten(_: ImportContext, node: OnnxNode, given: Given) -> Value:
     value, axis = _live(given[0]), node.number("axis", 1)
     rows = int(np.prod(value.places.shape[:axis]))
     return _placed(value, lambda one: one.reshape(rows, -1))
 
 
-def _transpose(_: Context, node: Node, given: Given) -> Value:
+def _transpose(_: ImportContext, node: OnnxNode, given: Given) -> Value:
     axes = node.numbers("perm", ()) or None
     return _placed(given[0], lambda one: one.transpose(axes))
 
 
-def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> Operator:
+def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
     """A change of the axes that the node names, or of all."""
 
-    def operator(_: Context, node: Node, given: Given) -> Value:
-        axes = constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
+    def operator(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+        axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
         return _placed(_live(given[0]), lambda one: change(one, tuple(axes) or None))
 
     return operator
 
 
-def _shape_of(_: Context, __: Node, given: Given) -> Value:
+def _shape_of(_: ImportContext, __: OnnxNode, given: Given) -> Value:
     return np.array(_live(given[0]).places.shape, np.int64)
 
 
-def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
+def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
     if filling is None:
         filling = np.array(node.real("value", 0), np.float32)
     if not isinstance(filling, np.ndarray) or filling.size != 1:
@@ -238,9 +238,9 @@ def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
     return number == (0 if value.codes is None else value.codes[1])
 
 
-def _pad(context: Context, node: Node, given: Given) -> Value:
+def _pad(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """Zeros around a map, which become those of the layer behind."""
-    pads = constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
+    pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):
         return _live(given[0])
     value = context.map_of(given[0], node.inputs[0])
@@ -268,13 +268,13 @@ ON_CODES = (
 QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")
 
 
-def _outputs(node: Node) -> int:
+def _outputs(node: OnnxNode) -> int:
     """The axis of the outputs in the weights of ``Gemm``."""
     return 0 if node.number("transB", 0) else 1
 
 
 # by the name of the operator
-OPERATORS: Mapping[str, Operator] = {
+OPERATORS: Mapping[str, OnnxOperator] = {
     "Quant": quant,
     "BipolarQuant": bipolar,
     "MultiThreshold": multi_threshold,

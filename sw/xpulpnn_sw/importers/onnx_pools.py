@@ -7,21 +7,21 @@ from math import prod
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.levels import Affine
-from xpulpnn_sw.importers.onnx_node import Context, Given, Node
-from xpulpnn_sw.importers.onnx_windows import Window, planar, standard, window_of
-from xpulpnn_sw.importers.values import NO_PADS, Map, Sums, Value, constants, standard_places
+from xpulpnn_sw.importers.onnx_node import Given, ImportContext, OnnxNode
+from xpulpnn_sw.importers.onnx_windows import PlacedWindow, planar, standard, window_of
+from xpulpnn_sw.importers.values import NO_PADS, Map, Sums, Value, standard_places, whole_constants
 from xpulpnn_sw.precision import SIGN_BITS
 
 _ROWS_AND_COLUMNS = ([2, 3], [-2, -1])
 
 
-def _dense(window: Window) -> Window:
+def _dense(window: PlacedWindow) -> PlacedWindow:
     if window.dilations != (1, 1):
         raise InputError(f"dilations of a pooling must be 1, not {max(window.dilations)}")
     return window
 
 
-def maximum_pool(context: Context, node: Node, given: Given) -> Value:
+def maximum_pool(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``MaxPool``: of sums, whose quantiser does not change which is the greatest, behind that."""
     value = given[0]
     if not isinstance(value, Map | Sums) or len(node.outputs) > 1:
@@ -49,7 +49,7 @@ def maximum_pool(context: Context, node: Node, given: Given) -> Value:
     return replace(value, stage=stage, shape=after, places=places, pads=NO_PADS)
 
 
-def _average(context: Context, node: Node, value: Value | None, kernel: Sequence[int] | None) -> Sums:
+def _average(context: ImportContext, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
     source = context.map_of(value, node.inputs[0])
     axes = source.places.ndim
     node, plane = planar(node, source)
@@ -80,22 +80,22 @@ def _average(context: Context, node: Node, value: Value | None, kernel: Sequence
     )
 
 
-def average_pool(context: Context, node: Node, given: Given) -> Value:
+def average_pool(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``AveragePool``."""
     return _average(context, node, given[0], node.numbers("kernel_shape", ()))
 
 
-def global_average_pool(context: Context, node: Node, given: Given) -> Value:
+def global_average_pool(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``GlobalAveragePool``."""
     return _average(context, node, given[0], None)
 
 
-def mean(context: Context, node: Node, given: Given) -> Value:
+def mean(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``ReduceMean`` over rows and columns."""
     value = given[0]
     if not isinstance(value, Map | Sums):
         raise InputError("input must depend on that of the model, not be a constant")
-    axes = constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
+    axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
     if sorted(axes) not in _ROWS_AND_COLUMNS or value.places.ndim != len(NO_PADS):
         raise InputError(f"axes must be rows and columns, 2 and 3 of four, not {', '.join(map(str, axes)) or 'all'}")
     found = _average(context, node, value, None)

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.onnx_node import Node
+from xpulpnn_sw.importers.onnx_node import OnnxNode
 from xpulpnn_sw.importers.onnx_windows import window_of
 from xpulpnn_sw.importers.policy import Probed, Tensors
 
 _MAP_AXES = 4
 
 
-def probes(nodes: tuple[Node, ...], constants: Mapping[str, Any]) -> dict[str, Probed]:
+def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probed]:
     """By the tensor of the weights; of convolutions of maps in one group, and of products."""
     found: dict[str, Probed] = {}
     for node in nodes:
@@ -32,12 +32,12 @@ def probes(nodes: tuple[Node, ...], constants: Mapping[str, Any]) -> dict[str, P
     return found
 
 
-def _rows(node: Node, tensors: Tensors) -> NDArray[Any]:
+def _rows(node: OnnxNode, tensors: Tensors) -> NDArray[Any]:
     values = tensors[node.inputs[0]]
     return values.reshape(-1, values.shape[-1])
 
 
-def _patches(node: Node, weights: Any, tensors: Tensors) -> NDArray[Any]:
+def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
     """For each place of a filter what its weights meet, in their order; nothing of sequences."""
     values = tensors[node.inputs[0]]
     weights = tensors[node.inputs[1]] if weights is None else weights

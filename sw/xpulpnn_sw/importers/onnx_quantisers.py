@@ -11,8 +11,8 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT
-from xpulpnn_sw.importers.levels import Bound, Levels, sign_levels, stored, uniform_levels
-from xpulpnn_sw.importers.onnx_node import Context, Given, Node
+from xpulpnn_sw.importers.levels import Bound, Levels, narrowest, sign_levels, uniform_levels
+from xpulpnn_sw.importers.onnx_node import Given, ImportContext, OnnxNode
 from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value, exact, identity
 from xpulpnn_sw.precision import ACCUMULATOR_BITS
 
@@ -35,7 +35,7 @@ def _rounded(values: Any, mode: str) -> Any:
     return rules[mode](values)
 
 
-def _end(value: Value | None, levels: Levels, context: Context) -> Value:
+def _end(value: Value | None, levels: Levels, context: ImportContext) -> Value:
     if isinstance(value, Map):
         if all(
             _result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)
@@ -60,7 +60,7 @@ def _result(levels: Levels, real: Fraction) -> Fraction | None:
     return real if near.denominator == 1 and levels.low <= near <= levels.high else None
 
 
-def quant(context: Context, node: Node, given: Given) -> Value:
+def quant(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``Quant`` of QONNX."""
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
@@ -100,7 +100,7 @@ def _constants(
     )
 
 
-def bipolar(context: Context, _: Node, given: Given) -> Value:
+def bipolar(context: ImportContext, _: OnnxNode, given: Given) -> Value:
     """``BipolarQuant`` of QONNX: a sign."""
     value, scale = given[:2]
     if isinstance(value, np.ndarray):
@@ -114,7 +114,7 @@ def bipolar(context: Context, _: Node, given: Given) -> Value:
     return _end(value, sign_levels(number), context)
 
 
-def multi_threshold(context: Context, node: Node, given: Given) -> Value:
+def multi_threshold(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``MultiThreshold`` of QONNX: how many thresholds of its channel a number is not below."""
     value, table = given[:2]
     if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
@@ -135,7 +135,7 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
     if count == 1 and scale == -2 * bias:
         levels = replace(sign_levels(scale / 2), bound=begins, by_channel=True)
     else:
-        bits, signed = stored(0, count)
+        bits, signed = narrowest(0, count)
         levels = Levels(
             bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
         )
@@ -146,7 +146,7 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
 _TRUNC_INPUTS = (5, 6)
 
 
-def truncation(context: Context, node: Node, given: Given) -> Value:
+def truncation(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``Trunc`` of QONNX: without its lower bits, of a number that is whole in the scale it names."""
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
@@ -172,7 +172,7 @@ def truncation(context: Context, node: Node, given: Given) -> Value:
         ]
         low, high = (floor((end / scale + zero) / (1 << lower)) for end in (min(reals), max(reals)))
         high += int(mode != "FLOOR")
-    bits, signed = stored(low, high)
+    bits, signed = narrowest(low, high)
     unit = 1 << lower
     levels = Levels(
         bits=bits,
@@ -218,7 +218,7 @@ def _limits_of(bits: int, *, signed: bool, narrow: bool) -> tuple[int, int]:
     return (-(1 << (bits - 1)) + narrow if signed else 0), high
 
 
-def quantise(context: Context, node: Node, given: Given) -> Value:
+def quantise(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``QuantizeLinear``: what it gives stands for what ``DequantizeLinear`` makes of that."""
     value, scale = given[:2]
     least, most = _limits(node, given[2] if len(given) > 2 else None)
@@ -236,7 +236,7 @@ def quantise(context: Context, node: Node, given: Given) -> Value:
     return replace(found, codes=own) if isinstance(found, Map) else found
 
 
-def dequantise(_: Context, node: Node, given: Given) -> Value:
+def dequantise(_: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``DequantizeLinear``: of integers that stand for themselves already, or constants with a scale."""
     value, scale = given[:2]
     if isinstance(value, Map):
@@ -276,7 +276,7 @@ def _along(value: Value | None, axes: int, axis: int) -> Any:
 _LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint4": (0, 15), "int4": (-8, 7), "uint2": (0, 3), "int2": (-2, 1)}
 
 
-def _limits(node: Node, zero: Value | None) -> tuple[int, int]:
+def _limits(node: OnnxNode, zero: Value | None) -> tuple[int, int]:
     if isinstance(zero, np.ndarray):
         name = zero.dtype.name
     else:

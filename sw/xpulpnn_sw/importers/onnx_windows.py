@@ -7,7 +7,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT
-from xpulpnn_sw.importers.onnx_node import Node
+from xpulpnn_sw.importers.onnx_node import OnnxNode
 from xpulpnn_sw.importers.values import NO_PADS, Map, Pads, Shape, Sums, standard_places
 from xpulpnn_sw.layer_text import join
 
@@ -15,7 +15,7 @@ _MAP_AXES, _SEQUENCE_AXES = 4, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class PlacedWindow:
     """Where the windows of an operator lie on a map."""
 
     reach: tuple[int, int]  # rows and columns, with the gaps between
@@ -30,7 +30,7 @@ class Window:
         return f"{height}x{width}x{channels}:{rest}:s={join(self.strides)},p={join(self.pads)}"
 
 
-def window_of(node: Node, shape: Shape, kernel: Sequence[int], around: Pads = NO_PADS) -> Window:
+def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads = NO_PADS) -> PlacedWindow:
     """Where windows of so many elements lie on a map that has ``around`` it what a node before has put there."""
     if len(kernel) != 2 or min(kernel) < 1:
         raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
@@ -46,19 +46,19 @@ def window_of(node: Node, shape: Shape, kernel: Sequence[int], around: Pads = NO
     columns = (shape[1] + left + right - reach[1]) // strides[1] + 1
     if rows < 1 or columns < 1:
         raise InputError(f"window must be at most the padded map, not {reach[0]}x{reach[1]}")
-    return Window(
+    return PlacedWindow(
         reach=reach, dilations=dilations, strides=strides, pads=(top, bottom, left, right), results=(rows, columns)
     )
 
 
-def _pair(node: Node, name: str) -> tuple[int, int]:
+def _pair(node: OnnxNode, name: str) -> tuple[int, int]:
     found = node.numbers(name, (1, 1))
     if len(found) != 2 or min(found) < 1:
         raise InputError(f"{name} must be two numbers of 1 at least, not {join(tuple(found))}")
     return found[0], found[1]
 
 
-def _pads(node: Node, size: tuple[int, int], reach: tuple[int, int], strides: tuple[int, int]) -> Pads:
+def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides: tuple[int, int]) -> Pads:
     mode = node.text("auto_pad", "NOTSET") or "NOTSET"
     if mode == "NOTSET":
         given = node.numbers("pads", NO_PADS)
@@ -89,7 +89,7 @@ def standard(value: Map | Sums) -> Shape:
     return shape
 
 
-def planar(node: Node, value: Map | Sums) -> tuple[Node, Map | Sums]:
+def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
     """An operator on a sequence as one on a map of one row; others as they are."""
     if value.places.ndim != _SEQUENCE_AXES:
         return node, value
@@ -103,7 +103,7 @@ def planar(node: Node, value: Map | Sums) -> tuple[Node, Map | Sums]:
     return replace(node, attributes=attributes), replace(value, places=value.places[:, :, np.newaxis])
 
 
-def _ends(node: Node) -> tuple[int, int]:
+def _ends(node: OnnxNode) -> tuple[int, int]:
     given = node.numbers("pads", (0, 0))
     if len(given) != 2:
         raise InputError(f"pads of a sequence must be two numbers, not {len(given)}")

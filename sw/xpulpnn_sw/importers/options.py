@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.widths import Request
+from xpulpnn_sw.importers.widths import WidthRequest
 
 
 def _silent(_: str) -> None:
@@ -27,7 +27,7 @@ class ImportOptions:
     # that; empty: none
     normalisation: Sequence[tuple[Fraction, Fraction]] = ()
     # bits of a model in floating point, 8, 4 or 2: of each layer, or of all; None: models are quantised already
-    quantise: Request | int | None = None
+    quantise: WidthRequest | int | None = None
     # for `quantise`, `[image][row][column][colour]` or without colours: what the ranges of activations are taken from
     images: NDArray[Any] | None = None
     wide: bool = False  # whether requantisation may take 64 bits
@@ -56,6 +56,6 @@ class ImportOptions:
         return found
 
     @property
-    def request(self) -> Request | None:
+    def request(self) -> WidthRequest | None:
         """The bits that ``quantise`` asks for; raises :class:`~xpulpnn.errors.InputError` for others."""
-        return Request.uniform(self.quantise) if isinstance(self.quantise, int) else self.quantise
+        return WidthRequest.uniform(self.quantise) if isinstance(self.quantise, int) else self.quantise

@@ -9,7 +9,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.additions import addition
-from xpulpnn_sw.importers.levels import Channel, Levels, fitted, steps
+from xpulpnn_sw.importers.levels import Channel, Levels, fitted, step_sums
 from xpulpnn_sw.importers.rules import distance, rule_of
 from xpulpnn_sw.importers.values import Map, Sums
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
@@ -20,7 +20,7 @@ _STEPS, _PAIRS = "steps of its quantiser are at other sums", "pairs of numbers h
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Plan:
+class LayerPlan:
     """A layer that is not there yet."""
 
     sums: Sums
@@ -52,7 +52,7 @@ def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, li
     return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
 
 
-def plan_products(sums: Sums, levels: Levels) -> Plan:
+def plan_products(sums: Sums, levels: Levels) -> LayerPlan:
     """A layer with weights."""
     weights = sums.weights
     assert weights is not None
@@ -63,7 +63,7 @@ def plan_products(sums: Sums, levels: Levels) -> Plan:
         if "kappa" not in arrays:
             raise InputError("weights of a channel with a negative factor must be above their least number")
         arrays["kappa"] = np.where(is_turned, -arrays["kappa"], arrays["kappa"])
-    return Plan(
+    return LayerPlan(
         sums=sums,
         layer=sums.layer,
         precision=precision_text(sums.sources[0], sums.weight_bits, levels.bits, signed=levels.signed),
@@ -89,12 +89,12 @@ def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel
         if falls[number]:
             one, least, most = replace(one, a=-one.a), -most, -least
         slope = one.a / levels.scale if levels.bits != SIGN_BITS else Fraction(0)
-        found = steps(levels, one, number, least, most)
+        found = step_sums(levels, one, number, least, most)
         channels.append(Channel(least=least, most=most, slope=slope, steps=found))
     return weights * signs, channels, stuck
 
 
-def plan_average(sums: Sums, levels: Levels) -> Plan:
+def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
     """An average, or a map quantised again: one factor, summand and shift."""
     source, one = sums.sources[0], sums.channels[0]
     is_average = sums.kernel == "avgpool"
@@ -104,7 +104,7 @@ def plan_average(sums: Sums, levels: Levels) -> Plan:
         raise InputError("what follows an average must be one factor for all channels, not negative")
     if levels.bits == SIGN_BITS:
         raise InputError("results of an average must have two bits at least, not one")
-    found = [steps(levels, one, number, sums.least[0], sums.most[0]) for number in range(len(sums.channels))]
+    found = [step_sums(levels, one, number, sums.least[0], sums.most[0]) for number in range(len(sums.channels))]
     if any(other != found[0] for other in found):
         raise InputError("quantiser of an average must be the same for all channels, not different ones")
     channel = Channel(least=sums.least[0], most=sums.most[0], slope=one.a / levels.scale, steps=found[0])
@@ -117,7 +117,7 @@ def plan_average(sums: Sums, levels: Levels) -> Plan:
         moved, worst = distance(rule, [channel], levels.results, sums.area)
     kappa, lam, shift = rule
     height, width, channels = source.shape
-    return Plan(
+    return LayerPlan(
         sums=replace(sums, kernel="avgpool", name=sums.name or "requantise"),
         layer=sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled",
         precision=precision_text(source, 0, levels.bits, signed=levels.signed, like_source=True),
@@ -135,7 +135,7 @@ def _sum_precision(first: Map, second: Map, bits: int, *, signed: bool) -> str:
     return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
 
 
-def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> Plan:
+def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> LayerPlan:
     """The sum of two maps."""
     first, second = sums.sources
     one = sums.channels[0]
@@ -144,7 +144,7 @@ def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels
     if not one.a:
         raise InputError("factor of a sum must be other than 0, not 0")
     found = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
-    return Plan(
+    return LayerPlan(
         sums=sums,
         layer=sums.layer,
         precision=_sum_precision(first, second, levels.bits, signed=levels.signed),
@@ -161,7 +161,7 @@ def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels
     )
 
 
-def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[Plan, Map] | None:
+def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[LayerPlan, Map] | None:
     """The sum of two maps in numbers of 8 bits that lose nothing, without what it is clipped to; None if it has more.
 
     Of the map only the layer is still missing.
@@ -190,6 +190,6 @@ def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[Plan, Map
         offset=one.b + unit * least,
     )
     arrays = {"factors": np.array(whole), "summand": np.array(-least), "shift": np.array(0)}
-    return Plan(
+    return LayerPlan(
         sums=sums, layer=sums.layer, precision=_sum_precision(first, second, _BYTE, signed=False), arrays=arrays
     ), found

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.levels import Levels, uniform_levels
 from xpulpnn_sw.importers.options import ImportOptions
-from xpulpnn_sw.importers.rounding import Inputs, best_scale, rounded
+from xpulpnn_sw.importers.rounding import FilterInputs, best_scale, rounded
 from xpulpnn_sw.importers.values import Quantised, Sums
-from xpulpnn_sw.importers.widths import Reader, Request, TensorWidths
+from xpulpnn_sw.importers.widths import ReadingLayer, TensorWidths, WidthRequest
 
 _KEPT = 1 << 14  # elements of a tensor that a scale is looked for with
 _PATCHES = 256  # places of an image at which a layer's inputs are looked at
@@ -27,16 +27,16 @@ class Probed:
 
     # finds that, `[place][weight]`, among the tensors of the model; empty: it does not
     probe: Callable[[Tensors], NDArray[Any]]
-    is_turned: bool = False  # as of Inputs
+    is_turned: bool = False  # as of FilterInputs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Calibration:
     """Samples of the tensors of a model in floating point."""
 
-    readers: tuple[Reader, ...]  # its layers that read maps, in their order
+    readers: tuple[ReadingLayer, ...]  # its layers that read maps, in their order
     samples: Mapping[str, NDArray[Any]]  # for each tensor elements that it had for images
-    inputs: Mapping[str, Inputs]  # what filters met, by the tensor of the weights
+    inputs: Mapping[str, FilterInputs]  # what filters met, by the tensor of the weights
     _scales: dict[tuple[str, int, int], float] = field(default_factory=dict[tuple[str, int, int], float])
     _weights: dict[tuple[str, int, int | None], Quantised] = field(
         default_factory=dict[tuple[str, int, int | None], Quantised]
@@ -49,7 +49,7 @@ class Calibration:
         name: str,
         shape: tuple[int, ...],
         options: ImportOptions,
-        readers: Sequence[Reader],
+        readers: Sequence[ReadingLayer],
         probed: Mapping[str, Probed],
     ) -> "Calibration":
         """Compute a model, whose input is called ``name``, for the images of ``options``.
@@ -74,7 +74,7 @@ class Calibration:
         samples, inputs = _computed(model, name, real.reshape(-1, *shape), probed)
         return cls(readers=tuple(readers), samples=samples, inputs=inputs)
 
-    def policy(self, request: Request) -> "Policy":
+    def policy(self, request: WidthRequest) -> "Policy":
         """Return the policy for these bits; raises :class:`InputError` for other layers."""
         return Policy(calibration=self, widths=request.tensors(self.readers))
 
@@ -93,7 +93,7 @@ class Calibration:
         return self._weights[key]
 
 
-def _integers(values: NDArray[Any], bits: int, channel_axis: int | None, inputs: Inputs | None) -> Quantised:
+def _integers(values: NDArray[Any], bits: int, channel_axis: int | None, inputs: FilterInputs | None) -> Quantised:
     is_turned = inputs is not None and inputs.is_turned
     turned = values.T if is_turned else values
     rows = turned.reshape(len(turned), -1).astype(np.float64)
@@ -159,7 +159,7 @@ def reason_of(error: Exception) -> str:
 
 def _computed(
     model: Any, name: str, images: NDArray[Any], probed: Mapping[str, Probed]
-) -> tuple[dict[str, NDArray[Any]], dict[str, Inputs]]:
+) -> tuple[dict[str, NDArray[Any]], dict[str, FilterInputs]]:
     """Elements of all tensors for some images, and what filters met, by onnx's own evaluation."""
     from onnx import ModelProto, ValueInfoProto
 
@@ -191,5 +191,7 @@ def _computed(
                 places[weights] = places.get(weights, 0) + len(rows)
     except Exception as error:
         raise InputError(f"model must be computable for its images, but {reason_of(error)}") from None
-    inputs = {one: Inputs(products=sums / places[one], is_turned=probed[one].is_turned) for one, sums in met.items()}
+    inputs = {
+        one: FilterInputs(products=sums / places[one], is_turned=probed[one].is_turned) for one, sums in met.items()
+    }
     return {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}, inputs

@@ -17,7 +17,7 @@ _MAGIC_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class ModelReader:
     """An importer."""
 
     name: str  # of the files it reads
@@ -33,8 +33,8 @@ class Reader:
 
 
 # those there are; their modules are imported when they are needed
-READERS: tuple[Reader, ...] = (
-    Reader(
+READERS: tuple[ModelReader, ...] = (
+    ModelReader(
         name="TFLite",
         suffix=".tflite",
         magic=b"TFL3",
@@ -42,8 +42,8 @@ READERS: tuple[Reader, ...] = (
         module="xpulpnn_sw.importers.tflite_network",
         function="import_tflite",
     ),
-    Reader(name="ONNX", suffix=".onnx", module="xpulpnn_sw.importers.onnx_file", function="import_onnx"),
-    Reader(
+    ModelReader(name="ONNX", suffix=".onnx", module="xpulpnn_sw.importers.onnx_file", function="import_onnx"),
+    ModelReader(
         name="weights of CNV or CMSIS-NN's CIFAR-10",
         suffix=".npz",
         module="xpulpnn_sw.importers.arrays_file",
@@ -60,7 +60,7 @@ def import_model(path: Path, options: ImportOptions) -> Described:
 
 
 @contextmanager
-def packages_for(path: Path) -> Generator[Reader]:
+def packages_for(path: Path) -> Generator[ModelReader]:
     """Find the reader of a model; a package that it lacks meanwhile is named in an :class:`InputError`."""
     reader = _reader_of(path)
     try:
@@ -74,7 +74,7 @@ def packages_for(path: Path) -> Generator[Reader]:
         ) from None
 
 
-def _reader_of(path: Path) -> Reader:
+def _reader_of(path: Path) -> ModelReader:
     """The importer of a model; raises :class:`InputError` for a file that cannot be read or is none of a kind."""
     try:
         with path.open("rb") as file:

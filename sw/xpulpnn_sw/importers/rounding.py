@@ -23,7 +23,7 @@ _PASSES = 3  # how often weights are rounded, each time by scales that suit thos
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Inputs:
+class FilterInputs:
     """Statistics of the inputs that the filters of a layer meet."""
 
     products: Reals  # `[weight][weight]`: the mean of the product of the inputs of two weights of a filter
@@ -40,7 +40,7 @@ def best_scale(values: Reals, low: int, high: int) -> float:
     return float(tried[int(np.argmin(errors))])
 
 
-def rounded(rows: Reals, most: int, inputs: Inputs | None, *, one_scale: bool) -> tuple[Ints, Reals]:
+def rounded(rows: Reals, most: int, inputs: FilterInputs | None, *, one_scale: bool) -> tuple[Ints, Reals]:
     """Integers up to ``most`` from 0 and the scale of each row; all rows have one with ``one_scale``."""
     if one_scale:
         scales = np.full(len(rows), best_scale(rows, -most, most))

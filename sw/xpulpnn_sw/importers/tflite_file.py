@@ -33,7 +33,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tensor:
+class TfliteTensor:
     """A tensor of the file."""
 
     name: str
@@ -46,7 +46,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Operator:
+class TfliteOperator:
     """An operator of the file."""
 
     index: int
@@ -60,18 +60,18 @@ class Operator:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Model:
+class TfliteModel:
     """The graph of a file."""
 
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]  # in the order in which they compute
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]  # in the order in which they compute
     inputs: tuple[int, ...]  # tensors of the graph
     outputs: tuple[int, ...]  # tensors of the graph
     activations: Mapping[int, str]  # what these options are called
     paddings: Mapping[int, str]  # what these options are called
 
 
-def read_graph(path: Path) -> Model:
+def read_graph(path: Path) -> TfliteModel:
     """The graph in a file."""
     library: Any = import_module("tflite")
     try:
@@ -86,7 +86,7 @@ def read_graph(path: Path) -> Model:
         raise InputError(f"model must be a whole TFLite file, not {path}: {error}") from None
 
 
-def _model(library: Any, content: bytes) -> Model:
+def _model(library: Any, content: bytes) -> TfliteModel:
     model = library.Model.GetRootAs(content, 0)
     if model.SubgraphsLength() != 1:
         raise ValueError(f"{model.SubgraphsLength()} graphs, where 1 can be read")
@@ -103,7 +103,7 @@ def _model(library: Any, content: bytes) -> Model:
     used = [*inputs, *outputs, *(tensor for one in operators for tensor in (*one.inputs, *one.outputs))]
     if any(not -1 <= tensor < len(tensors) for tensor in used):
         raise IndexError("tensor that is not there")
-    return Model(
+    return TfliteModel(
         tensors=tensors,
         operators=operators,
         inputs=inputs,
@@ -123,7 +123,7 @@ def _integers(values: Any) -> tuple[int, ...]:
     return () if isinstance(values, int) else tuple(int(value) for value in values)
 
 
-def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> Tensor:
+def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> TfliteTensor:
     kind, shape = types[tensor.Type()], _integers(tensor.ShapeAsNumpy())
     parameters = tensor.Quantization()
     scales, zeros, axis = np.zeros(0), np.zeros(0, np.int64), 0
@@ -141,14 +141,16 @@ def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> Tensor
     buffer, data = buffers[tensor.Buffer()], None
     if buffer.DataLength() and kind in _DTYPES:
         data = buffer.DataAsNumpy().view(_DTYPES[kind]).reshape(shape)
-    return Tensor(name=_text(tensor.Name()), shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data)
+    return TfliteTensor(
+        name=_text(tensor.Name()), shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data
+    )
 
 
 def _text(name: bytes | None) -> str:
     return (name or b"").decode(errors="replace")
 
 
-def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) -> Operator:
+def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) -> TfliteOperator:
     kind = kinds[int(operator.OpcodeIndex())]
     options: dict[str, int] = {}
     table = operator.BuiltinOptions()
@@ -159,7 +161,7 @@ def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) ->
         read = getattr(library, name)()
         read.Init(table.Bytes, table.Pos)
         options = {field: int(getattr(read, field)()) for field in fields}
-    return Operator(
+    return TfliteOperator(
         index=number,
         kind=kind,
         inputs=_integers(operator.InputsAsNumpy()),

@@ -12,10 +12,10 @@ from math import prod
 import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.importers.tflite_file import Model, Operator, Tensor
+from xpulpnn_sw.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor
 from xpulpnn_sw.layout import Ints
 
-BYTE = 8
+_BYTE = 8
 LEAST, GREATEST = -128, 127  # codes of 8 bits
 NO_PADS = (0, 0, 0, 0)
 
@@ -35,7 +35,7 @@ class OperatorError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class TfliteMap:
     """A map of the network."""
 
     source: str  # the layer that computes it, or `input`
@@ -51,65 +51,65 @@ class Value:
     @property
     def width(self) -> str:
         """As in the text of a precision."""
-        return f"{'i' if self.signed else 'u'}{BYTE}"
+        return f"{'i' if self.signed else 'u'}{_BYTE}"
 
     @property
     def ends(self) -> tuple[int, int]:
         """The least and the greatest code."""
         return (LEAST, GREATEST) if self.signed else (0, GREATEST - LEAST)
 
-    def reshaped(self, shape: tuple[int, ...]) -> "Value":
+    def reshaped(self, shape: tuple[int, ...]) -> "TfliteMap":
         """The same elements in another shape."""
         if prod(shape) != prod(self.shape) or self.pads != NO_PADS:
             raise OperatorError(f"shape must be of {prod(self.shape)} elements, not {dims(shape)}")
         return replace(self, shape=shape)
 
 
-def require(held: bool, what: str) -> None:
+def expect(held: bool, what: str) -> None:
     """Raise :class:`OperatorError` with this text unless it holds."""
     if not held:
         raise OperatorError(what)
 
 
-class Reader:
+class OperatorReader:
     """Reads what an operator computes with."""
 
-    def __init__(self, model: Model, operator: Operator, values: Mapping[int, Value]) -> None:
+    def __init__(self, model: TfliteModel, operator: TfliteOperator, values: Mapping[int, TfliteMap]) -> None:
         self.operator, self.model, self._values = operator, model, values
 
-    def tensor(self, place: int) -> Tensor:
+    def tensor(self, place: int) -> TfliteTensor:
         """An input."""
-        require(place < len(self.operator.inputs), f"inputs must be {place + 1} at least")
+        expect(place < len(self.operator.inputs), f"inputs must be {place + 1} at least")
         return self.model.tensors[self.operator.inputs[place]]
 
-    def value(self, place: int) -> Value:
+    def value(self, place: int) -> TfliteMap:
         """An input that a layer or the network's input gives."""
         tensor = self.tensor(place)
         found = self._values.get(self.operator.inputs[place])
-        require(found is not None, f"input must be a result of an operator before, not {tensor.name}")
+        expect(found is not None, f"input must be a result of an operator before, not {tensor.name}")
         assert found is not None
         return found
 
-    def map(self, place: int, *, padded: bool = False) -> tuple[Value, int, int, int]:
+    def map(self, place: int, *, padded: bool = False) -> tuple[TfliteMap, int, int, int]:
         """The same, of rows, columns and channels, and these; unless ``padded`` with nothing around it."""
         value = self.value(place)
-        require(
+        expect(
             len(value.shape) == len(("row", "column", "channel")),
             f"map must be [1, row, column, channel], not {dims(value.shape)}",
         )
-        require(padded or value.pads == NO_PADS, "padding must be before a convolution, not here")
+        expect(padded or value.pads == NO_PADS, "padding must be before a convolution, not here")
         height, width, channels = value.shape
         return value, height, width, channels
 
     def constant(self, place: int, type_: str) -> Ints:
         """An input that is in the file."""
         tensor = self.tensor(place)
-        require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
-        require(tensor.data is not None, f"{tensor.name} must be in the file, not computed")
+        expect(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
+        expect(tensor.data is not None, f"{tensor.name} must be in the file, not computed")
         assert tensor.data is not None
         return tensor.data.astype(np.int64)
 
-    def result(self, source: str) -> Value:
+    def result(self, source: str) -> TfliteMap:
         """The output, which the layer ``source`` computes.
 
         Where its activation clips inside the range of its codes, these are numbered from there on.
@@ -121,7 +121,7 @@ class Reader:
                 continue
             clipped = result.zero + round(end / result.scale)
             low, high = (max(low, clipped), high) if is_low else (low, min(high, clipped))
-        require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
+        expect(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
         if (low, high) == ends:
             return result
         return replace(result, signed=False, zero=result.zero - low, top=high - low)
@@ -130,7 +130,7 @@ class Reader:
         """Raise :class:`OperatorError` unless the output has the scale and the zero point of the first input."""
         one, other = self.tensor(0), self.model.tensors[self.operator.outputs[0]]
         same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (one, other)]
-        require(same[0] == same[1], "scale and zero point of the results must be those of the input")
+        expect(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
     def _activation(self) -> str:
         if self.operator.kind in ENDS:
@@ -138,7 +138,7 @@ class Reader:
         if "FusedActivationFunction" not in self.operator.options:
             return "NONE"
         name = self.model.activations.get(self.option("FusedActivationFunction"), "another")
-        require(name in ENDS, f"fused activation must be one of {', '.join(ENDS)}, not {name}")
+        expect(name in ENDS, f"fused activation must be one of {', '.join(ENDS)}, not {name}")
         return name
 
     def option(self, name: str) -> int:
@@ -150,7 +150,7 @@ class Reader:
     ) -> tuple[int, int, int, int]:
         """Rows and columns around a map of this size, for windows that reach so far."""
         name = self.model.paddings.get(self.option("Padding"), "another")
-        require(name in ("SAME", "VALID"), f"padding must be SAME or VALID, not {name}")
+        expect(name in ("SAME", "VALID"), f"padding must be SAME or VALID, not {name}")
         if name == "VALID":
             return NO_PADS
         missing = [
@@ -161,15 +161,15 @@ class Reader:
         return rows // 2, rows - rows // 2, columns // 2, columns - columns // 2
 
 
-def value_of(tensor: Tensor, source: str) -> Value:
+def value_of(tensor: TfliteTensor, source: str) -> TfliteMap:
     """A tensor of codes as a map of the network."""
-    require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
-    require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
-    require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
+    expect(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
+    expect(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
+    expect(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
     zero = int(tensor.zeros[0])
-    require(LEAST <= zero <= GREATEST, f"zero point of {tensor.name} must be {LEAST}..{GREATEST}, not {zero}")
+    expect(LEAST <= zero <= GREATEST, f"zero point of {tensor.name} must be {LEAST}..{GREATEST}, not {zero}")
     signed = zero != LEAST
-    return Value(
+    return TfliteMap(
         source=source,
         shape=tensor.shape[1:],
         scale=float(tensor.scales[0]),
@@ -178,18 +178,18 @@ def value_of(tensor: Tensor, source: str) -> Value:
     )
 
 
-def weight_scales(tensor: Tensor, axis: int, channels: int) -> list[float]:
+def weight_scales(tensor: TfliteTensor, axis: int, channels: int) -> list[float]:
     """A scale for each of the channels, which lie along ``axis``."""
     count = len(tensor.scales)
     other = next((int(zero) for zero in tensor.zeros if zero), 0)
-    require(not other, f"zero points of {tensor.name} must be 0, not {other}")
+    expect(not other, f"zero points of {tensor.name} must be 0, not {other}")
     if count == 1:
         return [float(tensor.scales[0])] * channels
-    require(count == channels and tensor.axis == axis, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
+    expect(count == channels and tensor.axis == axis, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
     return [float(scale) for scale in tensor.scales]
 
 
-def named(operator: Operator, compute: Callable[[], None]) -> None:
+def named(operator: TfliteOperator, compute: Callable[[], None]) -> None:
     """Do something; raises :class:`InputError` that names the operator for what it cannot do."""
     try:
         compute()

@@ -11,17 +11,17 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.fixed_point import FixedPoint, Range, fixed_point, shifted_mean, shifted_sum, sum_ranges
 from xpulpnn_sw.importers.options import ImportOptions
-from xpulpnn_sw.importers.tflite_file import Model, Operator, read_graph
+from xpulpnn_sw.importers.tflite_file import TfliteModel, TfliteOperator, read_graph
 from xpulpnn_sw.importers.tflite_model import (
     CODES,
     LEAST,
     NO_PADS,
     OperatorError,
-    Reader,
-    Value,
+    OperatorReader,
+    TfliteMap,
     dims,
+    expect,
     named,
-    require,
     value_of,
     weight_scales,
 )
@@ -56,13 +56,13 @@ def import_tflite(path: Path, options: ImportOptions) -> Described:
 class _Import:
     """A model on its way into a network."""
 
-    def __init__(self, model: Model, options: ImportOptions) -> None:
+    def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
         self._builder = NetworkBuilder(options.name)
-        self._values: dict[int, Value] = {}
+        self._values: dict[int, TfliteMap] = {}
         self._last = NETWORK_INPUT
         self._output = model.outputs[0]
-        self._operators: Mapping[str, Callable[[Reader], Value]] = {
+        self._operators: Mapping[str, Callable[[OperatorReader], TfliteMap]] = {
             "ADD": self._add,
             "AVERAGE_POOL_2D": self._average_pool,
             "CONV_2D": self._conv,
@@ -99,15 +99,15 @@ class _Import:
             raise InputError("output of the model must be the result of its last operator, not of another")
         return self._builder.finish(self._scaling(start))
 
-    def _take(self, operator: Operator) -> None:
+    def _take(self, operator: TfliteOperator) -> None:
         reads = self._operators.get(operator.kind)
         known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
-        require(reads is not None, f"operators must be {known}, not {operator.kind}")
-        require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
+        expect(reads is not None, f"operators must be {known}, not {operator.kind}")
+        expect(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
         assert reads is not None
-        self._values[operator.outputs[0]] = reads(Reader(self._model, operator, self._values))
+        self._values[operator.outputs[0]] = reads(OperatorReader(self._model, operator, self._values))
 
-    def _without_quantisation(self, operators: list[Operator]) -> int:
+    def _without_quantisation(self, operators: list[TfliteOperator]) -> int:
         """Leave out what makes codes of the inputs; returns the tensor of the codes."""
         model, start = self._model, self._model.inputs[0]
         if operators and operators[0].kind == "QUANTIZE" and operators[0].inputs == (start,):
@@ -118,7 +118,7 @@ class _Import:
             raise InputError("operators of the model must be one at least, not none")
         return start
 
-    def _without_softmax(self, operators: list[Operator]) -> None:
+    def _without_softmax(self, operators: list[TfliteOperator]) -> None:
         while (
             operators
             and operators[-1].kind in ("SOFTMAX", "DEQUANTIZE")
@@ -128,7 +128,7 @@ class _Import:
             self._note(f"{removed} is left out: results are the codes before it")
             self._output = removed.inputs[0]
 
-    def _scaling(self, start: Value) -> Scaling:
+    def _scaling(self, start: TfliteMap) -> Scaling:
         spread = self._options.by_colour(start.shape[-1])
         if self._options.samples is None and not spread:
             return Scaling(add=LEAST) if start.signed else Scaling()
@@ -143,15 +143,15 @@ class _Import:
 
     def _layer(
         self,
-        reader: Reader,
+        reader: OperatorReader,
         kernel: str,
         text: str,
-        inputs: tuple[Value, ...],
+        inputs: tuple[TfliteMap, ...],
         arrays: dict[str, Any],
         *,
         pad: int = 0,
-        like: Value | None = None,
-    ) -> Value:
+        like: TfliteMap | None = None,
+    ) -> TfliteMap:
         """Add a layer that computes an operator's output, with codes ``like`` those of another map or its own."""
         operator = reader.operator
         name = f"{kernel}{operator.index}"
@@ -172,11 +172,11 @@ class _Import:
             **rule,
         )
         shape = stage.output_shape
-        require(_plain(result.shape) == _plain(shape), f"output must be {dims(shape)}, not {dims(result.shape)}")
+        expect(_plain(result.shape) == _plain(shape), f"output must be {dims(shape)}, not {dims(result.shape)}")
         self._last = name
         return result if result.top is None else self._clipped(result)
 
-    def _clipped(self, value: Value) -> Value:
+    def _clipped(self, value: TfliteMap) -> TfliteMap:
         """A map behind a layer that makes its codes greater, such that the model's greatest is memory's."""
         assert value.top is not None
         raised = CODES - 1 - value.top
@@ -191,14 +191,22 @@ class _Import:
         return replace(value, source=name, zero=value.zero + raised, top=None)
 
     def _products(
-        self, reader: Reader, kernel: str, text: str, value: Value, weights: Ints, axis: int, *, pads: bool = False
-    ) -> Value:
+        self,
+        reader: OperatorReader,
+        kernel: str,
+        text: str,
+        value: TfliteMap,
+        weights: Ints,
+        axis: int,
+        *,
+        pads: bool = False,
+    ) -> TfliteMap:
         """A layer with weights, ``[channel][...]``, whose channels lie along ``axis`` in the file."""
         channels = len(weights)
         bias = np.zeros(channels, np.int64)
         if len(reader.operator.inputs) > _BOTH and reader.operator.inputs[_BOTH] >= 0:
             bias = reader.constant(_BOTH, "INT32").reshape(-1)
-            require(len(bias) == channels, f"bias must be of {channels} channels, not {len(bias)}")
+            expect(len(bias) == channels, f"bias must be of {channels} channels, not {len(bias)}")
         scales = weight_scales(reader.tensor(1), axis, channels)
         result = reader.result("")
         # the zero point of the inputs, which is around the map too
@@ -212,19 +220,21 @@ class _Import:
         arrays = {"weights": weights, "bias": bias, **_rule(rule)}
         return self._layer(reader, kernel, text, (value,), arrays, pad=value.zero if pads else 0)
 
-    def _window(self, reader: Reader, value: Value, window: tuple[int, int]) -> tuple[str, tuple[int, int, int, int]]:
+    def _window(
+        self, reader: OperatorReader, value: TfliteMap, window: tuple[int, int]
+    ) -> tuple[str, tuple[int, int, int, int]]:
         stride = reader.option("StrideH"), reader.option("StrideW")
-        require(min(*stride, *window) > 0, f"windows and strides must be 1 at least, not {min(*stride, *window)}")
+        expect(min(*stride, *window) > 0, f"windows and strides must be 1 at least, not {min(*stride, *window)}")
         top, bottom, left, right = value.pads
         size = value.shape[0] + top + bottom, value.shape[1] + left + right
         around = reader.padding(size, window, stride)
         pads = tuple(one + other for one, other in zip(around, value.pads, strict=True))
         return f":s={join(stride)},p={join(pads)}", (pads[0], pads[1], pads[2], pads[3])
 
-    def _spread(self, reader: Reader, weights: Ints) -> Ints:
+    def _spread(self, reader: OperatorReader, weights: Ints) -> Ints:
         """Filters ``[out][row][column][in]`` with weights of 0 in their gaps."""
         rows, columns = (reader.operator.options.get(name, 1) for name in ("DilationHFactor", "DilationWFactor"))
-        require(min(rows, columns) > 0, f"dilation must be 1 at least, not {min(rows, columns)}")
+        expect(min(rows, columns) > 0, f"dilation must be 1 at least, not {min(rows, columns)}")
         if (rows, columns) == (1, 1):
             return weights
         filters, height, width, taken = weights.shape
@@ -234,18 +244,18 @@ class _Import:
         spread[:, ::rows, ::columns] = weights
         return spread
 
-    def _conv(self, reader: Reader) -> Value:
+    def _conv(self, reader: OperatorReader) -> TfliteMap:
         value, height, width, channels = reader.map(0, padded=True)
         weights = reader.constant(1, "INT8")
         return self._full_conv(reader, value, weights, (height, width, channels), axis=0)
 
     def _full_conv(
-        self, reader: Reader, value: Value, weights: Ints, size: tuple[int, int, int], *, axis: int
-    ) -> Value:
+        self, reader: OperatorReader, value: TfliteMap, weights: Ints, size: tuple[int, int, int], *, axis: int
+    ) -> TfliteMap:
         height, width, channels = size
-        require(weights.ndim == _MAP + 1, "weights must be [out, row, column, in]")
+        expect(weights.ndim == _MAP + 1, "weights must be [out, row, column, in]")
         filters, rows, columns, taken = weights.shape
-        require(taken == channels, f"input channels of a filter must be {channels}, not {taken}")
+        expect(taken == channels, f"input channels of a filter must be {channels}, not {taken}")
         weights = self._spread(reader, weights)
         filters, rows, columns, taken = weights.shape
         steps, pads = self._window(reader, value, (rows, columns))
@@ -257,16 +267,16 @@ class _Import:
             kernel, text = "conv", f"{height}x{width}x{channels}:{filters}x{rows}x{columns}{steps}"
         return self._products(reader, kernel, text, value, weights, axis, pads=any(pads))
 
-    def _depthwise(self, reader: Reader) -> Value:
+    def _depthwise(self, reader: OperatorReader) -> TfliteMap:
         value, height, width, channels = reader.map(0, padded=True)
         weights = reader.constant(1, "INT8")
-        require(weights.ndim == _MAP + 1 and weights.shape[0] == 1, "weights must be [1, row, column, channel]")
+        expect(weights.ndim == _MAP + 1 and weights.shape[0] == 1, "weights must be [1, row, column, channel]")
         _, rows, columns, filters = weights.shape
         by_channel = np.moveaxis(weights[0], -1, 0)
         if channels == 1:
             # every filter sees the whole input
             return self._full_conv(reader, value, by_channel[..., np.newaxis], (height, width, channels), axis=_MAP)
-        require(
+        expect(
             filters % channels == 0, f"filters must be as many for each of {channels} channels, not {filters} of all"
         )
         if filters > channels:
@@ -282,17 +292,17 @@ class _Import:
         text = f"{height}x{width}x{channels}:{rows}x{columns}{steps}"
         return self._products(reader, "depthwise", text, value, by_channel, _MAP, pads=any(pads))
 
-    def _fully_connected(self, reader: Reader) -> Value:
-        require(reader.option("WeightsFormat") == 0, "weights must be in their plain order")
+    def _fully_connected(self, reader: OperatorReader) -> TfliteMap:
+        expect(reader.option("WeightsFormat") == 0, "weights must be in their plain order")
         value, weights = reader.value(0), reader.constant(1, "INT8")
-        require(value.pads == NO_PADS, "padding must be before a convolution, not here")
-        require(weights.ndim == _BOTH, "weights must be [out, in]")
+        expect(value.pads == NO_PADS, "padding must be before a convolution, not here")
+        expect(weights.ndim == _BOTH, "weights must be [out, in]")
         return self._products(reader, "linear", f"{weights.shape[1]}:{weights.shape[0]}", value, weights, 0)
 
-    def _add(self, reader: Reader) -> Value:
+    def _add(self, reader: OperatorReader) -> TfliteMap:
         maps = [reader.map(place) for place in range(_BOTH)]
         first, second = (one[0] for one in maps)
-        require(
+        expect(
             first.shape == second.shape, f"maps must have one shape, not {dims(first.shape)} and {dims(second.shape)}"
         )
         result = reader.result("")
@@ -301,7 +311,7 @@ class _Import:
         found = shifted_sum(factors, [(Range(*one.ends), one.zero) for one in (first, second)], result.zero)
         return self._layer(reader, "add", f"{dims(first.shape)}:shift", (first, second), found)
 
-    def _max_pool(self, reader: Reader) -> Value:
+    def _max_pool(self, reader: OperatorReader) -> TfliteMap:
         value, *size = reader.map(0)
         window = reader.option("FilterHeight"), reader.option("FilterWidth")
         steps, _ = self._window(reader, value, window)
@@ -310,43 +320,43 @@ class _Import:
         # an activation that clips further than memory does
         return pooled if reader.result("").top is None else self._average(reader, pooled, (1, 1), "")
 
-    def _average_pool(self, reader: Reader) -> Value:
+    def _average_pool(self, reader: OperatorReader) -> TfliteMap:
         value, *_ = reader.map(0)
         window = reader.option("FilterHeight"), reader.option("FilterWidth")
         steps, pads = self._window(reader, value, window)
-        require(pads == NO_PADS, "windows must lie within the map, as those of an average that counts what it sees")
+        expect(pads == NO_PADS, "windows must lie within the map, as those of an average that counts what it sees")
         return self._average(reader, value, window, steps)
 
-    def _mean(self, reader: Reader) -> Value:
+    def _mean(self, reader: OperatorReader) -> TfliteMap:
         value, height, width, _ = reader.map(0)
         axes = sorted(int(axis) % (_MAP + 1) for axis in reader.constant(1, "INT32").reshape(-1))
-        require(axes == [1, 2], f"axes must be rows and columns, 1 and 2, not {', '.join(map(str, axes))}")
+        expect(axes == [1, 2], f"axes must be rows and columns, 1 and 2, not {', '.join(map(str, axes))}")
         return self._average(reader, value, (height, width), "")
 
-    def _average(self, reader: Reader, value: Value, window: tuple[int, int], steps: str) -> Value:
+    def _average(self, reader: OperatorReader, value: TfliteMap, window: tuple[int, int], steps: str) -> TfliteMap:
         result, area = reader.result(""), window[0] * window[1]
         sums = Range(*(end * area for end in value.ends))
         found = shifted_mean(value.scale / result.scale, sums, area, value.zero, result.zero)
         text = f"{dims(value.shape)}:{dims(window)}{steps}:scaled"
         return self._layer(reader, "avgpool", text, (value,), found)
 
-    def _requantise(self, reader: Reader) -> Value:
+    def _requantise(self, reader: OperatorReader) -> TfliteMap:
         value = reader.value(0)
-        require(value.pads == NO_PADS, "padding must be before a convolution, not here")
+        expect(value.pads == NO_PADS, "padding must be before a convolution, not here")
         flat = (*(1,) * (_MAP - len(value.shape)), *value.shape)
         return self._average(reader, replace(value, shape=flat), (1, 1), "")
 
-    def _pad(self, reader: Reader) -> Value:
+    def _pad(self, reader: OperatorReader) -> TfliteMap:
         value, *_ = reader.map(0)
         around = reader.constant(1, "INT32").reshape(-1, _BOTH).tolist()
-        require(len(around) == _MAP + 1, "padding must be of [1, row, column, channel]")
-        require(around[0] == [0, 0] == around[_MAP], "padding must be of rows and columns, not of channels")
-        require(min(map(min, around)) >= 0, "padding must be at least 0")
+        expect(len(around) == _MAP + 1, "padding must be of [1, row, column, channel]")
+        expect(around[0] == [0, 0] == around[_MAP], "padding must be of rows and columns, not of channels")
+        expect(min(map(min, around)) >= 0, "padding must be at least 0")
         (top, bottom), (left, right) = around[1:_MAP]
         reader.check_same_codes()
         return replace(value, pads=(top, bottom, left, right))
 
-    def _reshape(self, reader: Reader) -> Value:
+    def _reshape(self, reader: OperatorReader) -> TfliteMap:
         value = reader.value(0)
         reader.check_same_codes()
         return value.reshaped(reader.result(value.source).shape)

@@ -113,7 +113,7 @@ def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
     return [exact(value) for value in found]
 
 
-def constants(value: Value | None) -> list[int]:
+def whole_constants(value: Value | None) -> list[int]:
     """Whole numbers of a constant; raises :class:`InputError` for other values."""
     if not isinstance(value, np.ndarray):
         raise InputError("shape and axes must be constants, not depend on the values of the input")

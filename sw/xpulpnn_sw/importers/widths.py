@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.levels import WIDTHS
+from xpulpnn_sw.importers.levels import ELEMENT_WIDTHS
 
 OPTION = "--quantise"  # what error messages call it
 
@@ -21,7 +21,7 @@ class LayerWidths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class ReadingLayer:
     """A layer of a model that reads maps, which therefore must be integers."""
 
     name: str
@@ -43,7 +43,7 @@ class TensorWidths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class WidthRequest:
     """Bits that a user asks for."""
 
     # one for all layers, or one for each layer with weights, in the order of the model
@@ -52,11 +52,11 @@ class Request:
     named: Mapping[str, LayerWidths] = field(default_factory=dict[str, LayerWidths])
 
     @classmethod
-    def uniform(cls, bits: int) -> "Request":
+    def uniform(cls, bits: int) -> "WidthRequest":
         """So many bits everywhere; raises :class:`InputError` for others than kernels have."""
         return cls(listed=(widths_of(str(bits)),))
 
-    def tensors(self, readers: Sequence[Reader]) -> TensorWidths:
+    def tensors(self, readers: Sequence[ReadingLayer]) -> TensorWidths:
         """Bits of all tensors of a model with these layers; a tensor that several of them read has the most.
 
         A layer without weights and without a name in the request reads as the next one with weights does. Raises
@@ -75,9 +75,9 @@ class Request:
             for tensor in reader.inputs:
                 found[tensor] = max(found.get(tensor, 0), own.activations)
         end = chosen.get(readers[-1].name, last) if readers else None
-        return TensorWidths(tensors=found, end=max(WIDTHS) if end is None else end.activations)
+        return TensorWidths(tensors=found, end=max(ELEMENT_WIDTHS) if end is None else end.activations)
 
-    def _by_layer(self, readers: Sequence[Reader]) -> dict[str, LayerWidths]:
+    def _by_layer(self, readers: Sequence[ReadingLayer]) -> dict[str, LayerWidths]:
         names = [reader.name for reader in readers]
         weighted = [reader.name for reader in readers if reader.weights]
         for name in self.named:
@@ -99,14 +99,14 @@ class Request:
 
 def widths_of(text: str) -> LayerWidths:
     """Parse ``4/8``, weights and activations, or ``4``; raises :class:`InputError` for anything else."""
-    known = {str(bits): bits for bits in WIDTHS}
+    known = {str(bits): bits for bits in ELEMENT_WIDTHS}
     parts = text.split("/")
     if not 1 <= len(parts) <= 2 or any(part not in known for part in parts):
         raise InputError(f"{OPTION} must have widths of {', '.join(known)}, or two of them as 4/8, not {text}")
     return LayerWidths(known[parts[0]], known[parts[-1]])
 
 
-def request_of(text: str) -> Request:
+def request_of(text: str) -> WidthRequest:
     """Parse ``8``, ``8,4,4/8``, ``NAME=4,OTHER=8/4`` or ``8,NAME=4``.
 
     Raises :class:`InputError` for anything else.
@@ -121,4 +121,4 @@ def request_of(text: str) -> Request:
             raise InputError(f"{OPTION} must name every layer once, not {item} in {text}")
         else:
             named[name] = widths_of(bits)
-    return Request(listed=tuple(listed), named=named)
+    return WidthRequest(listed=tuple(listed), named=named)

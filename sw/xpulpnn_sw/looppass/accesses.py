@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn_sw.looppass.flow import live_before
-from xpulpnn_sw.looppass.operation import GP, SP, TP, Kind, Operation, make
+from xpulpnn_sw.looppass.operation import GP, SP, TP, FlowKind, Operation, make
 
 # registers whose values others may look at between two instructions: handlers use the stack
 _KEPT = frozenset({0, SP, GP, TP})
@@ -20,7 +20,7 @@ _OFFSET = WORD_FIELDS["imm12"]
 
 
 @dataclass(slots=True)
-class Tally:
+class AccessTally:
     """Counts of changed accesses."""
 
     increments: int = 0  # loads and stores that increment their base
@@ -76,7 +76,7 @@ def _is_step(operation: Operation) -> bool:
 
 
 def _conflict(first: Operation, second: Operation, *, swap_loads: bool) -> bool:
-    if first.kind is not Kind.PLAIN or second.kind is not Kind.PLAIN or "auipc" in (first.name, second.name):
+    if first.kind is not FlowKind.PLAIN or second.kind is not FlowKind.PLAIN or "auipc" in (first.name, second.name):
         return True
     if first.writes & (second.reads | second.writes) or second.writes & first.reads:
         return True
@@ -108,7 +108,7 @@ def _postponed(operations: list[Operation]) -> list[Operation]:
     return result
 
 
-def _with_sums(operations: list[Operation], live_out: frozenset[int], tally: Tally) -> list[Operation]:
+def _with_sums(operations: list[Operation], live_out: frozenset[int], tally: AccessTally) -> list[Operation]:
     """The same with sums of two registers inside the access that uses them."""
     result = list(operations)
     index = 0
@@ -139,7 +139,7 @@ def _only_user(operations: Sequence[Operation], index: int, live_out: frozenset[
                 return None
             after = live_before(operations[place + 1 :], live_out)
             return place if total in operation.writes or total not in after else None
-        if operation.writes & (summands | {total}) or operation.kind is not Kind.PLAIN:
+        if operation.writes & (summands | {total}) or operation.kind is not FlowKind.PLAIN:
             return None
     return None
 
@@ -172,7 +172,7 @@ def _incrementing(access: Operation, step: int) -> Operation:
     )
 
 
-def _with_increments(operations: list[Operation], tally: Tally, *, swap_loads: bool) -> list[Operation]:
+def _with_increments(operations: list[Operation], tally: AccessTally, *, swap_loads: bool) -> list[Operation]:
     """The same with steps of pointers inside an access."""
     result = list(operations)
     index = 0
@@ -229,7 +229,7 @@ def _fused(operations: Sequence[Operation], index: int, *, swap_loads: bool) -> 
 def _later_access(before: Sequence[Operation], register: int, *, swap_loads: bool) -> int | None:
     for place in reversed(range(len(before))):
         operation = before[place]
-        if register in operation.writes or operation.kind is not Kind.PLAIN:
+        if register in operation.writes or operation.kind is not FlowKind.PLAIN:
             return None
         if _is_access(operation, register) and _offset(operation) == 0:
             free = not any(_conflict(operation, later, swap_loads=swap_loads) for later in before[place + 1 :])
@@ -237,9 +237,11 @@ def _later_access(before: Sequence[Operation], register: int, *, swap_loads: boo
     return None
 
 
-def improve(body: Sequence[Operation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool) -> list[Operation]:
+def improve(
+    body: Sequence[Operation], live_out: frozenset[int], tally: AccessTally, *, swap_loads: bool
+) -> list[Operation]:
     """The instructions of a block before its terminator, with fewer additions where that is possible."""
-    found = Tally()
+    found = AccessTally()
     original = list(body)
     result = _with_increments(_with_sums(_postponed(original), live_out, found), found, swap_loads=swap_loads)
     if not found.increments and not found.sums:
@@ -263,7 +265,7 @@ def _loaded(operation: Operation) -> int:
 _LONGEST_BLOCK = 120
 
 
-def spread(operations: Sequence[Operation], *, swap_loads: bool) -> list[Operation]:
+def spread_loads(operations: Sequence[Operation], *, swap_loads: bool) -> list[Operation]:
     """The instructions of a block in an order in which fewer of them wait for a load.
 
     ``operations`` includes the terminator, which stays last.

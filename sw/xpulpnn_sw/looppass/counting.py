@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sw.looppass.flow import Flow, NaturalLoop
-from xpulpnn_sw.looppass.operation import Kind, Operation
+from xpulpnn_sw.looppass.flow import FlowGraph, NaturalLoop
+from xpulpnn_sw.looppass.operation import FlowKind, Operation
 
 _RELATIONS = {"beq": "eq", "bne": "ne", "blt": "lt", "bge": "ge", "bltu": "ltu", "bgeu": "geu"}
 _INVERSE = {
@@ -41,7 +41,7 @@ class Condition:
         return self
 
 
-def condition(branch: Operation, *, taken: bool) -> Condition | None:
+def held_condition(branch: Operation, *, taken: bool) -> Condition | None:
     """Return the condition that holds after a branch; None for a comparison with an immediate."""
     relation = _RELATIONS.get(branch.name)
     if relation is None:
@@ -84,7 +84,7 @@ class Counter:
         return turns if low <= end <= high and turns <= WORD_MASK else None
 
 
-def find_counter(flow: Flow, loop: NaturalLoop, test: Condition, end: int) -> Counter | str:
+def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) -> Counter | str:
     """The counter of a loop whose turns end with block ``end`` and go on under ``test``, or why there is none."""
     written = {
         register: [(index, op) for index in loop.blocks for op in flow.blocks[index].all if register in op.writes]
@@ -142,7 +142,7 @@ class Entry:
         return counter.relation in self.relations and counter.relation[:2] in ("lt", "gt")
 
 
-def at_entry(flow: Flow, loop: NaturalLoop, counter: Counter) -> Entry:
+def at_entry(flow: FlowGraph, loop: NaturalLoop, counter: Counter) -> Entry:
     """Follow the only way into a loop backwards and collect what is known."""
     tracked = [_Tracked(counter.register), _Tracked(counter.bound, 0 if counter.bound == 0 else None)]
     known: list[int | None] = [None, tracked[1].number]
@@ -164,12 +164,12 @@ def at_entry(flow: Flow, loop: NaturalLoop, counter: Counter) -> Entry:
     return Entry(known[0], known[1], frozenset(relations))
 
 
-def _edge_facts(flow: Flow, index: int, target: int, tracked: Sequence[_Tracked]) -> set[str]:
+def _edge_facts(flow: FlowGraph, index: int, target: int, tracked: Sequence[_Tracked]) -> set[str]:
     block = flow.blocks[index]
     branch = block.terminator
-    if branch is None or branch.kind is not Kind.BRANCH or block.successors[0] == block.successors[1]:
+    if branch is None or branch.kind is not FlowKind.BRANCH or block.successors[0] == block.successors[1]:
         return set()
-    held = condition(branch, taken=block.successors[1] == target)
+    held = held_condition(branch, taken=block.successors[1] == target)
     if held is None:
         return set()
     counter, bound = tracked

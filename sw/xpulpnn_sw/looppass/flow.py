@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sw.looppass.listing import Function
+from xpulpnn_sw.looppass.listing import ListedFunction
 from xpulpnn_sw.looppass.operation import ALL, Operation
 
 
@@ -14,10 +14,10 @@ def live_before(operations: Sequence[Operation], live: frozenset[int]) -> frozen
     return live
 
 
-class Flow:
+class FlowGraph:
     """Liveness, dominators and natural loops of a function as it stood when this was made."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: ListedFunction) -> None:
         self.blocks = function.blocks
         self._find_live()
         self._find_dominators()

@@ -6,8 +6,8 @@ saves them itself; this leaves it alone, since its stack may be anything.
 """
 
 from xpulpnn.isa.csr import CSR_BY_NAME
-from xpulpnn_sw.looppass.listing import Function, strip_comment
-from xpulpnn_sw.looppass.operation import SP, Kind, Operation, parse
+from xpulpnn_sw.looppass.listing import ListedFunction, strip_comment
+from xpulpnn_sw.looppass.operation import SP, FlowKind, Operation, parse
 
 # in the order in which they are restored: the count arms a loop, so it comes last
 _SAVED = tuple(CSR_BY_NAME[f"lp{part}{loop}"].address for loop in (0, 1) for part in ("start", "end", "count"))
@@ -16,7 +16,7 @@ _FRAME = 32  # bytes of the six registers and one more, on a stack that stays al
 _SPARE_AT = _WORD * len(_SAVED)
 
 
-def _is_compiled(function: Function) -> bool:
+def _is_compiled(function: ListedFunction) -> bool:
     """Return whether the compiler wrote the return and the frame, not a statement in assembly."""
     in_statement, found = False, False
     for line in function.text:
@@ -47,9 +47,9 @@ def _restoring() -> list[Operation]:
     return _instructions(*(text for pair in moves for text in pair), *tail)
 
 
-def keep_loops(function: Function) -> bool:
+def keep_loops(function: ListedFunction) -> bool:
     """Save and restore the loop registers in a handler that calls; returns whether the function is one."""
-    calls = any(operation.kind is Kind.CALL for block in function.blocks for operation in block.operations)
+    calls = any(operation.kind is FlowKind.CALL for block in function.blocks for operation in block.operations)
     entry = function.blocks[0]
     if not calls or not _is_compiled(function) or entry.predecessors:
         return False

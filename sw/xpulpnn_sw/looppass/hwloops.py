@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sw.looppass.counting import Condition, Counter, Entry, at_entry, condition, find_counter
-from xpulpnn_sw.looppass.flow import Flow, NaturalLoop
-from xpulpnn_sw.looppass.listing import SETUP_SIZE, Block, Function
-from xpulpnn_sw.looppass.operation import GP, RA, SP, TP, Kind, Operation, make
+from xpulpnn_sw.looppass.counting import Condition, Counter, Entry, at_entry, find_counter, held_condition
+from xpulpnn_sw.looppass.flow import FlowGraph, NaturalLoop
+from xpulpnn_sw.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
+from xpulpnn_sw.looppass.operation import GP, RA, SP, TP, FlowKind, Operation, make
 from xpulpnn_sw.registers import ABI_NAMES
 
 _FARTHEST = 2 * 0xFFF  # bytes from the set-up to the end, at most
@@ -33,7 +33,7 @@ _RESERVED = frozenset({0, RA, SP, GP, TP})
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoopOutcome:
     """The hardware loop that became of a loop, or the reason why it stays."""
 
     function: str
@@ -64,47 +64,47 @@ class _Plan:
     is_exact: bool
 
 
-def _shape(flow: Flow, loop: NaturalLoop) -> _Shape | str:
+def _shape(flow: FlowGraph, loop: NaturalLoop) -> _Shape | str:
     if len(loop.latches) != 1:
         return "jumps back from several places"
     header, end = loop.header, loop.latches[0]
     last = flow.blocks[end].terminator
-    if last is not None and last.kind is Kind.BRANCH:
+    if last is not None and last.kind is FlowKind.BRANCH:
         following, target = flow.blocks[end].successors
         leaving = following if target == header else target
         if leaving == header or leaving in loop.blocks:
             return "its last test does not end it"
-        test = condition(last, taken=target == header)
+        test = held_condition(last, taken=target == header)
         return _Shape(loop, header, end, test, True) if test else "tested against an immediate"
     if flow.blocks[end].successors != [header]:
         return "its last block has several ends"
     # tested before each turn, by a block that does nothing else
     first = flow.blocks[header]
     branch = first.terminator
-    if branch is None or branch.kind is not Kind.BRANCH or len(first.operations) != 1:
+    if branch is None or branch.kind is not FlowKind.BRANCH or len(first.operations) != 1:
         return "tested in the middle"
     inside = [index for index in first.successors if index in loop.blocks]
     if len(inside) != 1 or flow.blocks[inside[0]].predecessors != [header] or flow.blocks[inside[0]].is_entered:
         return "tested in the middle"
-    test = condition(branch, taken=first.successors[1] == inside[0])
+    test = held_condition(branch, taken=first.successors[1] == inside[0])
     return _Shape(loop, inside[0], end, test, False) if test else "tested against an immediate"
 
 
-def _obstacle(flow: Flow, loop: NaturalLoop) -> str:
+def _obstacle(flow: FlowGraph, loop: NaturalLoop) -> str:
     for index in sorted(loop.blocks):
         if flow.blocks[index].is_entered:
             return "entered in ways that are not seen"
         for operation in flow.blocks[index].operations:
-            if operation.kind is Kind.CALL:
+            if operation.kind is FlowKind.CALL:
                 return "calls a function"
-            if operation.kind is Kind.INDIRECT:
+            if operation.kind is FlowKind.INDIRECT:
                 return "jumps to a computed address"
-            if operation.kind is Kind.SYSTEM and "csr" not in operation.values:
+            if operation.kind is FlowKind.SYSTEM and "csr" not in operation.values:
                 return f"contains {operation.name}"
     return ""
 
 
-def _distance(blocks: Sequence[Block], shape: _Shape) -> int | None:
+def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
     """Bytes from the word of the set-up to the end, at most; None if they do not lie one after the other."""
     between = blocks[shape.start : shape.end + 1]
     if not between or any(block.section != between[0].section for block in between):
@@ -117,32 +117,32 @@ def _distance(blocks: Sequence[Block], shape: _Shape) -> int | None:
 class HardwareLoops:
     """Turns the loops of one function."""
 
-    def __init__(self, function: Function, prefix: str) -> None:
+    def __init__(self, function: ListedFunction, prefix: str) -> None:
         self.function = function
         self._prefix = prefix
         blocks = function.blocks
         self._written = {register for block in blocks for op in block.operations for register in op.writes}
         self._made: list[tuple[frozenset[int], int]] = []
 
-    def run(self) -> list[Outcome]:
+    def run(self) -> list[LoopOutcome]:
         """Turn what can be turned, inner loops first."""
-        outcomes: list[Outcome] = []
+        outcomes: list[LoopOutcome] = []
         kinds = {operation.kind for block in self.function.blocks for operation in block.operations}
         names = {operation.name for block in self.function.blocks for operation in block.operations}
-        flow = Flow(self.function)
+        flow = FlowGraph(self.function)
         for loop in flow.natural_loops():
-            if Kind.LOOP in kinds:
+            if FlowKind.LOOP in kinds:
                 made: int | str = "the function uses hardware loops itself"
             elif "mret" in names:
                 made = "the function is an interrupt handler"
             else:
-                made = self._turn(Flow(self.function), loop)
+                made = self._turn(FlowGraph(self.function), loop)
             source = flow.blocks[loop.header].source
             level, reason = (made, "") if isinstance(made, int) else (None, made)
-            outcomes.append(Outcome(self.function.name, source, level, reason))
+            outcomes.append(LoopOutcome(self.function.name, source, level, reason))
         return outcomes
 
-    def _turn(self, flow: Flow, loop: NaturalLoop) -> int | str:
+    def _turn(self, flow: FlowGraph, loop: NaturalLoop) -> int | str:
         level = max((level + 1 for blocks, level in self._made if blocks & loop.blocks), default=0)
         if level >= _LEVELS:
             return "more than two levels deep"
@@ -168,7 +168,9 @@ class HardwareLoops:
         self._made.append((loop.blocks, level))
         return level
 
-    def _plan(self, flow: Flow, shape: _Shape, counter: Counter, end: str, level: int, distance: int) -> _Plan | str:
+    def _plan(
+        self, flow: FlowGraph, shape: _Shape, counter: Counter, end: str, level: int, distance: int
+    ) -> _Plan | str:
         entry = at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
@@ -191,11 +193,11 @@ class HardwareLoops:
         setup.append(_setup(_SETUP | level << 7 | count << 15, 19, end, count))
         return _Plan(shape, counter, entry, tuple(setup), is_exact)
 
-    def _free(self, flow: Flow, start: int) -> list[int]:
+    def _free(self, flow: FlowGraph, start: int) -> list[int]:
         """Registers nobody reads later than the start of a block, and that callers know the function to write."""
         return sorted(self._written - flow.live_in[start] - _RESERVED)
 
-    def _is_private(self, flow: Flow, shape: _Shape, counter: Counter) -> bool:
+    def _is_private(self, flow: FlowGraph, shape: _Shape, counter: Counter) -> bool:
         """Return whether only test and step read the counter, so that both may go."""
         if shape.end != counter.place and not shape.is_tested_at_end:
             return False
@@ -230,7 +232,7 @@ def _setup(word: int, shift: int, end: str, count: int | None) -> Operation:
     operands = f"{word >> 7 & 1}, {word >> 20 if count is None else ABI_NAMES[count]}, {end}"
     text = f".4byte 0x{word:08x} + (({end} - .) << {shift})  # {name} {operands}"
     reads = frozenset[int]() if count is None else frozenset({count})
-    return Operation(text=text, kind=Kind.LOOP, values={}, reads=reads)
+    return Operation(text=text, kind=FlowKind.LOOP, values={}, reads=reads)
 
 
 def _number(register: int, value: int) -> Operation:

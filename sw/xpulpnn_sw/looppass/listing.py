@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from xpulpnn_sw.looppass.operation import Kind, Operation, parse, unknown
+from xpulpnn_sw.looppass.operation import FlowKind, Operation, parse, unknown
 
 _LABEL = re.compile(r"\s*([\w.$]+)\s*:(.*)")
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
@@ -22,13 +22,13 @@ _PAIR = re.compile(r"%pcrel_lo\([^)]*\)")  # names the instruction that holds th
 _PLACING = re.compile(r"\s*\.(?:p2align|align)\s+(\d+)")
 _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|file|p2align|align)\b.*)?")
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
-LEAVING = frozenset({Kind.BRANCH, Kind.JUMP, Kind.INDIRECT, Kind.LEAVE})  # what ends a block
+LEAVING = frozenset({FlowKind.BRANCH, FlowKind.JUMP, FlowKind.INDIRECT, FlowKind.LEAVE})  # what ends a block
 _SHORT_NOP = 0x0001  # c.nop, with which the GNU assembler does not pad where nothing is relaxed
 SETUP_SIZE = 32  # bytes of the instructions that set up a hardware loop, at most
 
 
 @dataclass(slots=True)
-class Block:
+class BasicBlock:
     """Instructions that run one after the other."""
 
     first: int  # line of the file it begins at, counted from 1
@@ -85,7 +85,7 @@ class Block:
             yield following[1]
             following = next(anchors, None)
         for operation in self.setup:
-            if operation.kind is Kind.LOOP and operation.insn is None:
+            if operation.kind is FlowKind.LOOP and operation.insn is None:
                 # a turn that starts with a long instruction across two words takes a cycle more
                 yield f"\t.balignw 4, 0x{_SHORT_NOP:04x}"
             yield f"\t{operation.text}"
@@ -105,12 +105,12 @@ class Block:
 
 
 @dataclass(slots=True)
-class Function:
+class ListedFunction:
     """A function of the assembly text."""
 
     name: str
     text: list[str]  # its lines as the compiler wrote them
-    blocks: list[Block]  # in the order of the text
+    blocks: list[BasicBlock]  # in the order of the text
     # why it stays as it is, such as an instruction that cannot be read; empty if nothing is in the way
     obstacle: str = ""
     # first and last block of each hardware loop, in the order of the text
@@ -162,19 +162,19 @@ class Listing:
         self._lines = text.splitlines()
         self._files = {match[1]: match[2] for line in self._lines if (match := _FILE.match(line))}
         self._addressed = self._names_in_data()
-        self.parts: list[str | Function] = []
+        self.parts: list[str | ListedFunction] = []
         self._read()
 
     @property
-    def functions(self) -> list[Function]:
+    def functions(self) -> list[ListedFunction]:
         """The functions in their order."""
-        return [part for part in self.parts if isinstance(part, Function)]
+        return [part for part in self.parts if isinstance(part, ListedFunction)]
 
     def text(self) -> str:
         """The file as text."""
         lines: list[str] = []
         for part in self.parts:
-            if isinstance(part, Function):
+            if isinstance(part, ListedFunction):
                 lines.extend(part.lines())
             else:
                 lines.append(part)
@@ -211,20 +211,20 @@ class Listing:
                 return index
         return None
 
-    def _function(self, name: str, start: int, end: int) -> Function:
+    def _function(self, name: str, start: int, end: int) -> ListedFunction:
         lines = self._classified(start, end)
         targets = {line.operation.target for line in lines if line.operation is not None}
         addressed = set(self._addressed)
         for line in lines:
             operation = line.operation
-            if operation is not None and operation.kind not in (Kind.BRANCH, Kind.JUMP):
+            if operation is not None and operation.kind not in (FlowKind.BRANCH, FlowKind.JUMP):
                 addressed.update(_NAME.findall(_PAIR.sub("", operation.text)))
         blocks = self._blocks(lines, targets | addressed)
-        bad = next((op for block in blocks for op in block.operations if op.kind is Kind.UNKNOWN), None)
+        bad = next((op for block in blocks for op in block.operations if op.kind is FlowKind.UNKNOWN), None)
         obstacle = "" if bad is None else f"not understood: {' '.join(bad.text.split())}"
         if not obstacle:
             _connect(blocks, addressed)
-        return Function(name, self._lines[start:end], blocks, obstacle)
+        return ListedFunction(name, self._lines[start:end], blocks, obstacle)
 
     def _classified(self, start: int, end: int) -> list[_Line]:
         """The lines of a function; instructions outside the sections of code are left to the data they are."""
@@ -257,8 +257,8 @@ class Listing:
                 lines.append(_Line(number, text, section, operation=operation))
         return lines
 
-    def _blocks(self, lines: Sequence[_Line], referred: set[str]) -> list[Block]:
-        blocks: list[Block] = []
+    def _blocks(self, lines: Sequence[_Line], referred: set[str]) -> list[BasicBlock]:
+        blocks: list[BasicBlock] = []
         is_closed, is_located = True, False
         locations = [match for line in lines if (match := _LOC.match(line.text))]
         # inline functions of headers are inside the function of the source
@@ -271,7 +271,7 @@ class Listing:
                 blocks and starts and _is_local(line.label) and not all(_is_local(name) for name in blocks[-1].labels)
             )
             if is_closed or is_new or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
-                blocks.append(Block(line.number, line.section, ""))
+                blocks.append(BasicBlock(line.number, line.section, ""))
                 is_closed, is_located = False, False
             block = blocks[-1]
             if starts:
@@ -292,7 +292,7 @@ class Listing:
         return blocks
 
 
-def _connect(blocks: Sequence[Block], addressed: set[str]) -> None:
+def _connect(blocks: Sequence[BasicBlock], addressed: set[str]) -> None:
     places = {label: index for index, block in enumerate(blocks) for label in block.labels}
     entered = {index for label, index in places.items() if label in addressed or not _is_local(label)}
     for index in entered | {0}:
@@ -303,11 +303,11 @@ def _connect(blocks: Sequence[Block], addressed: set[str]) -> None:
         match None if last is None else last.kind:
             case None:
                 block.successors = [following]
-            case Kind.BRANCH if last is not None:
+            case FlowKind.BRANCH if last is not None:
                 block.successors = [following, places.get(last.target, -1)]
-            case Kind.JUMP if last is not None:
+            case FlowKind.JUMP if last is not None:
                 block.successors = [places.get(last.target, -1)]
-            case Kind.INDIRECT:
+            case FlowKind.INDIRECT:
                 block.successors = [-1, *sorted(entered)]
             case _:
                 block.successors = []

@@ -20,11 +20,11 @@ from xpulpnn_sw.registers import ABI_NAMES, is_register, register_number
 
 RA, SP, GP, TP = 1, 2, 3, 4
 A0, A1, A7 = 10, 11, 17
-SAVED = frozenset({8, 9, *range(18, 28)})  # registers that a function hands back as it found them
-ARGUMENTS = frozenset(range(A0, A7 + 1))
+CALLEE_SAVED = frozenset({8, 9, *range(18, 28)})  # registers that a function hands back as it found them
+ARGUMENT_REGISTERS = frozenset(range(A0, A7 + 1))
 ALL = frozenset(range(1, 32))
 
-RETURN_LIVE = SAVED | {RA, SP, GP, TP, A0, A1}  # registers somebody may read after a return
+RETURN_LIVE = CALLEE_SAVED | {RA, SP, GP, TP, A0, A1}  # registers somebody may read after a return
 LONGEST = 8  # bytes of the longest expansion of a pseudo-instruction
 _MEMORY = re.compile(r"(?P<offset>.*)\(\s*(?P<base>\w+)\s*(?P<increment>!?)\s*\)")
 _LABEL = re.compile(r"[A-Za-z_.$][\w.$]+|[A-Za-z_]")
@@ -34,7 +34,7 @@ _LOOP_OPCODE = 0x7B
 _POST_LOAD, _POST_STORE, _INDEXED = 0x0B, 0x2B, 0x03
 
 
-class Kind(Enum):
+class FlowKind(Enum):
     """Effects of an instruction on the flow of control."""
 
     PLAIN = "plain"
@@ -53,7 +53,7 @@ class Operation:
     """An instruction."""
 
     text: str  # assembly text without label and comment
-    kind: Kind = Kind.PLAIN  # what it does to the flow of control
+    kind: FlowKind = FlowKind.PLAIN  # what it does to the flow of control
     insn: Insn | None = None  # its row; None for pseudo-instructions of several words and for what cannot be read
     values: dict[str, int]  # operand fields of the row; an immediate that the linker fills in is missing
     reads: frozenset[int] = frozenset()  # Registers, x0 left out
@@ -77,7 +77,7 @@ class Operation:
     @property
     def is_fixed(self) -> bool:
         """Return whether it keeps its place: it has effects beyond registers and memory, or ends the block."""
-        if self.kind is not Kind.PLAIN:
+        if self.kind is not FlowKind.PLAIN:
             return True
         return self.insn is not None and (self.insn.uses_nnrf or self.insn.op == "elw")
 
@@ -156,35 +156,35 @@ def _registers(insn: Insn, values: dict[str, int]) -> tuple[frozenset[int], froz
     return frozenset(reads - {0}), frozenset(writes - {0})
 
 
-def _kind(insn: Insn, values: dict[str, int], target: str) -> Kind:
+def _kind(insn: Insn, values: dict[str, int], target: str) -> FlowKind:
     if insn.match & 0x7F == _LOOP_OPCODE:
-        return Kind.LOOP
+        return FlowKind.LOOP
     if insn.is_branch:
-        return Kind.BRANCH
+        return FlowKind.BRANCH
     if insn.op == "jal":
-        return Kind.JUMP if values["rd"] == 0 and target else Kind.CALL
+        return FlowKind.JUMP if values["rd"] == 0 and target else FlowKind.CALL
     if insn.op == "jalr":
         if values["rd"] != 0:
-            return Kind.CALL
-        return Kind.LEAVE if values["rs1"] == RA else Kind.INDIRECT
+            return FlowKind.CALL
+        return FlowKind.LEAVE if values["rs1"] == RA else FlowKind.INDIRECT
     if "csr" in values or any(token.field.kind is FieldKind.CSR for token in insn.tokens):
         # a CSR whose number is not known may be one of the loop registers
-        return Kind.LOOP if values.get("csr", 0x7C0) in _LOOP_CSRS else Kind.SYSTEM
+        return FlowKind.LOOP if values.get("csr", 0x7C0) in _LOOP_CSRS else FlowKind.SYSTEM
     if insn.mnemonic == "mret":
-        return Kind.LEAVE
+        return FlowKind.LEAVE
     if insn.match & 0x7F in (0x73, 0x0F):
-        return Kind.SYSTEM
-    return Kind.PLAIN
+        return FlowKind.SYSTEM
+    return FlowKind.PLAIN
 
 
 def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int) -> Operation:
     kind = _kind(insn, values, target)
     reads, writes = _registers(insn, values)
-    if kind is Kind.CALL:
-        reads, writes = reads | ARGUMENTS | {SP, GP, TP}, writes | {RA}
-    elif kind is Kind.LEAVE:
+    if kind is FlowKind.CALL:
+        reads, writes = reads | ARGUMENT_REGISTERS | {SP, GP, TP}, writes | {RA}
+    elif kind is FlowKind.LEAVE:
         reads = ALL if insn.mnemonic == "mret" else reads | RETURN_LIVE
-    elif kind in (Kind.INDIRECT, Kind.SYSTEM, Kind.LOOP):
+    elif kind in (FlowKind.INDIRECT, FlowKind.SYSTEM, FlowKind.LOOP):
         reads = ALL
     return Operation(
         text=text,
@@ -195,14 +195,14 @@ def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int
         writes=writes,
         target=target,
         # a branch that does not reach its target becomes two instructions
-        size=LONGEST if kind is Kind.BRANCH else insn.size,
+        size=LONGEST if kind is FlowKind.BRANCH else insn.size,
         origin=origin,
     )
 
 
 def unknown(text: str, origin: int) -> Operation:
     """Something that cannot be read: it may do anything."""
-    return Operation(text=text, kind=Kind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
+    return Operation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
 
 
 _ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == 4)
@@ -253,13 +253,15 @@ def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Op
         case "la" | "lla", (rd, _) if is_register(rd):
             values = dict[str, int]()
         case "call" | "tail", (_,):
-            kind = Kind.CALL if name == "call" else Kind.LEAVE
-            reads = ARGUMENTS | {SP, GP, TP} if name == "call" else ALL
+            kind = FlowKind.CALL if name == "call" else FlowKind.LEAVE
+            reads = ARGUMENT_REGISTERS | {SP, GP, TP} if name == "call" else ALL
             writes = frozenset({RA}) if name == "call" else frozenset[int]()
             return Operation(text=text, kind=kind, values={}, reads=reads, writes=writes, size=LONGEST, origin=origin)
         case "call", (link, _) if is_register(link):
             # helpers that save registers have a convention of their own
-            return Operation(text=text, kind=Kind.CALL, values={}, reads=ALL, writes=ALL, size=LONGEST, origin=origin)
+            return Operation(
+                text=text, kind=FlowKind.CALL, values={}, reads=ALL, writes=ALL, size=LONGEST, origin=origin
+            )
         case _:
             return None
     written = frozenset({register_number(operands[0])} - {0})

@@ -5,23 +5,23 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sw.looppass.accesses import Tally, improve, spread
-from xpulpnn_sw.looppass.flow import Flow, live_before
+from xpulpnn_sw.looppass.accesses import AccessTally, improve, spread_loads
+from xpulpnn_sw.looppass.flow import FlowGraph, live_before
 from xpulpnn_sw.looppass.handlers import keep_loops
-from xpulpnn_sw.looppass.hwloops import HardwareLoops, Outcome
-from xpulpnn_sw.looppass.listing import Function, Listing
+from xpulpnn_sw.looppass.hwloops import HardwareLoops, LoopOutcome
+from xpulpnn_sw.looppass.listing import ListedFunction, Listing
 
 
 @dataclass(slots=True)
-class Report:
+class PassReport:
     """Changes that the pass made to a file."""
 
-    loops: list[Outcome] = field(default_factory=list[Outcome])
+    loops: list[LoopOutcome] = field(default_factory=list[LoopOutcome])
     skipped: dict[str, str] = field(default_factory=dict[str, str])  # functions left as they are, with the reason
     handlers: int = 0  # interrupt handlers that save the loop registers for the functions they call
-    tally: Tally = field(default_factory=Tally)  # loads and stores that have changed
+    tally: AccessTally = field(default_factory=AccessTally)  # loads and stores that have changed
 
-    def merge(self, other: "Report") -> None:
+    def merge(self, other: "PassReport") -> None:
         """Add what was done to other files."""
         self.loops += other.loops
         self.skipped |= other.skipped
@@ -48,11 +48,11 @@ def has_volatile(source: str) -> bool:
     return _VOLATILE.search(_ASM.sub("", source)) is not None
 
 
-def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: Report | None = None) -> str:
+def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: PassReport | None = None) -> str:
     """The same program with hardware loops and post-increment accesses."""
     if not config.xpulpv2:
         return assembly
-    found = Report() if report is None else report
+    found = PassReport() if report is None else report
     listing = Listing(assembly)
     for number, function in enumerate(listing.functions):
         if function.obstacle:
@@ -64,13 +64,13 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
     return listing.text()
 
 
-def _improve(function: Function, tally: Tally, *, swap_loads: bool) -> None:
+def _improve(function: ListedFunction, tally: AccessTally, *, swap_loads: bool) -> None:
     """Change the blocks of a function; inside loops, also their order."""
-    flow = Flow(function)
+    flow = FlowGraph(function)
     looping = {index for loop in flow.natural_loops() for index in loop.blocks}
     for index, block in enumerate(function.blocks):
         tail = [block.terminator] if block.terminator else []
         live = live_before(tail, flow.live_out[index])
         block.replace_body(improve(block.body, live, tally, swap_loads=swap_loads))
         if index in looping:
-            block.operations = spread(block.operations, swap_loads=swap_loads)
+            block.operations = spread_loads(block.operations, swap_loads=swap_loads)

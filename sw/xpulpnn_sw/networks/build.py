@@ -7,7 +7,7 @@ from typing import Any
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.clibrary.packed_layer import Arrays
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, operands
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, layer_operands
 from xpulpnn_sw.kernels.kinds import Kind, kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import Layer
@@ -31,7 +31,7 @@ NETWORK_KERNELS = (
 )
 
 # pv.qnt wants its thresholds at addresses that layers which follow each other in memory do not have
-RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}  # how results come of accumulators, by name
+NETWORK_RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}  # how results come of accumulators, by name
 _IMAGE = ":image"
 
 
@@ -49,8 +49,8 @@ def made_stage(
     """A layer of a network."""
     if kernel not in NETWORK_KERNELS:
         raise InputError(f"kernel of {name} must be one of {', '.join(NETWORK_KERNELS)}, not {kernel}")
-    if requantise not in RULES:
-        raise InputError(f"requantise of {name} must be one of {', '.join(RULES)}, not {requantise}")
+    if requantise not in NETWORK_RULES:
+        raise InputError(f"requantise of {name} must be one of {', '.join(NETWORK_RULES)}, not {requantise}")
     try:
         is_image = kernel == "conv" and layer.endswith(_IMAGE)
         computed = (ImageConvLayer if is_image else kind(kernel).layer).parse(layer)
@@ -58,7 +58,7 @@ def made_stage(
         computing = kind_of(computed)
         widths = computing.precision(computed, Precision.parse(precision))
         _check_precision(computing, widths)
-        tensors = _tensors(computing, computed, widths, arrays, RULES[requantise])
+        tensors = _tensors(computing, computed, widths, arrays, NETWORK_RULES[requantise])
         computed, pad = _surrounded(computed, pad)
     except (InputError, LayerError) as error:
         raise InputError(f"{name}: {error}") from None
@@ -104,8 +104,8 @@ def _check_precision(computing: Kind, precision: Precision) -> None:
 
 def _tensors(computing: Kind, layer: Any, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     if computing.name not in PACKED_KERNELS:
-        return operands(computing, layer, precision, arrays, Rule.BN32)
-    tensors = operands(computing, layer, precision, arrays, rule)
+        return layer_operands(computing, layer, precision, arrays, Rule.BN32)
+    tensors = layer_operands(computing, layer, precision, arrays, rule)
     if computing.name == "depthwise":
         tensors.check(layer, precision)
     else:

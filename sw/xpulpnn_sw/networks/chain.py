@@ -40,7 +40,7 @@ _MOST_DATA = MAX_DATA - (1 << 20)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Step:
+class ChainedLayer:
     """A layer in memory."""
 
     stage: Stage
@@ -59,7 +59,7 @@ class Chain:
     """A network as a function."""
 
     function: Function  # code and data
-    steps: tuple[Step, ...]
+    steps: tuple[ChainedLayer, ...]
 
 
 def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
@@ -80,7 +80,7 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
             places[edge.reader][edge.symbol] = address
     maps: dict[str, int] = {}
     structures: list[list[int]] = []
-    steps: list[Step] = []
+    steps: list[ChainedLayer] = []
     for number, (stage, run, own) in enumerate(zip(network.stages, runs, places, strict=True)):
         results, size = replace(run.output, symbol=f"{stage.name}.output"), length(run, OUTPUT)
         maps[stage.name] = own[OUTPUT] = memory.reserve(results.symbol, size)
@@ -91,7 +91,9 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
         for name in own_symbols(run):
             own[name] = memory.place(f"{stage.name}.{name}", run.image.view(name).view("<u4"))
         structures.append(structure(run, own))
-        steps.append(Step(stage=stage, variant=run.variant.name, results=results, weight_bytes=weight_bytes(run)))
+        steps.append(
+            ChainedLayer(stage=stage, variant=run.variant.name, results=results, weight_bytes=weight_bytes(run))
+        )
     memory.place("arguments", np.array([word for words in structures for word in words], dtype=np.uint32))
     memory.reserve("stack", STACK_STRIDE)
     offsets = np.cumsum([0, *map(len, structures)]) * WORD_BYTES

@@ -15,7 +15,7 @@ PADDED_KERNELS = ("conv", "pointwise", "conv1d", "depthwise")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Map:
+class _Map:
     """Shape and elements of a map."""
 
     shape: tuple[int, ...]  # channels last
@@ -34,7 +34,7 @@ def check_network(network: Network) -> None:
     written with, and somebody must read every layer but the last. Fully connected layers read and write maps of any
     shape.
     """
-    known: dict[str, Map] = {}
+    known: dict[str, _Map] = {}
     read: set[str] = set()
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
@@ -46,15 +46,15 @@ def check_network(network: Network) -> None:
         _check_pad(stage)
         _check_sources(stage, sources, known)
         read.update(sources)
-        known[stage.name] = Map(shape=stage.output_shape, bits=stage.precision.y, signed=stage.precision.y_signed)
+        known[stage.name] = _Map(shape=stage.output_shape, bits=stage.precision.y, signed=stage.precision.y_signed)
     for stage in network.stages[:-1]:
         if stage.name not in read:
             raise LayerError(f"results of {stage.name} must be read by a layer behind it, not by none")
 
 
-def _check_sources(stage: Stage, sources: tuple[str, ...], known: dict[str, Map]) -> None:
+def _check_sources(stage: Stage, sources: tuple[str, ...], known: dict[str, _Map]) -> None:
     for source, shape, (bits, signed) in zip(sources, stage.input_shapes, stage.input_elements, strict=True):
-        taken = Map(shape=shape, bits=bits, signed=signed)
+        taken = _Map(shape=shape, bits=bits, signed=signed)
         if source == NETWORK_INPUT and source not in known:
             known[source] = taken
         if source not in known:
@@ -65,7 +65,7 @@ def _check_sources(stage: Stage, sources: tuple[str, ...], known: dict[str, Map]
             raise LayerError(f"inputs of {stage.name} must be {known[source]} as {source} leaves them, not {taken}")
 
 
-def _fits(known: Mapping[str, Map], source: str, taken: Map, *, flat: bool) -> bool:
+def _fits(known: Mapping[str, _Map], source: str, taken: _Map, *, flat: bool) -> bool:
     written = known[source]
     if (written.bits, written.signed) != (taken.bits, taken.signed):
         return False

@@ -16,7 +16,7 @@ from xpulpnn_sw.networks.lifetimes import arranged, demand, results_name, weight
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.residence import Residence, located
 from xpulpnn_sw.networks.tiled_layer import TiledLayer, can_be_tiled, tiled_layer
-from xpulpnn_sw.networks.timetable import BEFORE, BETWEEN, Choices, Fixed, pieces_of, steps_of
+from xpulpnn_sw.networks.timetable import BEFORE, BETWEEN, FetchChoices, Fixed, pieces_of, steps_of
 from xpulpnn_sw.tiling.plan import aligned
 
 _SHRINKING = 7 / 8  # part of their memory that tiles are left with if they find no room
@@ -42,7 +42,7 @@ class _Planner:
         self._network, self._variants, self._cores = network, variants, cores
         self._memory, self._fixed = memory, fixed
         self._runs = kernels(network, image, variants, cores=cores)
-        self._choices = Choices([0 for _ in self._runs])
+        self._choices = FetchChoices([0 for _ in self._runs])
         self._tiled: dict[int, TiledLayer] = {}
         self._general: dict[tuple[int, int], KernelRun] = {}
         self._always = {ARGUMENTS, *fixed(1)}

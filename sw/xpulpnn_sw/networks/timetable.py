@@ -20,7 +20,7 @@ Fixed = Callable[[int], Mapping[str, int]]
 
 
 @dataclass(slots=True)
-class Choices:
+class FetchChoices:
     """Choices that may change where memory is short."""
 
     filters: list[int]  # when those of each layer are fetched
@@ -34,7 +34,7 @@ class Choices:
 
 
 def steps_of(
-    network: Network, runs: Sequence[KernelRun], maps: Maps, tiled: Mapping[int, TiledLayer], choices: Choices
+    network: Network, runs: Sequence[KernelRun], maps: Maps, tiled: Mapping[int, TiledLayer], choices: FetchChoices
 ) -> tuple[DeployedStep, ...]:
     """Input and first filters, the layers, the results; between them what can come no sooner.
 
@@ -68,7 +68,7 @@ def steps_of(
 
 
 def _fetches(
-    network: Network, runs: Sequence[KernelRun], maps: Maps, tiled: Mapping[int, TiledLayer], choices: Choices
+    network: Network, runs: Sequence[KernelRun], maps: Maps, tiled: Mapping[int, TiledLayer], choices: FetchChoices
 ) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
     """Return the pieces fetched during a layer, -1 for before the first, and the pieces fetched between two layers."""
     during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}

@@ -9,8 +9,8 @@ from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.functions import Selection, library_functions, library_run
-from xpulpnn_sw.clibrary.header import header
-from xpulpnn_sw.clibrary.packed_layer import Packed
+from xpulpnn_sw.clibrary.header import kernels_header
+from xpulpnn_sw.clibrary.packed_layer import PackedLayer
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source
 from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, packed
 from xpulpnn_sw.clibrary.write import objects, texts
@@ -67,7 +67,7 @@ def arrays_of(tensors) -> dict[str, np.ndarray]:
     return arrays | {"kappa": after.kappa, "lambda": after.lam, "shift": np.array(after.shift)}
 
 
-def pack(case) -> tuple[Packed, KernelRun, np.ndarray]:
+def pack(case) -> tuple[PackedLayer, KernelRun, np.ndarray]:
     """The packed layer, the kernel with its input, and the results by numpy."""
     kind, layer, precision, tensors = tensors_of(case)
     _, _, widths, rule, variant = case
@@ -160,7 +160,7 @@ def test_every_kernel_has_a_function_and_each_one_name():
     names = [run.name for run in functions]
     assert len(names) == len(set(names))
     assert {name.split("_")[1] for name in names} == set(KINDS)
-    text = header(functions)
+    text = kernels_header(functions)
     assert all(text.count(f"void {name}(") == 1 for name in names)
     assert not any("nn" in run.variant.name for run in functions)
     known = {"xp_maxpool_3x3_s2x2_8x8_xpulpv2", "xp_relu_i8xi8_xpulpv2", "xp_add_shift_8x8x8_xpulpv2"}

@@ -8,8 +8,8 @@ import pytest
 from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
-from xpulpnn_sw.cnetworks.names import comment, identifiers, literal
-from xpulpnn_sw.cnetworks.plan import MemoryPlan, planned
+from xpulpnn_sw.cnetworks.names import c_string, comment_text, identifiers
+from xpulpnn_sw.cnetworks.plan import MemoryPlan, planned_memory
 from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes
 from xpulpnn_sw.networks.network import NETWORK_INPUT
@@ -54,7 +54,7 @@ def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
     original, inputs = random_graph(seed, images=1)
     network = suited(original)
     runs = runs_of(network, filled_input(inputs[0], network))
-    plan = planned(network, runs, memory)
+    plan = planned_memory(network, runs, memory)
     assert [step.layer for step in plan.steps if step.layer is not None] == list(range(len(runs)))
     present: dict[int, str] = {}
     weights: dict[str, bool] = {}
@@ -84,9 +84,9 @@ def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
 def test_weights_come_as_early_as_there_is_room():
     """Three layers of 4 KiB of weights each: during the layer before, unless two do not fit."""
     network, runs = chain(64, 64, 64, 64)
-    usual = planned(network, runs, 1 << 16)
+    usual = planned_memory(network, runs, 1 << 16)
     assert [(step.layer, step.load) for step in usual.steps] == [(None, 0), (0, 1), (1, 2), (2, None)]
-    tight = planned(network, runs, usual.extent - 2048)
+    tight = planned_memory(network, runs, usual.extent - 2048)
     assert [(step.layer, step.load) for step in tight.steps] == [
         (None, 0),
         (0, None),
@@ -101,12 +101,12 @@ def test_weights_come_as_early_as_there_is_room():
 def test_the_largest_stays_outside_where_there_is_too_little_room():
     """Rows of 64, 128, 64 and 64 elements: 8 KiB of weights in both layers before the last."""
     network, runs = chain(64, 128, 64, 64)
-    plan = planned(network, runs, 6000)
+    plan = planned_memory(network, runs, 6000)
     assert plan.left == (0, 1)
     assert not plan.outside
     assert [(step.layer, step.load) for step in plan.steps] == [(None, None), (0, None), (1, 2), (2, None)]
     assert plan.extent <= 6000
-    none = planned(network, runs, 0)
+    none = planned_memory(network, runs, 0)
     assert (none.left, none.extent, none.pieces) == ((0, 1, 2), 0, ())
     assert {piece.name for piece in none.outside} == {"input", "row0.output", "row1.output", "row2.output"}
     both = MemoryPlan(steps=none.steps, pieces=none.outside, places=none.outside_places)
@@ -117,7 +117,7 @@ def test_the_input_comes_before_a_layer_without_weights():
     builder = NetworkBuilder("pooled")
     builder.add("pool", "maxpool", "4x4x4:2x2:s=2", "8x8x8")
     network = builder.finish().network
-    plan = planned(network, runs_of(network, np.zeros((4, 4, 4), int)), 1 << 12)
+    plan = planned_memory(network, runs_of(network, np.zeros((4, 4, 4), int)), 1 << 12)
     assert [(step.layer, step.load) for step in plan.steps] == [(None, None), (0, None)]
 
 
@@ -125,5 +125,5 @@ def test_names_of_any_network_are_names_in_c():
     found = identifiers(["conv 1", "conv_1", "conv-1", "größe", "1"])
     assert found == {"conv 1": "conv_1", "conv_1": "conv_1_2", "conv-1": "conv_1_3", "größe": "gr__e", "1": "1"}
     assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in found.values())
-    assert comment("ends */ here\\\n") == "ends * / here??"
-    assert literal('say "a\\b"\n') == r'"say \"a\\b\"?"'
+    assert comment_text("ends */ here\\\n") == "ends * / here??"
+    assert c_string('say "a\\b"\n') == r'"say \"a\\b\"?"'

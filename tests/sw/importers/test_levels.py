@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sw.importers.additions import addition
-from xpulpnn_sw.importers.assembly import Assembly
+from xpulpnn_sw.importers.assembly import NetworkAssembly
 from xpulpnn_sw.importers.levels import Affine, uniform_levels
 from xpulpnn_sw.importers.values import Map, Sums
 
@@ -54,7 +54,7 @@ def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int],
         places=np.array([[0]]),
     )
     levels = uniform_levels(Fraction(1, 2), Fraction(0), -8, 7, "ROUND")
-    assembly = Assembly("turned", print)
+    assembly = NetworkAssembly("turned", print)
     assembly.quantised(sums, levels)
     network = assembly.finish().network
     inputs = np.array([[first, second] for first in range(4) for second in range(4)])

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xpulpnn_sw.importers.onnx_node import Node
+from xpulpnn_sw.importers.onnx_node import OnnxNode
 from xpulpnn_sw.importers.onnx_probes import probes
-from xpulpnn_sw.importers.rounding import Inputs, best_scale, rounded
+from xpulpnn_sw.importers.rounding import FilterInputs, best_scale, rounded
 
 pytestmark = pytest.mark.unit
 
@@ -26,7 +26,7 @@ def test_sums_are_nearer_than_with_nearest_weights(most: int, one_scale: bool) -
     rows = rng.normal(0, 1, (6, 24))
     seen, others = correlated(rng, 400), correlated(rng, 400)
     errors: list[float] = []
-    for inputs in (None, Inputs(products=seen.T @ seen / len(seen))):
+    for inputs in (None, FilterInputs(products=seen.T @ seen / len(seen))):
         whole, scales = rounded(rows, most, inputs, one_scale=one_scale)
         assert whole.dtype == np.int64
         assert np.abs(whole).max() <= most
@@ -40,13 +40,13 @@ def test_weights_that_are_integers_stay() -> None:
     whole = rng.integers(-7, 8, (5, 24))
     whole[:, 0] = 7
     seen = correlated(rng, 100)
-    found, scales = rounded(whole * 0.25, 7, Inputs(products=seen.T @ seen / 100), one_scale=False)
+    found, scales = rounded(whole * 0.25, 7, FilterInputs(products=seen.T @ seen / 100), one_scale=False)
     assert (found == whole).all()
     assert scales == pytest.approx([0.25] * 5)
 
 
 def test_inputs_that_are_always_0_and_filters_of_0() -> None:
-    nothing = Inputs(products=np.zeros((4, 4)))
+    nothing = FilterInputs(products=np.zeros((4, 4)))
     whole, scales = rounded(np.array([[1.0, -0.5, 0.25, 0.0], [0.0] * 4]), 7, nothing, one_scale=False)
     assert whole.tolist() == [[7, -4, 2, 0], [0, 0, 0, 0]]
     assert np.isfinite(scales).all()
@@ -82,7 +82,7 @@ def test_what_filters_meet(operator: str, shape: Any, weights: Any, attributes: 
     given = {"x": rng.normal(0, 1, shape).astype(np.float32), "w": rng.normal(0, 1, weights).astype(np.float32)}
     proto = helper.make_node(operator, ["x", "w"], ["y"], **attributes)
     values = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
-    node = Node(operator=operator, name="", inputs=("x", "w"), outputs=("y",), attributes=values, proto=proto)
+    node = OnnxNode(operator=operator, name="", inputs=("x", "w"), outputs=("y",), attributes=values, proto=proto)
     (found,) = probes((node,), {}).values()
     expected = reference.ReferenceEvaluator(proto).run(None, given)[0]
     filters = given["w"].T if found.is_turned else given["w"].reshape(len(given["w"]), -1)
@@ -95,6 +95,6 @@ def test_no_probes_of_groups_and_sequences() -> None:
     onnx: Any = pytest.importorskip("onnx")
     proto = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
     rest = {"inputs": ("x", "w"), "outputs": ("y",), "proto": proto, "operator": "Conv", "name": ""}
-    assert not probes((Node(**rest, attributes={"group": 2}),), {})
-    (found,) = probes((Node(**rest, attributes={}),), {"w": np.ones((2, 3, 4))}).values()
+    assert not probes((OnnxNode(**rest, attributes={"group": 2}),), {})
+    (found,) = probes((OnnxNode(**rest, attributes={}),), {"w": np.ones((2, 3, 4))}).values()
     assert found.probe({"x": np.ones((1, 3, 9))}).size == 0

@@ -13,7 +13,7 @@ import tflite
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.png import read_png
-from xpulpnn_sw.importers.tflite_file import Operator, Tensor, read_graph
+from xpulpnn_sw.importers.tflite_file import TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.form import read_network, written
 
 from .tflite_models import NONE, RELU, RELU6, SAME, VALID, Graph, check, check_layers, convolving, imported, window
@@ -88,7 +88,7 @@ def with_operator(number, kind=None, **options):
     """The residual model with another operator, or with other options."""
     g = residual()
     one = g.operators[number]
-    g.operators[number] = Operator(
+    g.operators[number] = TfliteOperator(
         index=number, kind=kind or one.kind, inputs=one.inputs, outputs=one.outputs, options=one.options | options
     )
     return g
@@ -100,7 +100,7 @@ def with_tensor(name, number=0, **changes):
     place = [place for place, one in enumerate(g.tensors) if one.name == name][number]
     one = g.tensors[place]
     fields = {field: getattr(one, field) for field in ("name", "shape", "type", "scales", "zeros", "axis", "data")}
-    g.tensors[place] = Tensor(**(fields | changes))
+    g.tensors[place] = TfliteTensor(**(fields | changes))
     return g
 
 

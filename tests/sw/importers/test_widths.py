@@ -3,15 +3,15 @@
 import pytest
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.widths import LayerWidths, Reader, Request, request_of, widths_of
+from xpulpnn_sw.importers.widths import LayerWidths, ReadingLayer, WidthRequest, request_of, widths_of
 
 pytestmark = pytest.mark.unit
 
 READERS = (
-    Reader(name="first", inputs=("image",), weights="w0", is_first=True),
-    Reader(name="second", inputs=("a",), weights="w1"),
-    Reader(name="sum", inputs=("a", "b")),
-    Reader(name="third", inputs=("c",), weights="w2"),
+    ReadingLayer(name="first", inputs=("image",), weights="w0", is_first=True),
+    ReadingLayer(name="second", inputs=("a",), weights="w1"),
+    ReadingLayer(name="sum", inputs=("a", "b")),
+    ReadingLayer(name="third", inputs=("c",), weights="w2"),
 )
 """Two layers that read one map, and a sum in front of the last."""
 
@@ -62,8 +62,8 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
 
 
 def test_a_layer_without_weights_at_the_end() -> None:
-    readers = (*READERS, Reader(name="mean", inputs=("d",)))
+    readers = (*READERS, ReadingLayer(name="mean", inputs=("d",)))
     assert request_of("8,4,4,mean=8").tensors(readers).tensors["d"] == 8
     with pytest.raises(InputError, match="must name mean, behind which no layer has weights"):
         request_of("8,4,4").tensors(readers)
-    assert Request.uniform(4).tensors(readers).tensors["d"] == 4
+    assert WidthRequest.uniform(4).tensors(readers).tensors["d"] == 4

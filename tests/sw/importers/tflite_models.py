@@ -9,7 +9,7 @@ import tflite
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.registry import import_model
-from xpulpnn_sw.importers.tflite_file import Operator, Tensor
+from xpulpnn_sw.importers.tflite_file import TfliteOperator, TfliteTensor
 
 SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
 NONE, RELU, RELU6, RELU_1 = (
@@ -39,14 +39,16 @@ class Graph:
     def tensor(self, name, shape, scale=1.0, zero=0, kind="INT8", data=None, axis=0):
         scales = np.atleast_1d(np.float32(scale)).astype(np.float64)
         zeros = np.full(len(scales), zero)
-        self.tensors.append(Tensor(name=name, shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data))
+        self.tensors.append(
+            TfliteTensor(name=name, shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data)
+        )
         return len(self.tensors) - 1
 
     def operator(self, kind, inputs, shape, scale, zero, **options):
         output = self.tensor(f"{kind}{len(self.operators)}", shape, scale, zero)
         number = len(self.operators)
         self.operators.append(
-            Operator(index=number, kind=kind, inputs=tuple(inputs), outputs=(output,), options=options)
+            TfliteOperator(index=number, kind=kind, inputs=tuple(inputs), outputs=(output,), options=options)
         )
         return output
 

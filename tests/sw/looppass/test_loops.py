@@ -10,7 +10,7 @@ from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Output, Reason
 from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw import compilers
-from xpulpnn_sw.looppass.optimise import Report, has_volatile, optimise
+from xpulpnn_sw.looppass.optimise import PassReport, has_volatile, optimise
 from xpulpnn_sw.toolchain import Options, build
 
 from . import turns
@@ -38,9 +38,9 @@ def of_function(body: str) -> str:
     return "\n".join(["\t.text", "\t.type\tf, @function", "f:", *lines, "\t.size\tf, .-f", ""])
 
 
-def turned(body: str, config=CORE, **options) -> tuple[list[str], Report]:
+def turned(body: str, config=CORE, **options) -> tuple[list[str], PassReport]:
     """Instructions after the pass, as mnemonics of the core, and the report."""
-    report = Report()
+    report = PassReport()
     text = optimise(of_function(body), config, report=report, **options)
     lines = [line.partition("#")[2].strip() or line.strip() for line in text.splitlines()]
     kept = [" ".join(line.split()) for line in lines if line and not line.startswith((".text", ".type", ".size"))]
@@ -50,7 +50,7 @@ def turned(body: str, config=CORE, **options) -> tuple[list[str], Report]:
 @pytest.mark.flow
 def test_every_comparison_takes_its_turns(tmp_path: Path):
     kind = compiler()
-    report = Report()
+    report = PassReport()
     text = optimise(turns.assembly(), CORE, report=report)
     (tmp_path / "loops.s").write_text(text)
     (tmp_path / "main.c").write_text(turns.driver())
@@ -182,7 +182,7 @@ def test_a_counter_that_an_inner_loop_changes():
 )
 def test_what_is_not_understood_stays(line):
     before = of_function(f"{LOOP.format(line)}")
-    report = Report()
+    report = PassReport()
     assert optimise(before, CORE, report=report) == before
     assert list(report.skipped) == ["f"]
 

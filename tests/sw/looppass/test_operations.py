@@ -3,7 +3,7 @@
 import pytest
 
 from xpulpnn_sw.asm import encode_line
-from xpulpnn_sw.looppass.operation import Kind, parse
+from xpulpnn_sw.looppass.operation import FlowKind, parse
 
 pytestmark = pytest.mark.unit
 
@@ -34,7 +34,7 @@ def operation(text: str):
 )
 def test_mac_load_and_requantisation(text, reads, writes, step, loads):
     found = operation(text)
-    assert (found.kind, found.reads, found.writes) == (Kind.PLAIN, reads, writes)
+    assert (found.kind, found.reads, found.writes) == (FlowKind.PLAIN, reads, writes)
     assert (found.step(A1), found.is_load, found.is_store) == (step, loads, False)
     # entries of the NN-RF are no registers that the pass follows
     assert found.is_fixed
