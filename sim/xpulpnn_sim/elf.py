@@ -3,9 +3,9 @@
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -67,10 +67,11 @@ class Executable:
     path: Path
     entry: int  # first instruction
     segments: tuple[Segment, ...]  # content of the memory, by address, disjoint
-    symbols: Mapping[str, int]  # value of every named symbol; a global one hides local ones
-    functions: tuple[Function, ...]  # the code by address, disjoint
     tohost: int  # address of the exit channel
-    fromhost: int | None  # address of its return channel, if the program has one
+    fromhost: int | None = None  # address of its return channel, if the program has one
+    # value of every named symbol; a global one hides local ones
+    symbols: Mapping[str, int] = field(default_factory=dict[str, int])
+    functions: tuple[Function, ...] = ()  # the code by address, disjoint
     cores: tuple[CoreNote, ...] = ()  # the cores its parts were compiled for, as far as they say
     cluster: ClusterNote | None = None  # the cluster it was compiled for, if any
 
@@ -309,6 +310,12 @@ def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterat
         if following is not None and following.section == label.section:
             limit = following.value
         yield Function(label.value, label.size or max(limit - label.value, 0), label.name)
+
+
+def functions_of(labels: Mapping[str, int], end: int) -> tuple[Function, ...]:
+    """Functions that begin at labels, each up to the next one, the last up to ``end``."""
+    starts = [*sorted((address, name) for name, address in labels.items()), (end, "")]
+    return tuple(Function(address, after - address, name) for (address, name), (after, _) in pairwise(starts))
 
 
 def _require_inside(path: Path, memory: tuple[Window, ...], what: str, address: int, size: int) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn_sim.elf import Executable, Segment, functions_of
 from xpulpnn_sim.harness import program_run
 from xpulpnn_sim.harness.check import Findings
 from xpulpnn_sim.harness.machine import Machine
@@ -40,14 +40,10 @@ def core_program() -> Callable[..., Executable]:
         jumps = f".equ handler, {labels.get(vectors, TEXT_BASE)}\n" + "jal x0, handler\n" * 32
         table = assemble(jumps if vectors else "", TEXT_BASE).to_bytes().ljust(ENTRY - TEXT_BASE, b"\0")
         code = table + assembled.to_bytes()
-        names = sorted((value, name) for name, value in labels.items())
-        bounds = [*(address for address, _ in names), TEXT_BASE + len(code)]
-        functions = tuple(
-            Function(address, after - address, name) for (address, name), after in zip(names, bounds[1:], strict=True)
-        )
+        functions = functions_of(labels, TEXT_BASE + len(code))
         segments = (Segment(DATA, b"", DATA_BYTES), Segment(TEXT_BASE, code, len(code)))
         symbols = labels | {"tohost": TOHOST, "fromhost": FROMHOST}
-        return Executable(Path("program.elf"), ENTRY, segments, symbols, functions, TOHOST, FROMHOST)
+        return Executable(Path("program.elf"), ENTRY, segments, TOHOST, FROMHOST, symbols, functions)
 
     return build
 

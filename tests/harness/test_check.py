@@ -137,27 +137,13 @@ def texts(records: Records) -> list[str]:
 
 @dataclass(frozen=True)
 class Fault:
-    """A field of one retirement changed.
+    """A field of one retirement changed."""
 
-    Parameters
-    ----------
-    where : str
-        How the instruction reads.
-    field : str
-        Field changed.
-    flip : int
-        Its bits.
-    found : str
-        Field in which the first difference is seen; empty: the same.
-    number : int
-        Which of these instructions.
-    """
-
-    where: str
+    where: str  # text of the instruction
     field: str
-    flip: int = 1
-    found: str = ""
-    number: int = 0
+    flip: int = 1  # bits that change
+    found: str = ""  # the field in which the first difference is seen; empty: the same
+    number: int = 0  # among the instructions with this text
 
     @classmethod
     def parse(cls, where: str, text: str) -> "Fault":

@@ -13,7 +13,7 @@ from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cli import main
 from xpulpnn_sim.commands import run as run_command
-from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn_sim.elf import Executable, Segment, functions_of
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.faulty.cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.harness import program_run, session, waves
@@ -65,18 +65,13 @@ def program(source: str = PROGRAM, *, rounds: int = ROUNDS, fault: int = 0, toho
     values |= {"cores": CORES, "cores_mask": (1 << CORES) - 1, "late": LATE, "expected": rounds * CORES}
     text = assemble("".join(f".equ {name}, {value}\n" for name, value in values.items()) + source, TEXT)
     code = text.to_bytes()
-    names = sorted((address, name) for name, address in text.labels.items() if 0 <= address - TEXT < len(code))
-    ends = [*(address for address, _ in names[1:]), TEXT + len(code)]
+    labels = {name: address for name, address in text.labels.items() if 0 <= address - TEXT < len(code)}
     return Executable(
         path=Path("cluster program"),
         entry=TEXT,
         segments=(Segment(TEXT, code, len(code)), Segment(L2, b"", 0x100)),
-        symbols={},
-        functions=tuple(
-            Function(address, end - address, name) for (address, name), end in zip(names, ends, strict=True)
-        ),
+        functions=functions_of(labels, TEXT + len(code)),
         tohost=tohost,
-        fromhost=None,
     )
 
 
@@ -363,8 +358,6 @@ def test_the_command_fails_with_the_program(cluster_command, capfd):
     ("options", "told"),
     [
         (("--cores", "17"), "cores must be 1 to 16, not 17"),
-        (("--banks", "3"), "banks must be a power of two, not 3"),
-        (("--l2-latency", "0"), "--l2-latency must be at least 1, not 0"),
         (("--irq", "3@100"), "--irq must be left out for a cluster"),
     ],
 )

@@ -14,14 +14,7 @@ pytestmark = pytest.mark.unit
     ("values", "message"),
     [
         ({"grant_stalls": 1.0}, "--grant-stalls must be a probability of at least 0 and below 1, not 1.0"),
-        (
-            {"fetch_grant_stalls": -0.1},
-            "--fetch-grant-stalls must be a probability of at least 0 and below 1, not -0.1",
-        ),
         ({"irq_rate": float("nan")}, "--irq-rate must be a probability of at least 0 and below 1, not nan"),
-        ({"response_latency": 0}, "--response-latency must be at least 1, not 0"),
-        ({"fetch_latency": 0}, "--fetch-latency must be at least 1, not 0"),
-        ({"max_cycles": 0}, "--max-cycles must be at least 1, not 0"),
         ({"seed": -1}, "--seed must be at least 0, not -1"),
     ],
 )

@@ -14,7 +14,7 @@ from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.verilog import emit
-from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn_sim.elf import Executable, Segment, functions_of
 from xpulpnn_sim.harness import program_run, session
 from xpulpnn_sim.harness.build import build_model
 from xpulpnn_sim.harness.check import RetirementCheck
@@ -132,18 +132,13 @@ def program(rounds: int) -> Executable:
     constants = f".equ data, {DATA_BASE}\n.equ turns, {TURNS}\n.equ tohost, {TOHOST}\n"
     text = assemble(f"{constants}{PROGRAM}".replace("start:", f"start:\n    li a5, {rounds}"), TEXT)
     code = text.to_bytes()
-    names = sorted((address, name) for name, address in text.labels.items() if address >= TEXT)
-    ends = [*(address for address, _ in names[1:]), TEXT + len(code)]
+    labels = {name: address for name, address in text.labels.items() if address >= TEXT}
     return Executable(
         path=Path("two harts"),
         entry=TEXT,
         segments=(Segment(DATA_BASE, b"", 0x100), Segment(TEXT, code, len(code))),
-        symbols={},
-        functions=tuple(
-            Function(address, end - address, name) for (address, name), end in zip(names, ends, strict=True)
-        ),
+        functions=functions_of(labels, TEXT + len(code)),
         tohost=TOHOST,
-        fromhost=None,
     )
 
 

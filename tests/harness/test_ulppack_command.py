@@ -74,22 +74,13 @@ def test_equal_widths_hold_for_what_is_narrower():
 
 BAD_INPUT = {
     "no activations": (["--weights", "2"], "--weights must be given together with --activations, not by itself"),
-    "width": (["--weights", "9", "--activations", "1"], "--weights must be a list out of 1,2,3,4,5,6,7,8, not 9"),
     "depth": (["--depth", "0"], "--depth must be at least 1, not 0"),
-    "isa": (["--isa", "arm"], "--isa must be a list out of rv32im,xpulpv2, not arm"),
     "matmul": (["--matmul", "4x4"], "layer must be CxKxP, not 4x4"),
-    "sweep": (["--sweep", "colour"], "--sweep must be a list out of table,overflow,best,iter,bits,k, not colour"),
     "option of layers": (["--layer", "4x4x4"], "--layer must be left out with ulppack"),
-    "option of clusters": (["--cores", "2"], "--cores must be left out with ulppack"),
-    "jobs": (["--jobs", "0"], "--jobs must be at least 1, not 0"),
     "folder": (["--plot", "/dev/null/plot.html"], None),
     "illegal": (
         ["--weights", "7", "--activations", "7", "--depth", "3"],
         "packing must be one of scheme depth (iter up to): P1-32 2 (2); not W7A7 depth 3",
-    ),
-    "too wide": (
-        ["--weights", "8", "--activations", "8"],
-        "packing must be one of scheme depth (iter up to): operands that fit into a register twice; not W8A8",
     ),
 }
 
@@ -103,12 +94,6 @@ def test_bad_input_is_one_line_and_code_2(case, capsys):
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert message is None or captured.err == f"error: {message}\n"
-
-
-@pytest.mark.unit
-def test_its_options_are_for_it_alone(capsys):
-    assert cli.main(["cosim", "matmul", "--depth", "2"]) == 2
-    assert capsys.readouterr().err == "error: --depth must be left out with matmul: it is for ulppack\n"
 
 
 @pytest.mark.unit

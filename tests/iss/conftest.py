@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.isa.table import find
-from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn_sim.elf import Executable, Segment, functions_of
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sw.asm import assemble
 
@@ -53,13 +53,10 @@ def program() -> Callable[..., Executable]:
         assembled = assemble(_text(source), ENTRY)
         code = assemble(_text(vectors), CODE).to_bytes().ljust(ENTRY - CODE, b"\0") + assembled.to_bytes()
         segments = (Segment(DATA, data, data_bytes), Segment(CODE, code, len(code)))
-        names = sorted((value, name) for name, value in assembled.labels.items() if value >= ENTRY)
-        bounds = [*(address for address, _ in names), CODE + len(code)]
-        functions = tuple(
-            Function(address, end - address, name) for (address, name), end in zip(names, bounds[1:], strict=True)
-        )
-        symbols = {name: value for value, name in names} | {"tohost": TOHOST, "fromhost": FROMHOST}
-        return Executable(Path("program.elf"), ENTRY, segments, symbols, functions, TOHOST, FROMHOST)
+        labels = {name: value for name, value in assembled.labels.items() if value >= ENTRY}
+        functions = functions_of(labels, CODE + len(code))
+        symbols = labels | {"tohost": TOHOST, "fromhost": FROMHOST}
+        return Executable(Path("program.elf"), ENTRY, segments, TOHOST, FROMHOST, symbols, functions)
 
     return build
 

@@ -227,4 +227,4 @@ def program(config: CoreConfig, rng: Random) -> Executable:
     image = assemble(text.format(data=DATA_BASE, done=DONE_ADDRESS, failing=FAILING[0]), TEXT_BASE).to_bytes()
     data = rng.randbytes(WORD_BYTES * DATA_WORDS)
     segments = (Segment(DATA_BASE, data, len(data)), Segment(TEXT_BASE, image, len(image)))
-    return Executable(Path("core_program"), ENTRY, segments, {}, (), DONE_ADDRESS, None)
+    return Executable(Path("core_program"), ENTRY, segments, DONE_ADDRESS)

@@ -58,7 +58,7 @@ def stream_of(config: CoreConfig, words: Sequence[int]) -> Iterator[Retired]:
 
 def lockstep_of(config: CoreConfig, memory: StreamMemory) -> Lockstep:
     """The simulator to compare the retirements of a stream with."""
-    nothing = Executable(Path("stream"), BOOT_ADDRESS, (), {}, (), 0, None)
+    nothing = Executable(Path("stream"), BOOT_ADDRESS, (), 0)
     return Lockstep(nothing, config, memory=memory)
 
 

@@ -149,10 +149,8 @@ def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()
         path=Path(name),
         entry=program.entry,
         segments=tuple(Segment(base, data, len(data)) for base, data in pieces),
-        symbols={"tohost": program.tohost},
-        functions=(),
         tohost=program.tohost,
-        fromhost=None,
+        symbols={"tohost": program.tohost},
     )
 
 

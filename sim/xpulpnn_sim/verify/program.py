@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE
-from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn_sim.elf import Executable, Segment, functions_of
 from xpulpnn_sim.verify.blocks import Block, count_statements, indented
 from xpulpnn_sim.verify.handlers import PLAIN, Handlers
 from xpulpnn_sim.verify.layout import (
@@ -43,17 +43,14 @@ def executable_of(
     """A memory image: the code from ``text`` on and the data; a function reaches up to the next one."""
     image = code.to_bytes()
     symbols = {**code.labels, "tohost": tohost}
-    starts = sorted((symbols[function], function) for function in functions)
-    ends = [start for start, _ in starts[1:]] + [text + len(image)]
     segments = [Segment(text, image, len(image) + _PADDING), *data]
     return Executable(
         path=Path(name),
         entry=ENTRY if text == TEXT_BASE else text,
         segments=tuple(sorted(segments, key=lambda segment: segment.address)),
         symbols=symbols,
-        functions=tuple(Function(start, end - start, name) for (start, name), end in zip(starts, ends, strict=True)),
+        functions=functions_of({name: symbols[name] for name in functions}, text + len(image)),
         tohost=tohost,
-        fromhost=None,
     )
 
 

@@ -197,9 +197,7 @@ def general_code() -> Executable:
         entry=assembled.labels["start"],
         segments=(Segment(_TEXT, code, len(code)), Segment(_DATA, layout.content, len(layout.content))),
         symbols={"tohost": tohost},
-        functions=(),
         tohost=tohost,
-        fromhost=None,
     )
 
 
