@@ -47,7 +47,7 @@ def build(tmp_path: Path) -> Build:
             pytest.skip(f"{kind} is not installed")
         path = SOURCES / source if source.endswith(".c") else tmp_path / "main.c"
         if path.parent == tmp_path:
-            path.write_text(source)
+            path.write_text(FORK + source)
         extra = () if kind == "zig" else ("-Wall", "-Werror")
         options = Options(
             config=core, cluster=layout or ClusterLayout(cores=cores), define=define, include=include, extra=extra
@@ -217,9 +217,7 @@ def test_the_counters_have_the_names_of_their_events():
     assert last[1] == "PI_PERF_TCDM_CONT"
 
 
-MISSING = (
-    FORK
-    + """
+MISSING = """
 static void work(void *argument) {
     if (xp_core() != 2)
         xp_barrier();
@@ -229,7 +227,6 @@ int main(void) {
     return 0;
 }
 """
-)
 
 
 @pytest.mark.flow
@@ -244,9 +241,7 @@ def test_a_missing_barrier_is_a_deadlock_that_names_everybody(build: Build):
     assert "cluster.c:" in end.text
 
 
-KEPT = (
-    FORK
-    + """
+KEPT = """
 static void work(void *argument) {
     xp_critical_enter();
 }
@@ -255,7 +250,6 @@ int main(void) {
     return 0;
 }
 """
-)
 
 
 @pytest.mark.flow
@@ -264,13 +258,11 @@ def test_a_deadlock_names_the_lines_of_the_program(build: Build, kind: str):
     end, _, _ = simulate(build(KEPT, cores=3, kind=kind), 3)
     assert end.reason is Reason.DEADLOCK
     assert "core 0: waits for barrier 0 at 0x1c" in end.text
-    line = KEPT.split("\n").index("    xp_critical_enter();") + 1
+    line = (FORK + KEPT).split("\n").index("    xp_critical_enter();") + 1
     assert re.search(rf"cores 1, 2: waits for mutex 0 at 0x1c[0-9a-f]+ \(work[^)]*\), main\.c:{line}$", end.text)
 
 
-OVERFLOW = (
-    FORK
-    + """
+OVERFLOW = """
 static void deep(void *argument) {
     volatile char big[0x300];
     if (xp_core() != 1) return;
@@ -283,7 +275,6 @@ int main(void) {
     return 0;
 }
 """
-)
 
 
 @pytest.mark.flow
@@ -300,7 +291,7 @@ def test_a_stack_that_overflows_is_reported(build: Build):
 
 @pytest.mark.flow
 def test_too_large_a_team(build: Build):
-    end, printed, _ = simulate(build(FORK + "int main(void) { xp_fork(3, 0, 0); }", cores=2), 2)
+    end, printed, _ = simulate(build("int main(void) { xp_fork(3, 0, 0); }", cores=2), 2)
     assert end.code == 0x3000
     assert printed == b"a team must have at most 2 cores, not 3\n"
     with pytest.raises(compilers.CompileError, match="NUM_CORES must be at most the cores of the cluster"):

@@ -27,6 +27,12 @@ def built(*layers, name="built"):
     return builder.finish().network
 
 
+def shifted(name, kernel, layer, weights, precision="8x8x8", shift=3, **options):
+    """A layer whose sums are shifted."""
+    arrays = {"weights": np.asarray(weights), "shift": np.array(shift)}
+    return (name, kernel, layer, precision), arrays, {"requantise": "shift", **options}
+
+
 def compared(network, inputs):
     """The results of the original channels, which must be as before, and the network that gave them."""
     wide = in_whole_words(network)
@@ -86,11 +92,7 @@ def test_kernels_find_pixels_where_others_left_them(core):
 def test_nothing_is_added_without_need():
     """Kernels of one width fill words up alike, so that five channels may stay five."""
     network = built(
-        (
-            ("first", "pointwise", "2x2x5:5", "8x8x8"),
-            {"weights": np.ones((5, 1, 1, 5), int), "shift": np.array(3)},
-            {"requantise": "shift"},
-        ),
+        shifted("first", "pointwise", "2x2x5:5", np.ones((5, 1, 1, 5), int)),
         (("pool", "maxpool", "2x2x5:2x2", "8xu8x8"), {}, {}),
         (("last", "linear", "5:2:raw", "8x8xi32"), {"weights": np.ones((2, 5), int)}, {}),
     )
@@ -144,11 +146,7 @@ def test_a_margin_of_ones_needs_an_even_number_of_bits_more():
 def test_weights_of_one_bit_for_other_inputs_become_crumbs():
     rng = np.random.default_rng(3)
     network = built(
-        (
-            ("first", "conv", "4x4x3:5x3x3", "8x8x4"),
-            {"weights": rng.integers(-9, 9, (5, 3, 3, 3)), "shift": np.array(7)},
-            {"requantise": "shift"},
-        ),
+        shifted("first", "conv", "4x4x3:5x3x3", rng.integers(-9, 9, (5, 3, 3, 3)), "8x8x4", shift=7),
         bits(
             "4x4x5:6x3x3",
             "conv",
@@ -166,11 +164,7 @@ def test_weights_of_one_bit_for_other_inputs_become_crumbs():
 
 def test_the_input_has_more_channels_where_no_kernel_fills_them_up():
     network = built(
-        (
-            ("wide", "depthwise", "4x4x3:3x3", "8x8x8"),
-            {"weights": np.ones((3, 3, 3), int), "shift": np.array(3)},
-            {"requantise": "shift"},
-        ),
+        shifted("wide", "depthwise", "4x4x3:3x3", np.ones((3, 3, 3), int)),
         (
             ("both", "add", "4x4x3:shift", "8xu8x8"),
             {"factors": np.array([1, 1]), "shift": np.array(1)},
@@ -183,13 +177,7 @@ def test_the_input_has_more_channels_where_no_kernel_fills_them_up():
     assert [stage.output_shape for stage in wide.stages] == [(4, 4, 4), (4, 4, 4), (2,)]
     assert filled_input(image[0], wide).tolist() == np.pad(image[0], ((0, 0), (0, 0), (0, 1))).tolist()
     # a convolution alone fills it up by itself
-    alone = built(
-        (
-            ("first", "conv", "4x4x3:4x3x3", "8x8x8"),
-            {"weights": np.ones((4, 3, 3, 3), int), "shift": np.array(3)},
-            {"requantise": "shift"},
-        )
-    )
+    alone = built(shifted("first", "conv", "4x4x3:4x3x3", np.ones((4, 3, 3, 3), int)))
     one = image[0]
     assert filled_input(one, in_whole_words(alone)) is one
 
@@ -198,11 +186,7 @@ def test_a_row_of_results_read_as_a_map_must_be_whole():
     def network(channels):
         size = 4 * channels
         return built(
-            (
-                ("row", "linear", f"8:{size}", "8x8x8"),
-                {"weights": np.ones((size, 8), int), "shift": np.array(3)},
-                {"requantise": "shift"},
-            ),
+            shifted("row", "linear", f"8:{size}", np.ones((size, 8), int)),
             (("map", "maxpool", f"2x2x{channels}:2x2", "8xu8x8"), {}, {}),
         )
 
@@ -214,14 +198,11 @@ def test_a_row_of_results_read_as_a_map_must_be_whole():
 
 def test_summands_have_as_many_channels_as_any_of_them_needs():
     """Weights of crumbs want words of sixteen inputs, which the map of the other summand follows."""
-    shift = {"shift": np.array(3)}
-    ones = {"weights": np.ones((5, 1, 1, 5), int), **shift}
-    both = {"factors": np.array([1, 1]), **shift}
-    by_shift = {"requantise": "shift"}
+    ones, both = np.ones((5, 1, 1, 5), int), {"factors": np.array([1, 1]), "shift": np.array(3)}
     network = built(
-        (("first", "pointwise", "2x2x5:5", "8x8x8"), ones, by_shift),
-        (("crumbs", "pointwise", "2x2x5:5", "8x2x8"), ones, by_shift),
-        (("other", "pointwise", "2x2x5:5", "8x8x8"), ones, {**by_shift, "sources": ("first",)}),
+        shifted("first", "pointwise", "2x2x5:5", ones),
+        shifted("crumbs", "pointwise", "2x2x5:5", ones, "8x2x8"),
+        shifted("other", "pointwise", "2x2x5:5", ones, sources=("first",)),
         (("both", "add", "2x2x5:shift", "8xu8x8"), both, {"sources": ("first", "other")}),
         (("all", "add", "2x2x5:shift", "8xu8x8"), both, {"sources": ("both", "crumbs")}),
         (("last", "linear", "20:2:raw", "8x8xi32"), {"weights": np.ones((2, 20), int)}, {}),
