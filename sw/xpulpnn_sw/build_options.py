@@ -41,9 +41,9 @@ class Options:
     linking: tuple[str, ...] = ()  # further options for linking: libraries and their folders
     start_files: bool = True  # whether the program starts with the runtime's crt0
     script: Path | None = None  # linker script instead of the runtime's
-    stack: int = DEFAULT_STACK  # bytes of the stack, of everything in the data region, of everything in the code region
-    ram: int = DEFAULT_RAM  # bytes of the stack, of everything in the data region, of everything in the code region
-    rom: int = DEFAULT_ROM  # bytes of the stack, of everything in the data region, of everything in the code region
+    stack: int = DEFAULT_STACK  # bytes of the stack
+    ram: int = DEFAULT_RAM  # bytes of everything in the data region
+    rom: int = DEFAULT_ROM  # bytes of everything in the code region
     heap: int = 0  # bytes for malloc where the program calls it; 0: a quarter of the ram
     # the program is for the cores of a cluster, its stacks are there, and the ram is the L2; None: for one core
     cluster: ClusterLayout | None = None

@@ -17,12 +17,12 @@ _USUAL = (False, True, False)  # signs where the text names none: unsigned input
 class Precision:
     """Element widths in bits and signs."""
 
-    x: int  # width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised
-    w: int  # width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised
-    y: int  # width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised
-    x_signed: bool = False  # Two's complement, or unsigned; of one bit as usual
-    w_signed: bool = True  # Two's complement, or unsigned; of one bit as usual
-    y_signed: bool = False  # Two's complement, or unsigned; of one bit as usual
+    x: int  # width of the inputs
+    w: int  # width of the weights
+    y: int  # width of the outputs; 32 bits are the accumulators, not requantised
+    x_signed: bool = False  # whether inputs are signed; of one bit as usual
+    w_signed: bool = True  # whether weights are signed
+    y_signed: bool = False  # whether outputs are signed
 
     def __post_init__(self) -> None:
         for width in (self.x, self.w, self.y):

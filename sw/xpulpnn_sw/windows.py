@@ -15,11 +15,11 @@ class Windows(LayerText):
     sizes = (("height", "width", "channels"), ("kernel_height", "kernel_width"))
     options = (STRIDE, padding_option("0"))
 
-    height: int  # size of the input feature map
-    width: int  # size of the input feature map
-    channels: int  # size of the input feature map
-    kernel_height: int  # size of the window
-    kernel_width: int  # size of the window
+    height: int  # rows of the input map
+    width: int  # columns of the input map
+    channels: int  # channels of the input map
+    kernel_height: int  # rows of the window
+    kernel_width: int  # columns of the window
     stride: tuple[int, int] = (1, 1)  # step in y and in x
     # rows and columns around the map at top, bottom, left and right that windows may reach into
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)

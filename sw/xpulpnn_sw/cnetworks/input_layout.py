@@ -19,14 +19,14 @@ from xpulpnn_sw.networks.network import Stage
 class InputLayout:
     """An input in memory, as a layer reads it. Distances are in bits."""
 
-    rows: int  # of the input; one without rows has one of them
-    columns: int  # of the input; one without rows has one of them
-    channels: int  # of the input; one without rows has one of them
-    top: int  # rows and columns of margin before the first element
-    left: int  # rows and columns of margin before the first element
-    row_bits: int  # from one row, one pixel, one channel to the next
-    pixel_bits: int  # from one row, one pixel, one channel to the next
-    channel_bits: int  # from one row, one pixel, one channel to the next
+    rows: int  # rows of the input; 1 without any
+    columns: int  # columns of the input; 1 without any
+    channels: int  # channels of the input
+    top: int  # rows of margin above the first element
+    left: int  # columns of margin before the first element
+    row_bits: int  # distance of two rows
+    pixel_bits: int  # distance of two pixels
+    channel_bits: int  # distance of two channels
     bits: int
     around: int
     size: int  # bytes in memory, with what is read ahead

@@ -23,8 +23,8 @@ class Addition:
     factors: tuple[int, int]  # of both maps
     summand: int
     shift: int
-    differing: int  # pairs of numbers whose result is not the quantiser's, and all there are
-    pairs: int  # pairs of numbers whose result is not the quantiser's, and all there are
+    differing: int  # pairs of numbers whose result is not the quantiser's
+    pairs: int  # all pairs of numbers
     worst: int  # how far results are from the quantiser's, at the most
     reach: int  # the greatest result before memory clips it
 

@@ -26,12 +26,12 @@ Listed = tuple[int, Fraction | None, tuple[int, int], bool]
 class Levels:
     """A quantiser."""
 
-    bits: int  # what its results are in memory
-    signed: bool  # what its results are in memory
-    low: int  # its least and greatest result; of one bit -1 and 1
-    high: int  # its least and greatest result; of one bit -1 and 1
-    scale: Fraction  # results stand for `scale * q + offset`
-    offset: Fraction  # results stand for `scale * q + offset`
+    bits: int  # width of its results in memory
+    signed: bool  # whether its results are signed in memory
+    low: int  # its least result; of one bit -1
+    high: int  # its greatest result; of one bit 1
+    scale: Fraction  # factor of results: they stand for `scale * q + offset`
+    offset: Fraction  # summand of what results stand for
     bound: Callable[[int, int], Bound]  # for a result above `low` and a channel: where it begins
     is_free: bool = False  # whether it is the importer's, so that steps may be at the places next to those
     by_channel: bool = False  # whether bounds depend on the channel

@@ -18,10 +18,10 @@ from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value
 class OnnxNode:
     """A node."""
 
-    operator: str  # what it computes, and what it is called; by its output if it has no name
-    name: str  # what it computes, and what it is called; by its output if it has no name
-    inputs: tuple[str, ...]  # Tensors; an empty name is an input left out
-    outputs: tuple[str, ...]  # Tensors; an empty name is an input left out
+    operator: str  # name of the operator
+    name: str  # name of the node, or of its output if it has none
+    inputs: tuple[str, ...]  # names of tensors; an empty one is left out
+    outputs: tuple[str, ...]  # names of tensors
     attributes: Mapping[str, Any]
     proto: Any  # as onnx has it
 

@@ -24,12 +24,12 @@ class LayerPlan:
     """A layer that is not there yet."""
 
     sums: Sums
-    layer: str  # as on the command line
-    precision: str  # as on the command line
+    layer: str  # text of the layer, as on the command line
+    precision: str  # text of the precision, as on the command line
     arrays: dict[str, Any]
     rule: str = Rule.BN32.value  # how results come of sums
-    moved: int = 0  # what is not as in the model, and how much there is of it
-    total: int = 0  # what is not as in the model, and how much there is of it
+    moved: int = 0  # results that are not as in the model
+    total: int = 0  # results that were compared
     worst: int = 0  # how far results are from the model's, at the most
     what: str = _STEPS
     reach: int | None = None  # the greatest result before memory clips it, if that is known

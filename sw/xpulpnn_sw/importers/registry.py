@@ -24,8 +24,8 @@ class ModelReader:
     suffix: str  # how their names end
     magic: bytes = b""  # what they have at `offset`, whatever they are called; empty: nothing of the kind
     offset: int = 0  # bytes before that
-    module: str  # where it is; only the one that is needed is imported
-    function: str  # where it is; only the one that is needed is imported
+    module: str  # module of the importer, which is imported when it is needed
+    function: str  # the importer in that module
 
     def recognises(self, beginning: bytes) -> bool:
         """Return whether a file that begins so is one of these."""

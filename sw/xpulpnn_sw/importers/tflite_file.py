@@ -50,9 +50,9 @@ class TfliteOperator:
     """An operator of the file."""
 
     index: int
-    kind: str  # what it is, as TFLite calls it
-    inputs: tuple[int, ...]  # Tensors; -1 for one that is left out
-    outputs: tuple[int, ...]  # Tensors; -1 for one that is left out
+    kind: str  # the operation, as TFLite names it
+    inputs: tuple[int, ...]  # numbers of tensors; -1 for one that is left out
+    outputs: tuple[int, ...]  # numbers of tensors
     options: Mapping[str, int]  # by the names of TFLite's schema, such as `StrideH`
 
     def __str__(self) -> str:
@@ -65,10 +65,10 @@ class TfliteModel:
 
     tensors: tuple[TfliteTensor, ...]
     operators: tuple[TfliteOperator, ...]  # in the order in which they compute
-    inputs: tuple[int, ...]  # tensors of the graph
-    outputs: tuple[int, ...]  # tensors of the graph
-    activations: Mapping[int, str]  # what these options are called
-    paddings: Mapping[int, str]  # what these options are called
+    inputs: tuple[int, ...]  # numbers of the graph's own inputs
+    outputs: tuple[int, ...]  # numbers of the graph's own outputs
+    activations: Mapping[int, str]  # names of fused activations
+    paddings: Mapping[int, str]  # names of paddings
 
 
 def read_graph(path: Path) -> TfliteModel:

@@ -30,10 +30,6 @@ ENDS: Mapping[str, tuple[float | None, float | None]] = {
 }
 
 
-class OperatorError(Exception):
-    """Why an operator cannot be mapped."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TfliteMap:
     """A map of the network."""
@@ -61,14 +57,14 @@ class TfliteMap:
     def reshaped(self, shape: tuple[int, ...]) -> "TfliteMap":
         """The same elements in another shape."""
         if prod(shape) != prod(self.shape) or self.pads != NO_PADS:
-            raise OperatorError(f"shape must be of {prod(self.shape)} elements, not {dims(shape)}")
+            raise InputError(f"shape must be of {prod(self.shape)} elements, not {dims(shape)}")
         return replace(self, shape=shape)
 
 
 def expect(held: bool, what: str) -> None:
-    """Raise :class:`OperatorError` with this text unless it holds."""
+    """Raise :class:`InputError` with this text unless it holds."""
     if not held:
-        raise OperatorError(what)
+        raise InputError(what)
 
 
 class OperatorReader:
@@ -86,8 +82,8 @@ class OperatorReader:
         """An input that a layer or the network's input gives."""
         tensor = self.tensor(place)
         found = self._values.get(self.operator.inputs[place])
-        expect(found is not None, f"input must be a result of an operator before, not {tensor.name}")
-        assert found is not None
+        if found is None:
+            raise InputError(f"input must be a result of an operator before, not {tensor.name}")
         return found
 
     def map(self, place: int, *, padded: bool = False) -> tuple[TfliteMap, int, int, int]:
@@ -105,8 +101,8 @@ class OperatorReader:
         """An input that is in the file."""
         tensor = self.tensor(place)
         expect(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
-        expect(tensor.data is not None, f"{tensor.name} must be in the file, not computed")
-        assert tensor.data is not None
+        if tensor.data is None:
+            raise InputError(f"{tensor.name} must be in the file, not computed")
         return tensor.data.astype(np.int64)
 
     def result(self, source: str) -> TfliteMap:
@@ -127,7 +123,7 @@ class OperatorReader:
         return replace(result, signed=False, zero=result.zero - low, top=high - low)
 
     def check_same_codes(self) -> None:
-        """Raise :class:`OperatorError` unless the output has the scale and the zero point of the first input."""
+        """Raise :class:`InputError` unless the output has the scale and the zero point of the first input."""
         one, other = self.tensor(0), self.model.tensors[self.operator.outputs[0]]
         same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (one, other)]
         expect(same[0] == same[1], "scale and zero point of the results must be those of the input")
@@ -193,7 +189,7 @@ def named(operator: TfliteOperator, compute: Callable[[], None]) -> None:
     """Do something; raises :class:`InputError` that names the operator for what it cannot do."""
     try:
         compute()
-    except (OperatorError, InputError, LayerError) as error:
+    except (InputError, LayerError) as error:
         raise InputError(f"{operator}: {error}") from None
 
 

@@ -16,7 +16,6 @@ from xpulpnn_sw.importers.tflite_model import (
     CODES,
     LEAST,
     NO_PADS,
-    OperatorError,
     OperatorReader,
     TfliteMap,
     dims,
@@ -89,7 +88,7 @@ class _Import:
         self._without_softmax(operators)
         try:
             start = value_of(model.tensors[first], NETWORK_INPUT)
-        except OperatorError as error:
+        except InputError as error:
             raise InputError(f"input of the model: {error}") from None
         self._values[first] = start
         for operator in operators:
@@ -101,10 +100,10 @@ class _Import:
 
     def _take(self, operator: TfliteOperator) -> None:
         reads = self._operators.get(operator.kind)
-        known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
-        expect(reads is not None, f"operators must be {known}, not {operator.kind}")
+        if reads is None:
+            known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
+            raise InputError(f"operators must be {known}, not {operator.kind}")
         expect(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
-        assert reads is not None
         self._values[operator.outputs[0]] = reads(OperatorReader(self._model, operator, self._values))
 
     def _without_quantisation(self, operators: list[TfliteOperator]) -> int:

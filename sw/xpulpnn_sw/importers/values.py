@@ -50,8 +50,8 @@ class Map:
     signed: bool
     low: int
     high: int
-    scale: Fraction  # what they stand for
-    offset: Fraction  # what they stand for
+    scale: Fraction  # what one more stands for
+    offset: Fraction  # what 0 stands for
     pads: Pads = NO_PADS  # rows and columns of zeros that a node has put around it, and no layer yet
     # scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has that
     codes: tuple[Fraction, Fraction] | None = None
@@ -67,15 +67,15 @@ class Sums:
     """Sums of a layer that wait for their quantiser."""
 
     name: str
-    kernel: str  # as on the command line
-    layer: str  # as on the command line
+    kernel: str  # name of the kernel, as on the command line
+    layer: str  # text of the layer, as on the command line
     sources: tuple[Map, ...]  # what it computes with
     weights: Ints | None = None  # as the kernel takes them
     weight_bits: int = 8
     pad: int = 0  # what is around the map
     channels: tuple[Affine, ...]  # what the sums stand for
-    least: tuple[int, ...]  # range of the sums of each channel
-    most: tuple[int, ...]  # range of the sums of each channel
+    least: tuple[int, ...]  # least sum of each channel
+    most: tuple[int, ...]  # greatest sum of each channel
     pools: tuple[str, ...] = ()  # maximum poolings of the results
     shape: Shape  # Rows, columns and channels of the results, after the poolings
     places: Ints  # as of Map

@@ -153,23 +153,10 @@ def _indexed(access: Operation, addition: Operation) -> Operation:
 
 def _incrementing(access: Operation, step: int) -> Operation:
     values = access.values
+    kept = {"origin": access.origin, "rs1": values["rs1"]}
     if access.is_load:
-        return make(
-            f"p.{access.name}",
-            "rd,imm12(rs1!)",
-            origin=access.origin,
-            rd=values["rd"],
-            rs1=values["rs1"],
-            imm12=step,
-        )
-    return make(
-        f"p.{access.name}",
-        "rs2,stimm12(rs1!)",
-        origin=access.origin,
-        rs2=values["rs2"],
-        rs1=values["rs1"],
-        stimm12=step,
-    )
+        return make(f"p.{access.name}", "rd,imm12(rs1!)", rd=values["rd"], imm12=step, **kept)
+    return make(f"p.{access.name}", "rs2,stimm12(rs1!)", rs2=values["rs2"], stimm12=step, **kept)
 
 
 def _with_increments(operations: list[Operation], tally: AccessTally, *, swap_loads: bool) -> list[Operation]:

@@ -54,8 +54,8 @@ def held_condition(branch: Operation, *, taken: bool) -> Condition | None:
 class Counter:
     """The test of a loop: it goes on while ``register relation bound``, after ``register += step``."""
 
-    register: int  # the register that counts, and the one it is compared with, which stays the same (0 is the number 0)
-    bound: int  # the register that counts, and the one it is compared with, which stays the same (0 is the number 0)
+    register: int  # the register that counts
+    bound: int  # the register that it is compared with, which stays the same; 0 is the number 0
     relation: str  # `ne lt le gt ge` and the unsigned ones
     step: int  # what each turn adds, not 0
     place: int  # block that adds it
@@ -123,8 +123,8 @@ class _Tracked:
 class Entry:
     """Known values of counter and bound when a loop is entered from outside."""
 
-    start: int | None = None  # their values as far as they are numbers
-    bound: int | None = None  # their values as far as they are numbers
+    start: int | None = None  # value of the counter if it is known
+    bound: int | None = None  # value of the bound if it is known
     relations: frozenset[str] = frozenset()  # what holds between counter and bound, in this order
 
     def turns(self, counter: Counter) -> int | None:

@@ -56,8 +56,8 @@ class Operation:
     kind: FlowKind = FlowKind.PLAIN  # what it does to the flow of control
     insn: Insn | None = None  # its row; None for pseudo-instructions of several words and for what cannot be read
     values: dict[str, int]  # operand fields of the row; an immediate that the linker fills in is missing
-    reads: frozenset[int] = frozenset()  # Registers, x0 left out
-    writes: frozenset[int] = frozenset()  # Registers, x0 left out
+    reads: frozenset[int] = frozenset()  # registers that it reads, without x0
+    writes: frozenset[int] = frozenset()  # registers that it writes, without x0
     target: str = ""  # label of a branch or jump
     size: int = 4  # bytes it has at most
     origin: int = -1  # line of the file it stands at; -1 for one that the pass added or moved

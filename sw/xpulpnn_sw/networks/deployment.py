@@ -22,8 +22,8 @@ class DeployedStep:
 
     # number of the layer that is computed, as a whole or a tile of it; of one in tiles also while it is only moved
     layer: int | None = None
-    loads: tuple[str, ...] = ()  # pieces of memory that are filled from outside meanwhile, or stored there
-    stores: tuple[str, ...] = ()  # pieces of memory that are filled from outside meanwhile, or stored there
+    loads: tuple[str, ...] = ()  # pieces of memory that are filled from outside meanwhile
+    stores: tuple[str, ...] = ()  # pieces of memory that are stored outside meanwhile
     tile: int | None = None  # which of the steps of a layer in tiles it is
 
 

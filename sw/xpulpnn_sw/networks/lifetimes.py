@@ -12,8 +12,8 @@ class Piece:
 
     name: str  # what it is, another for each piece
     size: int
-    first: int  # steps from the beginning of the one to the end of the other in which it needs them
-    last: int  # steps from the beginning of the one to the end of the other in which it needs them
+    first: int  # first step that needs it
+    last: int  # last step that needs it
 
     def meets(self, other: "Piece") -> bool:
         """Return whether there is a step in which both need memory."""
