@@ -10,8 +10,7 @@ from xpulpnn.config import preset
 from xpulpnn.core.div import Divider
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultOp
-from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.faulty.core import CORE_FAULTS, CoreFault
+from xpulpnn.errors import InputError
 from xpulpnn_sim.riscv_formal.cuts import (
     EVERY,
     FORWARDED,
@@ -25,7 +24,6 @@ from xpulpnn_sim.riscv_formal.cuts import (
     wires,
 )
 from xpulpnn_sim.riscv_formal.gates import emit_design
-from xpulpnn_sim.riscv_formal.seeded import with_fault
 from xpulpnn_sim.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.riscv_formal.surrounded import SurroundedCore
 from xpulpnn_sim.riscv_formal.tapped import AlternativeDivider, AlternativeMult
@@ -143,15 +141,6 @@ def test_retirements():
 @pytest.fixture(scope="module")
 def design():
     return emit_design(preset("xpulpnn"), MASKS)
-
-
-def test_faults_have_their_place(design):
-    assert len(CORE_FAULTS) >= 20
-    for fault in CORE_FAULTS:
-        assert with_fault(design, fault).text != design.text
-    wrong = CoreFault("nothing", "lsu", "no such text", "", "data")
-    with pytest.raises(ToolError, match=r"^lsu must have no such text once, not 0 times$"):
-        with_fault(design, wrong)
 
 
 def test_more_than_the_suite_knows():

@@ -58,7 +58,7 @@ def test_verdicts_are_those_of_the_same_core(tmp_path: Path):
     Ledger(tmp_path, source).keep(insn, verdict)
     assert Ledger(tmp_path, source).known(insn) == verdict
     assert Ledger(tmp_path, source).known(find("pv.sub.b")) is None
-    assert Ledger(tmp_path, source.with_text("b", str.upper)).known(insn) is None
+    assert Ledger(tmp_path, source_of(modules.upper(), {"core": "a"})).known(insn) is None
 
 
 @pytest.mark.flow

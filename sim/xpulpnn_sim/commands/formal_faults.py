@@ -6,7 +6,6 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn_sim.commands.common import FAILED, INTERRUPTED, OK, core_title, output, progress_bar, write_json
-from xpulpnn_sim.faulty.core import CORE_FAULTS
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal import model_check
 from xpulpnn_sim.riscv_formal.campaign import Campaign
@@ -16,6 +15,9 @@ from xpulpnn_sim.riscv_formal.suite import Check
 
 def run(arguments: argparse.Namespace, campaign: Campaign, checks: list[Check]) -> int:
     """Print the table; fails unless every fault of the checks chosen is found."""
+    # Amaranth takes long to import
+    from xpulpnn_sim.faulty.core import CORE_FAULTS
+
     names = {check.name for check in checks}
     faults = [fault for fault in CORE_FAULTS if fault.check in names]
     found: list[FaultOutcome] = []

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         control = Control(dotp=layouts[0], mult=layouts[1])
         proofs = Proofs(backend=backend, control=control, abc=work.abc, timeout_s=arguments.timeout)
         if arguments.faults:
-            return formal_seeded.run(arguments, proofs, source, chosen, work.yosys)
+            return formal_seeded.run(arguments, proofs, config, chosen, work.yosys)
         return _run(arguments, proofs, chosen, Ledger(work.folder, source))
 
 

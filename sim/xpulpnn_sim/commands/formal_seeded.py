@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from rich.table import Table
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.commands.common import FAILED, INTERRUPTED, OK, core_title, output, progress_bar, write_json
-from xpulpnn_sim.faulty.instructions import INSTRUCTION_FAULTS, PARAMETER_FAULTS
 from xpulpnn_sim.interrupts import single_interrupt
-from xpulpnn_sim.semantics.backend import Source, backend_gates
+from xpulpnn_sim.semantics.backend import backend_gates, source_of
 from xpulpnn_sim.semantics.campaign import REFUTED, Proofs, Verdict, provable
 from xpulpnn_sim.semantics.seeded import seeded
 from xpulpnn_sim.yosys import Yosys
@@ -33,10 +33,10 @@ class Seed:
         return self.verdict.verdict == REFUTED
 
 
-def run(arguments: argparse.Namespace, proofs: Proofs, source: Source, rows: Sequence[Insn], yosys: Yosys) -> int:
+def run(arguments: argparse.Namespace, proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys) -> int:
     """Print the tables; fails unless every fault was found."""
     chosen = [row for row in rows if provable(row)]
-    tries = [*_wrong_statements(proofs, chosen), *_wrong_gates(proofs, source, chosen, yosys)]
+    tries = [*_wrong_statements(proofs, chosen), *_wrong_gates(proofs, config, chosen, yosys)]
     found: list[Seed] = []
     stopped = False
     with progress_bar("faults", len(tries)) as (progress, task):
@@ -76,14 +76,22 @@ def _wrong_statements(proofs: Proofs, rows: Sequence[Insn]) -> Iterator[Callable
             )
 
 
-def _wrong_gates(proofs: Proofs, source: Source, rows: Sequence[Insn], yosys: Yosys) -> Iterator[Callable[[], Seed]]:
+def _wrong_gates(
+    proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys
+) -> Iterator[Callable[[], Seed]]:
+    # Amaranth takes long to import
+    from xpulpnn_sim.faulty.instructions import INSTRUCTION_FAULTS, PARAMETER_FAULTS
+    from xpulpnn_sim.tops import emit_top
+
     for fault in (*INSTRUCTION_FAULTS, *PARAMETER_FAULTS):
         concerned = [row for row in rows if row.mnemonic == fault.check]
         if not concerned:
             continue
 
         def attempt(fault=fault, concerned=concerned) -> Seed:
-            backend = backend_gates(source.with_text(fault.module, fault.applied), yosys)
+            with fault.seeded():
+                core = emit_top("core", replace(config, rvfi=True))
+            backend = backend_gates(source_of(core.text, core.manifest["hierarchy"]), yosys)
             faulty = replace(proofs, backend=backend)
             verdicts = [faulty.instruction(row) for row in concerned]
             wrong = next((verdict for verdict in verdicts if verdict.verdict == REFUTED), verdicts[0])

@@ -20,8 +20,7 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.commands.proof_options import add_proof_options, require_proof_options, workplace
-from xpulpnn_sim.faulty.core import CoreFault
-from xpulpnn_sim.faulty.sequencing import SEQUENCE_FAULTS
+from xpulpnn_sim.faulty.core_fault import CoreFault
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_waveform
 from xpulpnn_sim.sequencing import proof
@@ -31,7 +30,7 @@ from xpulpnn_sim.sequencing.rules import Rule, rules
 
 _LEAST_DEPTH = 5
 _FAULTS_OF = "xpulpnn2"
-"""Preset in whose text the faults are written."""
+"""Preset whose core has all units with faults."""
 
 _FOOT = "cycle: the last after reset that was searched to its end, or the one in which it fails; any: by induction"
 
@@ -70,8 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
     with workplace(arguments, "sequences") as work:
         prover = Prover(**work._asdict(), timeout_s=arguments.timeout, resume=arguments.resume)
         names = {rule.name for rule in chosen}
-        faults = [fault for fault in SEQUENCE_FAULTS if fault.check in names] if arguments.faults else [None]
-        return _run(arguments, prover, chosen, faults)
+        if not arguments.faults:
+            return _run(arguments, prover, chosen, [None])
+        # Amaranth takes long to import
+        from xpulpnn_sim.faulty.sequencing import SEQUENCE_FAULTS
+
+        return _run(arguments, prover, chosen, [fault for fault in SEQUENCE_FAULTS if fault.check in names])
 
 
 def _run(arguments: argparse.Namespace, prover: Prover, chosen: list[Rule], faults: Sequence[CoreFault | None]) -> int:

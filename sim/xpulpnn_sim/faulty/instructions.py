@@ -1,154 +1,192 @@
-"""Faults of the emitted core, each of which the proof of an instruction must find."""
+"""Faults of a core, each of which the proof of an instruction must find."""
 
-from xpulpnn_sim.faulty.core import CoreFault
+from amaranth.hdl import Cat, Const, Mux, Value
+
+from xpulpnn.core.alu import Alu
+from xpulpnn.core.alu_ctrl import AluCount, AluFieldPlace, AluResult, AluShift
+from xpulpnn.core.bit_count import BitCount
+from xpulpnn.core.bit_field import BitField
+from xpulpnn.core.control import ImmSel, MemSize, TargetSel
+from xpulpnn.core.ex_stage import ExStage
+from xpulpnn.core.id_stage import IdStage
+from xpulpnn.core.immediates import Immediates
+from xpulpnn.core.lane_move import LaneMove
+from xpulpnn.core.lsu import Lsu
+from xpulpnn.core.requantiser import Requantiser
+from xpulpnn.core.simd_adder import SimdAdder
+from xpulpnn.core.simd_alu import SimdAlu
+from xpulpnn.core.simd_comparator import SimdComparator
+from xpulpnn.core.simd_shifter import SimdShifter
+from xpulpnn.dotp.nnrf import NnRf
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sim.faulty.core import where
+from xpulpnn_sim.faulty.core_fault import CoreFault
+
+
+def _format(u, fmt):
+    """Bit of the lane format that is 1 for this element format and narrower ones."""
+    return Value.cast(u("fmt"))[fmt]
+
+
+def _clip_bound(_, u):
+    count = u("word")[20:25]
+    return Mux(count.any(), (Const(1, 32) << count)[:32] - 1, 0)
+
+
+def _rounds_by_a_place(_, u):
+    rounds = u("ctrl.rounding") & (u("ctrl.shift") == AluShift.NORMALISE)
+    return (Const(0xFFFF_FFFF, 32) >> ~u("shamt")) & rounds.replicate(32)
+
+
+def _other_weight(right, u):
+    written = u("we") & (u("waddr") == u("wgt_addr") + u("activations"))
+    return Mux(~written & (u("wgt_addr") == 2), u(".nn_wgt3"), right)
+
 
 INSTRUCTION_FAULTS = (
+    CoreFault("carries pass from crumb to crumb", SimdAdder, {".lane_lsbs": lambda right, _: right & ~4}, "pv.add.c"),
+    CoreFault("no borrow of the lowest lane", SimdAdder, {".carry_starts": lambda right, _: right & ~1}, "pv.sub.n"),
     CoreFault(
-        "carries pass from crumb to crumb",
-        "simd_adder",
-        "32'h44444444 & {32{fmt[3]}}",
-        "32'h44444440 & {32{fmt[3]}}",
-        "pv.add.c",
-    ),
-    CoreFault(
-        "no borrow of the lowest lane", "simd_adder", "{starting[30:0], carry}", "{starting[30:0], 1'b0}", "pv.sub.n"
-    ),
-    CoreFault(
-        "signs are those of bit 31",
-        "simd_shifter",
-        "{32{~fmt[3]}};\n    wire [30:0] moving_2_up_2_part_2",
-        "{32{~fmt[2]}};\n    wire [30:0] moving_2_up_2_part_2",
+        "every other bit of nibbles does not move",
+        SimdShifter,
+        {".moving_2_up_2": lambda right, u: Mux(_format(u, ElemFmt.N), right & 0x2222_2222, right)},
         "pv.sra.n",
     ),
     CoreFault(
-        "equality of crumbs looks at one bit", "simd_comparator", "| 32'h55555555);", "| 32'hd5555555);", "pv.cmpeq.c"
+        "equality of crumbs looks at one bit",
+        SimdComparator,
+        {".equal_2": lambda right, u: right | u("alike") & (1 << 31)},
+        "pv.cmpeq.c",
     ),
     CoreFault(
-        "branches ask for half of the word",
-        "simd_comparator",
-        "assign holds = relation[31]",
-        "assign holds = relation[15]",
-        "p.bneimm",
+        "branches ask for half of the word", SimdComparator, {"holds": lambda _, u: u(".relation")[15]}, "p.bneimm"
     ),
     CoreFault(
         "clipu of 0 by a negative bound is the bound",
-        "alu",
-        "& ~op_a[31] & ~(op_b[31] & bit_count_empty)",
-        "& ~op_a[31]",
+        Alu,
+        {"simd_alu.clip.beyond_b": lambda right, u: right | (u("ctrl.result") == AluResult.CLIPU) & ~u("op_a")[31]},
         "p.clipu",
     ),
-    CoreFault("fl1 of 0 is 31", "bit_count", "missing ? 6'h20 : {1'b0, ~first}", "{1'b0, ~first}", "p.fl1"),
-    CoreFault("clb counts one more", "bit_count", "(first - 5'h1)", "first", "p.clb"),
-    CoreFault("cnt loses the carry", "bit_count", "ones_in_32[5:0];", "{1'b0, ones_in_32[4:0]};", "p.cnt"),
-    CoreFault("fields past bit 31 wrap", "bit_field", "last[4:0] | {5{last[5]}}", "last[4:0]", "p.extract"),
-    CoreFault("pv.insert.b replaces nine bits", "bit_field", "width_m1_2 = 5'h7;", "width_m1_2 = 5'h8;", "pv.insert.b"),
-    CoreFault("packhi swaps its sources", "lane_move", "from_b[2] ? op_b[7:0]", "from_b[2] ? op_a[7:0]", "pv.packhi.b"),
+    CoreFault("fl1 of 0 is 31", BitCount, {"result": where("count", AluCount.FL1, lambda _, u: ~u(".first"))}, "p.fl1"),
+    CoreFault(
+        "clb counts one more",
+        BitCount,
+        {
+            "result": where(
+                "count", AluCount.CLB, lambda _, u: Mux(u(".missing"), u("word")[0].replicate(5), u(".first"))
+            )
+        },
+        "p.clb",
+    ),
+    CoreFault(
+        "cnt loses the carry", BitCount, {"result": where("count", AluCount.CNT, lambda right, _: right[:5])}, "p.cnt"
+    ),
+    CoreFault("fields past bit 31 wrap", BitField, {".end": lambda _, u: u(".last")[:5]}, "p.extract"),
+    CoreFault(
+        "pv.insert.b replaces nine bits",
+        BitField,
+        {".width_m1": where("place", AluFieldPlace.BYTE, lambda *_: 8)},
+        "pv.insert.b",
+    ),
+    CoreFault(
+        "packhi swaps its sources",
+        LaneMove,
+        {"moved[16:24]": lambda right, u: Mux(u(".from_b")[2], u("op_a")[:8], right)},
+        "pv.packhi.b",
+    ),
     CoreFault(
         "shuffle2 takes its selector's sign",
-        "lane_move",
-        "fmt[1] ? op_b[26:24]",
-        "fmt[1] ? {op_b[31], op_b[25:24]}",
+        LaneMove,
+        {".selector_3": lambda right, u: Mux(_format(u, ElemFmt.B), Cat(u("op_b")[24:26], u("op_b")[31]), right)},
         "pv.shuffle2.b",
     ),
     CoreFault(
         "bit 25 is the highest of imm6",
-        "immediates",
-        "{{26{word[24]}}, word[24:20], word[25]}",
-        "{{26{word[25]}}, word[25:20]}",
+        Immediates,
+        {"imm": where("sel", ImmSel.IMM6_SIGNED, lambda _, u: u("word")[20:26].as_signed())},
         "pv.add.sci.b",
     ),
     CoreFault(
         "the unsigned imm6 has a sign",
-        "immediates",
-        "{26'h0, word[24:20], word[25]}",
-        "{{26{word[24]}}, word[24:20], word[25]}",
+        Immediates,
+        {"imm": where("sel", ImmSel.IMM6_UNSIGNED, lambda _, u: Cat(u("word")[25], u("word")[20:25]).as_signed())},
         "pv.minu.sci.h",
     ),
-    CoreFault(
-        "clipi bounds by 2 ** Is2",
-        "immediates",
-        "clip_bound_shifted[32:1] - 32'h1",
-        "clip_bound_shifted[31:0] - 32'h1",
-        "p.clipi",
-    ),
+    CoreFault("clipi bounds by 2 ** Is2", Immediates, {".clip_bound": _clip_bound}, "p.clipi"),
     CoreFault(
         "the short offset of a loop is signed",
-        "immediates",
-        "{26'h0, word[19:15], 1'b0}",
-        "{{26{word[19]}}, word[19:15], 1'b0}",
+        Immediates,
+        {"offset": where("target_sel", TargetSel.LOOP_SHORT, lambda right, _: right[:6].as_signed())},
         "lp.setupi",
     ),
     CoreFault(
         "the immediate of a branch is unsigned",
-        "immediates",
-        "{{27{word[24]}}, word[24:20]}",
-        "{27'h0, word[24:20]}",
+        Immediates,
+        {"imm": where("sel", ImmSel.SIMM5, lambda right, _: right[:5])},
         "p.beqimm",
     ),
-    CoreFault(
-        "rounding adds a whole place", "simd_alu", "(32'h7fffffff >> ~shamt)", "(32'hffffffff >> ~shamt)", "p.addRNi"
-    ),
+    CoreFault("rounding adds a whole place", SimdAlu, {".below": _rounds_by_a_place}, "p.addRNi"),
     CoreFault(
         "the shift amount is always in the word",
-        "id_stage",
-        "decoder_ctrl_shamt_rs2 ? rs2[4:0] : insn__payload__word[29:25]",
-        "insn__payload__word[29:25]",
+        IdStage,
+        {"id_ex.shamt": lambda _, u: u("insn.payload.word")[25:30]},
         "p.subuRN",
     ),
     CoreFault(
         "the scalar of bytes has seven bits",
-        "id_stage",
-        "id_chosen_b[7:0] & {8{decoder",
-        "{1'b0, id_chosen_b[6:0]} & {8{decoder",
+        IdStage,
+        {".id_op_b_lane_b": lambda right, _: right[:7]},
         "pv.dotsp.sc.b",
     ),
     CoreFault(
         "the factors' signs are swapped",
-        "ex_stage",
-        "{ctrl_dotp_accumulate, dotp_b_signed, dotp_a_signed,",
-        "{ctrl_dotp_accumulate, dotp_a_signed, dotp_b_signed,",
+        ExStage,
+        {
+            "dotp.ctrl.a_signed": lambda _, u: u("dotp_b_signed"),
+            "dotp.ctrl.b_signed": lambda _, u: u("dotp_a_signed"),
+        },
         "pv.dotusp.h",
     ),
-    CoreFault(
-        "the weight of another number",
-        "nn_rf",
-        "2'h2: wgt_value = nn_wgt2;",
-        "2'h2: wgt_value = nn_wgt3;",
-        "pv.mlsdotup.h",
-    ),
+    CoreFault("the weight of another number", NnRf, {"wgt": _other_weight}, "pv.mlsdotup.h"),
     CoreFault(
         "the word on its way to an entry is missed",
-        "nn_rf",
-        "(we & (waddr == {2'h0, act_addr})) ? written : act_value",
-        "act_value",
+        NnRf,
+        {"act": lambda _, u: Mux(u("act_addr"), u(".nn_act1"), u(".nn_act0"))},
         "pv.mlsdotsp.b",
     ),
     CoreFault(
         "the base of a Mac&Load stays if rd is x0",
-        "id_stage",
-        "id_ex__wb_we <= id_ex__wb_we_part",
-        "id_ex__wb_we <= id_ex__wb_we_part & (|insn__payload__word[11:7])",
+        IdStage,
+        {"id_ex.wb_we": lambda right, u: right & u("insn.payload.word")[7:12].any()},
         "pv.mlsdotsup.n",
     ),
-    CoreFault("post-increment accesses go to the sum", "lsu", "ex_ctrl_post ? ex_base : ex_sum", "ex_sum", "p.lw"),
-    CoreFault("p.lh does not extend the sign", "lsu", "{16{wb_signed & aligned[15]}}", "16'h0", "p.lh"),
+    CoreFault("post-increment accesses go to the sum", Lsu, {"ex_address": lambda _, u: u("ex_sum")}, "p.lw"),
+    CoreFault(
+        "p.lh does not extend the sign",
+        Lsu,
+        {"wb_rdata": where(".wb_size", MemSize.HALF, lambda _, u: u(".aligned")[:16])},
+        "p.lh",
+    ),
 )
 """What may be wrong in a core with XpulpV2 and XpulpNN, and the instruction whose proof fails then."""
 
 PARAMETER_FAULTS = (
-    CoreFault("pv.rqs clips a bit too late", "requantiser", "(shifted_1[3] & ctrl_to_signed)", "1'b0", "pv.rqs.n"),
+    CoreFault(
+        "pv.rqs clips a bit too late",
+        Requantiser,
+        {".too_large": where("ctrl.fmt", ElemFmt.N, lambda _, u: u(".above") | u(".shifted_1")[4:].any())},
+        "pv.rqs.n",
+    ),
     CoreFault(
         "pv.rqu writes the next lane too",
-        "requantiser",
-        "crumbs = one_lane;",
-        "crumbs = one_lane | {one_lane[14:0], 1'b0};",
+        Requantiser,
+        {".crumbs": where("ctrl.fmt", ElemFmt.C, lambda right, _: right | (right << 1))},
         "pv.rqu.c",
     ),
     CoreFault(
         "pv.rqld mixes factor and summand",
-        "id_stage",
-        "(3'h6 + {2'h0, insn__payload__word[20]})",
-        "(3'h7 - {2'h0, insn__payload__word[20]})",
+        IdStage,
+        {"id_ex.nn_addr": lambda right, u: Mux(u("decoder.requantise.load"), 7 - u("insn.payload.word")[20], right)},
         "pv.rqld",
     ),
 )

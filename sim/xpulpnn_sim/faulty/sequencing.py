@@ -1,10 +1,21 @@
-"""Faults of the emitted core of the preset xpulpnn2, each of which a property between instructions must find."""
+"""Faults of the core of the preset xpulpnn2, each of which a property between instructions must find."""
 
 from dataclasses import replace
 
-from xpulpnn_sim.faulty.core import CORE_FAULTS, CoreFault
+from amaranth.hdl import Cat, Mux
 
-_ALSO_IN_RISCV_FORMAL = {
+from xpulpnn.core.control import MacLoad, System
+from xpulpnn.core.controller import Controller
+from xpulpnn.core.csr_file import CsrFile
+from xpulpnn.core.hwloops import HwLoops
+from xpulpnn.core.id_stage import IdStage
+from xpulpnn.core.lsu import Lsu
+from xpulpnn.isa.machine import ExceptionCause
+from xpulpnn_sim.faulty.core import CORE_FAULTS
+from xpulpnn_sim.faulty.core_fault import CoreFault
+from xpulpnn_sim.faulty.instructions import INSTRUCTION_FAULTS
+
+_ALSO_FOUND_ELSEWHERE = {
     "a dropped word is taken": "fetches",
     "the second word of an instruction may fail": "fetches",
     "nothing is forwarded from WB": "registers",
@@ -13,103 +24,80 @@ _ALSO_IN_RISCV_FORMAL = {
     "bytes of a load in the wrong order": "data",
     "csrrc sets": "system",
     "mepc loses a bit": "system",
+    "a redirect changes a waiting request": "obi",
+    "a failed access stays under way": "progress",
+    "the word on its way to an entry is missed": "mac_load",
 }
-"""Faults that a check there finds too, and the property here."""
+"""Faults that a check of riscv-formal or the proof of an instruction finds too, and the property here."""
+
+
+def _waits_for_registers(_, u):
+    """Nothing else than the registers that an instruction uses can keep it waiting."""
+    uses = {"rs1_read": "rs1_used", "rs2_read": "rs2_used", "rs3_read": "rd_used"}
+    return Cat(u(f"decoder.ctrl.{used}") & ~u(f"{read}.ready") for read, used in uses.items()).any()
+
+
+def _entry_in_use(right, u):
+    reloads = (u("decoder.ctrl.mac_load") == MacLoad.NN) & u("insn.payload.word")[23]
+    return Mux(reloads, u("nn_act_addr"), right)
+
+
+def _cause_of_ecall(right, u):
+    breaks = ~u(".illegal") & (u("decoder.ctrl.system") == System.EBREAK)
+    return Mux(breaks, ExceptionCause.ENVIRONMENT_CALL, right)
+
 
 SEQUENCE_FAULTS = (
     *(
-        replace(fault, check=_ALSO_IN_RISCV_FORMAL[fault.name])
-        for fault in CORE_FAULTS
-        if fault.name in _ALSO_IN_RISCV_FORMAL
+        replace(fault, check=_ALSO_FOUND_ELSEWHERE[fault.name])
+        for fault in (*CORE_FAULTS, *INSTRUCTION_FAULTS)
+        if fault.name in _ALSO_FOUND_ELSEWHERE
     ),
     CoreFault(
-        "a taken branch counts", "hw_loops", "(ex_leaves & ~ex_taken) | gives_back", "ex_leaves | gives_back", "loops"
-    ),
-    CoreFault(
-        "both loops count at a common end",
-        "hw_loops",
-        "{id_again[1] & ~id_again[0], id_again[0]}",
-        "id_again",
+        "a taken branch counts",
+        HwLoops,
+        {".counted": lambda right, u: right | Mux(u("ex_leaves"), u(".late"), 0)},
         "loops",
     ),
     CoreFault(
-        "fetching past the end of a loop is not corrected",
-        "hw_loops",
-        "assign wrong = id_follows &",
-        "assign wrong = 1'b0 &",
-        "loops",
+        "both loops count at a common end", HwLoops, {".id_goes_back[1]": lambda _, u: u(".id_again")[1]}, "loops"
     ),
+    CoreFault("fetching past the end of a loop is not corrected", HwLoops, {"wrong": lambda *_: 0}, "loops"),
+    CoreFault("no wait for the entry being loaded", IdStage, {".id_late_operand": _waits_for_registers}, "mac_load"),
+    CoreFault("both update bits reload the activation in use", IdStage, {"id_ex.nn_addr": _entry_in_use}, "mac_load"),
     CoreFault(
-        "no wait for the entry being loaded",
-        "id_stage",
-        "wire reload = id_ex__valid & id_ex__nn_we;",
-        "wire reload = 1'b0;",
-        "mac_load",
-    ),
-    CoreFault("the word being loaded is not seen", "nn_rf", "(we & (waddr == {2'h0, act_addr}))", "1'b0", "mac_load"),
-    CoreFault(
-        "both update bits reload the activation in use",
-        "id_stage",
-        "nn_act_addr ^ insn__payload__word[24]",
-        "nn_act_addr",
-        "mac_load",
-    ),
-    CoreFault("a redirect changes a waiting request", "prefetch_buffer", "(redirects & ~held)", "redirects", "obi"),
-    CoreFault(
-        "a second access before the first is answered",
-        "lsu",
-        "ex_ctrl_valid & (~outstanding | answered)",
-        "ex_ctrl_valid",
-        "obi",
+        "a second access before the first is answered", Lsu, {"data.req": lambda _, u: u("ex_ctrl.valid")}, "obi"
     ),
     CoreFault(
         "an interrupt does not wait for what is older",
-        "controller",
-        "wanted & id_valid & ~busy",
-        "wanted & id_valid",
+        Controller,
+        {"irq_ack": lambda _, u: u(".wanted") & u("id_valid") & ~u(".sleeping") & ~u(".faulted")},
         "interrupts",
     ),
     CoreFault(
         "an interrupt drops the instruction behind it",
-        "controller",
-        "faulted ? {access_pc, 1'b0} : id_pc",
-        "faulted ? {access_pc, 1'b0} : id_next",
+        Controller,
+        {"enter_pc": lambda right, u: Mux(u(".faulted"), right, u("id_next"))},
         "interrupts",
     ),
     CoreFault(
         "mret leaves interrupts off",
-        "csr_file",
-        "mstatus_bits[0] <= mstatus_bits[1];",
-        "mstatus_bits[0] <= 1'b0;",
+        CsrFile,
+        {".mstatus_bits[0]": lambda right, u: right & ~u("leave")},
         "system",
     ),
-    CoreFault("ebreak is ecall", "id_stage", "(decoder_ctrl_system == SYSTEM_EBREAK) ? 4'h3 : 4'hb", "4'hb", "system"),
-    CoreFault(
-        "fence.i keeps what was fetched",
-        "controller",
-        "wire flush = intent__system & (system__kind == SYSTEM_FENCE_I);",
-        "wire flush = 1'b0;",
-        "system",
-    ),
+    CoreFault("ebreak is ecall", IdStage, {"trap.cause": _cause_of_ecall}, "system"),
+    CoreFault("fence.i keeps what was fetched", Controller, {".flush": lambda *_: 0}, "system"),
     CoreFault(
         "fence.i does not wait for what is older",
-        "id_stage",
-        "((decoder_ctrl_system == SYSTEM_WFI) | (decoder_ctrl_system == SYSTEM_FENCE_I)) & ~drained",
-        "(decoder_ctrl_system == SYSTEM_WFI) & ~drained",
+        IdStage,
+        {".id_drains": lambda right, u: right & (u("decoder.ctrl.system") != System.FENCE_I)},
         "system",
     ),
     CoreFault(
         "wfi sleeps although an interrupt waits",
-        "controller",
-        "else if (any_pending) sleeping <= 1'b0;",
-        "",
-        "progress",
-    ),
-    CoreFault(
-        "a failed access stays under way",
-        "lsu",
-        "end else if (data__rvalid) begin\n            outstanding <= 1'b0;",
-        "end else if (data__rvalid) begin\n            outstanding <= data__err;",
+        Controller,
+        {".sleeping": lambda right, u: right | u(".sleeping")},
         "progress",
     ),
 )

@@ -63,6 +63,8 @@ write_aiger -map {NAMES} {GRAPH}
 class Design:
     """What is checked."""
 
+    config: CoreConfig
+    masks: Mapping[str, int]  # of the stand-ins for multiplier and divider
     modules: Mapping[str, str]  # Verilog of each module by its name, submodules first
     manifest: Mapping[str, Any]  # ports of the top, and hierarchy
 
@@ -87,7 +89,7 @@ def emit_design(config: CoreConfig, masks: Mapping[str, int]) -> Design:
     for unit, component in stand_ins.items():
         name = emitted.manifest["hierarchy"][f"{MODULE}.core.backend.ex_stage.{unit}"]
         modules |= emit(component, name, config={}).modules
-    return Design(modules=modules, manifest=emitted.manifest)
+    return Design(config=config, masks=masks, modules=modules, manifest=emitted.manifest)
 
 
 def make_gates(design: Design, folder: Path, yosys: Yosys, like: Path | None = None, changed: str = "") -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from xpulpnn_sim.faulty.core import CoreFault
+from xpulpnn_sim.faulty.core_fault import CoreFault
 from xpulpnn_sim.riscv_formal.campaign import Campaign
-from xpulpnn_sim.riscv_formal.gates import GATES, Design
+from xpulpnn_sim.riscv_formal.gates import GATES, emit_design
 from xpulpnn_sim.riscv_formal.model_check import Outcome
 from xpulpnn_sim.riscv_formal.suite import Check
 
@@ -18,12 +18,6 @@ class FaultOutcome:
     outcome: Outcome
 
 
-def with_fault(design: Design, fault: CoreFault) -> Design:
-    """The design with a fault; raises :class:`ToolError` if the place is not there."""
-    text = fault.applied(design.modules[fault.module])
-    return replace(design, modules={**design.modules, fault.module: text})
-
-
 def find_faults(
     campaign: Campaign, faults: Sequence[CoreFault], checks: Sequence[Check], *, resume: bool
 ) -> Iterator[FaultOutcome]:
@@ -34,7 +28,8 @@ def find_faults(
     gates = (campaign.folder / GATES).absolute()
     for fault in faults:
         folder = campaign.folder / "faults" / fault.name.replace(" ", "-")
-        faulty = replace(campaign, design=with_fault(campaign.design, fault), folder=folder)
-        faulty = replace(faulty, like=gates, changed=fault.module)
+        with fault.seeded():
+            design = emit_design(campaign.design.config, campaign.design.masks)
+        faulty = replace(campaign, design=design, folder=folder, like=gates, changed=fault.module)
         for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
             yield FaultOutcome(fault, outcome)

@@ -5,8 +5,8 @@ The units left out have proofs of their own; what goes in and comes out of them 
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,6 @@ class Source:
         """Module of each unit left out, by its place in the back end."""
         places = {place: self._place(f".{place}") for place in LEFT_OUT}
         return {place: self.hierarchy[found] for place, found in places.items() if found in self.hierarchy}
-
-    def with_text(self, module: str, change: Callable[[str], str]) -> "Source":
-        """The core with the text of one module changed."""
-        return replace(self, modules={**self.modules, module: change(self.modules[module])})
 
     def _place(self, rest: str) -> str:
         core = next(iter(self.hierarchy))

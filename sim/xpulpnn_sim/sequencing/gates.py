@@ -7,7 +7,7 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.verilog import emit
-from xpulpnn_sim.faulty.core import CoreFault
+from xpulpnn_sim.faulty.core_fault import CoreFault
 from xpulpnn_sim.formal.aiger import Aiger, ClockedGraph, Named, at, read_named
 from xpulpnn_sim.formal.gate_graph import FALSE
 from xpulpnn_sim.sequencing.rules import Rule, rules
@@ -51,6 +51,7 @@ write_aiger -zinit -map rule.map rule.aig
 class Scene:
     """The emitted core with all properties beside it."""
 
+    config: CoreConfig
     modules: Mapping[str, str]  # Verilog of each module by its name
     ports: Sequence[Mapping[str, Any]]  # Name, direction and width of each port of the top
     parts: Mapping[str, Sequence[str]]  # what may be wrong, by the name of the property, in the order of bits
@@ -59,9 +60,9 @@ class Scene:
     rules: Sequence[Rule]
 
     def with_fault(self, fault: CoreFault) -> "Scene":
-        """The same with a fault in the core; raises :class:`ToolError` if the place is not there."""
-        text = fault.applied(self.modules[fault.module])
-        return replace(self, modules={**self.modules, fault.module: text})
+        """The same with a fault in the core; raises :class:`ToolError` if its signal is not there."""
+        with fault.seeded():
+            return emit_scene(self.config)
 
 
 def emit_scene(config: CoreConfig) -> Scene:
@@ -74,6 +75,7 @@ def emit_scene(config: CoreConfig) -> Scene:
     description = Description(config)
     emitted = emit(description, MODULE, config=config)
     return Scene(
+        config=config,
         modules=emitted.modules,
         ports=emitted.manifest["ports"],
         parts=description.parts,
