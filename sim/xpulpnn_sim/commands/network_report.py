@@ -29,7 +29,6 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.commands.network_tables import class_table, layer_table, memory_table, network_table
 from xpulpnn_sim.explorer.library import Library
-from xpulpnn_sim.explorer.report.html import plotly_script
 from xpulpnn_sim.harness.classified import ClassRecord
 from xpulpnn_sim.harness.machine import USUAL_L2_BYTES, Machine
 from xpulpnn_sim.netruns.energy import add_energies, layer_energies
@@ -37,6 +36,7 @@ from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
 from xpulpnn_sim.netruns.job_run import prepare, run_job
 from xpulpnn_sim.netruns.page import write_page
 from xpulpnn_sim.netruns.summary import records
+from xpulpnn_sim.tools.pages import plotly_script
 
 _MOST_CLASSES = 20
 """Of which a table is shown."""

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from xpulpnn_sim.coverage.covered_trials import Total
 from xpulpnn_sim.coverage.crosses import REACHABLE, Family, row_name
 from xpulpnn_sim.coverage.rtl import module_table, unused_bits, unused_lines
-from xpulpnn_sim.explorer.report.html import page_environment
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.tools.pages import page_style
 
 _MOST = 2000
 """Holes that the page names."""
@@ -88,9 +90,16 @@ def write_page(path: Path, total: Total, summary: Mapping[str, Any], facts: Mapp
     """Write the page in one step."""
     crosses = total.collector.crosses
     names = [name for name, family in crosses.families.items() if family.states.shape[0] == len(crosses.rows)]
-    environment = page_environment("xpulpnn_sim.coverage")
+    environment = Environment(
+        loader=PackageLoader("xpulpnn_sim.coverage"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     text = environment.get_template("coverage.html.j2").render(
         title="Coverage of random programs",
+        style=Markup(page_style()),
         command=command,
         facts=facts,
         summary=summary,

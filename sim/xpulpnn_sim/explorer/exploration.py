@@ -18,7 +18,6 @@ from xpulpnn_sim.explorer.paper import paper_points, paper_table
 from xpulpnn_sim.explorer.paper_cluster import cluster_paper_table, cluster_points
 from xpulpnn_sim.explorer.report.cluster_blocks import cluster_tables
 from xpulpnn_sim.explorer.report.csv_file import write_csv
-from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import Configuration, PointResult
 from xpulpnn_sim.explorer.search import PRESET, Search, structures
@@ -28,6 +27,7 @@ from xpulpnn_sim.files import require_folder, write_text
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.lists import comma_list
 from xpulpnn_sim.tools.dask_workers import require_dask
+from xpulpnn_sim.tools.named_table import NamedTable
 
 
 def explore(options: ExploreOptions, watcher: Watcher | None = None) -> FinishedRun:

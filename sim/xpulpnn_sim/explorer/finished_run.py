@@ -11,12 +11,12 @@ from rich.text import Text
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report import comparison, tables
 from xpulpnn_sim.explorer.report.headlines import best_table, headline_table
-from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
-from xpulpnn_sim.explorer.report.terminal import TerminalTable
 from xpulpnn_sim.explorer.results import PointResult, to_json
 from xpulpnn_sim.explorer.runner import UNFINISHED
 from xpulpnn_sim.explorer.space import Skipped
+from xpulpnn_sim.tools.named_table import NamedTable
+from xpulpnn_sim.tools.terminal_table import TerminalTable
 
 REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
@@ -25,7 +25,7 @@ FILES = ("results.json", "results.csv", REPORT)
 _SHOWN_RATES = 24
 """Rows of rates that are printed; files have all of them."""
 
-_REPORT_PACKAGES = ("jinja2", "plotly")
+_REPORT_PACKAGES = ("markupsafe", "plotly")
 
 
 def require_report_packages() -> None:

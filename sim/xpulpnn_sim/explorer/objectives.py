@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.explorer.report.comparison import fmax
-from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.results import FlowResult, PointResult
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 _PS_PER_NS = 1e3
 

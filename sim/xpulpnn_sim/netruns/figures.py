@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Record = Mapping[str, Any]
-Figure = dict[str, Any]
+from xpulpnn_sim.tools.pages import GRID, INK, Figure, layout
 
-_INK, _GRID = "#1c2430", "#e6e9ee"
+Record = Mapping[str, Any]
+
 _HEIGHT, _MEMORY_HEIGHT = 430, 520
 _KIB = 1024
 _PERCENT = 100
@@ -68,11 +68,11 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
         for cause in (*_CAUSES, _OTHERS)
         if any(own[cause] for own in spent)
     ]
-    layout = _layout("Share of the cores' cycles" if shares else "Core cycles of each layer", len(layers))
-    layout["barmode"] = "stack"
+    shown = _layout("Share of the cores' cycles" if shares else "Core cycles of each layer", len(layers))
+    shown["barmode"] = "stack"
     if shares:
-        layout["yaxis"] |= {"title": {"text": "%"}, "range": [0, _PERCENT]}
-        return {"data": traces, "layout": layout}
+        shown["yaxis"] |= {"title": {"text": "%"}, "range": [0, _PERCENT]}
+        return {"data": traces, "layout": shown}
     rates = [layer["macs_per_cycle"] or None for layer in layers]
     traces.append(
         {
@@ -82,12 +82,12 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
             "x": _names(layers),
             "y": rates,
             "yaxis": "y2",
-            "marker": {"color": _INK, "size": 9, "symbol": "diamond"},
+            "marker": {"color": INK, "size": 9, "symbol": "diamond"},
             "hovertemplate": "%{y:.2f} MAC/cycle<extra></extra>",
         }
     )
-    layout["yaxis"] |= {"title": {"text": "cycles"}, "tickformat": "~s"}
-    layout["yaxis2"] = {
+    shown["yaxis"] |= {"title": {"text": "cycles"}, "tickformat": "~s"}
+    shown["yaxis2"] = {
         "title": {"text": "MAC/cycle"},
         "overlaying": "y",
         "side": "right",
@@ -95,7 +95,7 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
         "range": [0, _MARGIN * max([rate for rate in rates if rate] or [1])],
         "showgrid": False,
     }
-    return {"data": traces, "layout": layout}
+    return {"data": traces, "layout": shown}
 
 
 def energy_figure(record: Record) -> Figure:
@@ -113,10 +113,10 @@ def energy_figure(record: Record) -> Figure:
         }
         for part, colour in parts.items()
     ]
-    layout = _layout("Energy of each layer", len(layers))
-    layout["barmode"] = "stack"
-    layout["yaxis"] |= {"title": {"text": "nJ"}}
-    return {"data": traces, "layout": layout}
+    shown = _layout("Energy of each layer", len(layers))
+    shown["barmode"] = "stack"
+    shown["yaxis"] |= {"title": {"text": "nJ"}}
+    return {"data": traces, "layout": shown}
 
 
 def memory_figure(record: Record, *, outside: bool = False) -> Figure:
@@ -136,19 +136,19 @@ def memory_figure(record: Record, *, outside: bool = False) -> Figure:
     ]
     where = f"KiB of memory{' outside, from the first to the last transfer' * outside}, by step"
     title = f"{used:.1f} {where}" if limit is None else f"{used:.1f} of {limit:.0f} KiB of TCDM, by step"
-    layout = _layout(title, len(steps), _MEMORY_HEIGHT)
-    layout["barmode"] = "overlay"
-    layout["xaxis"] |= {
+    shown = _layout(title, len(steps), _MEMORY_HEIGHT)
+    shown["barmode"] = "overlay"
+    shown["xaxis"] |= {
         "tickvals": list(range(len(steps))),
         "ticktext": [step["name"] for step in steps],
         "range": [-0.5, len(steps) - 0.5],
         "showgrid": False,
     }
-    layout["yaxis"] |= {"title": {"text": "address, KiB from the beginning"}, "range": [0, top]}
+    shown["yaxis"] |= {"title": {"text": "address, KiB from the beginning"}, "range": [0, top]}
     if limit is not None:
-        line = {"color": _INK, "dash": "dash", "width": 1}
-        layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit, "y1": limit, "line": line}]
-    return {"data": traces, "layout": layout}
+        line = {"color": INK, "dash": "dash", "width": 1}
+        shown["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit, "y1": limit, "line": line}]
+    return {"data": traces, "layout": shown}
 
 
 def confusion_figure(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Figure:
@@ -167,11 +167,11 @@ def confusion_figure(names: Sequence[str], counts: Sequence[Sequence[int]]) -> F
         "ygap": 1,
         "hovertemplate": "%{z} of label %{y}taken for %{x}<extra></extra>",
     }
-    layout = _layout("Labels (rows) and answers (columns)", len(names), _HEIGHT)
-    layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "type": "category", "automargin": True}
-    layout["xaxis"] |= {"showgrid": False, "type": "category"}
-    layout["plot_bgcolor"] = _GRID
-    return {"data": [trace], "layout": layout}
+    shown = _layout("Labels (rows) and answers (columns)", len(names), _HEIGHT)
+    shown["yaxis"] |= {"autorange": "reversed", "showgrid": False, "type": "category", "automargin": True}
+    shown["xaxis"] |= {"showgrid": False, "type": "category"}
+    shown["plot_bgcolor"] = GRID
+    return {"data": [trace], "layout": shown}
 
 
 def _spent(layer: Record, cores: int) -> dict[str, int]:
@@ -213,13 +213,7 @@ def _names(layers: Sequence[Record]) -> list[str]:
 
 
 def _layout(title: str, columns: int, height: int = _HEIGHT) -> dict[str, Any]:
-    return {
-        "title": {"text": title, "font": {"size": 15}, "x": 0, "xanchor": "left", "pad": {"l": 10}},
-        "height": height,
-        "font": {"color": _INK},
-        "plot_bgcolor": "#fff",
-        "xaxis": {"linecolor": _INK, "automargin": True, "tickangle": -45 if columns > _LONG else 0},
-        "yaxis": {"gridcolor": _GRID, "linecolor": _INK, "zeroline": False},
-        "legend": {"orientation": "h", "y": -0.25, "yanchor": "top", "traceorder": "normal"},
-        "margin": {"t": 50, "b": 40, "l": 60, "r": 60},
-    }
+    legend = {"orientation": "h", "y": -0.25, "yanchor": "top", "traceorder": "normal"}
+    shown = layout(title, height, legend=legend, margin={"t": 50, "b": 40, "l": 60, "r": 60})
+    shown["xaxis"] = {"linecolor": INK, "automargin": True, "tickangle": -45 if columns > _LONG else 0}
+    return shown

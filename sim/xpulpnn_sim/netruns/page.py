@@ -1,21 +1,24 @@
-"""Runs of networks as a page: one file that needs nothing but a browser, the same for the same results."""
+"""Runs of networks as a page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
 
-from xpulpnn_sim.explorer.report.html import page_environment, plotly_script
-from xpulpnn_sim.files import write_text
-from xpulpnn_sim.netruns.figures import Figure, confusion_figure, energy_figure, layers_figure, memory_figure
+from xpulpnn_sim.netruns.figures import confusion_figure, energy_figure, layers_figure, memory_figure
 from xpulpnn_sim.netruns.job import Job, Task
 from xpulpnn_sim.netruns.pictures import is_picture, picture
+from xpulpnn_sim.tools.named_table import Column, NamedTable
+from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
 
 _MOST_PICTURES = 24
 _MOST_CLASSES = 20
 """For which there is a plot of labels and answers."""
+
+_FJ_PER_NJ = 1e6
 
 _OWN = {"weights, bytes": "weight_bytes", "results, bytes": "result_bytes"}
 _BY_DMA = {
@@ -30,51 +33,136 @@ _BY_INSTRUCTIONS = {"loaded": "read", "stored": "written"}
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """An image on the page."""
-
-    source: str
-    number: int
-    answer: str  # what the network says, and what is right; empty: unknown
-    label: str  # what the network says, and what is right; empty: unknown
-    right: bool  # whether they are the same, or nothing is known
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Contents of the page for a network: its record on each target, its images, their classes."""
-
-    task: Task
-    records: Sequence[Record]
-    pictures: Sequence[Shown]
-    more: int
-    figures: Sequence[Figure]
-
-    @property
-    def first(self) -> Record:
-        """The record of the first target."""
-        return self.records[0]
-
-
 def write_page(path: Path, job: Job, records: Sequence[Record], *, command: str, conditions: Sequence[str]) -> None:
     """Write the page in one step."""
-    parts = [_part(task, [one for one in records if one["kernel"] == task.network.name]) for task in job.tasks]
-    parts = [part for part in parts if part.records]
-    plots = [list(part.figures) for part in parts] + [_target_figures(record) for record in records]
-    environment = page_environment("xpulpnn_sim.netruns")
-    text = environment.get_template("networks.html.j2").render(
-        title=", ".join(part.task.network.name for part in parts),
-        command=command,
-        conditions=conditions,
-        parts=parts,
-        records=records,
-        causes=[_causes(record) for record in records],
-        moved=_moved,
-        plots=plots,
-        plotly=plotly_script(),
+    tasks = [(task, [one for one in records if one["kernel"] == task.network.name]) for task in job.tasks]
+    shown = [(task, own[0]) for task, own in tasks if own]
+    title = ", ".join(task.network.name for task, _ in shown)
+    page = Page(title=title, heading=f"{title}, layer by layer", command=command, notes=conditions)
+    right = [(task.network.name, _right(own)) for task, own in shown if "right" in own]
+    page.facts = [*right, *((one["target"] or "cycles", _speed(one)) for one in records)]
+    page.section("networks", "Networks", _networks(records))
+    for number, (task, own) in enumerate(shown):
+        parts = _answers(page, task, own, f"answers-{number}")
+        if parts:
+            page.section(f"answers-{number}", f"Answers of {task.network.name}", *parts)
+    for number, record in enumerate(records):
+        figures = [
+            Plot(name=f"run-{number}-{place}", variants={(): figure})
+            for place, figure in enumerate(_target_figures(record))
+        ]
+        tables = _layers(record), _bytes(record)
+        remarks = notes(record.get("energy_conditions", ()))
+        page.section(f"run-{number}", f"{record['kernel']} on {record['target']}", page.grid(figures), *tables, remarks)
+    page.write(path)
+
+
+def _right(record: Record) -> str:
+    return f"{record['right']} of {record['images']} images right, {100 * record['accuracy']:.2f} %"
+
+
+def _speed(record: Record) -> str:
+    return f"{record['cycles']:,} cycles, {record['macs'] / record['cycles']:.2f} MAC/cycle"
+
+
+def _cycles(record: Record) -> str:
+    """Cycles of an image: the mean, and least and most where they differ."""
+    least, most = record["cycles_least"], record["cycles_most"]
+    return f"{record['cycles']:,}" + (f" ({least:,} to {most:,})" if least != most else "")
+
+
+def _count(name: str) -> Column:
+    return Column(name=name, digits=0, grouped=True)
+
+
+def _networks(records: Sequence[Record]) -> NamedTable:
+    names = ("code, bytes", "data, bytes", "images", "right", "same as reference", "differences")
+    return NamedTable(
+        title="Networks",
+        columns=[
+            *(Column(name=name) for name in ("network", "on")),
+            *map(_count, ("cycles of an image", "MAC")),
+            Column(name="MAC/cycle", digits=2),
+            *map(_count, names),
+        ],
+        rows=[
+            [
+                one["kernel"],
+                one["target"],
+                _cycles(one),
+                one["macs"],
+                one["macs"] / one["cycles"],
+                one["code_bytes"],
+                one["data_bytes"],
+                one["images"],
+                one.get("right"),
+                one["same_as_reference"],
+                one["mismatches"],
+            ]
+            for one in records
+        ],
+        failed=_wrong(records),
     )
-    write_text(path, text)
+
+
+def _wrong(records: Sequence[Record]) -> frozenset[int]:
+    return frozenset(number for number, one in enumerate(records) if one["mismatches"])
+
+
+def _layers(record: Record) -> NamedTable:
+    """Size, cycles and lost cycles of each layer."""
+    # causes of lost cycles that occur
+    lost = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in record["layers"])]
+    return NamedTable(
+        title="Layers",
+        columns=[
+            *(Column(name=name) for name in ("layer", "size", "precision", "variant")),
+            *map(_count, ("cycles", "MAC")),
+            Column(name="MAC/cycle", digits=2),
+            *(_count(cause.replace("_", " ")) for cause in lost),
+            _count("differences"),
+        ],
+        rows=[
+            [
+                layer["name"],
+                layer["layer"],
+                layer["precision"],
+                _variant(layer),
+                _cycles(layer),
+                layer["macs"] or None,
+                layer["macs_per_cycle"] if layer["macs"] else None,
+                *(layer["stalls"][cause] for cause in lost),
+                layer["mismatches"],
+            ]
+            for layer in record["layers"]
+        ],
+        failed=_wrong(record["layers"]),
+    )
+
+
+def _variant(layer: Record) -> str:
+    tiles = f", {layer['tiles']} tiles" if layer.get("tiles") else ""
+    return f"{layer['variant']}{', folded' * bool(layer['folded'])}{tiles}"
+
+
+def _bytes(record: Record) -> NamedTable:
+    """What is known of the bytes of each layer, and its energy."""
+    moved = _OWN | (_BY_DMA if "steps" in record else _BY_INSTRUCTIONS)
+    has_energy = "energy_nj" in record
+    energy = [Column(name="energy", unit="nJ", digits=1, grouped=True), Column(name="fJ/MAC", digits=1)]
+    return NamedTable(
+        title="Bytes",
+        columns=[Column(name="layer"), *map(_count, moved), *(energy if has_energy else [])],
+        rows=[
+            [layer["name"], *(layer[name] for name in moved.values()), *(_energy(layer) if has_energy else ())]
+            for layer in record["layers"]
+        ],
+    )
+
+
+def _energy(layer: Record) -> tuple[float | None, float | None]:
+    energy_nj = layer.get("energy_nj")
+    return energy_nj, None if energy_nj is None or not layer["macs"] else _FJ_PER_NJ * energy_nj / layer["macs"]
 
 
 def _target_figures(record: Record) -> list[Figure]:
@@ -88,53 +176,50 @@ def _target_figures(record: Record) -> list[Figure]:
     return figures
 
 
-def _causes(record: Record) -> list[str]:
-    """Causes of lost cycles that occur."""
-    return [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in record["layers"])]
-
-
-def _moved(record: Record) -> Mapping[str, str]:
-    """Headings of what is known of the bytes of layers, and its name."""
-    return _OWN | (_BY_DMA if "steps" in record else _BY_INSTRUCTIONS)
-
-
-def _part(task: Task, records: Sequence[Record]) -> Part:
-    if not records:
-        return Part(task=task, records=(), pictures=(), more=0, figures=())
-    runs, classes = records[0]["runs"], records[0].get("classes", [])
-    pictures = _pictures(task, runs)
-    figures: list[Figure] = []
+def _answers(page: Page, task: Task, record: Record, name: str) -> list[Markup | NamedTable]:
+    """Labels and answers of a network, as far as they are known, and its pictures."""
+    runs, classes = record["runs"], record.get("classes", [])
+    parts: list[Markup | NamedTable] = []
     if 1 < len(classes) <= _MOST_CLASSES and len(runs) > 1:
         counts = np.zeros((len(classes), len(classes)), np.int64)
         for run in runs:
             counts[run["label"], run["answer"]] += 1
-        figures.append(confusion_figure([one["name"] for one in classes], counts.tolist()))
-    return Part(
-        task=task,
-        records=records,
-        pictures=pictures,
-        more=len(runs) - len(pictures) if pictures else 0,
-        figures=figures,
+        figure = confusion_figure([one["name"] for one in classes], counts.tolist())
+        parts += [page.plot(Plot(name=name, variants={(): figure})), _classes(classes)]
+    samples = task.samples
+    if samples is not None and is_picture(samples[0]):
+        wrong_first = sorted(runs, key=_is_right)
+        listed = wrong_first[:_MOST_PICTURES]
+        pictures = Markup("\n").join(_picture(task, samples[run["image"]], run) for run in listed)
+        parts.append(Markup('<div class="pictures">\n{}\n</div>').format(pictures))
+        more = len(runs) - len(listed)
+        text = f"{more} more images are not shown; those with another answer than their label come first."
+        parts += [hint(text)] if more else []
+    return parts
+
+
+def _classes(classes: Sequence[Record]) -> NamedTable:
+    return NamedTable(
+        title="Classes",
+        columns=[Column(name="class"), _count("images"), _count("right"), Column(name="most often taken for")],
+        rows=[
+            [one["name"], one["images"], one["right"], f"{one['other']} ({one['count']})" if one["other"] else None]
+            for one in classes
+            if one["images"]
+        ],
     )
 
 
-def _pictures(task: Task, runs: Sequence[Record]) -> list[Shown]:
-    """The images whose answers are wrong, then others, a few of them."""
-    samples = task.samples
-    if samples is None or not is_picture(samples[0]):
-        return []
+def _is_right(run: Record) -> bool:
+    """Whether the answer is the label, or no label is known."""
+    return run.get("label", run["answer"]) == run["answer"]
 
+
+def _picture(task: Task, sample: NDArray[Any], run: Record) -> Markup:
     def name(number: int) -> str:
         return task.classes[number] if task.classes else str(number)
 
-    ordered = sorted(runs, key=lambda run: run.get("label", run["answer"]) == run["answer"])
-    return [
-        Shown(
-            source=picture(samples[run["image"]]),
-            number=run["image"],
-            answer=name(run["answer"]),
-            label=name(run["label"]) if "label" in run else "",
-            right=run.get("label", run["answer"]) == run["answer"],
-        )
-        for run in ordered[:_MOST_PICTURES]
-    ]
+    text = '<figure class="{}"><img src="{}" alt="image {}">\n<figcaption><strong>{}</strong>{}</figcaption></figure>'
+    label = "" if _is_right(run) else f", labelled {name(run['label'])}"
+    source = picture(sample)
+    return Markup(text).format("" if _is_right(run) else "wrong", source, run["image"], name(run["answer"]), label)

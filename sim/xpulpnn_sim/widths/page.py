@@ -1,97 +1,73 @@
 """The points of an exploration as a page that needs nothing but a browser."""
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.files import write_text
-from xpulpnn_sim.widths.exploration import Best, Exploration
+from xpulpnn_sim.tools.named_table import Column, NamedTable
+from xpulpnn_sim.tools.pages import INK, Page, Plot, layout
+from xpulpnn_sim.widths.exploration import Exploration
 from xpulpnn_sim.widths.point import Point, front, text_of
 
-_INK, _GRID = "#1c2430", "#e6e9ee"
 _FRONT, _CHOSEN = "#0072b2", "#d55e00"
 _HEIGHT = 560
 _KIB = 1024
 _MILLION = 1e6
 _PERCENT = 100
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{model}: bits of the layers</title>
-<style>
-body {{ font-family: sans-serif; color: {ink}; max-width: 1200px; margin: 2em auto; }}
-table {{ border-collapse: collapse; }}
-td, th {{ padding: .3em .8em; text-align: right; border-bottom: 1px solid {grid}; }}
-td:first-child, th:first-child {{ text-align: left; font-family: monospace; }}
-tr.chosen td {{ font-weight: bold; }}
-</style></head>
-<body><h1>{model}: bits of the layers</h1>
-<p>{note}</p>
-{plots}
-<h2>The front, and the most bits</h2>
-<table><thead><tr>{headings}</tr></thead>
-<tbody>
-{rows}
-</tbody></table>
-</body></html>
-"""
 
-
-def write_page(path: Path, model: str, found: Exploration) -> None:
+def write_page(path: Path, model: str, found: Exploration, command: str = "xpulpnn net explore") -> None:
     """Write a page with all points, by cycles and by weights, and the front as a table.
 
     Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
     """
-    try:
-        from plotly.io import to_html
-    except ModuleNotFoundError:
-        raise ToolError("plotly must be installed for the plot: pip install plotly") from None
-    plots = [
-        to_html(figure, full_html=False, include_plotlyjs=number == 0, config={"displaylogo": False})
-        for number, figure in enumerate((cycles_figure(found), weights_figure(found)))
-    ]
     images = found.points[0].images if found.points else 0
     note = (
         f"Bits of weights and, behind a stroke, of the maps that a layer reads; layers: {', '.join(found.layers)}. "
         f"Each point is an assignment, its accuracy that of {images} images, its cycles the sum of its layers', each "
         f"of which was measured once on the RTL. The table has the accuracy of {found.tested} other images."
     )
-    headings = (
-        "bits",
-        f"of {images} images",
-        f"of {found.tested} other images",
-        "cycles",
-        "KiB of weights",
-        "cycles of the whole network on the RTL",
-        "sum above these by",
-    )
-    text = _PAGE.format(
-        model=escape(model),
-        ink=_INK,
-        grid=_GRID,
-        note=escape(note),
-        plots="\n".join(plots),
-        headings="".join(f"<th>{escape(heading)}</th>" for heading in headings),
-        rows="\n".join(_row(best, found) for best in (*found.best, *([found.widest] if found.widest else ()))),
-    )
-    write_text(path, text)
+    page = Page(title=f"{model}: bits of the layers", command=command, writer="xpulpnn net explore", notes=[note])
+    for name, title, figure in (
+        ("cycles", "Accuracy over cycles", cycles_figure(found)),
+        ("memory", "Accuracy over memory", weights_figure(found)),
+    ):
+        page.section(name, title, Plot(name=name, variants={(): figure}))
+    page.section("front", "The front, and the most bits", _front_table(found, images))
+    page.write(path)
 
 
-def _row(best: Best, found: Exploration) -> str:
-    point = best.point
-    cells = [
-        text_of(point.widths),
-        f"{point.accuracy:.2%}",
-        f"{best.right / found.tested:.2%}",
-        f"{point.cycles:,}",
-        f"{point.weight_bytes / _KIB:.1f}",
-        "-" if best.measured is None else f"{best.measured:,}",
-        "-" if best.error is None else f"{best.error:+.2%}",
-    ]
-    is_chosen = found.chosen is not None and point.widths == found.chosen.widths
-    mark = ' class="chosen"' if is_chosen else ""
-    return f"<tr{mark}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+def _front_table(found: Exploration, images: int) -> NamedTable:
+    rows = [*found.best, *([found.widest] if found.widest else [])]
+    return NamedTable(
+        title="The front, and the most bits",
+        columns=[
+            Column(name="bits"),
+            Column(name=f"of {images} images", unit="%", digits=2),
+            Column(name=f"of {found.tested} other images", unit="%", digits=2),
+            Column(name="cycles", digits=0, grouped=True),
+            Column(name="weights", unit="KiB", digits=1),
+            Column(name="cycles of the whole network on the RTL", digits=0, grouped=True),
+            Column(name="sum above these by", unit="%", digits=2, signed=True),
+        ],
+        rows=[
+            [
+                text_of(best.point.widths),
+                _PERCENT * best.point.accuracy,
+                _PERCENT * best.right / found.tested,
+                best.point.cycles,
+                best.point.weight_bytes / _KIB,
+                best.measured,
+                None if best.error is None else _PERCENT * best.error,
+            ]
+            for best in rows
+        ],
+        marked=frozenset(
+            number
+            for number, best in enumerate(rows)
+            if found.chosen is not None and best.point.widths == found.chosen.widths
+        ),
+    )
 
 
 def cycles_figure(found: Exploration) -> dict[str, Any]:
@@ -116,10 +92,10 @@ def cycles_figure(found: Exploration) -> dict[str, Any]:
             "whole network on the RTL",
             [one.point for one in whole],
             [(one.measured or 0) / _MILLION for one in whole],
-            _INK,
+            INK,
             15,
         )
-        | {"marker": {"symbol": "circle-open", "size": 15, "color": _INK, "line": {"width": 2}}},
+        | {"marker": {"symbol": "circle-open", "size": 15, "color": INK, "line": {"width": 2}}},
     ]
     if found.chosen is not None:
         at = [found.chosen.cycles / _MILLION]
@@ -127,7 +103,7 @@ def cycles_figure(found: Exploration) -> dict[str, Any]:
             _dots("chosen", [found.chosen], at, _CHOSEN, 15)
             | {"marker": {"symbol": "star", "size": 15, "color": _CHOSEN}}
         )
-    return {"data": traces, "layout": _layout("Accuracy over cycles", "Mcycles of an image")}
+    return {"data": traces, "layout": _layout("Mcycles of an image")}
 
 
 def weights_figure(found: Exploration) -> dict[str, Any]:
@@ -141,7 +117,7 @@ def weights_figure(found: Exploration) -> dict[str, Any]:
         | {"mode": "lines+markers", "line": {"shape": "hv", "color": _CHOSEN, "width": 2}},
         _dots("front by cycles", best, [point.weight_bytes / _KIB for point in best], _FRONT, 9),
     ]
-    return {"data": traces, "layout": _layout("Accuracy over memory", "KiB of weights and parameters")}
+    return {"data": traces, "layout": _layout("KiB of weights and parameters")}
 
 
 def _dots(name: str, points: Sequence[Point], places: Sequence[float], colour: str, size: int) -> dict[str, Any]:
@@ -158,14 +134,8 @@ def _dots(name: str, points: Sequence[Point], places: Sequence[float], colour: s
     }
 
 
-def _layout(title: str, across: str) -> dict[str, Any]:
-    axis = {"gridcolor": _GRID, "zeroline": False}
-    return {
-        "title": {"text": title},
-        "height": _HEIGHT,
-        "plot_bgcolor": "white",
-        "font": {"color": _INK},
-        "legend": {"orientation": "h", "y": -0.2},
-        "xaxis": axis | {"title": {"text": across}},
-        "yaxis": axis | {"title": {"text": "% of the images classified as labelled"}},
-    }
+def _layout(across: str) -> dict[str, Any]:
+    shown = layout("", _HEIGHT)
+    shown["xaxis"] |= {"title": {"text": across}}
+    shown["yaxis"] |= {"title": {"text": "% of the images classified as labelled"}}
+    return shown

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim.explorer.report.html import write_report
-from xpulpnn_sim.explorer.report.named_table import Column, NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import (
     CriticalPath,
@@ -20,6 +19,7 @@ from xpulpnn_sim.explorer.results import (
     PathStep,
     PointResult,
 )
+from xpulpnn_sim.tools.named_table import Column, NamedTable
 
 MODULES = {
     "ex_stage": ("ex_stage", 0.04),

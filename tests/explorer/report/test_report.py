@@ -13,9 +13,10 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report import comparison, tables
 from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.headlines import best_table, headline_table
-from xpulpnn_sim.explorer.report.html import plotly_script, write_report
-from xpulpnn_sim.explorer.report.plot_data import report_data
-from xpulpnn_sim.explorer.report.terminal import TerminalTable
+from xpulpnn_sim.explorer.report.hierarchy import parents_of
+from xpulpnn_sim.explorer.report.html import write_report
+from xpulpnn_sim.tools.pages import plotly_script, unpacked
+from xpulpnn_sim.tools.terminal_table import TerminalTable
 
 pytestmark = pytest.mark.unit
 
@@ -224,13 +225,14 @@ def test_conditions_name_their_points(points):
 
 
 def test_hierarchy_adds_up(points):
-    area = report_data(points)["areas"]
-    for part in area.values():
-        rows = part["rows"]
-        assert sum(own for _, _, _, own, _, _ in rows) == pytest.approx(rows[0][4], rel=1e-3)
-        for number, row in enumerate(rows):
-            below = sum(other[4] for other in rows if other[1] == number)
-            assert row[3] + below == pytest.approx(row[4], rel=1e-2)
+    flows = [flow for point in points for flow in point.flows if flow.modules]
+    assert flows
+    for flow in flows:
+        parents = parents_of(flow.modules)
+        assert sum(module.own_ge for module in flow.modules) == pytest.approx(flow.modules[0].total_ge, rel=1e-3)
+        for number, module in enumerate(flow.modules):
+            below = sum(flow.modules[other].total_ge for other, above in enumerate(parents) if above == number)
+            assert module.own_ge + below == pytest.approx(module.total_ge, rel=1e-2)
 
 
 class Outline(HTMLParser):
@@ -280,6 +282,62 @@ def test_page_has_everything(report, points, info):
     for sentence in (*points[0].flows[1].conditions, *points[0].energies[0].conditions):
         assert sentence in page
     assert "12 min 14 s" in page
+
+
+def drawn(report):
+    return {plot["name"]: plot for plot in unpacked(report.read_text())}
+
+
+def test_trade_offs_have_a_variant_for_each_choice(report):
+    plots = drawn(report)
+    assert list(plots) == [
+        "area-delay", "area-rate", "delay-rate", "energy-rate", "blocks", "area", "path", "energy-points", "energy",
+    ]  # fmt: skip
+    plot = plots["area-delay"]
+    assert plot["choices"] == ["flow", "colour"]
+    slow, fast = (plot["variants"][f"asic-{script}|dotp.multipliers"] for script in ("area", "speed"))
+    assert slow["layout"]["xaxis"]["title"]["text"] == "delay [FO4] \u2193"
+    front, *groups = slow["data"]
+    assert front["mode"] == "lines"
+    assert [trace["name"] for trace in groups] == ["replicated", "shared"]
+    assert sum(len(trace["x"]) for trace in groups) == 23
+    assert fast["data"][1]["x"][0] == pytest.approx(88.4 * 0.74)
+    # bars from the least to the largest of several runs
+    trace = next(one for one in groups if "1" in one["customdata"])
+    place = trace["customdata"].index("1")
+    bars = [trace[name][end][place] for name in ("error_y", "error_x") for end in ("array", "arrayminus")]
+    assert bars == pytest.approx([0.25, 0.5, 2.0, 1.0])
+    # most points have their numbers beside them
+    assert sum(bool(text) for trace in groups for text in trace["text"]) >= 15
+    narrow = plots["area-rate"]["variants"]["asic-speed|matmul 64x288x256 2 bit|dotp.multipliers"]
+    assert sum(len(trace["x"]) for trace in narrow["data"][1:]) == 15
+
+
+def test_plots_are_what_plotly_takes(report):
+    from plotly.graph_objects import Figure
+
+    for plot in drawn(report).values():
+        Figure(next(iter(plot["variants"].values())))
+
+
+def test_details_of_a_point_say_what_they_are_of(report, points):
+    plots = drawn(report)
+    tree = plots["area"]["variants"]["asic-area|0"]["data"][0]
+    # 11 instances, and the own cells of the three with others below
+    assert len(tree["ids"]) == 14
+    notes = {at: figure["layout"]["title"]["text"] for at, figure in plots["area"]["variants"].items()}
+    assert notes["asic-speed|0"] == "The instances add up to the 24.86 kGE of the tables."
+    assert notes["asic-area|1"] == (
+        "The instances add up to the 19.24 kGE of the tables (run 2 of 3).<br>Instances told by equal function for "
+        "74.0 % of the area, by what reads a gate for 24.5 %; 1.5 % is shared by several."
+    )
+    assert notes["asic-speed|22"] == "The instances add up to 30.57 kGE; the tables show 40.00 kGE."
+    assert "ecp5" not in plots["blocks"]["variants"]
+    path = plots["path"]["variants"]["asic-area|1"]
+    assert len(path["data"][0]["x"]) == 30
+    text = path["layout"]["title"]["text"]
+    assert "a timer, mapped netlist (run 1 of 3). The tables show 5398 ps, of the same netlist." in text
+    assert "Longest path of it by other tools: OpenSTA 2.0.17: 5416 ps." in text
 
 
 def test_plotly_missing(points, info, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpulpnn_sim.explorer.report.scaling import Record
+from xpulpnn_sim.tools.pages import INK, layout
 
 _SAME = ("kernel", "layer", "precision", "variant", "arbiter", "placement", "cores")
 """What runs have in common that differ in their banks."""
@@ -13,7 +14,6 @@ _NAMES = ("kernel", "layer", "precision", "variant")
 _KINDS = ("cores", "banks", "arbiter", "placement")
 
 _COLOURS = ("#5b5b5b", "#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#8c6bb1", "#a6761d")
-_INK, _GRID = "#1c2430", "#e6e9ee"
 _HEIGHT = 420
 
 
@@ -60,17 +60,10 @@ def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
         for number, (cluster, found) in enumerate(bars.items())
     ]
     common = ", ".join(str(counted[0][name]) for name in _NAMES if name not in names)
-    layout = {
-        "title": {"text": f"Cycles per SIMD sum of dot products, inner loops{f': {common}' if common else ''}"},
-        "height": _HEIGHT,
-        "font": {"color": _INK},
-        "plot_bgcolor": "#fff",
-        "barmode": "group",
-        "yaxis": {"title": {"text": "cycles per sdotp, of each core"}, "gridcolor": _GRID, "rangemode": "tozero"},
-        "xaxis": {"linecolor": _INK, "type": "category"},
-        "legend": {"orientation": "h", "y": -0.18},
-    }
-    return {"data": traces, "layout": layout}
+    title = f"Cycles per SIMD sum of dot products, inner loops{f': {common}' if common else ''}"
+    shown = layout(title, _HEIGHT, barmode="group", xaxis={"linecolor": INK, "type": "category"})
+    shown["yaxis"] |= {"title": {"text": "cycles per sdotp, of each core"}, "rangemode": "tozero"}
+    return {"data": traces, "layout": shown}
 
 
 def _cluster(record: Record, kinds: Sequence[str]) -> str:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from xpulpnn_sim.explorer.report.named_table import POINT, Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.results import FlowResult, PointResult
+from xpulpnn_sim.tools.named_table import POINT, Column, NamedTable, TableCell
 
 BLOCKS = {
     "cores": re.compile(r"core\d+"),

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from statistics import median_low
 from typing import Any, Literal
 
-from xpulpnn_sim.explorer.report.named_table import Column
 from xpulpnn_sim.explorer.report.scaling import clustered
 from xpulpnn_sim.explorer.results import EnergyResult, FlowResult, PointResult
+from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FJ_PER_PJ = 1000.0

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from xpulpnn_sim.explorer.report import comparison
-from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.report.scaling import clustered
 from xpulpnn_sim.explorer.results import EnergyResult, FlowResult, PointResult
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 _PS_GHZ = 1000.0
 """Picoseconds times gigahertz in one cycle."""

@@ -1,30 +1,18 @@
-"""Plots of the sweeps of packed products: one page that needs nothing but a browser."""
+"""Plots of the sweeps of packed products on a page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report.packed_grids import Grid, Record, grids
-from xpulpnn_sim.files import write_text
+from xpulpnn_sim.tools.pages import PALETTE, Page, Plot, layout
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5b5b5b", "#8c6bb1", "#a6761d")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon")
 _DASHES = ("solid", "dot", "dash")
 """Of the lines that have the same colour."""
-_INK, _GRID = "#1c2430", "#e6e9ee"
 _MAP_HEIGHT, _LINE_HEIGHT = 430, 520
 _BREAK_EVEN_SCALE = [[0.0, "#d55e00"], [0.5, "#ffffff"], [1.0, "#0072b2"]]
 _DEPTH_SCALE = [[0.0, "#ffffff"], [1.0, "#56b4e9"]]
-_PAGE = """<!DOCTYPE html>
-<!-- xpulpnn cosim ulppack -->
-<html lang="en"><head><meta charset="utf-8"><title>Packed products</title>
-<style>body {{ font-family: sans-serif; color: {ink}; max-width: 1100px; margin: 2em auto; }}</style></head>
-<body><h1>Packed products</h1>
-<p>{note}</p>
-{plots}
-</body></html>
-"""
 
 
 def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
@@ -32,20 +20,16 @@ def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
 
     Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
     """
-    try:
-        from plotly.io import to_html
-    except ModuleNotFoundError:
-        raise ToolError("plotly must be installed for the plot: pip install plotly") from None
-    parts = [
-        to_html(packed_figure(grid), full_html=False, include_plotlyjs=number == 0, config={"displaylogo": False})
-        for number, grid in enumerate(grids(records))
-    ]
     sizes = sorted({record["matmul"] for record in records if record["sweep"] not in ("overflow", "k")})
     note = (
         f"Products of channels x reduction length x pixels ({', '.join(sizes)} unless told otherwise), every one run "
         "on the RTL and compared with numpy; activations are packed beforehand. Bytes: one element in each byte."
     )
-    write_text(path, _PAGE.format(ink=_INK, note=note, plots="\n".join(parts)))
+    command = "xpulpnn cosim ulppack"
+    page = Page(title="Packed products", command=command, writer=command, notes=[note])
+    for number, grid in enumerate(grids(records)):
+        page.section(f"grid-{number}", grid.title, Plot(name=f"grid-{number}", variants={(): packed_figure(grid)}))
+    page.write(path)
 
 
 def packed_figure(grid: Grid) -> dict[str, Any]:
@@ -76,9 +60,9 @@ def _map(grid: Grid) -> dict[str, Any]:
     }
     # white where nothing is gained, or packed
     trace |= {"zmin": 0.0, "zmid": 1.0, "zmax": 2.0} if is_ratio else {"zmin": 1, "zmax": max(grid.numbers.values())}
-    layout = _layout(grid.title, _MAP_HEIGHT)
-    layout["yaxis"] |= {"autorange": "reversed"}
-    return {"data": [trace], "layout": layout}
+    shown = layout("", _MAP_HEIGHT)
+    shown["yaxis"] |= {"autorange": "reversed"}
+    return {"data": [trace], "layout": shown}
 
 
 def _lines(grid: Grid) -> dict[str, Any]:
@@ -90,31 +74,18 @@ def _lines(grid: Grid) -> dict[str, Any]:
                 "mode": "lines+markers",
                 "name": row,
                 "line": {
-                    "color": _COLOURS[number % len(_COLOURS)],
-                    "dash": _DASHES[number // len(_COLOURS) % len(_DASHES)],
+                    "color": PALETTE[number % len(PALETTE)],
+                    "dash": _DASHES[number // len(PALETTE) % len(_DASHES)],
                 },
                 "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
                 "x": [int(column) for column in columns],
                 "y": [grid.numbers[row, column] for column in columns],
             }
         )
-    layout = _layout(grid.title, _LINE_HEIGHT)
-    layout["xaxis"] |= {"title": {"text": grid.corner}, "tickvals": [int(column) for column in grid.columns]}
+    shown = layout("", _LINE_HEIGHT)
+    shown["xaxis"] |= {"title": {"text": grid.corner}, "tickvals": [int(column) for column in grid.columns]}
     if grid.sweep != "bits":
-        layout["xaxis"] |= {"type": "log"}
+        shown["xaxis"] |= {"type": "log"}
     if grid.sweep != "iter":
-        layout["yaxis"] |= {"type": "log"}
-    return {"data": traces, "layout": layout}
-
-
-def _layout(title: str, height: int) -> dict[str, Any]:
-    lines: Mapping[str, Any] = {"gridcolor": _GRID, "linecolor": _INK}
-    return {
-        "title": {"text": title, "font": {"size": 15}},
-        "height": height,
-        "font": {"color": _INK},
-        "plot_bgcolor": "#fff",
-        "xaxis": {**lines},
-        "yaxis": {**lines},
-        "margin": {"t": 60, "b": 50},
-    }
+        shown["yaxis"] |= {"type": "log"}
+    return {"data": traces, "layout": shown}

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, layout
+
 Record = Mapping[str, Any]
 """Figures of a kernel on a cluster, under the names of their JSON record."""
 
@@ -13,9 +15,7 @@ _GROUP = ("kernel", "layer", "precision", "variant", "banks", "arbiter", "placem
 _NAMED = {"banks": "{} banks"}
 """How what is not its own name is called in the legend."""
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5b5b5b", "#8c6bb1", "#a6761d")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon", "x")
-_INK, _GRID = "#1c2430", "#e6e9ee"
 _HEIGHT = 520
 _PERCENT = 100
 _GAP = 0.09
@@ -56,7 +56,7 @@ def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
             "mode": "lines+markers",
             "name": name,
             "legendgroup": name,
-            "line": {"color": _COLOURS[number % len(_COLOURS)]},
+            "line": {"color": PALETTE[number % len(PALETTE)]},
             "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
             "x": [record["cores"] for record, _ in rows],
         }
@@ -89,23 +89,16 @@ def _layout(records: Sequence[Record], differing: Sequence[str], *, compared: bo
     common = dict(zip(_GROUP, _group(records[0]), strict=True))
     title = ", ".join(_NAMED.get(key, "{}").format(value) for key, value in common.items() if key not in differing)
     cores = sorted({record["cores"] for record in records})
-    lines = {"gridcolor": _GRID, "linecolor": _INK}
+    lines = {"gridcolor": GRID, "linecolor": INK}
     across = {**lines, "title": {"text": "cores"}, "type": "log", "tickvals": cores, "ticktext": list(map(str, cores))}
     upwards = {**lines, "title": {"text": "MAC per cycle, whole kernel"}}
-    layout: dict[str, Any] = {
-        "title": {"text": title or "Kernels on clusters"},
-        "height": _HEIGHT,
-        "font": {"color": _INK},
-        "plot_bgcolor": "#fff",
-        "xaxis": across,
-        # a line for each doubling, as there is one for each doubling of the cores
-        "yaxis": {**upwards, "type": "log", "tick0": 0, "dtick": math.log10(2)},
-        "legend": {"orientation": "h", "y": -0.18},
-    }
+    # a line for each doubling, as there is one for each doubling of the cores
+    doubling = {**upwards, "type": "log", "tick0": 0, "dtick": math.log10(2)}
+    shown = layout(title or "Kernels on clusters", _HEIGHT, xaxis=across, yaxis=doubling)
     if compared:
         half = (1 - _GAP) / 2
-        layout["xaxis"] = {**across, "domain": [0, half]}
-        layout["xaxis2"] = {**across, "domain": [1 - half, 1], "anchor": "y2"}
+        shown["xaxis"] = {**across, "domain": [0, half]}
+        shown["xaxis2"] = {**across, "domain": [1 - half, 1], "anchor": "y2"}
         ratio = {"title": {"text": "speed-up over one core / cores"}, "ticksuffix": " %", "anchor": "x2"}
-        layout["yaxis2"] = {**lines, **ratio}
-    return layout
+        shown["yaxis2"] = {**lines, **ratio}
+    return shown

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from xpulpnn_sim.explorer.report import comparison
 from xpulpnn_sim.explorer.report.headlines import netlist_of
-from xpulpnn_sim.explorer.report.named_table import ERROR, POINT, Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import PointResult
+from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable, TableCell
 
 _PERCENT = 100.0
 _PS_PER_NS = 1000.0

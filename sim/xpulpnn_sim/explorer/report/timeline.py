@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report.banking import bank_gains, banking_figure
 from xpulpnn_sim.explorer.report.scaling import Record, scaling_figure
-from xpulpnn_sim.files import write_text
+from xpulpnn_sim.tools.pages import INK, Page, Plot, layout
 
 _LANES = ("cores compute", "DMA moves", "waiting for DMA")
 _COLOURS = {"cores compute": ("#0072b2", "#56b4e9"), "DMA moves": ("#d55e00",), "waiting for DMA": ("#5b5b5b",)}
 """Of a lane, by turns."""
 
-_INK, _GRID = "#1c2430", "#e6e9ee"
 _HEIGHT = 330
 _BAR = 0.6
 
@@ -25,22 +23,17 @@ def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
     Where a single number of cores ran in tiles, there are timelines only. Raises
     :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
     """
-    try:
-        from plotly.io import to_html
-    except ModuleNotFoundError:
-        raise ToolError("plotly must be installed for the plot: pip install plotly") from None
+    command = "xpulpnn cosim"
+    page = Page(title="Kernels on clusters", command=command, writer=command)
     tiled = [record for record in records if "tiling" in record]
-    figures = [timeline_figure(record) for record in tiled]
+    found = [("Layer in tiles", timeline_figure(record)) for record in tiled]
     if len(tiled) < len(records) or len({record["cores"] for record in records}) > 1:
-        figures.insert(0, scaling_figure(records))
+        found.insert(0, ("Kernels over the cores", scaling_figure(records)))
     if any(gain is not None for gain in bank_gains(records)):
-        figures.append(banking_figure(records))
-    first, *others = (
-        to_html(figure, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False})
-        for number, figure in enumerate(figures)
-    )
-    body = "\n".join([first, *others])
-    write_text(path, f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"></head><body>\n{body}\n</body></html>\n')
+        found.append(("Banks", banking_figure(records)))
+    for number, (title, figure) in enumerate(found):
+        page.section(f"plot-of-{number}", title, Plot(name=str(number), variants={(): figure}))
+    page.write(path)
 
 
 def timeline_figure(record: Record) -> dict[str, Any]:
@@ -89,13 +82,7 @@ def _layout(record: Record) -> dict[str, Any]:
         f"{record['kernel']} {record['layer']}, {record['precision']}, {record['variant']}, {record['cores']} cores: "
         f"{tiling['tiles']} tiles, {record['macs_per_cycle']:.2f} MAC per cycle"
     )
-    return {
-        "title": {"text": title},
-        "height": _HEIGHT,
-        "font": {"color": _INK},
-        "plot_bgcolor": "#fff",
-        "barmode": "overlay",
-        "margin": {"l": 130},
-        "xaxis": {"title": {"text": "cycles"}, "gridcolor": _GRID, "linecolor": _INK, "rangemode": "tozero"},
-        "yaxis": {"categoryorder": "array", "categoryarray": list(reversed(_LANES)), "linecolor": _INK},
-    }
+    shown = layout(title, _HEIGHT, barmode="overlay", margin={"t": 50, "b": 50, "l": 130, "r": 20})
+    shown["xaxis"] |= {"title": {"text": "cycles"}, "rangemode": "tozero"}
+    shown["yaxis"] = {"categoryorder": "array", "categoryarray": list(reversed(_LANES)), "linecolor": INK}
+    return shown

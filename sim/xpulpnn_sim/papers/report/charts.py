@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xpulpnn_sim.papers.table import MeasuredRow, MeasuredTable, Verdict
+from xpulpnn_sim.tools.pages import INK, PALETTE, layout
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c6bb1")
 _PRINTED = "#9aa3ae"
 _FAINT = 0.4
 """Of printed bars beside ours in the same colour."""
@@ -16,7 +16,6 @@ _VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.WORSE: ("#d55e00", "diamond"),
     Verdict.WRONG: ("#a3260b", "x"),
 }
-_INK, _GRID = "#1c2430", "#e6e9ee"
 _ROW_HEIGHT, _FRAME, _BARS_HEIGHT = 24, 120, 400
 _NARROWEST = 1.25
 """Ends of the axis of ratios at least, the same to both sides."""
@@ -40,15 +39,14 @@ def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
     shared = _shared(list(printed.values()))
     traces = [] if shared is None else [_trace(reference, shared, _PRINTED)]
     for number, (name, values) in enumerate(ours.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = PALETTE[number % len(PALETTE)]
         if shared is None and name in printed:
             traces.append(_trace(f"{name}, {reference}", printed[name], colour) | {"opacity": _FAINT})
         traces.append(_trace(name, values, colour))
-    layout = _layout(title, _BARS_HEIGHT)
-    layout |= {"barmode": "group", "showlegend": True, "legend": {"orientation": "h", "y": -0.2}}
-    layout["xaxis"] |= {"type": "category"}
-    layout["yaxis"] |= {"rangemode": "tozero"}
-    return {"data": traces, "layout": layout}
+    shown = layout(title, _BARS_HEIGHT, barmode="group", showlegend=True)
+    shown["xaxis"] |= {"type": "category"}
+    shown["yaxis"] |= {"rangemode": "tozero"}
+    return {"data": traces, "layout": shown}
 
 
 def _series(
@@ -101,28 +99,15 @@ def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
                     "hovertemplate": "%{y}: %{x:.2f} times as good<extra></extra>",
                 }
             )
-    layout = _layout("how many times as good ours is; to the right of 1 it is better", _FRAME + _ROW_HEIGHT * len(rows))
-    layout |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
-    layout["title"] |= {"yref": "container", "y": 0.98, "yanchor": "top"}
+    shown = layout("how many times as good ours is; to the right of 1 it is better", _FRAME + _ROW_HEIGHT * len(rows))
+    shown |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
+    shown["title"] |= {"yref": "container", "y": 0.98, "yanchor": "top"}
     ends = [*(row.advantage for row in rows if row.advantage), _NARROWEST, 1 / _NARROWEST]
-    layout["xaxis"] |= {"range": [math.log10(min(ends) / _MARGIN), math.log10(max(ends) * _MARGIN)]}
-    layout["xaxis"] |= {"type": "log", "tickvals": list(_TICKS), "ticktext": [f"{tick:g}" for tick in _TICKS]}
+    shown["xaxis"] |= {"range": [math.log10(min(ends) / _MARGIN), math.log10(max(ends) * _MARGIN)]}
+    shown["xaxis"] |= {"type": "log", "tickvals": list(_TICKS), "ticktext": [f"{tick:g}" for tick in _TICKS]}
     names = [row.row.figure for row in rows]
-    layout["yaxis"] |= {"type": "category", "categoryarray": names[::-1], "automargin": True}
-    layout["yaxis"] |= {"range": [-0.7, len(rows) - 0.3], "tickfont": {"size": 11}}
-    line = {"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": _INK, "width": 1}}
-    layout["shapes"] = [line]
-    return {"data": traces, "layout": layout}
-
-
-def _layout(title: str, height: int) -> dict[str, Any]:
-    lines = {"gridcolor": _GRID, "linecolor": _INK, "zeroline": False}
-    return {
-        "title": {"text": title, "font": {"size": 14}, "x": 0},
-        "height": height,
-        "font": {"color": _INK, "size": 12},
-        "plot_bgcolor": "#fff",
-        "xaxis": {**lines},
-        "yaxis": {**lines},
-        "margin": {"t": 70, "b": 50, "l": 60, "r": 20},
-    }
+    shown["yaxis"] |= {"type": "category", "categoryarray": names[::-1], "automargin": True}
+    shown["yaxis"] |= {"range": [-0.7, len(rows) - 0.3], "tickfont": {"size": 11}}
+    line = {"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": INK, "width": 1}}
+    shown["shapes"] = [line]
+    return {"data": traces, "layout": shown}

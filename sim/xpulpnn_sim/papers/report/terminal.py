@@ -1,7 +1,9 @@
 """A measured table as the terminal shows it."""
 
-from xpulpnn_sim.explorer.report.named_table import Column, NamedTable
 from xpulpnn_sim.papers.table import MeasuredRow, MeasuredTable, Verdict
+from xpulpnn_sim.tools.named_table import Column, NamedTable
+
+_TONES = {"better": "good", "worse": "bad", Verdict.WRONG.value: "bad"}
 
 
 def named_table(measured: MeasuredTable) -> NamedTable:
@@ -13,7 +15,7 @@ def named_table(measured: MeasuredTable) -> NamedTable:
         Column(name=reference, digits=2),
         Column(name="ours", digits=2),
         Column(name=f"ours / {reference}", digits=2),
-        Column(name="verdict"),
+        Column(name="verdict", tones=_TONES),
         Column(name=f"of the {reference}"),
     ]
     return NamedTable(

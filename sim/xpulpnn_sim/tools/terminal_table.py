@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from xpulpnn_sim.explorer.report.named_table import ERROR, Column, NamedTable
+from xpulpnn_sim.tools.named_table import ERROR, Column, NamedTable
 
 _ERROR_WIDTH = 44
 _GROUP_WIDTH = 16

@@ -1,7 +1,7 @@
 """Tables as data: headings, rows and remarks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 LESS, MORE = "\u2193", "\u2191"
@@ -29,6 +29,10 @@ class Column:
     digits: int | None = None  # decimals of its numbers; None for a column of text
     signed: bool = False  # show the sign of positive numbers too
     better: Literal["", "less", "more"] = ""  # `less` or `more`: which numbers are better; empty if neither is
+    grouped: bool = False  # show thousands apart
+    commands: bool = False  # each line of a cell is a command
+    # how texts are set off on a page: `good` or `bad`
+    tones: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def heading(self) -> str:
@@ -41,7 +45,7 @@ class Column:
             return MISSING
         if isinstance(cell, str) or self.digits is None:
             return str(cell)
-        return f"{cell:{'+' if self.signed else ''}.{self.digits}f}"
+        return f"{cell:{'+' if self.signed else ''}{',' if self.grouped else ''}.{self.digits}f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
