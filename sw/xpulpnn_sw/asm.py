@@ -262,15 +262,3 @@ def assemble(text: str, base: int = 0) -> Assembled:
     except EncodingError as error:
         raise EncodingError(f"line {line}: {error}") from None
     return result
-
-
-def encode_line(text: str, pc: int = 0, labels: Mapping[str, int] | None = None) -> int:
-    """The word of one instruction at ``pc``; raises :class:`EncodingError` if it stands for more than one word."""
-    symbols = labels or {}
-    statement = _COMMENT.sub("", text)
-    parts = list(_expand(statement, symbols, pc)) if statement.strip() else []
-    if len(parts) != 1:
-        raise EncodingError(f"line must be one instruction, not {len(parts)}")
-    mnemonic, operands = parts[0]
-    _size(mnemonic)
-    return _encode(mnemonic, operands, symbols, pc)

@@ -1,9 +1,10 @@
 """Assembler: manual samples, spellings, pseudo-instructions, programs and messages."""
 
 import pytest
+from tests.words import encode_line
 
 from xpulpnn.errors import EncodingError
-from xpulpnn_sw.asm import assemble, encode_line
+from xpulpnn_sw.asm import assemble
 
 pytestmark = pytest.mark.unit
 
@@ -203,10 +204,6 @@ def test_far_addresses():
     assert program.words == [encode_line("auipc a0, 0x10001"), encode_line("addi a0, a0, -4")]
 
 
-def test_labels_from_outside():
-    assert encode_line("bne a0, a1, loop+4", pc=0x100, labels={"loop": 0xF0}) == encode_line("bne a0, a1, -12")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -237,9 +234,3 @@ def test_messages(text: str, message: str):
 def test_a_label_is_defined_once():
     with pytest.raises(EncodingError, match=r"^line 2: label must be defined once, not again as a$"):
         assemble("a: nop\na: nop")
-
-
-@pytest.mark.parametrize(("text", "count"), [("li a0, 0x12345678", 2), (" # nothing", 0)])
-def test_one_line_is_one_instruction(text: str, count: int):
-    with pytest.raises(EncodingError, match=rf"^line must be one instruction, not {count}$"):
-        encode_line(text)

@@ -5,11 +5,12 @@ import zlib
 from collections.abc import Sequence
 
 import pytest
+from tests.words import encode_line
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, find
-from xpulpnn_sw.asm import assemble, encode_line
+from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.disasm import disassemble, render
 
 pytestmark = pytest.mark.unit

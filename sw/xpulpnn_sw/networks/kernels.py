@@ -134,7 +134,7 @@ def length(run: KernelRun, name: str) -> int:
 
 
 def own_symbols(run: KernelRun) -> list[str]:
-    """What belongs to a layer alone: filters, parameters, tables."""
+    """The symbols that belong to a layer alone: filters, parameters, tables."""
     return [name for name in run.image.symbols if name not in (*inputs_of(run), OUTPUT, *BUFFERS, ARGUMENTS, STACK)]
 
 
@@ -180,7 +180,7 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
 
 
 def _way(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
-    """How a kernel wants a map: what is the same for layers that can read the same one."""
+    """A key that is the same for layers that can read the same copy of a map."""
     layer = stage.layer
     if isinstance(layer, ImageConvLayer):
         return "image", layer.padding, layer.outside

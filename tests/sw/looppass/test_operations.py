@@ -1,8 +1,8 @@
 """What the pass knows of the intrinsics' instructions: registers, steps of pointers, what may not change places."""
 
 import pytest
+from tests.words import encode_line
 
-from xpulpnn_sw.asm import encode_line
 from xpulpnn_sw.looppass.operation import FlowKind, parse
 
 pytestmark = pytest.mark.unit
