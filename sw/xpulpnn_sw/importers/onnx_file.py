@@ -13,7 +13,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.importers.onnx_input import ModelInput
 from xpulpnn_sw.importers.onnx_node import ImportContext, OnnxNode
-from xpulpnn_sw.importers.onnx_operators import ON_CODES, OPERATORS
+from xpulpnn_sw.importers.onnx_operators import OPERATORS, Reads
 from xpulpnn_sw.importers.onnx_probes import probes
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.policy import Calibration, Policy, evaluated, reason_of
@@ -75,9 +75,10 @@ class OnnxModel:
                 sources |= dict.fromkeys(node.outputs, sources.get(node.inputs[0], node.inputs[0]))
             is_first = samples.issuperset(given)
             given = tuple(sources.get(name, name) for name in given)
-            if node.operator in _WEIGHTED and node.inputs[0] in live and not {*node.inputs[1:]} & live:
+            reads = OPERATORS[node.operator].reads if node.operator in OPERATORS else None
+            if reads is Reads.WITH_WEIGHTS and node.inputs[0] in live and not {*node.inputs[1:]} & live:
                 found.append(ReadingLayer(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
-            elif node.operator in _AVERAGES or (node.operator in _SUMS and len(given) > 1):
+            elif reads is Reads.ALONE or (reads is Reads.BOTH and len(given) > 1):
                 found.append(ReadingLayer(name=node.name, inputs=given, is_first=is_first))
             elif is_first:
                 samples.update(node.outputs)
@@ -106,11 +107,6 @@ class OnnxModel:
         if output not in values:
             raise InputError(f"output of the model must be that of a node, not {output}")
         return _finished(values[output], context, output)
-
-
-_WEIGHTED = ("Conv", "Gemm", "MatMul")
-_AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean")
-_SUMS = ("Add", "Sub")  # operators that read maps: with constant weights, without any, and if they have two maps
 
 
 def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:
@@ -173,25 +169,21 @@ def _compute(node: OnnxNode, values: dict[str, Value], context: ImportContext, m
             raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
     given = [values[name] if name else None for name in node.inputs]
     live = [one for one in given if isinstance(one, Map | Sums)]
-    if not live and node.operator not in OPERATORS_ON_CONSTANTS:
+    entry = OPERATORS.get(node.operator)
+    if not live and not (entry is not None and entry.on_constants):
         folded = _folded(node, {name: values[name] for name in node.inputs if name}, model)
         values.update(zip(node.outputs, folded, strict=False))
         return
-    operator = OPERATORS.get(node.operator)
-    if operator is None:
+    if entry is None:
         raise InputError(f"operator of a node must be one of {', '.join(OPERATORS)}, not {node}")
-    if node.operator not in ON_CODES and any(isinstance(one, Map) and one.codes for one in live):
+    if not entry.on_codes and any(isinstance(one, Map) and one.codes for one in live):
         raise InputError(f"{node}: inputs must be those of DequantizeLinear, not integers with a scale")
     try:
-        values[node.outputs[0]] = operator(context, node, given)
+        values[node.outputs[0]] = entry.compute(context, node, given)
     except (InputError, LayerError) as error:
         raise InputError(f"{node}: {error}") from None
     except (ValueError, IndexError) as error:
         raise InputError(f"{node}: shapes and attributes must go together, but {error}") from None
-
-
-# those that keep what constants are quantised as
-OPERATORS_ON_CONSTANTS = ("Quant", "BipolarQuant", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape")
 
 
 def _loaded(path: Path) -> Any:

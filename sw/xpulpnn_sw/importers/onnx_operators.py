@@ -1,7 +1,8 @@
 """The operators of ONNX, QONNX and QDQ models."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from fractions import Fraction
 from math import isqrt
 from typing import Any
@@ -257,15 +258,23 @@ def _pad(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     return replace(value, pads=(top, bottom, left, right))
 
 
-# operators that take integers with a scale of their own
-ON_CODES = (
-    *("DequantizeLinear", "Cast", "QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearAveragePool"),
-    *("QLinearGlobalAveragePool", "MaxPool", "Pad", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"),
-    *("Shape", "Identity", "Dropout"),
-)
+class Reads(Enum):
+    """The maps of an operator that must be integers."""
 
-# operators of models that are quantised
-QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")
+    WITH_WEIGHTS = auto()  # one, with constant weights
+    ALONE = auto()  # one
+    BOTH = auto()  # two, where neither is a constant
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOperator:
+    """An operator that is known."""
+
+    compute: OnnxOperator
+    quantises: bool = False  # whether models with it are quantised
+    on_codes: bool = False  # whether it takes integers with a scale of their own
+    on_constants: bool = False  # whether it keeps what constants are quantised as
+    reads: Reads | None = None  # the maps that must be integers for it
 
 
 def _outputs(node: OnnxNode) -> int:
@@ -274,41 +283,43 @@ def _outputs(node: OnnxNode) -> int:
 
 
 # by the name of the operator
-OPERATORS: Mapping[str, OnnxOperator] = {
-    "Quant": quant,
-    "BipolarQuant": bipolar,
-    "MultiThreshold": multi_threshold,
-    "Trunc": truncation,
-    "QuantizeLinear": quantise,
-    "DequantizeLinear": dequantise,
-    "QLinearConv": on_integers(convolution, (0, 0), least=8, result=6, bias=8),
-    "QLinearMatMul": on_integers(matrix_product, (0, -1), least=8, result=6),
-    "QGemm": on_integers(gemm, (0, _outputs), least=6, result=7, bias=6),
-    "QLinearAdd": on_integers(_sum(1), (0, 0), least=7, result=6),
-    "QLinearAveragePool": on_integers(average_pool, (0,), least=4, result=3),
-    "QLinearGlobalAveragePool": on_integers(global_average_pool, (0,), least=4, result=3),
-    "Conv": convolution,
-    "Gemm": gemm,
-    "MatMul": matrix_product,
-    "Add": _sum(1),
-    "Sub": _sum(-1),
-    "Mul": _multiply,
-    "Div": _divide,
-    "BatchNormalization": _batch_normalisation,
-    "Relu": _relu,
-    "Clip": _clip,
-    "MaxPool": maximum_pool,
-    "AveragePool": average_pool,
-    "GlobalAveragePool": global_average_pool,
-    "ReduceMean": mean,
-    "Reshape": _reshape,
-    "Flatten": _flatten,
-    "Transpose": _transpose,
-    "Squeeze": _of_axes(np.squeeze),
-    "Unsqueeze": _of_axes(lambda one, axes: np.expand_dims(one, axes or ())),
-    "Shape": _shape_of,
-    "Identity": _same,
-    "Dropout": _same,
-    "Cast": _cast,
-    "Pad": _pad,
+OPERATORS: Mapping[str, KnownOperator] = {
+    "Quant": KnownOperator(quant, quantises=True, on_constants=True),
+    "BipolarQuant": KnownOperator(bipolar, quantises=True, on_constants=True),
+    "MultiThreshold": KnownOperator(multi_threshold, quantises=True),
+    "Trunc": KnownOperator(truncation, quantises=True),
+    "QuantizeLinear": KnownOperator(quantise, quantises=True, on_constants=True),
+    "DequantizeLinear": KnownOperator(dequantise, quantises=True, on_codes=True, on_constants=True),
+    "QLinearConv": KnownOperator(on_integers(convolution, (0, 0), least=8, result=6, bias=8), on_codes=True),
+    "QLinearMatMul": KnownOperator(on_integers(matrix_product, (0, -1), least=8, result=6), on_codes=True),
+    "QGemm": KnownOperator(on_integers(gemm, (0, _outputs), least=6, result=7, bias=6), on_codes=True),
+    "QLinearAdd": KnownOperator(on_integers(_sum(1), (0, 0), least=7, result=6), on_codes=True),
+    "QLinearAveragePool": KnownOperator(on_integers(average_pool, (0,), least=4, result=3), on_codes=True),
+    "QLinearGlobalAveragePool": KnownOperator(on_integers(global_average_pool, (0,), least=4, result=3), on_codes=True),
+    "Conv": KnownOperator(convolution, reads=Reads.WITH_WEIGHTS),
+    "Gemm": KnownOperator(gemm, reads=Reads.WITH_WEIGHTS),
+    "MatMul": KnownOperator(matrix_product, reads=Reads.WITH_WEIGHTS),
+    "Add": KnownOperator(_sum(1), reads=Reads.BOTH),
+    "Sub": KnownOperator(_sum(-1), reads=Reads.BOTH),
+    "Mul": KnownOperator(_multiply),
+    "Div": KnownOperator(_divide),
+    "BatchNormalization": KnownOperator(_batch_normalisation),
+    "Relu": KnownOperator(_relu),
+    "Clip": KnownOperator(_clip),
+    "MaxPool": KnownOperator(maximum_pool, on_codes=True),
+    "AveragePool": KnownOperator(average_pool, reads=Reads.ALONE),
+    "GlobalAveragePool": KnownOperator(global_average_pool, reads=Reads.ALONE),
+    "ReduceMean": KnownOperator(mean, reads=Reads.ALONE),
+    "Reshape": KnownOperator(_reshape, on_codes=True, on_constants=True),
+    "Flatten": KnownOperator(_flatten, on_codes=True),
+    "Transpose": KnownOperator(_transpose, on_codes=True, on_constants=True),
+    "Squeeze": KnownOperator(_of_axes(np.squeeze), on_codes=True),
+    "Unsqueeze": KnownOperator(_of_axes(lambda one, axes: np.expand_dims(one, axes or ())), on_codes=True),
+    "Shape": KnownOperator(_shape_of, on_codes=True),
+    "Identity": KnownOperator(_same, on_codes=True),
+    "Dropout": KnownOperator(_same, on_codes=True),
+    "Cast": KnownOperator(_cast, on_codes=True),
+    "Pad": KnownOperator(_pad, on_codes=True),
 }
+
+QUANTISERS = tuple(name for name, entry in OPERATORS.items() if entry.quantises)
