@@ -4,7 +4,7 @@ The figures are those of the original core with a memory that grants at once and
 measured between two markers; what counts are the cycles beyond one per instruction.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.cycles import cycles
@@ -22,6 +22,7 @@ _ALIGNED, _CROSSING = 0, 3
 _HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
 _DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
 _DIVIDENDS = (0, 1, 0x7FFF_FFFF, 0x8000_0000, WORD_MASK)
+_BASE_USED = "use of the incremented base in the next instruction"
 _CHAIN = 4
 """Dependent instructions in a row."""
 
@@ -44,22 +45,22 @@ def _due(*costs: Cost) -> dict[WaitCause, int]:
     return waits
 
 
+def _extra(group: str, name: str, code: str, waits: Mapping[WaitCause, int], setup: str) -> CostRow:
+    """Code whose cycles beyond one per instruction count."""
+    return CostRow(group, name, code, waits, setup, is_extra=True)
+
+
 def _instance(insn: Insn, **registers: str) -> str:
     """The row as text: chosen registers, a0 elsewhere, immediates of 1 or the least that is legal."""
+    registers = dict.fromkeys(("rd", "rs1", "rs2", "rs3"), "a0") | registers
     operands: list[str] = []
     for operand in insn.forms:
         text = ""
         if operand.value is not None:
-            name = operand.value.field.name
-            if name in registers:
-                text = registers[name]
-            elif name in ("rd", "rs1", "rs2", "rs3"):
-                text = "a0"
-            else:
-                step = operand.value.field.step
-                text = str(step if operand.value.accepts(step) else operand.value.field.low)
+            field = operand.value.field
+            text = registers.get(field.name) or str(field.step if operand.value.accepts(field.step) else field.low)
         if operand.is_memory:
-            base = registers.get("rs1", "a0") if operand.fixed_base is None else "sp"
+            base = registers["rs1"] if operand.fixed_base is None else "sp"
             text += f"({base}{'!' if operand.increment else ''})"
         operands.append(text)
     return f"{insn.mnemonic} {', '.join(operands)}".strip()
@@ -87,13 +88,9 @@ def _division() -> Iterator[CostRow]:
         sizes |= {-(1 << place) & WORD_MASK for place in range(XLEN)} if signed else set()
         for divisor in sorted(sizes):
             for dividend in _DIVIDENDS:
-                yield CostRow(
-                    f"{op}: 3 + places the divisor can move up",
-                    f"0x{dividend:x} by 0x{divisor:x}",
-                    f"{op} a2, a0, a1",
-                    {WaitCause.MULTICYCLE: division_cycles(divisor, signed=signed) - 1},
-                    setup=f"li a0, 0x{dividend:x}\n li a1, 0x{divisor:x}",
-                )
+                name, setup = f"0x{dividend:x} by 0x{divisor:x}", f"li a0, 0x{dividend:x}\n li a1, 0x{divisor:x}"
+                waits = {WaitCause.MULTICYCLE: division_cycles(divisor, signed=signed) - 1}
+                yield CostRow(f"{op}: 3 + places the divisor can move up", name, f"{op} a2, a0, a1", waits, setup)
 
 
 def _pointer(distance: int) -> str:
@@ -127,23 +124,10 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             crossing = _pointer(_CROSSING - offset)
             yield CostRow("misaligned access across words", name, text, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
         if insn.is_load:
-            yield CostRow(
-                "use of a loaded value in the next instruction",
-                name,
-                f"{text}\n addi a4, a3, 1",
-                _due(Cost.LOAD_USE),
-                setup=_pointer(_ALIGNED - offset),
-                is_extra=True,
-            )
+            group, use = "use of a loaded value in the next instruction", f"{text}\n addi a4, a3, 1"
+            yield _extra(group, name, use, _due(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
         if insn.writes_base:
-            yield CostRow(
-                "use of the incremented base in the next instruction",
-                name,
-                f"{text}\n addi a4, a1, 1",
-                FREE,
-                setup=_pointer(_ALIGNED),
-                is_extra=True,
-            )
+            yield _extra(_BASE_USED, name, f"{text}\n addi a4, a1, 1", FREE, _pointer(_ALIGNED))
 
 
 def _jump_over(text: str, short: bool, misaligned: bool) -> str:
@@ -200,13 +184,8 @@ def _jumps() -> Iterator[CostRow]:
         ("after a load wrote rs1", "lw a0, 0(a1)", loaded, (Cost.LOAD_USE, Cost.JUMP_REGISTER)),
     )
     for name, producer, preparation, extra in producers:
-        yield CostRow(
-            f"jalr {name}",
-            "jalr",
-            f"{producer}\n jalr ra, 0(a0)\n {landing}",
-            _due(Cost.JUMP, *extra),
-            setup=f"{_ADDRESS}\n {preparation}",
-        )
+        code, setup = f"{producer}\n jalr ra, 0(a0)\n {landing}", f"{_ADDRESS}\n {preparation}"
+        yield CostRow(f"jalr {name}", "jalr", code, _due(Cost.JUMP, *extra), setup)
 
 
 def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
@@ -230,7 +209,7 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             ("reloaded entry used", f"{once}\n {second.format('a5')}", late),
         )
         for use, code, waits in uses:
-            yield CostRow(f"Mac&Load, {use} in the next instruction", name, code, waits, setup=setup, is_extra=True)
+            yield _extra(f"Mac&Load, {use} in the next instruction", name, code, waits, setup)
     for insn in rows:
         if insn.is_mac_load:
             selector = "24" if insn.reloads_other else "16"
@@ -243,7 +222,7 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     if config.mac_load_dot:
         code = "lw a4, 0(a1)\n pv.mldotsup.b a4, (a2!), 16"
         group = "pv.mldot*, its register loaded by the instruction before"
-        yield CostRow(group, "nn", code, _due(Cost.LOAD_USE), setup, is_extra=True)
+        yield _extra(group, "nn", code, _due(Cost.LOAD_USE), setup)
     if config.mac_load_cross:
         cross = "pv.mlsdotsup.b a4, (a1!), 24"
         for use, selector, waits in (
@@ -252,7 +231,7 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         ):
             code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
             group = f"Mac&Load, {use} in the next instruction"
-            yield CostRow(group, "nn, other activation", code, waits, setup, is_extra=True)
+            yield _extra(group, "nn, other activation", code, waits, setup)
 
 
 def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
@@ -281,14 +260,13 @@ def _requantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
                 ("behind pv.rqld", f"pv.rqld 0, (a1!)\n {texts['a3']}", parameter),
                 ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n addi a4, zero, 1\n {texts['a3']}", FREE),
             ):
-                yield CostRow(f"pv.rq*, {group}", name, code, waits, setup, is_extra=True)
+                yield _extra(f"pv.rq*, {group}", name, code, waits, setup)
         if insn.loads_parameter:
             crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
             group, once = "load, store, post-increment", _instance(insn, rs1="a1")
             yield CostRow(group, insn.mnemonic, once, FREE, setup)
             yield CostRow("misaligned access across words", insn.mnemonic, once, _due(Cost.MISALIGNED_ACCESS), crossing)
-            group = "use of the incremented base in the next instruction"
-            yield CostRow(group, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup, is_extra=True)
+            yield _extra(_BASE_USED, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup)
 
 
 def _system() -> Iterator[CostRow]:
