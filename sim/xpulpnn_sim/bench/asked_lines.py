@@ -11,7 +11,7 @@ from xpulpnn_sim.golden.icache import CacheLevel
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """What a fetch found: whether its line is there and the next one is, and the cycle in which it was answered."""
+    """Result of a fetch: whether its line is there and the next one is, and the cycle in which it was answered."""
 
     line: int
     hit: bool

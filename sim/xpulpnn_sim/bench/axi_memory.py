@@ -32,7 +32,7 @@ class Stalls(NamedTuple):
     going: int = 1
 
     def cycles(self, rng: Random) -> Iterator[bool]:
-        """Whether it stands still, cycle by cycle."""
+        """True in each cycle in which it stands still."""
         while True:
             yield from (True for _ in range(rng.randint(0, self.still)))
             yield from (False for _ in range(rng.randint(1, self.going)))
@@ -71,7 +71,7 @@ class AxiMemory:
         return slice(place, place + size)
 
     async def read(self, address: int, length: int) -> bytes:
-        """What is there; raises ``LookupError`` for what fails."""
+        """Bytes from there on; raises ``LookupError`` for an address that fails."""
         return self._content[self._place(address, length)].tobytes()
 
     async def write(self, address: int, data: bytes) -> None:

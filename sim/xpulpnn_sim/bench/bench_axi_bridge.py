@@ -79,7 +79,7 @@ class Initiator(Background):
             self.cycle += 1
 
     def _check_source(self, request: Request | None) -> None:
-        """What is answered comes from AXI in this cycle, and what AXI gives is taken with the last that it answers."""
+        """Answers come from AXI in this cycle, and those of AXI are taken with the last transfer that they answer."""
         dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
         there = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
         taken = {name for name in there if sample(getattr(dut, f"axi__{name}ready"))}

@@ -64,7 +64,7 @@ again:
 
 
 class Surroundings:
-    """What the cluster is connected with."""
+    """Memories, rules and a host around the cluster."""
 
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
         self.dut, self.rng = dut, rng
@@ -125,7 +125,7 @@ class Surroundings:
         raise AssertionError(f"core_clock_en is not {wanted:b} after {_PATIENCE} cycles")
 
     async def told(self) -> list[tuple[int, int]]:
-        """How often each core was woken, and what it was told last."""
+        """For each core, how often it was woken, and what it was told last."""
         cores, place = self.config.cores, TCDM_BASE + _SEEN
         words = [await self.host.read(place + WORD_BYTES * number) for number in range(2 * cores)]
         return list(zip(words[:cores], words[cores:], strict=True))

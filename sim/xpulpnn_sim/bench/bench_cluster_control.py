@@ -18,7 +18,7 @@ _TRANSFERS = 300
 
 
 class Registers(WordMemory):
-    """What each offset reads as: bits that do not exist are not kept."""
+    """Words by offset: bits that do not exist are not kept."""
 
     def __init__(self, cores: int, boot_addr: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Registers(WordMemory):
         self[address] &= self._bits.get(address, 0)
 
     def exists(self, offset: int) -> bool:
-        """Whether a register is there."""
+        """Return whether a register is there."""
         return offset in self._bits or offset in (Control.CONFIG, Control.DEBUG_STATUS)
 
     def outputs(self) -> dict[str, int]:

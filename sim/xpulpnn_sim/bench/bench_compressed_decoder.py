@@ -12,7 +12,7 @@ from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 
 def expanded(word: int) -> int:
-    """What the unit makes of ``word``; 0 for a reserved compressed word."""
+    """The expanded ``word``; 0 for a reserved compressed word."""
     if word & LENGTH_MASK == LENGTH_MASK:
         return word
     try:

@@ -48,7 +48,7 @@ def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
 
 
 def _word(port: str, address: int) -> int:
-    """What a port's memory holds at first: it tells the ports apart."""
+    """The initial word of a port's memory: it tells the ports apart."""
     return (address ^ sum(port.encode()) << 16) & WORD_MASK
 
 
@@ -111,7 +111,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
 
 
 def _read(transfers: list[Transfer], places: list[str], bad: Sequence[range]) -> list[int]:
-    """What every read must give, with what does not matter as it was seen."""
+    """Expected data of every read, with what does not matter as it was seen."""
     memories = {place: PortMemory(place, bad) for place in set(places)}
     expected: list[int] = []
     for transfer, place in zip(transfers, places, strict=True):

@@ -87,7 +87,7 @@ class Ports:
                 board.equal(failed, True, f"access to {offset:#x}")
 
     def pulses(self) -> tuple[list[int], list[int]]:
-        """How often each core was told, by event and by interrupt."""
+        """Counts of how often each core was told, by event and by interrupt."""
         cores = range(bench_data()["cores"])
         events, interrupts = (
             [sum(row[kind] >> core & 1 for row in self.told.rows) for core in cores] for kind in (0, 1)
@@ -166,7 +166,7 @@ async def command_all(ports: Ports, commands: Iterator[Words]) -> None:
 
 
 async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
-    """Of any ports that wait for an identifier, one gets what is given back."""
+    """One of the ports that wait for an identifier gets what is given back."""
     everybody = range(len(ports.initiators))
     for _ in range(_ROUNDS):
         giving, *waiting = rng.sample(everybody, rng.randint(2, len(everybody)))

@@ -80,7 +80,7 @@ class RandomTraffic:
         """Requests that must stay until they are granted."""
 
     def happening(self, ports: EventUnitPorts) -> Happening:
-        """What happens in a cycle: accesses of cores that may make one, pulses, fetches."""
+        """Stimulus of a cycle: accesses of cores that may make one, pulses, fetches."""
         rng = self._rng
         free = ports.free()
         rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
@@ -366,7 +366,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
-    """Of several stores that only one can win the lowest core's stays; triggers of all count."""
+    """The lowest core's store stays where only one can win; triggers of all count."""
     await start(dut)
     ports = ports_of(dut)
     cores = range(ports.config.cores)

@@ -30,7 +30,7 @@ _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 20, 20), ObiTiming
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is accessed."""
+    """Addresses that are accessed."""
 
     own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each initiator in each place
     failing: set[int]  # those of which every access fails, one of each initiator in each place
@@ -58,7 +58,7 @@ class Words:
         ]
 
     def expected(self, transfer: Transfer, memory: WordMemory) -> int:
-        """What a transfer reads, with what does not matter as it was seen."""
+        """Expected data of a transfer, with what does not matter as it was seen."""
         if memory.fails(transfer.address):
             return transfer.data
         if transfer.write:

@@ -116,7 +116,7 @@ def lines_of(base: int, number: int) -> list[int]:
 
 
 def whole(code: ChangingCode, address: int) -> bool:
-    """Whether all of a line can be read."""
+    """Return whether all of a line can be read."""
     line = address & -ICACHE_LINE_BYTES
     return not any(code.fails(line + part) for part in range(0, ICACHE_LINE_BYTES, PART_BYTES))
 

@@ -38,7 +38,7 @@ class LsuAccess:
 
     @property
     def crosses(self) -> bool:
-        """Whether it takes two word-aligned requests."""
+        """Return whether it takes two word-aligned requests."""
         return self.address % WORD_BYTES + self.size > WORD_BYTES
 
 

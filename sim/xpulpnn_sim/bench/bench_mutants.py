@@ -59,7 +59,7 @@ async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
 
 
 def _how(code: int) -> str:
-    """What ended a test: a check of the bench, its limit of computing time, or the simulator itself."""
+    """The end of a test: by a check of the bench, its limit of computing time, or the simulator itself."""
     return "check" if code >= 0 else "time" if -code == signal.SIGPROF else "simulator"
 
 

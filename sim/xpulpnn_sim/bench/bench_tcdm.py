@@ -22,15 +22,15 @@ _BASES = (TCDM_BASE, 0)
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What masters ask for."""
+    """Requests of masters."""
 
     name: str  # what the messages call it
     asking: float  # probability that a master without a request makes one
     words: int = 0  # how many neighbouring words are accessed; 0: all
     stride: int = 1  # words between them
     stays: int = 0  # cycles after which all of them are the next words; 0: they stay
-    writing: float = 0.3  # probabilities of a write, and of a test&set among the reads
-    setting: float = 0.1  # probabilities of a write, and of a test&set among the reads
+    writing: float = 0.3  # probability of a write
+    setting: float = 0.1  # probability of a test&set among the reads
 
 
 def _traffic(config: ClusterConfig) -> list[Traffic]:
@@ -106,7 +106,7 @@ class Masters:
         return {master for master, port in enumerate(self._ports) if sample(port["rvalid"])}
 
     def data(self, master: int) -> int:
-        """What a master reads in this cycle."""
+        """Data that a master reads in this cycle."""
         return sample(self._ports[master]["rdata"])
 
     def quiet(self) -> None:

@@ -111,7 +111,7 @@ def sample(handle: Dut, *, decides: bool = True) -> int:
 
 
 def column(values: Sequence[int]) -> npt.NDArray[Any]:
-    """What was sampled, beat by beat, as an array; of the values themselves if somebody wants to know them again."""
+    """Sampled values, beat by beat, as an array; of the values themselves if somebody wants to know them again."""
     return np.array(values, dtype=object) if _witnesses else np.array(values)
 
 
@@ -147,7 +147,7 @@ class Background(ABC):
 
     @abstractmethod
     async def _run(self) -> None:
-        """What happens, cycle by cycle, without an end."""
+        """Run cycle by cycle, without an end."""
 
 
 class PortMonitor(Background):

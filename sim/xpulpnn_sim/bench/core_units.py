@@ -62,7 +62,7 @@ def _part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
 
 
 def _has_ex_result(insn: Insn) -> bool:
-    """Whether the EX stage makes the value of rd from register and immediate operands."""
+    """Return whether the EX stage makes the value of rd from register and immediate operands."""
     return insn.writes_rd and not insn.is_load and not insn.op.startswith("csr")
 
 

@@ -12,7 +12,7 @@ LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsrCycle:
-    """What happens to the file in one cycle; ``op`` is WRITE, SET or CLEAR, ``write`` is false for a mere read.
+    """Inputs of the file in one cycle; ``op`` is WRITE, SET or CLEAR, ``write`` is false for a mere read.
 
     Accesses and ``retire`` come only with ``retire_final``, ``retire_cancel`` only without.
     """
@@ -49,7 +49,7 @@ class CsrModel:
         self._counted = self._takes_back = False
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
-        """What software sees, 0 without a register; the value that the access makes; the register that takes it."""
+        """The value software sees, 0 without a register; the value that the access makes; the register that takes it."""
         csr, file = self._file.find(cycle.address), self._file
         if csr is None:
             old = 0

@@ -50,7 +50,7 @@ class CommandPort:
         assert not (await self._access(_Access(address, True, value))).failed, f"error at {address:#x}"
 
     async def fails(self, address: int, *, write: bool) -> bool:
-        """Whether an access is answered with an error; ones are written."""
+        """Return whether an access is answered with an error; ones are written."""
         return (await self._access(_Access(address, write, WORD_MASK))).failed
 
     async def write_all(self, address: int, values: list[int]) -> None:

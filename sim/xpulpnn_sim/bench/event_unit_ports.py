@@ -14,7 +14,7 @@ from xpulpnn_sim.golden.event_unit import Access, Answer, EventUnit
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """What is driven in one cycle: accesses by core, event lines, an access of the shared view, fetches under way.
+    """Inputs of one cycle: accesses by core, event lines, an access of the shared view, fetches under way.
 
     A core that waits may request as well: it is not granted.
     """

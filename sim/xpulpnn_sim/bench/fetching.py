@@ -34,7 +34,7 @@ class ChangingCode:
         self._settled_lines: dict[int, int] = {}
 
     def settle(self, address: int | None = None) -> None:
-        """What is fetched from now on must not be older than now: everything, or the line with the byte at
+        """Let nothing be fetched from now on that is older than now, or of the line with the byte at
         ``address``."""
         if address is None:
             self._settled = self.generation
@@ -55,7 +55,7 @@ class ChangingCode:
         return sum(word << WORD_BYTES * BYTE_BITS * number for number, word in enumerate(words))
 
     def fails(self, address: int) -> bool:
-        """Whether the part with the byte at ``address`` cannot be read."""
+        """Return whether the part with the byte at ``address`` cannot be read."""
         part = address // PART_BYTES
         if part not in self._failures:
             self._failures[part] = self._rng.random() < self._failing

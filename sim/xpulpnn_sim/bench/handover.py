@@ -1,4 +1,4 @@
-"""What the launcher hands to the bench in the simulator's process: environment variables, and values in a file."""
+"""Handover of the launcher to the bench in the simulator's process: environment variables, and values in a file."""
 
 import json
 import os

@@ -32,7 +32,7 @@ _TAKEN_PROBABILITY = 0.35
 
 
 class LoopEffect(Enum):
-    """What an instruction does as far as loops are concerned."""
+    """Effect of an instruction as far as loops are concerned."""
 
     PLAIN = "neither"
     SETUP = "sets loop registers when it leaves ID"
@@ -57,7 +57,7 @@ class LoopAction:
 
     @property
     def blocks(self) -> bool:
-        """Whether what follows in ID cannot leave together with it."""
+        """Return whether what follows in ID cannot leave together with it."""
         return self.taken or self.effect is LoopEffect.CSR_WRITE
 
 

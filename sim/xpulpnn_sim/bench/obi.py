@@ -35,7 +35,7 @@ class WordMemory(dict[int, int]):
         self._bad = failing
 
     def fails(self, address: int) -> bool:
-        """Whether an access to the word at ``address`` is answered with an error."""
+        """Return whether an access to the word at ``address`` is answered with an error."""
         return any(first <= address < first + size for first, size in self._bad)
 
     def __missing__(self, address: int) -> int:
@@ -62,7 +62,7 @@ class WordMemory(dict[int, int]):
 
 @dataclass(frozen=True, slots=True)
 class ObiTiming:
-    """How a memory answers: probability of a grant per cycle, fewest and most cycles from grant to response."""
+    """Timing of a memory: probability of a grant per cycle, fewest and most cycles from grant to response."""
 
     grant: float = 1.0
     fastest: int = 1

@@ -17,13 +17,15 @@ class Transfer:
     """An access, and what became of it."""
 
     address: int  # aligned byte address
-    write: int = 0  # as in OBI
-    enables: int = ALL_BYTES  # as in OBI
-    value: int = 0  # as in OBI
+    # as in OBI
+    write: int = 0
+    enables: int = ALL_BYTES
+    value: int = 0
     gap: int = 0  # cycles without a request before it
-    requested: int = -1  # cycles of the first request, the grant and the answer, from the beginning
-    granted: int = -1  # cycles of the first request, the grant and the answer, from the beginning
-    answered: int = -1  # cycles of the first request, the grant and the answer, from the beginning
+    # cycles from the beginning to the first request, the grant and the answer
+    requested: int = -1
+    granted: int = -1
+    answered: int = -1
     data: int = 0  # what was read
     failed: bool = False  # whether the answer was an error
 

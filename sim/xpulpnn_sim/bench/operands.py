@@ -1,4 +1,4 @@
-"""What a unit of the EX stage receives for an instruction, and where its result appears.
+"""Inputs of a unit of the EX stage for an instruction, and where its result appears.
 
 The ID stage hands prepared operands to EX: immediates extended, scalars replicated, bit-field forms unified. This is
 that preparation written on numpy columns, independent of the gates, so that units are tested with table rows.
@@ -116,7 +116,7 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """What the ALU shows for ``insn``: the branch condition, the new base or address, or the value of rd.
+    """Outputs of the ALU for ``insn``: the branch condition, the new base or address, or the value of rd.
 
     Bases and addresses are taken from ``sum``, past the choice of the result.
     """

@@ -16,7 +16,7 @@ from xpulpnn_sim.iss.observe import Retired
 
 HIGH_WORD_OPS = ("mulh", "mulhsu", "mulhu")
 DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}
-"""Whether they are signed."""
+"""Return whether they are signed."""
 
 DRAINING_OPS = ("fence.i", "wfi")
 """They enter EX when everything older is complete."""
@@ -43,7 +43,7 @@ def execution_cycles(item: Retired) -> int:
 
 
 def _writes_late(insn: Insn) -> bool:
-    """Whether the register in field rd is written in WB."""
+    """Return whether the register in field rd is written in WB."""
     return insn.is_load or insn.requantises
 
 

@@ -61,7 +61,7 @@ class RandomCode(WordMemory):
         return self._failures[address]
 
     def error_at(self, address: int) -> bool:
-        """Whether a word that the instruction at ``address`` lies in is answered with an error."""
+        """Return whether a word that the instruction at ``address`` lies in is answered with an error."""
         word = address & ~(WORD_BYTES - 1)
         return self.fails(word) or (self.words_of(address) > 1 and self.fails((word + WORD_BYTES) & WORD_MASK))
 

@@ -26,7 +26,7 @@ class RetirementMonitor(PortMonitor):
         assert sample(self._wait) != WaitCause.NONE, "nothing retires for no reason"
 
     def records(self) -> Records:
-        """What has been collected."""
+        """Retirements collected so far."""
         records = np.zeros(len(self.rows), RETIREMENT)
         for field, values in zip(RETIREMENT_FIELDS, zip(*self.rows, strict=True), strict=False):
             records[field.name] = values

@@ -24,7 +24,7 @@ class Request(NamedTuple):
 
 
 def masked(before: npt.NDArray[np.uint8], request: Request) -> npt.NDArray[np.uint8]:
-    """What a write makes of the bytes at its address."""
+    """Bytes at the address of a write afterwards."""
     size = len(before)
     chosen = np.array([request.enables >> byte & 1 for byte in range(size)], np.bool_)
     return np.where(chosen, np.frombuffer(request.value.to_bytes(size, "little"), np.uint8), before)
@@ -62,7 +62,7 @@ class Traffic:
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing more to be made."""
+        """Return whether there is nothing more to be made."""
         return not any(self._kinds)
 
     def next(self) -> Request | None:
@@ -76,5 +76,5 @@ class Traffic:
         return request
 
     def ends(self, request: Request) -> bool:
-        """Whether a write is the last one of its run to an aligned block."""
+        """Return whether a write is the last one of its run to an aligned block."""
         return request.beats == 1 or (request.address + self._size) % BLOCK_BYTES == 0

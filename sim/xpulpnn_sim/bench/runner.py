@@ -92,7 +92,7 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
 
 
 def available(simulator: str) -> bool:
-    """Whether ``simulator``, one of :data:`SIMULATORS`, is installed."""
+    """Return whether ``simulator``, one of :data:`SIMULATORS`, is installed."""
     return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
 
 

@@ -48,7 +48,7 @@ class StreamMemory(Memory):
 
 
 def stream_of(config: CoreConfig, words: Sequence[int]) -> Iterator[Retired]:
-    """What a hart retires that executes the ``words``, compressed or not, one after the other, wherever it jumps."""
+    """Retirements of a hart that executes the ``words``, compressed or not, one after the other, wherever it jumps."""
     observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words)))
     for _ in words:
         _, retired = observer.step()
@@ -73,12 +73,12 @@ def name_of(item: Retired) -> str:
 
 
 def is_compressed(item: Retired) -> bool:
-    """Whether it was fetched as a half-word."""
+    """Return whether it was fetched as a half-word."""
     return item.raw & LENGTH_MASK != LENGTH_MASK
 
 
 def is_branch(item: Retired) -> bool:
-    """Whether it is a conditional branch."""
+    """Return whether it is a conditional branch."""
     return item.fetched is not None and item.fetched.insn.is_branch
 
 
