@@ -49,7 +49,7 @@ class CsrModel:
         self._counted = self._takes_back = False
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
-        """The value software sees, 0 without a register; the value that the access makes; the register that takes it."""
+        """The value software sees, 0 without a register; the value an access makes; the register that takes it."""
         csr, file = self._file.find(cycle.address), self._file
         if csr is None:
             old = 0
