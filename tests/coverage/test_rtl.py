@@ -7,8 +7,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.commands import verify
-from xpulpnn_sim.commands.common import OK, Parser
+from xpulpnn_sim.cli import main
 from xpulpnn_sim.coverage.crosses import crosses_of
 from xpulpnn_sim.coverage.rtl import (
     ModuleCoverage,
@@ -100,8 +99,6 @@ def test_programs_on_the_core(tmp_path, capsys):
     start, family = crosses.starts["wait"], crosses.families["wait"]
     numbers = [number for number in range(start, start + family.states.size) if crosses.label(number) in names]
     assert len(numbers) == len(names)
-    parser = Parser(prog="xpulpnn verify")
-    verify.add_arguments(parser)
     options = [
         "--preset",
         "ri5cy",
@@ -114,7 +111,7 @@ def test_programs_on_the_core(tmp_path, capsys):
         "--json",
         str(record),
     ]
-    assert verify.run(parser.parse_args([*options, "--aim", ",".join(map(str, numbers))])) == OK
+    assert main(["verify", *options, "--aim", ",".join(map(str, numbers))]) == 0
     found = json.loads(record.read_text())["coverage"]
     assert not {*names} & {*found["holes"]}
     assert found["impossible"] == []

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import PRESETS
-from xpulpnn.errors import InputError
-from xpulpnn_sim.commands import verify
-from xpulpnn_sim.commands.common import Parser
 from xpulpnn_sim.coverage.collector import Collector
 from xpulpnn_sim.coverage.crosses import REACHABLE, crosses_of
 from xpulpnn_sim.coverage.steering import BATCH, AimedPlan, Need, aimed, batch, need
 from xpulpnn_sim.verify.reference import ReferenceDesign
 from xpulpnn_sim.verify.trials import Plan
+
+pytestmark = pytest.mark.unit
 
 CONFIG = PRESETS["xpulpnn2"]
 PLAN = Plan(config=CONFIG, label="--preset xpulpnn2")
@@ -43,7 +42,6 @@ def run(plan, seed):
     return collector
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("family", SURE)
 def test_what_is_aimed_at_is_reached(family):
     crosses, rng = crosses_of(CONFIG), Random(family)
@@ -54,7 +52,6 @@ def test_what_is_aimed_at_is_reached(family):
     assert missed == []
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("family", LUCKY)
 def test_programs_that_need_luck_end_well(family):
     crosses, rng = crosses_of(CONFIG), Random(family)
@@ -66,7 +63,6 @@ def test_programs_that_need_luck_end_well(family):
             assert collector.counts.any()
 
 
-@pytest.mark.unit
 def test_batches_depend_on_holes_alone():
     collectors = [Collector(CONFIG), Collector(CONFIG)]
     first, second = (batch(PLAN, collector, 32) for collector in collectors)
@@ -80,7 +76,6 @@ def test_batches_depend_on_holes_alone():
     assert not left & {*aims}
 
 
-@pytest.mark.unit
 def test_few_holes_are_aimed_at_by_several_programs():
     collector = Collector(CONFIG)
     collector.counts[:] = 1
@@ -93,26 +88,7 @@ def test_few_holes_are_aimed_at_by_several_programs():
     assert not any(isinstance(plan, AimedPlan) for plan in batch(PLAN, collector, 16))
 
 
-@pytest.mark.unit
 def test_a_failing_program_is_repeated_by_its_aims():
     plan = aimed(PLAN, (3, 5))
     assert plan.command(7) == "xpulpnn verify --preset xpulpnn2 --seed 7 --instructions 1 --coverage --aim 3,5"
     assert plan.case(7) == aimed(PLAN, (3, 5)).case(7)
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--coverage", "--cores", "2"), "--coverage must be without --cores, not with it"),
-        (("--coverage", "--preset", "ri5cy,xpulpnn"), "--coverage must be of one preset at a time, not 2"),
-        (("--coverage", "--aim", "1,x"), "--aim must be a list of numbers of crosses to reach, not 1,x"),
-        (("--aim", "1"), "--aim must be with --coverage, not without"),
-    ],
-)
-def test_bad_input(options, message):
-    parser = Parser(prog="xpulpnn verify")
-    verify.add_arguments(parser)
-    with pytest.raises(InputError) as caught:
-        verify.run(parser.parse_args(options))
-    assert str(caught.value) == message

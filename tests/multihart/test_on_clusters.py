@@ -200,18 +200,3 @@ def test_the_command_runs_litmus_tests(command, tmp_path, capfd):
     assert (found["forbidden"], found["rounds"], found["failures"]) == (0, 5, [])
     assert {one["test"] for one in found["tests"]} == set(BY_NAME)
     assert "store buffering" in capfd.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--cores", "4", "--irq-rate", "0.1"), "--irq-rate must be left out with --cores"),
-        (("--cores", "4", "--engine", "iss"), "--engine must be rtl with --cores, not iss"),
-        (("--cores", "4", "--banks", "many"), "--banks must be numbers with commas between them, not many"),
-        (("--cores", "17"), "cores must be 1 to 16, not 17"),
-        (("--banks", "4"), "--banks must come with --cores, not alone"),
-    ],
-)
-def test_bad_options(options, told, capfd):
-    assert main(["verify", *options]) == 2
-    assert told in capfd.readouterr().err

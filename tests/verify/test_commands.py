@@ -1,28 +1,19 @@
 """The command ``verify`` on the simulator, and its bad input."""
 
-import argparse
 import json
 
 import pytest
 
-from xpulpnn.errors import InputError
-from xpulpnn_sim.commands import verify
-from xpulpnn_sim.commands.common import FAILED, OK, Parser
+from xpulpnn_sim.cli import main
 from xpulpnn_sim.verify.designs import DESIGNS
 from xpulpnn_sim.verify.trials import reference_design
-
-
-def arguments_of(*options: str) -> argparse.Namespace:
-    parser = Parser(prog="xpulpnn verify")
-    verify.add_arguments(parser)
-    return parser.parse_args(options)
 
 
 @pytest.mark.flow
 def test_enough_instructions_and_no_difference(tmp_path, capsys):
     path = tmp_path / "result.json"
     options = ("--engine", "iss", "--instructions", "6000", "--preset", "xpulpnn-full,ri5cy", "--json", str(path))
-    assert verify.run(arguments_of(*options, "--jobs", "1")) == OK
+    assert main(["verify", *options, "--jobs", "1"]) == 0
     found = json.loads(path.read_text())
     assert found["instructions"] >= 6000
     assert found["differences"] == 0
@@ -41,7 +32,7 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(DESIGNS, "iss", lambda: reference_design(wrong_sum))
     path = tmp_path / "result.json"
     options = ("--engine", "iss", "--jobs", "1", "-o", str(tmp_path), "--json", str(path))
-    assert verify.run(arguments_of(*options)) == FAILED
+    assert main(["verify", *options]) == 1
     out = capsys.readouterr().out
     seed = json.loads(path.read_text())["failing_seeds"][0]
     assert f"program {seed} fails:" in out
@@ -52,19 +43,25 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
     assert (tmp_path / f"fail{seed}.elf").read_bytes().startswith(b"\x7fELF")
 
 
+BAD = [
+    ("--seed -1", "--seed must be at least 0, not -1"),
+    ("--irq-rate 1", "--irq-rate must be a probability below 1, not 1.0"),
+    ("--preset huge", "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge"),
+    ("--c-programs 0", "--c-programs must be at least 1, not 0"),
+    ("--coverage --cores 2", "--coverage must be without --cores, not with it"),
+    ("--coverage --preset ri5cy,xpulpnn", "--coverage must be of one preset at a time, not 2"),
+    ("--coverage --aim 1,x", "--aim must be a list of numbers of crosses to reach, not 1,x"),
+    ("--aim 1", "--aim must be with --coverage, not without"),
+    ("--cores 4 --irq-rate 0.1", "--irq-rate must be left out with --cores"),
+    ("--cores 4 --engine iss", "--engine must be rtl with --cores, not iss"),
+    ("--cores 4 --banks many", "--banks must be numbers with commas between them, not many"),
+    ("--cores 17", "cores must be 1 to 16, not 17"),
+    ("--banks 4", "--banks must come with --cores, not alone"),
+]
+
+
 @pytest.mark.unit
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--seed", "-1"), "--seed must be at least 0, not -1"),
-        (("--irq-rate", "1"), "--irq-rate must be a probability below 1, not 1.0"),
-        (
-            ("--preset", "huge"),
-            "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge",
-        ),
-    ],
-)
-def test_bad_input(options, message):
-    with pytest.raises(InputError) as caught:
-        verify.run(arguments_of(*options))
-    assert str(caught.value) == message
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_input(options, message, capsys):
+    assert main(["verify", *options.split()]) == 2
+    assert capsys.readouterr().err == f"error: {message}\n"

@@ -1,6 +1,5 @@
 """Random C programs: the same results on this machine and on the core, and a wrong pass that is noticed."""
 
-import argparse
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import PRESETS
-from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.commands import verify
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cli import main
 from xpulpnn_sim.cprograms.comparison import Setting, host_compiler, run_seeds, run_texts, shrink
 from xpulpnn_sim.cprograms.program import program
 from xpulpnn_sw import compilers
@@ -30,36 +29,17 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def command(*arguments: object) -> int:
-    parser = argparse.ArgumentParser()
-    verify.add_arguments(parser)
-    return verify.run(parser.parse_args([str(argument) for argument in arguments]))
-
-
 @pytest.mark.flow
 def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     level = {"gcc": "2", "zig": "s"}[kind]
     options = ("--seed", SEED, "--c-compilers", kind, "--c-levels", level, "--jobs", 1, "--json", tmp_path / "c.json")
-    assert command("--c-programs", 10, *options) == 0
+    assert main(["verify", "--c-programs", "10", *map(str, options)]) == 0
     summary = json.loads((tmp_path / "c.json").read_text())
     assert (summary["programs"], summary["differences"], summary["failing_seeds"]) == (10, 0, [])
     assert summary["hardware_loops"] > summary["loops"] // 2 > 50
     assert summary["increments"] > 50
     assert summary["executed"]["with"] < summary["executed"]["without"]
     assert "hardware loops" in capsys.readouterr().out
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    ("options", "rule"),
-    [
-        (("--c-programs", 0), "--c-programs must be at least 1, not 0"),
-        (("--c-programs", 1, "--c-rtl", -1), "--c-rtl must be at least 0, not -1"),
-    ],
-)
-def test_bad_options(options, rule):
-    with pytest.raises(InputError, match=rule):
-        command(*options)
 
 
 def one_more(original: Callable[..., list[Operation] | None]) -> Callable[..., list[Operation] | None]:
