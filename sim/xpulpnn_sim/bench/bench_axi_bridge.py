@@ -10,8 +10,9 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.cluster import L2_BASE
 from xpulpnn_sim.bench.axi_memory import BOUNDARY, AxiMemory, AxiRules, Stalls
-from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample, start
+from xpulpnn_sim.bench.cadence import Dut, drive, sample, start
 from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.obi_initiator import Requester
 from xpulpnn_sim.bench.run_traffic import RUN_BYTES, Request, Traffic, line, masked, run
 
 ADDRESSES = 1 << 32
@@ -29,72 +30,44 @@ _PATIENCE = 600
 """Cycles without a grant or an answer that count as a hang."""
 
 
-class Initiator(Background):
+class Initiator(Requester[Request]):
     """Makes the requests of a :class:`Traffic` and keeps the answers."""
 
     def __init__(self, dut: Dut, traffic: Traffic, rng: Random, pause: float) -> None:
+        super().__init__(dut, "port", under_way=2 * _LIMIT, patience=_PATIENCE)
         self._dut, self._traffic, self._rng, self._pause = dut, traffic, rng, pause
         self.answers: list[tuple[Request, int, int]] = []
-        self.cycle = 0
-        self.most = 0
-        self.idle = False
 
-    def _show(self, request: Request | None) -> None:
-        drive(self._dut, {"port__req": int(request is not None)})
-        if request is None:
-            return
+    def _next(self) -> Request | None:
+        return self._traffic.next() if self._rng.random() >= self._pause else None
+
+    def _fields(self, request: Request) -> dict[str, int]:
         fields = {"addr": request.address}
         if bench_data()["writes"]:
             fields |= {"we": request.write, "be": request.enables, "wdata": request.value}
-        if bench_data()["runs"]:
-            fields["beats"] = request.beats
-        drive(self._dut, {f"port__{name}": value for name, value in fields.items()})
+        return fields | ({"beats": request.beats} if bench_data()["runs"] else {})
 
-    async def _run(self) -> None:
-        dut, under_way = self._dut, deque[Request]()
-        seen = {name: getattr(dut, f"port__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
-        asked: Request | None = None
-        silence = 0
-        while True:
-            if asked is None and len(under_way) < 2 * _LIMIT and self._rng.random() >= self._pause:
-                asked = self._traffic.next()
-            self._show(asked)
-            await FallingEdge(dut.clk)
-            silence = silence + 1 if asked or under_way else 0
-            assert silence < _PATIENCE, f"{asked or under_way[0]} waits for {silence} cycles"
-            answered = bool(sample(seen["rvalid"]))
-            assert under_way or not answered, "an answer to nothing"
-            request = under_way.popleft() if answered else None
-            self._check_source(request)
-            if request is not None:
-                data = 0 if request.write else sample(seen["rdata"])
-                self.answers.append((request, data, sample(seen["err"])))
-                silence = 0
-            if asked is not None and sample(seen["gnt"]):
-                under_way.append(asked)
-                self.most = max(self.most, len(under_way))
-                asked, silence = None, 0
-            self.idle = asked is None and not under_way and self._traffic.ended
-            await RisingEdge(dut.clk)
-            self.cycle += 1
+    def _answered(self, request: Request) -> None:
+        data = 0 if request.write else sample(self._seen["rdata"])
+        self.answers.append((request, data, sample(self._seen["err"])))
 
-    def _check_source(self, request: Request | None) -> None:
+    def _look(self, answered: Request | None) -> None:
         """Answers come from AXI in this cycle, and those of AXI are taken with the last transfer that they answer."""
         dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
         there = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
         taken = {name for name in there if sample(getattr(dut, f"axi__{name}ready"))}
-        if request is None:
+        if answered is None:
             assert not taken, f"the answer of {taken} is lost"
             return
-        channel = "b" if request.write else "r"
-        assert channel in there, f"{request} is answered before AXI answers"
-        ends = not request.write or not bench_data()["runs"] or self._traffic.ends(request)
-        assert taken == ({channel} if ends else set()), f"{taken} taken with the answer to {request}"
+        channel = "b" if answered.write else "r"
+        assert channel in there, f"{answered} is answered before AXI answers"
+        ends = not answered.write or not bench_data()["runs"] or self._traffic.ends(answered)
+        assert taken == ({channel} if ends else set()), f"{taken} taken with the answer to {answered}"
 
     async def finish(self) -> int:
         """Wait until everything is answered; returns the cycles."""
-        while not self.idle:
-            await RisingEdge(self._dut.clk)
+        while not (self.idle and self._traffic.ended):
+            await RisingEdge(self._clk)
         return self.cycle
 
 

@@ -28,8 +28,8 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.axi_memory import AxiMemory, AxiRules, Stalls
-from xpulpnn_sim.bench.cadence import Background, Dut, sample, start
-from xpulpnn_sim.bench.dma_port import CommandPort, CommandPorts
+from xpulpnn_sim.bench.cadence import Background, Dut, Together, sample, start
+from xpulpnn_sim.bench.dma_port import CommandPort
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import WordMemory
 from xpulpnn_sw.asm import assemble
@@ -101,7 +101,7 @@ class Surroundings:
     def __enter__(self) -> "Surroundings":
         """Begin."""
         self._stack = ExitStack()
-        for part in (CommandPorts(self.dut, [self.host]), *self.rules):
+        for part in (Together(self.dut, [self.host]), *self.rules):
             self._stack.enter_context(part)
         return self
 

@@ -8,9 +8,9 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
-from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
+from xpulpnn_sim.bench.cadence import Dut, PortMonitor, Together, start
 from xpulpnn_sim.bench.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
-from xpulpnn_sim.bench.dma_port import CommandPort, CommandPorts
+from xpulpnn_sim.bench.dma_port import CommandPort
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming
 from xpulpnn_sim.bench.scoreboard import Scoreboard
@@ -107,7 +107,7 @@ async def ports_of(
     """The engine with memories and initiators that are at work."""
     ports = Ports(dut, rng, pause, timing)
     with ExitStack() as stack:
-        for part in (CommandPorts(dut, ports.initiators), ports.memory, ports.told):
+        for part in (Together(dut, ports.initiators), ports.memory, ports.told):
             stack.enter_context(part)
         yield ports
 

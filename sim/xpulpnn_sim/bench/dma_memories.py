@@ -1,19 +1,16 @@
 """The memories on both sides of the DMA engine: random grants and response times, and the rules of its ports."""
 
-from collections import deque
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.bench.cadence import Background, Driven, Dut, sample
-from xpulpnn_sim.bench.obi import PROMPT, ObiTiming
+from xpulpnn_sim.bench.cadence import Dut, Together, sample
+from xpulpnn_sim.bench.obi import PROMPT, Grant, ObiTiming, Responder
 
 TCDM_BYTES = 1 << 16
 L2_BYTES = 1 << 16
@@ -54,91 +51,33 @@ class Memories:
         return np.where(inside, self.tcdm[_place(addresses, TCDM_BYTES)], self.l2[_place(addresses, L2_BYTES)])
 
 
-@dataclass(slots=True)
-class _Port:
-    """A port of the engine, and what is under way on it."""
+class _Port(Responder):
+    """A port of the engine, and the memory behind it."""
 
-    name: str
-    memory: Bytes
-    size: int
-    timing: ObiTiming
-    driven: Driven
-    handles: dict[str, Dut] = field(default_factory=dict[str, Dut])
-    answers: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
-    waiting: tuple[int, ...] | None = None
-    runs: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
+        super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
+        self._memory = memory
+        self._beats = getattr(dut, f"{name}__beats") if name == "ext" else None
+        self._runs: dict[int, tuple[int, int]] = {}
 
-
-class DmaMemories(Background):
-    """Answers the ports of the engine: the only writer of their grants and responses."""
-
-    def __init__(
-        self, dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT
-    ) -> None:
-        self.cycle = 0
-        self._clk, self._rng = dut.clk, rng
-        inside = [f"tcdm__{number}" for number in range(4)]
-        ports = [_Port(name, memories.tcdm, WORD_BYTES, tcdm, Driven(dut, f"{name}__")) for name in inside]
-        ports.append(_Port("ext", memories.l2, 2 * WORD_BYTES, ext, Driven(dut, "ext__")))
-        for port in ports:
-            names = ["req", "addr", "we", "be", "wdata"]
-            names += ["beats"] if port.name == "ext" else []
-            port.handles = {name: getattr(dut, f"{port.name}__{name}") for name in names}
-        self._ports = ports
-
-    @property
-    def unanswered(self) -> int:
-        """Accesses under way."""
-        return sum(len(port.answers) for port in self._ports)
-
-    async def _run(self) -> None:
-        rng, clk = self._rng, self._clk
-        while True:
-            for port in self._ports:
-                ready = bool(port.answers) and port.answers[0][0] <= self.cycle
-                if ready:
-                    port.driven.drive(rdata=port.answers.popleft()[1])
-                grant = port.timing.grant >= 1 or rng.random() < port.timing.grant
-                port.driven.drive(gnt=int(grant), rvalid=int(ready))
-            await FallingEdge(clk)
-            for port in self._ports:
-                if sample(port.handles["req"]):
-                    self._requested(port)
-                else:
-                    assert port.waiting is None, f"{port.name}: {port.waiting} withdrawn before its grant"
-            await RisingEdge(clk)
-            self.cycle += 1
-
-    def _requested(self, port: _Port) -> None:
-        fields = ("addr", "we", "be", "wdata") if sample(port.handles["we"]) else ("addr", "we", "be")
-        request = tuple(sample(port.handles[name]) for name in fields)
-        assert port.waiting in (None, request), f"{port.name}: {port.waiting} changed to {request} before its grant"
-        granted = port.driven.values["gnt"]
-        port.waiting = None if granted else request
-        if not granted:
-            return
-        address, writes, enables, *value = request
-        self._check(port, address, writes, enables)
-        timing, rng = port.timing, self._rng
-        place = _place(address, len(port.memory))
-        window = port.memory[place : place + port.size]
-        bits = np.array([enables >> byte & 1 for byte in range(port.size)], np.bool_)
-        answer = rng.randbytes(port.size)
-        if writes:
-            new = np.frombuffer(value[0].to_bytes(port.size, "little"), np.uint8)
-            window[bits] = new[bits]
+    def _serve(self, access: Grant) -> tuple[int, int]:
+        self._check(access.address, access.write, access.enables)
+        place = _place(access.address, len(self._memory))
+        window = self._memory[place : place + self._size]
+        bits = np.array([access.enables >> byte & 1 for byte in range(self._size)], np.bool_)
+        answer = np.frombuffer(self._rng.randbytes(self._size), np.uint8)
+        if access.write:
+            window[bits] = np.frombuffer(access.value.to_bytes(self._size, "little"), np.uint8)[bits]
         else:
-            answer = np.where(bits, window, np.frombuffer(answer, np.uint8)).tobytes()
-        ready = self.cycle + rng.randint(timing.fastest, timing.slowest)
-        port.answers.append((ready, int.from_bytes(answer, "little")))
-        assert len(port.answers) <= OUTSTANDING_LIMIT, f"{port.name}: {len(port.answers)} accesses under way"
+            answer = np.where(bits, window, answer)
+        return int.from_bytes(answer.tobytes(), "little"), 0
 
-    def _check(self, port: _Port, address: int, writes: int, enables: int) -> None:
+    def _check(self, address: int, writes: int, enables: int) -> None:
         """The rules of a port, but for those of OBI."""
-        where = f"{port.name}: {'write' if writes else 'read'} of {enables:b} at {address:#x}"
-        assert address % port.size == 0, where
-        if port.name != "ext":
-            number = int(port.name[-1])
+        where = f"{self._port}: {'write' if writes else 'read'} of {enables:b} at {address:#x}"
+        assert address % self._size == 0, where
+        if self._beats is None:
+            number = int(self._port[-1])
             assert writes == number // 2, f"{where} on the wrong side"
             assert address // WORD_BYTES % 2 == number % 2, f"{where} in the wrong word"
             assert address // TCDM_SPACE == TCDM_BASE // TCDM_SPACE, f"{where} outside the TCDM"
@@ -148,14 +87,35 @@ class DmaMemories(Background):
         # without trailing zeros a run of ones is one less than a power of two
         packed = enables // (enables & -enables)
         assert not packed & (packed + 1), f"{where} has gaps"
-        open_left, open_at = port.runs.get(1, (0, 0))
+        open_left, open_at = self._runs.get(1, (0, 0))
         assert writes or not open_left or not open_at % WRITE_BLOCK_BYTES, f"{where} between writes of one block"
-        beats = sample(port.handles["beats"])
-        left, following = port.runs.get(writes, (0, 0))
+        beats = sample(self._beats)
+        left, following = self._runs.get(writes, (0, 0))
         if left:
             assert (address, beats) == (following, left), f"{where}, {beats} beats: run broken, {left} left"
         else:
             assert beats >= 1, f"{where}: a run of nothing"
-            last = address + (beats - 1) * port.size
+            last = address + (beats - 1) * self._size
             assert address // RUN_BYTES == last // RUN_BYTES, f"{where}: run of {beats} beats too long"
-        port.runs[writes] = beats - 1, address + port.size
+        self._runs[writes] = beats - 1, address + self._size
+
+
+class DmaMemories(Together):
+    """All memories around the engine."""
+
+    def __init__(
+        self, dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT
+    ) -> None:
+        inside = [_Port(dut, f"tcdm__{number}", memories.tcdm, WORD_BYTES, tcdm, rng) for number in range(4)]
+        self._ports = [*inside, _Port(dut, "ext", memories.l2, 2 * WORD_BYTES, ext, rng)]
+        super().__init__(dut, self._ports)
+
+    @property
+    def cycle(self) -> int:
+        """Cycles since the beginning."""
+        return self._ports[0].cycle
+
+    @property
+    def unanswered(self) -> int:
+        """Accesses under way."""
+        return sum(port.unanswered for port in self._ports)

@@ -1,16 +1,16 @@
 """Fetches of a core, and the memory behind a cache of instructions."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.bench.cadence import Background, Driven, Dut, sample
-from xpulpnn_sim.bench.obi import OUTSTANDING_LIMIT, ObiTiming
+from xpulpnn_sim.bench.cadence import Dut, sample
+from xpulpnn_sim.bench.obi import OUTSTANDING_LIMIT, Grant, ObiTiming, Responder
+from xpulpnn_sim.bench.obi_initiator import Requester
 
 PART_BYTES = 8
 """What can be read or not as a whole."""
@@ -71,8 +71,8 @@ class Asked:
     answer: tuple[int, bool] = NEVER, False
 
 
-class ReadResponder(Background):
-    """Memory on a read-only port: the only writer of grant and response. Rejects requests that break the protocol."""
+class ReadResponder(Responder):
+    """Memory on a read-only port."""
 
     def __init__(
         self,
@@ -86,54 +86,26 @@ class ReadResponder(Background):
         shift: int = 0,
         outstanding: int,
     ) -> None:
-        self.requests: list[int] = []
+        super().__init__(dut, port, timing, rng, size=size, shift=shift, outstanding=outstanding)
         self.asked: list[Asked] = []
-        self._dut, self._port, self._code, self._timing, self._rng = dut, port, code, timing, rng
-        self._size, self._shift, self._limit = size, shift, outstanding
+        self._code, self._answers_given = code, 0
 
-    def _errors(self, address: int) -> int:
-        parts = range(0, self._size, PART_BYTES)
-        return sum(self._code.fails(address + offset) << number for number, offset in enumerate(parts))
+    @property
+    def requests(self) -> list[int]:
+        """Addresses in the order of their grants."""
+        return [grant.address for grant in self.log]
 
-    async def _run(self) -> None:
-        clk, rng, timing = self._dut.clk, self._rng, self._timing
-        req, addr = getattr(self._dut, f"{self._port}__req"), getattr(self._dut, f"{self._port}__addr")
-        responses: deque[tuple[int, int, int]] = deque()
-        waiting: int | None = None
-        bits, parts = self._size * BYTE_BITS, self._size // PART_BYTES
-        driven = Driven(self._dut, f"{self._port}__")
-        cycle = answers = 0
-        answered = True
-        while True:
-            ready = bool(responses) and responses[0][0] <= cycle
-            grant = timing.grant >= 1 or rng.random() < timing.grant
-            driven.drive(gnt=int(grant), rvalid=int(ready))
-            if ready:
-                _, data, error = responses.popleft()
-                driven.drive(rdata=data, err=error)
-                self.asked[answers].answer = cycle, error > 0
-                answers += 1
-            elif answered:
-                # nothing of an answer stays
-                driven.drive(rdata=rng.getrandbits(bits), err=rng.getrandbits(parts))
-            answered = ready
-            await FallingEdge(clk)
-            if sample(req):
-                address = sample(addr) << self._shift
-                assert address % self._size == 0, f"{address:#x} is not aligned"
-                assert waiting in (None, address), f"{waiting} changed to {address} before its grant"
-                if waiting is None:
-                    self.asked.append(Asked(address, cycle))
-                waiting = None if grant else address
-                if grant:
-                    self.requests.append(address)
-                    ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
-                    responses.append((ready_at, self._code.read(address, self._size), self._errors(address)))
-                    assert len(responses) <= self._limit, f"{len(responses)} requests outstanding"
-            else:
-                assert waiting is None, f"{waiting} withdrawn before its grant"
-            await RisingEdge(clk)
-            cycle += 1
+    def _asked(self, access: Grant) -> None:
+        self.asked.append(Asked(access.address, self.cycle))
+
+    def _answered(self, error: int) -> None:
+        self.asked[self._answers_given].answer = self.cycle, error > 0
+        self._answers_given += 1
+
+    def _serve(self, access: Grant) -> tuple[int, int]:
+        parts = enumerate(range(access.address, access.address + self._size, PART_BYTES))
+        errors = sum(self._code.fails(part) << number for number, part in parts)
+        return self._code.read(access.address, self._size), errors
 
 
 @dataclass(slots=True)
@@ -153,53 +125,40 @@ class Fetch:
     error: int = 0
 
 
-class Fetcher(Background):
-    """The fetches of one core: the only writer of request and address."""
-
-    _END = "end"
+class Fetcher(Requester[Fetch]):
+    """The fetches of one core."""
 
     def __init__(self, dut: Dut, port: str, code: ChangingCode, addresses: Iterator[int | None]) -> None:
+        super().__init__(dut, port, under_way=OUTSTANDING_LIMIT["instr"], patience=_PATIENCE)
         self.fetches: list[Fetch] = []
-        self.done = False
-        self._dut, self._port, self._code, self._addresses = dut, port, code, addresses
+        self._code, self._addresses, self._ended = code, addresses, False
 
-    async def _run(self) -> None:
-        port = {name: getattr(self._dut, f"{self._port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
-        driven = Driven(self._dut, f"{self._port}__")
-        under_way: deque[Fetch] = deque()
-        asked: Fetch | None = None
-        silence = cycle = 0
-        ended = False
-        while True:
-            if asked is None and not ended and len(under_way) < OUTSTANDING_LIMIT["instr"]:
-                address = next(self._addresses, self._END)
-                ended = address is self._END
-                asked = Fetch(address, requested=cycle) if isinstance(address, int) else None
-            driven.drive(req=int(asked is not None))
-            if asked is not None:
-                driven.drive(addr=asked.address)
-            await FallingEdge(self._dut.clk)
-            silence = silence + 1 if under_way or asked else 0
-            if sample(port["rvalid"]):
-                assert under_way, f"answer without a fetch in cycle {cycle}"
-                fetch = under_way.popleft()
-                fetch.answered, fetch.newest = cycle, self._code.generation
-                fetch.word, fetch.error = sample(port["rdata"]), sample(port["err"])
-                self.fetches.append(fetch)
-                silence = 0
-            if asked is not None and sample(port["gnt"]):
-                asked.granted, asked.oldest = cycle, self._code.oldest(asked.address)
-                under_way.append(asked)
-                asked, silence = None, 0
-            assert silence < _PATIENCE, f"no grant or answer up to cycle {cycle}"
-            self.done = ended and not under_way and asked is None
-            await RisingEdge(self._dut.clk)
-            cycle += 1
+    @property
+    def done(self) -> bool:
+        """Return whether all fetches are answered."""
+        return self._ended and self.idle
+
+    def _next(self) -> Fetch | None:
+        for address in self._addresses:
+            return None if address is None else Fetch(address, requested=self.cycle)
+        self._ended = True
+        return None
+
+    def _fields(self, request: Fetch) -> dict[str, int]:
+        return {"addr": request.address}
+
+    def _granted(self, request: Fetch) -> None:
+        request.granted, request.oldest = self.cycle, self._code.oldest(request.address)
+
+    def _answered(self, request: Fetch) -> None:
+        request.answered, request.newest = self.cycle, self._code.generation
+        request.word, request.error = sample(self._seen["rdata"]), sample(self._seen["err"])
+        self.fetches.append(request)
 
     async def finish(self) -> None:
         """Wait until all fetches are answered."""
         while not self.done:
-            await RisingEdge(self._dut.clk)
+            await RisingEdge(self._clk)
 
     def check(self) -> None:
         """Raise ``AssertionError`` for a fetch whose answer is wrong."""

@@ -4,15 +4,14 @@ Memory is ordered by grants: an access takes effect when it is granted, in whate
 answer comes later. All responders of a bench may share one memory.
 """
 
+from abc import abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from cocotb.triggers import FallingEdge, RisingEdge
-
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
+from xpulpnn_sim.bench.cadence import Driven, Dut, Stepwise, sample
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
 OUTSTANDING_LIMIT = {"instr": 4}
@@ -84,11 +83,98 @@ class Grant(NamedTuple):
     value: int = 0
 
 
-class ObiResponder(Background):
-    """Memory on one OBI port: the only writer of grant and response. Rejects requests that break the protocol.
+class Responder(Stepwise):
+    """Memory on a port: the only writer of grant and response. Rejects requests that break the protocol.
 
     When it ends it forgets what is outstanding: the unit must be reset.
     """
+
+    def __init__(
+        self,
+        dut: Dut,
+        port: str,
+        timing: ObiTiming,
+        rng: Random,
+        *,
+        size: int = WORD_BYTES,
+        shift: int = 0,
+        outstanding: int = 1,
+        restless: bool = False,
+    ) -> None:
+        super().__init__(dut)
+        self.log: list[Grant] = []
+        self.cycle = 0
+        self._port, self._timing, self._rng = port, timing, rng
+        self._size, self._shift, self._outstanding = size, shift, outstanding
+        self._driven, self._restless = Driven(dut, f"{port}__"), restless
+        fields = ("addr", "we", "be", "wdata") if hasattr(dut, f"{port}__we") else ("addr",)
+        self._request = [getattr(dut, f"{port}__{name}") for name in ("req", *fields)]
+        answer = {name: getattr(dut, f"{port}__{name}", None) for name in ("rdata", "err")}
+        self._widths = {name: len(handle) for name, handle in answer.items() if handle is not None}
+        self._answers: deque[tuple[int, int, int]] = deque()
+        self._waiting: Grant | None = None
+        self._granting, self._noise = 0, True
+
+    @property
+    def unanswered(self) -> int:
+        """Accesses under way."""
+        return len(self._answers)
+
+    @abstractmethod
+    def _serve(self, access: Grant) -> tuple[int, int]:
+        """Data of the response to a granted access, and its error bits."""
+
+    def _asked(self, access: Grant) -> None:
+        """Note the first cycle of a request."""
+
+    def _answered(self, error: int) -> None:
+        """Note the cycle of a response."""
+
+    def show(self) -> None:
+        """Grant or not, and answer what is due; between answers there is noise."""
+        rng, timing = self._rng, self._timing
+        self._granting = int(timing.grant >= 1 or rng.random() < timing.grant)
+        ready = bool(self._answers) and self._answers[0][0] <= self.cycle
+        self._driven.drive(gnt=self._granting, rvalid=int(ready))
+        if ready:
+            _, data, error = self._answers.popleft()
+            self._driven.drive(**{name: (data, error)[name == "err"] for name in self._widths})
+            self._answered(error)
+        elif self._noise:
+            self._driven.drive(**{name: rng.getrandbits(width) for name, width in self._widths.items()})
+        # nothing of an answer stays
+        self._noise = ready or self._restless
+
+    def see(self) -> None:
+        """Take a request."""
+        req, *fields = self._request
+        if sample(req):
+            address, *rest = (sample(field) for field in fields)
+            self._requested(Grant(address << self._shift, *rest))
+        else:
+            assert self._waiting is None, f"{self._port}: {self._waiting} withdrawn before its grant"
+        self.cycle += 1
+
+    def _requested(self, access: Grant) -> None:
+        assert access.address % self._size == 0, f"{self._port}: {access} is not aligned"
+        assert self._waiting in (None, access), f"{self._port}: {self._waiting} becomes {access} before its grant"
+        if self._waiting is None:
+            self._asked(access)
+        self._waiting = None if self._granting else access
+        if self._granting:
+            self.log.append(access)
+            ready_at = self.cycle + self._rng.randint(self._timing.fastest, self._timing.slowest)
+            self._answers.append((ready_at, *self._serve(access)))
+            assert len(self._answers) <= self._outstanding, f"{self._port}: {len(self._answers)} outstanding"
+
+    def __exit__(self, *error: object) -> None:
+        """End at once."""
+        super().__exit__(*error)
+        self._driven.drive(gnt=0, rvalid=0, **dict.fromkeys(self._widths, 0))
+
+
+class ObiResponder(Responder):
+    """Memory on one OBI port."""
 
     def __init__(
         self,
@@ -101,59 +187,24 @@ class ObiResponder(Background):
         outstanding: int = 1,
         asleep: Dut = None,
     ) -> None:
-        self.log: list[Grant] = []
-        self._dut, self._port, self._memory, self._timing, self._rng = dut, port, memory, timing, rng
-        self._asleep, self._outstanding = asleep, max(outstanding, OUTSTANDING_LIMIT.get(port, 1))
-        fields = ("addr", "we", "be", "wdata") if hasattr(dut, f"{port}__we") else ("addr",)
-        self._request = [getattr(dut, f"{port}__{name}") for name in fields]
-        self._may_fail = hasattr(dut, f"{port}__err")
+        most = max(outstanding, OUTSTANDING_LIMIT.get(port, 1))
+        super().__init__(dut, port, timing, rng, outstanding=most, restless=True)
+        self._memory, self._asleep = memory, asleep
 
-    def _answer(self, grant: int, valid: int, data: int, error: int) -> None:
-        answer = {"gnt": grant, "rvalid": valid, "rdata": data} | ({"err": error} if self._may_fail else {})
-        drive(self._dut, {f"{self._port}__{name}": value for name, value in answer.items()})
+    def see(self) -> None:
+        """Take a request; there is none in a core that sleeps, and nothing under way."""
+        if self._asleep is not None and sample(self._asleep):
+            under_way = self.unanswered + self._driven.values["rvalid"] + sample(self._request[0])
+            assert not under_way, f"{under_way} accesses under way in a sleeping core"
+        super().see()
 
-    def __exit__(self, *error: object) -> None:
-        """End at once."""
-        super().__exit__(*error)
-        self._answer(0, 0, 0, 0)
-
-    async def _run(self) -> None:
-        clk, rng, timing = self._dut.clk, self._rng, self._timing
-        req = getattr(self._dut, f"{self._port}__req")
-        responses: deque[tuple[int, int, int]] = deque()
-        waiting: Grant | None = None
-        cycle = 0
-        while True:
-            ready = bool(responses) and responses[0][0] <= cycle
-            grant = timing.grant >= 1 or rng.random() < timing.grant
-            data, error = responses.popleft()[1:] if ready else (rng.getrandbits(32), rng.getrandbits(1))
-            self._answer(int(grant), int(ready), data, error)
-            await FallingEdge(clk)
-            requested = sample(req)
-            if self._asleep is not None and sample(self._asleep):
-                under_way = len(responses) + ready + requested
-                assert not under_way, f"{under_way} accesses under way in a sleeping core"
-            if requested:
-                access = Grant(*(sample(field) for field in self._request))
-                assert access.address % WORD_BYTES == 0, f"{access} is not aligned"
-                assert waiting in (None, access), f"{waiting} changed to {access} before its grant"
-                waiting = None if grant else access
-                if grant:
-                    self.log.append(access)
-                    ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
-                    responses.append((ready_at, self._perform(access), int(self._memory.fails(access.address))))
-                    assert len(responses) <= self._outstanding, f"{len(responses)} requests outstanding"
-            else:
-                assert waiting is None, f"{waiting} withdrawn before its grant"
-            await RisingEdge(clk)
-            cycle += 1
-
-    def _perform(self, access: Grant) -> int:
-        """The data of the response, of which only the enabled bytes of a read that does not fail mean something."""
+    def _serve(self, access: Grant) -> tuple[int, int]:
+        """The enabled bytes of a read that does not fail mean something, everything else is anything."""
+        noise = self._rng.getrandbits(32)
         if self._memory.fails(access.address):
-            return self._rng.getrandbits(32)
+            return noise, 1
         if access.write:
             self._memory.write(access.address, access.enables, access.value)
-            return self._rng.getrandbits(32)
+            return noise, 0
         mask = _ENABLED[access.enables]
-        return self._memory[access.address] & mask | self._rng.getrandbits(32) & ~mask
+        return self._memory[access.address] & mask | noise & ~mask, 0

@@ -1,12 +1,14 @@
-"""The initiator on an OBI port of a unit, with one access outstanding as the core has."""
+"""Initiators on ports of a unit: one with a single access outstanding, as the core has, and the base of others."""
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
-from xpulpnn_sim.bench.cadence import SETTLE_NS, Background, Dut, drive, sample
+from xpulpnn_sim.bench.cadence import SETTLE_NS, Background, Driven, Dut, Stepwise, drive, sample
 from xpulpnn_sim.bench.obi import ALL_BYTES
 
 _REQUEST = ("addr", "we", "be", "wdata")
@@ -28,6 +30,73 @@ class Transfer:
     answered: int = -1
     data: int = 0  # what was read
     failed: bool = False  # whether the answer was an error
+
+
+Request = TypeVar("Request")
+
+
+class Requester(Stepwise, Generic[Request]):
+    """An initiator with several accesses under way: the only writer of the request."""
+
+    def __init__(self, dut: Dut, port: str, *, under_way: int, patience: int) -> None:
+        super().__init__(dut)
+        self.cycle = 0
+        self.most = 0
+        self._port, self._limit, self._patience = port, under_way, patience
+        self._driven = Driven(dut, f"{port}__")
+        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
+        self._shown: Request | None = None
+        self._under_way: deque[Request] = deque()
+        self._waited = 0
+
+    @abstractmethod
+    def _next(self) -> Request | None:
+        """The request to begin with in this cycle, if there is one."""
+
+    @abstractmethod
+    def _fields(self, request: Request) -> dict[str, int]:
+        """Ports of a request by the rest of their names."""
+
+    def _granted(self, request: Request) -> None:
+        """Note that a request is granted."""
+
+    @abstractmethod
+    def _answered(self, request: Request) -> None:
+        """Take the answer to a request."""
+
+    def _look(self, answered: Request | None) -> None:
+        """Look at other ports in every cycle; ``answered`` is the request that is answered."""
+
+    @property
+    def idle(self) -> bool:
+        """Return whether nothing is under way."""
+        return self._shown is None and not self._under_way
+
+    def show(self) -> None:
+        """Request what comes next, if it is time for it, until it is granted."""
+        if self._shown is None and len(self._under_way) < self._limit:
+            self._shown = self._next()
+        if self._shown is not None:
+            self._driven.drive(**self._fields(self._shown))
+        self._driven.drive(req=int(self._shown is not None))
+
+    def see(self) -> None:
+        """Take grant and response."""
+        self._waited = 0 if self.idle else self._waited + 1
+        assert self._waited < self._patience, f"{self._port}: {self._shown or self._under_way[0]} waits too long"
+        answered = None
+        if sample(self._seen["rvalid"]):
+            assert self._under_way, f"{self._port}: an answer to nothing in cycle {self.cycle}"
+            answered, self._waited = self._under_way.popleft(), 0
+        self._look(answered)
+        if answered is not None:
+            self._answered(answered)
+        if self._shown is not None and sample(self._seen["gnt"]):
+            self._granted(self._shown)
+            self._under_way.append(self._shown)
+            self.most = max(self.most, len(self._under_way))
+            self._shown, self._waited = None, 0
+        self.cycle += 1
 
 
 class ObiInitiator(Background):

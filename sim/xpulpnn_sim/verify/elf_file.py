@@ -67,15 +67,8 @@ def elf_bytes(executable: Executable) -> bytes:
     for number, part in enumerate(parts):
         is_code = part.address == TEXT_BASE
         code_section = len(sections) if is_code else code_section
-        sections.append(
-            _Section(
-                ".text" if is_code else f".data{number}",
-                _PROGRAM_BITS,
-                _ALLOCATED_CODE if is_code else _ALLOCATED_WRITE,
-                part.address,
-                part.data + bytes(part.size - len(part.data)),
-            )
-        )
+        name, flags = (".text", _ALLOCATED_CODE) if is_code else (f".data{number}", _ALLOCATED_WRITE)
+        sections.append(_Section(name, _PROGRAM_BITS, flags, part.address, part.data.ljust(part.size, b"\0")))
     table, strings = _symbols(executable, code_section)
     sections.append(_Section(".symtab", _SYMBOL_TABLE, 0, 0, table, len(sections) + 1, 1, _SYMBOL.size))
     sections.append(_Section(".strtab", _STRING_TABLE, 0, 0, strings))
@@ -84,37 +77,14 @@ def elf_bytes(executable: Executable) -> bytes:
     offset = _HEADER.size + _SEGMENT.size * len(parts)
     content, headers, segments = bytearray(), bytearray(), bytearray()
     for section in sections:
-        at, size = offset + len(content), len(section.data)
-        headers += _SECTION.pack(
-            places.get(section.name, 0),
-            section.kind,
-            section.flags,
-            section.address,
-            at,
-            size,
-            section.link,
-            section.info,
-            1,
-            section.entry_bytes,
-        )
+        at, size, address = offset + len(content), len(section.data), section.address
+        where = places.get(section.name, 0), section.kind, section.flags, address, at, size
+        headers += _SECTION.pack(*where, section.link, section.info, 1, section.entry_bytes)
         if section.flags:
             access = _ALL if section.flags == _ALLOCATED_CODE else _READ_WRITE
-            segments += _SEGMENT.pack(_LOAD, at, section.address, section.address, size, size, access, 1)
+            segments += _SEGMENT.pack(_LOAD, at, address, address, size, size, access, 1)
         content += section.data
-    header = _HEADER.pack(
-        _IDENTITY,
-        _EXECUTABLE,
-        _RISCV,
-        _VERSION,
-        executable.entry,
-        _HEADER.size,
-        offset + len(content),
-        _RVC,
-        _HEADER.size,
-        _SEGMENT.size,
-        len(parts),
-        _SECTION.size,
-        len(sections),
-        len(sections) - 1,
-    )
+    what = _IDENTITY, _EXECUTABLE, _RISCV, _VERSION, executable.entry
+    tables = _HEADER.size, offset + len(content), _RVC, _HEADER.size, _SEGMENT.size, len(parts)
+    header = _HEADER.pack(*what, *tables, _SECTION.size, len(sections), len(sections) - 1)
     return bytes(header + segments + content + headers)
