@@ -46,20 +46,30 @@ def ended(made, limit=100_000):
     return end.reason, end.text
 
 
-def test_every_core_has_its_number_and_starts_at_the_entry(session):
+@pytest.fixture
+def passes(session):
+    """The words that a program leaves which ends well."""
+
+    def run(source, count=0, limit=100_000, **options):
+        made = session(source if PASS in source else source + PASS, **options)
+        assert ended(made, limit) == (Reason.PASS, "pass")
+        return [made.memory.read(WORK + 4 * index, 4) for index in range(count)]
+
+    return run
+
+
+def test_every_core_has_its_number_and_starts_at_the_entry(passes):
     # a word for each, the first waits for the others by looking
     source = """
         slli x6, x5, 2; add x6, x6, x22; addi x7, x5, 100; sw x7, 0(x6)
         bne x5, x0, rest
     look: lw x8, 12(x22); beq x8, x0, look
     """
-    made = session(source + PASS + "\nrest: j rest")
-    assert ended(made) == (Reason.PASS, "pass")
-    assert [made.memory.read(WORK + 4 * core, 4) for core in range(4)] == [100, 101, 102, 103]
+    assert passes(source + PASS + "\nrest: j rest", 4) == [100, 101, 102, 103]
 
 
 @pytest.mark.parametrize("quantum", [1, 5, 64, 10_000])
-def test_a_barrier_lets_nobody_pass_early(session, quantum):
+def test_a_barrier_lets_nobody_pass_early(passes, quantum):
     rounds = 20
     source = (
         ALL_WAIT_FOR_BARRIERS.format(mask=0xF)
@@ -74,15 +84,12 @@ def test_a_barrier_lets_nobody_pass_early(session, quantum):
         p.elw x0, 0x1c(x21)
         addi x8, x8, -1; bne x8, x0, again
     """
-        + PASS
     )
-    made = session(source, quantum=quantum)
-    assert ended(made) == (Reason.PASS, "pass")
-    assert [made.memory.read(WORK + 4 * core, 4) for core in range(4)] == [rounds] * 4
+    assert passes(source, 4, quantum=quantum) == [rounds] * 4
 
 
 @pytest.mark.parametrize("instruction", ["p.elw x7, 0x38(x20)", "lw x7, 0x38(x20)"])
-def test_loads_that_wait_are_executed_once(session, instruction):
+def test_loads_that_wait_are_executed_once(passes, instruction):
     """Not before the event, and whatever the load is called."""
     source = (
         f"""
@@ -99,18 +106,15 @@ def test_loads_that_wait_are_executed_once(session, instruction):
     done: j done
     """
     )
-    made = session(source, cores=2, quantum=7)
-    assert ended(made) == (Reason.PASS, "pass")
+    *events, executed = passes(source, 3, cores=2, quantum=7)
     # buffer & mask; nothing is cleared
-    assert [made.memory.read(WORK + 4 * index, 4) for index in range(2)] == [2, 2]
-    executed = made.memory.read(WORK + 8, 4)
+    assert events == [2, 2]
     assert executed < 40
 
 
-def test_post_incremented_stores_to_peripherals_move_their_base_once(session):
+def test_post_incremented_stores_to_peripherals_move_their_base_once(passes):
     # the first store enables the timer, the second clears the lower event mask
-    source = (
-        """
+    source = """
         bne x5, x0, stay
         addi x6, x23, 0; li x7, 1; p.sw x7, 4(x6!)
         addi x8, x23, 4; bne x6, x8, wrong
@@ -119,28 +123,21 @@ def test_post_incremented_stores_to_peripherals_move_their_base_once(session):
         lw x10, 8(x23); beq x10, x0, wrong
         lw x11, 8(x23); bne x10, x11, wrong
     """
-        + PASS
-    )
-    assert ended(session(source)) == (Reason.PASS, "pass")
+    passes(source)
 
 
-def test_time_is_exact_within_a_turn_and_the_same_for_all(session):
-    source = (
-        """
+def test_time_is_exact_within_a_turn_and_the_same_for_all(passes):
+    source = """
         li x6, 1; sw x6, 0x18(x23)
         lw x7, 8(x23); nop; nop; nop; lw x8, 8(x23)
         csrrs x9, mcycle, x0; nop; nop; csrrs x10, mcycle, x0
         sub x7, x8, x7; sub x9, x10, x9
         sw x7, 0(x22); sw x9, 4(x22)
     """
-        + PASS
-    )
-    made = session(source, cores=1, quantum=1000)
-    assert ended(made) == (Reason.PASS, "pass")
-    assert [made.memory.read(WORK + 4 * index, 4) for index in range(2)] == [4, 3]
+    assert passes(source, 2, cores=1, quantum=1000) == [4, 3]
 
 
-def test_waiting_takes_time(session):
+def test_waiting_takes_time(passes):
     """Core 1 works for long; core 0 waits for it, and both see the same cycles."""
     source = (
         ALL_WAIT_FOR_BARRIERS.format(mask=3)
@@ -152,18 +149,14 @@ def test_waiting_takes_time(session):
         csrrs x7, mcycle, x0; slli x8, x5, 2; add x8, x8, x22; sw x7, 0(x8)
         p.elw x0, 0x1c(x21)
     """
-        + PASS
     )
-    made = session(source, cores=2, quantum=16)
-    assert ended(made) == (Reason.PASS, "pass")
-    first, second = (made.memory.read(WORK + 4 * core, 4) for core in range(2))
+    first, second = passes(source, 2, cores=2, quantum=16)
     assert first > 2000
     assert abs(first - second) <= 2 * 16
 
 
-def test_the_timer_wakes_the_only_one(session):
-    source = (
-        """
+def test_the_timer_wakes_the_only_one(passes):
+    source = """
         li x6, 1 << 10; sw x6, 0(x20)
         li x6, 100000; sw x6, 0x10(x23)
         li x6, 0x25; sw x6, 0(x23)
@@ -171,11 +164,7 @@ def test_the_timer_wakes_the_only_one(session):
         csrrs x8, mcycle, x0; li x9, 100000; bltu x8, x9, wrong
         sw x7, 0(x22)
     """
-        + PASS
-    )
-    made = session(source, cores=1)
-    assert ended(made, 100) == (Reason.PASS, "pass")
-    assert made.memory.read(WORK, 4) == 1 << 10
+    assert passes(source, 1, limit=100, cores=1) == [1 << 10]
 
 
 def test_interrupts_of_the_event_unit(session):
@@ -196,10 +185,9 @@ def test_interrupts_of_the_event_unit(session):
     assert [made.memory.read(WORK + 4 * index, 4) for index in range(2)] == [0x8000_000B, 4]
 
 
-def test_stores_to_code_in_the_other_view_are_seen(session):
+def test_stores_to_code_in_the_other_view_are_seen(passes):
     """Code in the TCDM, changed through its alias between two calls."""
-    source = (
-        f"""
+    source = f"""
         bne x5, x0, stay
         li x6, 0x02a00513; sw x6, 0(x22)
         li x6, 0x00008067; sw x6, 4(x22)
@@ -208,14 +196,11 @@ def test_stores_to_code_in_the_other_view_are_seen(session):
         jalr x1, x22, 0; addi x11, x11, -42; bne x11, x0, wrong
         addi x10, x10, -43; bne x10, x0, wrong
     """
-        + PASS
-    )
-    assert ended(session(source)) == (Reason.PASS, "pass")
+    passes(source)
 
 
-def test_control_registers(session):
-    source = (
-        f"""
+def test_control_registers(passes):
+    source = f"""
         bne x5, x0, stay
         li x6, 0x10200000
         lw x7, 0x44(x6); li x8, {ENTRY}; bne x7, x8, wrong
@@ -225,9 +210,7 @@ def test_control_registers(session):
         lbu x8, 0x103(x6); li x9, 0xff; bne x8, x9, wrong
         lw x8, 0x18(x6); bne x8, x0, wrong
     """
-        + PASS
-    )
-    assert ended(session(source)) == (Reason.PASS, "pass")
+    passes(source)
 
 
 def test_deadlock(session):
@@ -267,13 +250,7 @@ def test_ends_name_the_core(session):
 
 
 @pytest.mark.parametrize(
-    ("access", "cause"),
-    [
-        ("lw x7, 0(x6)", 5),
-        ("sw x7, 0(x6)", 7),
-        ("p.lw x7, 4(x6!)", 5),
-        ("p.sw x7, 4(x6!)", 7),
-    ],
+    ("access", "cause"), [("lw x7, 0(x6)", 5), ("sw x7, 0(x6)", 7), ("p.lw x7, 4(x6!)", 5), ("p.sw x7, 4(x6!)", 7)]
 )
 @pytest.mark.parametrize(
     "address",
@@ -288,15 +265,14 @@ def test_ends_name_the_core(session):
         0x102F_0000,
     ],
 )
-def test_where_nothing_is_the_bus_answers_with_an_error(session, address, access, cause):
-    source = f"bne x5, x0, stay; li x6, {address}; {access}; j wrong" + PASS
+def test_where_nothing_is_the_bus_answers_with_an_error(passes, address, access, cause):
+    source = f"bne x5, x0, stay; li x6, {address}; {access}; j wrong"
     handler = f"csrrs x8, mcause, x0; li x9, {cause}; bne x8, x9, bad; li x9, {address}; bne x6, x9, bad; li x30, 1\n"
     handler += "tell: sw x30, 0(x31)\nhang: j hang\nbad: li x30, 5; j tell"
-    made = session(source, vectors=handler, config={"tcdm_bytes": 4096, "icache_private": 0})
-    assert ended(made) == (Reason.PASS, "pass")
+    passes(source, vectors=handler, config={"tcdm_bytes": 4096, "icache_private": 0})
 
 
-def test_the_control_of_caches_is_there_with_them(session):
+def test_the_control_of_caches_is_there_with_them(passes):
     source = """
         bne x5, x0, stay
         li x6, 0x10201400; lw x7, 0(x6); li x8, 1; bne x7, x8, wrong
@@ -304,7 +280,7 @@ def test_the_control_of_caches_is_there_with_them(session):
         sw x8, 4(x6); lw x7, 4(x6); bne x7, x0, wrong
         lw x7, 0x34(x6); bne x7, x0, wrong
     """
-    assert ended(session(source + PASS, config={"icache_private": 512})) == (Reason.PASS, "pass")
+    passes(source, config={"icache_private": 512})
 
 
 def test_the_limit_is_that_of_all_cores_together(session):
@@ -324,7 +300,6 @@ def test_what_does_not_fit(session):
     )
 
 
-def test_without_post_increment_cores_wait_too(session):
+def test_without_post_increment_cores_wait_too(passes):
     core = replace(PRESETS["ri5cy"], xpulpv2=False)
-    source = ALL_WAIT_FOR_BARRIERS.format(mask=3) + "lw x6, 0x1c(x21)\n" + PASS
-    assert ended(session(source, cores=2, core=core)) == (Reason.PASS, "pass")
+    passes(ALL_WAIT_FOR_BARRIERS.format(mask=3) + "lw x6, 0x1c(x21)\n", cores=2, core=core)

@@ -103,12 +103,9 @@ def test_global_symbols_hide_local_ones(elf, elf_bytes, tmp_path):
         ({"klass": 2}, "must be a 32-bit little-endian ELF file, not 64-bit little-endian"),
         ({"data": 2}, "must be a 32-bit little-endian ELF file, not 32-bit big-endian"),
         ({"type": 1}, "must be an executable, not a relocatable object: link it"),
-        ({"type": 3}, "must be an executable, not a shared object or position-independent executable"),
-        ({"type": 4}, "must be an executable, not a core dump"),
         ({"machine": 40}, "must be a RISC-V program, not for machine EM_ARM"),
         ({"phnum": 0}, "must have something to load, not no segment"),
         ({"phoff": 0xFFFF_0000}, "must be a whole ELF file, not truncated before its program headers"),
-        ({"shnum": 0}, "must define the symbol tohost, not end without telling its result"),
     ],
 )
 def test_wrong_headers(elf, header, rule):
@@ -119,33 +116,17 @@ def test_wrong_headers(elf, header, rule):
     ("changes", "rule"),
     [
         ({"symbols": {}}, "must define the symbol tohost, not end without telling its result"),
-        ({"symbols": {"tohost": (0x10, 8, LABEL)}}, "must have its tohost inside memory, not at 0x00000010"),
-        (
-            {"symbols": {"tohost": (CODE + 0x1024, 8, LABEL)}},
-            "must have its tohost inside memory, not at 0x80001024",
-        ),
+        ({"symbols": {"tohost": (CODE + 0x1024, 8, LABEL)}}, "must have its tohost inside memory, not at 0x80001024"),
         (
             {"symbols": {"tohost": (CODE + 0x1002, 8, LABEL)}},
             "must have its tohost at a multiple of 4, not at 0x80001002",
         ),
-        (
-            {"symbols": TOHOST | {"fromhost": (0, 8, LABEL)}},
-            "must have its fromhost inside memory, not at 0x00000000",
-        ),
-        ({"entry": 0x40}, "must have its entry inside memory, not at 0x00000040"),
         ({"entry": CODE + 64}, "must have its entry inside memory, not at 0x80000040"),
         (
             {"segments": [(CODE, TEXT, 64), (CODE + 60, b"", 16)]},
             "must have segments apart from each other, not two at 0x8000003c",
         ),
-        (
-            {"segments": [(CODE, TEXT, 64), (0xFFFF_FFF0, b"", 17)]},
-            "must have segments below 4 GiB, not one that ends at 0x100000001",
-        ),
-        (
-            {"segments": [(CODE, TEXT, 60), DATA_SEGMENT]},
-            "must have segments that hold their content, not 0x80000000",
-        ),
+        ({"segments": [(CODE, TEXT, 60), DATA_SEGMENT]}, "must have segments that hold their content, not 0x80000000"),
     ],
 )
 def test_wrong_content(elf, changes, rule):
