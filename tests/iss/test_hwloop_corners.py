@@ -110,6 +110,12 @@ def test_both_loops_the_same(run):
     assert regs(iss, 10) == [12]
 
 
+def test_the_inner_counter_stays_at_one(run):
+    """Without a new setup the inner loop passes once per turn of the outer one."""
+    iss = run("lp.starti 0, 1f; lp.endi 0, 1f; lp.counti 0, 4; lp.setupi 1, 3, 1f; 1: addi x10, x10, 1")
+    assert (regs(iss, 10), loops(iss)) == ([4 + 2], [1, 1])
+
+
 def test_loop_1_inside_loop_0_works_as_well(run):
     """Nothing but the priority at a common end makes loop 0 the inner one."""
     iss = run("lp.setupi 0, 3, 2f; lp.setupi 1, 4, 1f; 1: addi x10, x10, 1; 2: addi x11, x11, 1")
