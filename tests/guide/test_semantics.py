@@ -16,7 +16,7 @@ from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.quant import quantise
 from xpulpnn_sim.iss.core import Iss
-from xpulpnn_sim.statements.machine import Machine, Reference
+from xpulpnn_sim.statements.machine import Hart, Statements
 from xpulpnn_sim.stimuli import element_width, instruction_words, operand_columns, random_word
 
 pytestmark = pytest.mark.unit
@@ -79,10 +79,10 @@ def set_up(iss: Iss, insn: Insn, word: int, values: dict[str, int], rng: Random)
     return memory
 
 
-def check(iss: Iss, insn: Insn, reference: Reference, word: int, memory: Bytes) -> None:
+def check(iss: Iss, insn: Insn, reference: Statements, word: int, memory: Bytes) -> None:
     """One execution by the statements and by the simulator."""
     before = state_of(iss)
-    machine = Machine(
+    machine = Hart(
         regs=list(iss.state.regs),
         nn=list(iss.state.nn),
         csrs=dict(iss.csrs.values) | {"mip": 0},
@@ -103,7 +103,7 @@ def check(iss: Iss, insn: Insn, reference: Reference, word: int, memory: Bytes) 
 @pytest.mark.parametrize("insn", SIMULATED, ids=name_of)
 def test_statements_do_what_the_simulator_does(iss, insn):
     rng = Random(f"{insn.key}")
-    reference = Reference(insn)
+    reference = Statements(insn)
     columns = operand_columns(element_width(insn), EXECUTIONS, rng)
     words = instruction_words(insn, EXECUTIONS, rng)
     for word, *operands in zip(map(int, words), *(column.tolist() for column in columns), strict=True):
@@ -127,11 +127,11 @@ def test_statements_do_what_the_reference_of_pv_qnt_does(insn):
 
     columns = {"rs1": np.array(rs1, np.uint32), "rs2": np.array(rs2, np.uint32)}
     expected = quantise(insn, Sources(word=np.full(len(rs1), word, np.uint32), **columns), half_words).rd
-    reference = Reference(insn)
+    reference = Statements(insn)
     for a, b, code in zip(rs1, rs2, expected, strict=True):
         regs = [0] * REGISTERS
         regs[11], regs[12] = a, b
-        machine = Machine(regs=regs, nn=[], csrs={}, pc=0, read=memory.__getitem__)
+        machine = Hart(regs=regs, nn=[], csrs={}, pc=0, read=memory.__getitem__)
         reference.execute(word, machine)
         assert machine.regs[10] == code, (hex(a), hex(b))
 

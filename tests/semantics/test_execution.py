@@ -11,10 +11,10 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.notation import definition
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.formal.gate_graph import FALSE, GateGraph
-from xpulpnn_sim.semantics.execution import Before, Effects, execute, understood
+from xpulpnn_sim.semantics.execution import Before, GateEffects, execute, understood
 from xpulpnn_sim.semantics.integers import Integers
 from xpulpnn_sim.semantics.seeded import seeded
-from xpulpnn_sim.statements.machine import Machine, Reference
+from xpulpnn_sim.statements.machine import Hart, Statements
 from xpulpnn_sim.stimuli import element_width, instruction_words, operand_columns, random_word
 
 pytestmark = pytest.mark.unit
@@ -53,7 +53,7 @@ def numbers_of_registers(insn: Insn, word: int) -> dict[str, int]:
     return {field.name: field.extract(word) for field in fields}
 
 
-def outcome(insn: Insn, word: int, sources: dict[str, int], entries: list[int], loaded: int, pc: int) -> Machine:
+def outcome(insn: Insn, word: int, sources: dict[str, int], entries: list[int], loaded: int, pc: int) -> Hart:
     """What the statements make of a machine, on integers."""
     regs = [0] * 32
     for name, number in numbers_of_registers(insn, word).items():
@@ -65,12 +65,14 @@ def outcome(insn: Insn, word: int, sources: dict[str, int], entries: list[int], 
         at.append(address)
         return loaded >> 8 * (address - at[0] & 3) & 0xFF
 
-    machine = Machine(regs=regs, nn=list(entries), csrs=csrs, pc=pc, read=read)
-    Reference(insn).execute(word, machine)
+    machine = Hart(regs=regs, nn=list(entries), csrs=csrs, pc=pc, read=read)
+    Statements(insn).execute(word, machine)
     return machine
 
 
-def gates(columns: Columns, insn: Insn, effects: Effects, words: list[int], pcs: list[int]) -> list[dict[str, object]]:
+def gates(
+    columns: Columns, insn: Insn, effects: GateEffects, words: list[int], pcs: list[int]
+) -> list[dict[str, object]]:
     """The same by the effects of the gates, case by case."""
     found: list[dict[str, object]] = [
         {"regs": {}, "pc": (pc + 4) & WORD_MASK, "stored": {}, "nn": {}, "loops": {}} for pc in pcs

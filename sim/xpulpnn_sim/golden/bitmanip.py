@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.effects import I64, U32, Effects, Sources
-from xpulpnn_sim.golden.scalar import SHIFT_MASK, WORD_BITS, exact, low_word
+from xpulpnn_sim.golden.scalar import SHIFT_MASK, exact, low_word
 
 WIDTH_LSB = 5
 """Position of the width field in the register that describes a bit field; the start is below it."""
@@ -16,7 +17,7 @@ WIDTH_LSB = 5
 
 def _bit_matrix(value: U32) -> NDArray[np.bool_]:
     """Bit j of value i at [i, j]."""
-    return (value[:, None] >> np.arange(WORD_BITS, dtype=np.uint32) & 1).astype(np.bool_)
+    return (value[:, None] >> np.arange(XLEN, dtype=np.uint32) & 1).astype(np.bool_)
 
 
 def _first_set(bits: NDArray[np.bool_], otherwise: int) -> U32:
@@ -25,17 +26,17 @@ def _first_set(bits: NDArray[np.bool_], otherwise: int) -> U32:
 
 
 def _ff1(value: U32) -> U32:
-    return _first_set(_bit_matrix(value), WORD_BITS)
+    return _first_set(_bit_matrix(value), XLEN)
 
 
 def _fl1(value: U32) -> U32:
-    from_top = _first_set(_bit_matrix(value)[:, ::-1], WORD_BITS)
-    return np.where(value == 0, np.uint32(WORD_BITS), WORD_BITS - 1 - from_top)
+    from_top = _first_set(_bit_matrix(value)[:, ::-1], XLEN)
+    return np.where(value == 0, np.uint32(XLEN), XLEN - 1 - from_top)
 
 
 def _clb(value: U32) -> U32:
     bits = _bit_matrix(value)[:, ::-1]
-    return np.where(value == 0, np.uint32(0), _first_set(bits[:, 1:] != bits[:, :1], WORD_BITS - 1))
+    return np.where(value == 0, np.uint32(0), _first_set(bits[:, 1:] != bits[:, :1], XLEN - 1))
 
 
 def _cnt(value: U32) -> U32:
@@ -54,7 +55,7 @@ def count(insn: Insn, src: Sources) -> Effects:
 def rotate(insn: Insn, src: Sources) -> Effects:
     """``rs1`` rotated right by ``rs2[4:0]``."""
     doubled = src.rs1.astype(np.uint64)
-    doubled |= doubled << WORD_BITS
+    doubled |= doubled << XLEN
     return Effects(rd=(doubled >> (src.rs2 & SHIFT_MASK)).astype(np.uint32))
 
 

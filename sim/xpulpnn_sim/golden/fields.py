@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.golden.effects import U32
-
-WORD_BITS = 32
 
 
 def _bits(word: U32, high: int, low: int, to: int = 0) -> U32:
@@ -19,7 +18,7 @@ def _bits(word: U32, high: int, low: int, to: int = 0) -> U32:
 
 def sign_extend(value: U32, width: int) -> U32:
     """``sx(value, width)`` as a 32-bit pattern."""
-    unused = WORD_BITS - width
+    unused = XLEN - width
     return ((value << np.uint32(unused)).view(np.int32) >> np.int32(unused)).view(np.uint32)
 
 

@@ -3,19 +3,18 @@
 import numpy as np
 
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.golden.effects import I32, U32
-
-WORD_BITS = 32
 
 
 def _lsbs(fmt: ElemFmt) -> U32:
     """Position of each lane's lowest bit, as a column."""
-    return np.arange(0, WORD_BITS, fmt.width, dtype=np.uint32)[:, None]
+    return np.arange(0, XLEN, fmt.width, dtype=np.uint32)[:, None]
 
 
 def unpack(words: U32, fmt: ElemFmt, *, signed: bool) -> I32:
     """Elements of ``words``: shifted up against bit 31, then down again with or without their sign."""
-    unused = WORD_BITS - fmt.width
+    unused = XLEN - fmt.width
     at_top = words << (unused - _lsbs(fmt))
     return at_top.view(np.int32) >> unused if signed else (at_top >> unused).view(np.int32)
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.effects import I32, I64, U32, Bits, Effects, Sources
 
-WORD_BITS = 32
-SHIFT_MASK = np.uint32(WORD_BITS - 1)
+SHIFT_MASK = np.uint32(XLEN - 1)
 
 
 def signed(value: U32) -> I32:
@@ -54,7 +54,7 @@ def _remu(a: U32, b: U32) -> U32:
 
 
 def _mulhu(a: U32, b: U32) -> U32:
-    return ((a.astype(np.uint64) * b) >> WORD_BITS).astype(np.uint32)
+    return ((a.astype(np.uint64) * b) >> XLEN).astype(np.uint32)
 
 
 COMPARISONS: dict[str, Callable[[U32, U32], Bits]] = {
@@ -85,8 +85,8 @@ BINARY: dict[str, Callable[[U32, U32], U32]] = {
     "max": lambda a, b: np.maximum(signed(a), signed(b)).view(np.uint32),
     "maxu": lambda a, b: np.maximum(a, b),
     "mul": lambda a, b: a * b,
-    "mulh": lambda a, b: low_word((exact(a) * exact(b)) >> WORD_BITS),
-    "mulhsu": lambda a, b: low_word((exact(a) * b.astype(np.int64)) >> WORD_BITS),
+    "mulh": lambda a, b: low_word((exact(a) * exact(b)) >> XLEN),
+    "mulhsu": lambda a, b: low_word((exact(a) * b.astype(np.int64)) >> XLEN),
     "mulhu": _mulhu,
     "div": _div,
     "divu": _divu,

@@ -21,8 +21,8 @@ class Request(NamedTuple):
     value: int
 
 
-class Access(NamedTuple):
-    """Access that a bank makes in a cycle."""
+class BankAccess(NamedTuple):
+    """BankAccess that a bank makes in a cycle."""
 
     master: int
     bank: int
@@ -75,7 +75,7 @@ class TcdmModel:
     config: ClusterConfig  # banks and arbiters
     masters: int  # Cores, then the others
     words: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
-    accesses: list[Access] = field(default_factory=list[Access])
+    accesses: list[BankAccess] = field(default_factory=list[BankAccess])
     """What the banks did in the last cycle."""
     _queues: dict[tuple[int, str], Queue] = field(default_factory=dict[tuple[int, str], Queue])
     _lost: dict[int, int] = field(default_factory=dict[int, int])
@@ -93,7 +93,7 @@ class TcdmModel:
             if bank in setting:
                 row, enables = setting[bank]
                 self._write(bank, row, enables, WORD_MASK)
-                self.accesses.append(Access(NO_MASTER, bank, row))
+                self.accesses.append(BankAccess(NO_MASTER, bank, row))
                 self._lose(bank, waiting.get(bank, {}))
             elif bank in waiting:
                 self._serve(bank, waiting[bank], answers)
@@ -105,7 +105,7 @@ class TcdmModel:
         winner = self._winner(bank, waiting)
         request = waiting[winner]
         row = place_of(request.address, self.config)[1]
-        self.accesses.append(Access(winner, bank, row))
+        self.accesses.append(BankAccess(winner, bank, row))
         old = self.words.get((bank, row), 0)
         answers[winner] = 0 if request.write else old
         if request.write:

@@ -7,7 +7,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa import cluster
 from xpulpnn.isa.cluster import Barrier, Control, EventLine, EventRegister, Timer, TimerConfig
 from xpulpnn_sim.guide import html
-from xpulpnn_sim.guide.members import meanings
+from xpulpnn_sim.guide.members import comments_beside
 
 _BLOCKS = (
     (cluster.TCDM_ALIAS, "alias of the TCDM"),
@@ -45,7 +45,7 @@ def registers(block: str) -> str:
         raise InputError(f"registers must be of one of {', '.join(_REGISTERS)}, not {block}")
     rows = [
         [html.code(f"0x{register.value:02X}"), html.code(register.name), escape(meaning)]
-        for register, meaning in meanings(_REGISTERS[block]).items()
+        for register, meaning in comments_beside(_REGISTERS[block]).items()
     ]
     return html.table(("offset", "register", "meaning"), rows)
 
@@ -54,7 +54,7 @@ def timer_settings() -> str:
     """Bits of the timer's configuration."""
     rows = [
         [str(flag.bit_length() - 1), html.code(str(flag.name)), escape(meaning)]
-        for flag, meaning in meanings(TimerConfig).items()
+        for flag, meaning in comments_beside(TimerConfig).items()
     ]
     return html.table(("bit", "name", "meaning"), rows)
 
@@ -62,7 +62,7 @@ def timer_settings() -> str:
 def event_lines() -> str:
     """Event lines of a core."""
     rows = [["0 to 7", "software events"]]
-    for line, meaning in meanings(EventLine).items():
+    for line, meaning in comments_beside(EventLine).items():
         last = line + _LINES_OF_A_KIND.get(line, 1) - 1
         rows.append([str(line.value) if last == line else f"{line.value} to {last}", escape(meaning)])
     return html.table(("line", "event"), rows)

@@ -12,13 +12,13 @@ from xpulpnn.isa.retirement import RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sim.guide import html
 from xpulpnn_sim.guide.instructions import c_call, encoding
-from xpulpnn_sim.guide.members import meanings
+from xpulpnn_sim.guide.members import comments_beside
 
 
 def extensions() -> str:
     """Extensions with the number of their instructions and the presets that have them."""
     rows: list[list[str]] = []
-    for extension, content in meanings(Extension).items():
+    for extension, content in comments_beside(Extension).items():
         count = sum(insn.extension is extension and not insn.alias for insn in INSNS)
         has = [name for name, config in PRESETS.items() if extension in config.extensions]
         shown = "every core" if extension in BASE_EXTENSIONS else ", ".join(has) or "none yet"
@@ -206,7 +206,7 @@ def causes() -> str:
     """Return the table of traps, with mcause and mepc."""
     rows = [
         [str(cause.value), escape(meaning), "address of the instruction"]
-        for cause, meaning in meanings(ExceptionCause).items()
+        for cause, meaning in comments_beside(ExceptionCause).items()
     ]
     rows.append(["0x80000000 + id", "interrupt of line id", "address of the next instruction"])
     return html.table(("mcause", "event", "mepc"), rows)
@@ -221,7 +221,8 @@ def costs() -> str:
 def waits() -> str:
     """Causes of a cycle without retirement."""
     rows = [
-        [str(cause.value), html.code(cause.name.lower()), escape(text)] for cause, text in meanings(WaitCause).items()
+        [str(cause.value), html.code(cause.name.lower()), escape(text)]
+        for cause, text in comments_beside(WaitCause).items()
     ]
     return html.table(("rvfi_wait", "cause", "meaning"), rows)
 

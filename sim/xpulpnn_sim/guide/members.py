@@ -8,7 +8,7 @@ from typing import TypeVar
 E = TypeVar("E", bound=Enum)
 
 
-def meanings(kind: type[E]) -> dict[E, str]:
+def comments_beside(kind: type[E]) -> dict[E, str]:
     """Return the comment beside each member that has one, in the order of the source."""
     found = re.findall(r"^    (\w+) = .*?  # (.*)$", inspect.getsource(kind), re.MULTILINE)
     return {kind[name]: text for name, text in found}

@@ -20,7 +20,7 @@ from xpulpnn_sim.iss.fetched import EVENT_CYCLES, Fetched, decoding
 from xpulpnn_sim.iss.memory import BusError, Memory
 from xpulpnn_sim.iss.state import State, Step
 from xpulpnn_sim.iss.system import csr_access, csr_is_legal, loop_writes
-from xpulpnn_sim.iss.translate import Operation, Translator, counted, followed
+from xpulpnn_sim.iss.translate import HartOperation, Translator, counted, followed
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
@@ -105,9 +105,9 @@ class Iss:
         self._decode = decoding(extensions, widths)
         self._translator = Translator(self.state.regs, self.state.nn, self.memory, products=products)
         # operations by address, each for the instruction it was made of
-        self._operations: dict[int, tuple[Fetched, Operation | None]] = {}
+        self._operations: dict[int, tuple[Fetched, HartOperation | None]] = {}
         # what a burst executes, hardware loops included; None where it has to stop
-        self._code: dict[int, Operation | None] = {}
+        self._code: dict[int, HartOperation | None] = {}
         self._loop_ends = self.csrs.loop_ends
         self._stop: int | None = None
         self._halted = False
@@ -293,7 +293,7 @@ class Iss:
         self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
         return step
 
-    def _operation(self, pc: int, fetched: Fetched) -> Operation | None:
+    def _operation(self, pc: int, fetched: Fetched) -> HartOperation | None:
         known = self._operations.get(pc)
         if known is not None and known[0] is fetched:
             return known[1]
@@ -321,7 +321,7 @@ class Iss:
         start = self.csrs.next_of_loop(pc)
         return following if start is None else start
 
-    def _enter(self, pc: int) -> Operation | None:
+    def _enter(self, pc: int) -> HartOperation | None:
         """Return the operation of a burst at ``pc``, which it has not seen before; None if it has to stop there."""
         if self._halted:
             return None
@@ -339,7 +339,7 @@ class Iss:
             self.memory.watch(address & WORD_MASK)
         return operation
 
-    def _burst_operation(self, pc: int, fetched: Fetched) -> Operation | None:
+    def _burst_operation(self, pc: int, fetched: Fetched) -> HartOperation | None:
         insn, is_end = fetched.insn, pc in self.csrs.loop_ends
         operation = self._operation(pc, fetched)
         if insn.op in LOOP_OPS:
@@ -352,7 +352,7 @@ class Iss:
             return lambda: self._loop(pc, operation())
         return operation
 
-    def _jump_register(self, operation: Operation, pc: int) -> int:
+    def _jump_register(self, operation: HartOperation, pc: int) -> int:
         """A jump in a burst that may turn out to be to itself: the burst is to stop there."""
         target = operation()
         if target == pc:

@@ -54,7 +54,7 @@ def _bytes_accessed(insn: Insn) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemoryAccess:
     """A memory access."""
 
     size: int
@@ -135,18 +135,18 @@ class Fetched:
         return self.nn_loaded if self.insn.is_mac_load else None
 
     @cached_property
-    def access(self) -> Access | None:
+    def access(self) -> MemoryAccess | None:
         """The access to memory, None of pv.qnt, which has several."""
         insn = self.insn
         if insn.is_mac_load or insn.loads_parameter:
-            return None if self.nn_loaded is None else Access(INCREMENT, INCREMENT, None, updates_base=True)
+            return None if self.nn_loaded is None else MemoryAccess(INCREMENT, INCREMENT, None, updates_base=True)
         if not (insn.is_load or insn.is_store):
             return None
         token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
         offset, size = self.operands[token], _bytes_accessed(insn)
         if token in _REGISTER_OFFSETS:
-            return Access(size, 0, offset, insn.writes_base)
-        return Access(size, offset, None, insn.writes_base)
+            return MemoryAccess(size, 0, offset, insn.writes_base)
+        return MemoryAccess(size, offset, None, insn.writes_base)
 
     @cached_property
     def base(self) -> int:

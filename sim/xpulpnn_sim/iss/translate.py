@@ -9,7 +9,7 @@ from collections.abc import Callable
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.iss.fetched import Fetched
 from xpulpnn_sim.iss.memory import BusError, Memory, PostponedError
-from xpulpnn_sim.statements.compiled import Operation, is_compiled, maker
+from xpulpnn_sim.statements.compiled import HartOperation, is_compiled, maker
 
 _FAILURES = (BusError, PostponedError)
 """A store that raises one of these has not happened, or will be executed again."""
@@ -27,7 +27,7 @@ class Translator:
     def __init__(self, regs: list[int], nn: list[int], memory: Memory, *, products: bool = True) -> None:
         self._regs, self._nn, self._memory, self._products = regs, nn, memory, products
 
-    def operation(self, fetched: Fetched, pc: int) -> Operation | None:
+    def operation(self, fetched: Fetched, pc: int) -> HartOperation | None:
         """The operation of an instruction at ``pc``; None if it concerns CSRs, traps, loops or sleep."""
         insn, fields, memory = fetched.insn, fetched.operands, self._memory
         if not is_compiled(insn):
@@ -38,7 +38,7 @@ class Translator:
         return make(self._regs, self._nn, memory.read, memory.write, pc, fetched.length, following, **fields)
 
 
-def counted(operation: Operation, pc: int, visits: dict[int, int]) -> Operation:
+def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOperation:
     """The operation, its executions counted."""
 
     def visit() -> int:
@@ -48,7 +48,7 @@ def counted(operation: Operation, pc: int, visits: dict[int, int]) -> Operation:
     return visit
 
 
-def followed(operation: Operation, pc: int, append: Callable[[int], None]) -> Operation:
+def followed(operation: HartOperation, pc: int, append: Callable[[int], None]) -> HartOperation:
     """The operation, each execution put down."""
 
     def follow() -> int:

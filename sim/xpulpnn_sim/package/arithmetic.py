@@ -6,7 +6,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, NNRF_ENTRIES, REGISTERS, WORD_BYTES
 from xpulpnn_sim.package.checks import SCRATCH, Checks
 from xpulpnn_sim.package.memory_map import places
-from xpulpnn_sim.statements.machine import Machine, Reference, result
+from xpulpnn_sim.statements.machine import Hart, Statements, result
 from xpulpnn_sw.disasm import render
 
 _NOT_COMPUTED = frozenset({"auipc", "fence", "fence.i", "mret", "wfi", "ecall", "ebreak", "csrrw", "csrrs", "csrrc"})
@@ -52,12 +52,10 @@ def computations(checks: Checks) -> None:
         checks.expect("a2", result(insn, values, a, b, d), f"{text} with a0 {a:08x}, a1 {b:08x}, a2 {d:08x}")
 
 
-def hart(checks: Checks, nn: list[int] | None = None) -> Machine:
+def hart(checks: Checks, nn: list[int] | None = None) -> Hart:
     """Return a hart that reads the operands of the program."""
     first = places()["operands"]
-    return Machine(
-        regs=[0] * REGISTERS, nn=nn or [], csrs={}, pc=0, read=lambda address: checks.operands[address - first]
-    )
+    return Hart(regs=[0] * REGISTERS, nn=nn or [], csrs={}, pc=0, read=lambda address: checks.operands[address - first])
 
 
 def _size(insn: Insn) -> int:
@@ -80,7 +78,7 @@ def loads(checks: Checks) -> None:
         base, offset, place = _addressing(checks, insn, values, len(checks.operands))
         machine, word = hart(checks), insn.encode(**values)
         machine.regs[_A], machine.regs[_B] = places()["operands"] + base, offset
-        Reference(insn).execute(word, machine)
+        Statements(insn).execute(word, machine)
         text = render(insn, word)
         checks.code(f"    li a0, operands{base:+d}; li a1, {offset}\n    {text}")
         checks.expect("a2", machine.regs[_D], f"{text} of byte {place}")
@@ -97,7 +95,7 @@ def stores(checks: Checks) -> None:
         base, offset, _ = _addressing(checks, insn, values, SCRATCH)
         word = checks.random.getrandbits(32)
         machine.regs[_A], machine.regs[_B], machine.regs[_D] = scratch + base, word, offset
-        Reference(insn).execute(insn.encode(**values), machine)
+        Statements(insn).execute(insn.encode(**values), machine)
         text = render(insn, insn.encode(**values))
         checks.code(f"    li a0, scratch{base:+d}; li a1, {word}; li a2, {offset}\n    {text}")
         if insn.writes_base:
@@ -124,7 +122,7 @@ def mac_loads(checks: Checks) -> None:
         if values.get("nnimm5", 0) >> _RELOAD_LSB == _BOTH_RELOADS and not insn.reloads_other:
             values["nnimm5"] ^= 1 << _RELOAD_LSB
         machine.regs[_B], machine.regs[_D] = b, d
-        Reference(insn).execute(insn.encode(**values), machine)
+        Statements(insn).execute(insn.encode(**values), machine)
         text = render(insn, insn.encode(**values))
         checks.code(f"    li a1, {b}; li a2, {d}\n    {text}")
         checks.expect("a2", machine.regs[_D], text)
@@ -147,7 +145,7 @@ def quantisation(checks: Checks) -> None:
         middle = start + table // 2 - HALF_BYTES
         machine, word = hart(checks), insn.encode(rd=_D, rs1=_A, rs2=_B)
         machine.regs[_A], machine.regs[_B] = pixels, places()["operands"] + middle
-        Reference(insn).execute(word, machine)
+        Statements(insn).execute(word, machine)
         text = render(insn, word)
         checks.code(f"    li a0, {pixels}; li a1, operands{middle:+d}\n    {text}")
         checks.expect("a2", machine.regs[_D], f"{text} of thresholds at {start}")

@@ -9,7 +9,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package import ipxact
 from xpulpnn_sim.package.cluster.top import cluster_testbench
-from xpulpnn_sim.package.constraints import CONSTANT, constraints
+from xpulpnn_sim.package.constraints import CONSTANT_INPUTS, constraints
 from xpulpnn_sim.package.core_testbench import core_testbench
 from xpulpnn_sim.package.design import RESETS, Design
 from xpulpnn_sim.package.fusesoc import core_file
@@ -156,7 +156,7 @@ def _readme(design: Design) -> str:
     vlnv = f"{ipxact.VENDOR}:{ipxact.LIBRARY}:{design.module}:{design.version}"
     testbench = TESTBENCHES.get(design.top)
     has = testbench is not None
-    constant = [name for name in CONSTANT if name in design.by_name]
+    constant = [name for name in CONSTANT_INPUTS if name in design.by_name]
     obi = ", with the bus in `doc/obi.xml` and `doc/obi_rtl.xml`" if ipxact.has_obi(design) else ""
     return fill(
         "README.md",

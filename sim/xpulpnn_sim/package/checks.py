@@ -9,7 +9,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import enabled
 
-RESULT = "gp"
+_RESULT = "gp"
 """Register that walks through the results."""
 
 OPERANDS = 0x400
@@ -62,7 +62,7 @@ class Checks:
 
     def expect(self, register: str, expected: Expected, text: str) -> None:
         """Store ``register``; it must hold ``expected``."""
-        self.lines.append(f"    sw {register}, 0({RESULT}); addi {RESULT}, {RESULT}, {WORD_BYTES}")
+        self.lines.append(f"    sw {register}, 0({_RESULT}); addi {_RESULT}, {_RESULT}, {WORD_BYTES}")
         self.stored(expected, text)
 
     def stored(self, expected: Expected, text: str) -> None:

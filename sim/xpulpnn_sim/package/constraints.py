@@ -5,7 +5,7 @@ from xpulpnn_sim.package.design import CLOCK, GENERATED, LICENCE, RESETS, Design
 IO_FRACTION = 0.2
 """Part of the period that is spent outside, before inputs and after outputs."""
 
-CONSTANT = ("boot_addr", "hart_id", "cluster_id")
+CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")
 """Inputs that do not change while a core runs."""
 
 
@@ -44,7 +44,7 @@ def constraints(design: Design) -> str:
             else "synchronous: timed like every other input, by the delay above"
         )
         lines += ["", f"# {design.reset} is {kind}", f"set_ideal_network [get_ports {design.reset}]"]
-    constant = [name for name in CONSTANT if name in design.by_name]
+    constant = [name for name in CONSTANT_INPUTS if name in design.by_name]
     if constant:
         ports = " ".join(f"{name}[*]" for name in constant)
         lines += ["", "# constant while a core runs", f"set_false_path -from [get_ports {{{ports}}}]"]

@@ -11,7 +11,7 @@ from xpulpnn.isa.machine import (
 from xpulpnn_sim.package.checks import CORNERS, Checks
 from xpulpnn_sim.statements.machine import result
 
-HART_ID = 0x25
+DRIVEN_HART_ID = 0x25
 """What the testbench drives on ``hart_id``."""
 
 _BRANCH_WORDS = (*CORNERS[:5], 7)
@@ -112,12 +112,12 @@ def hardware_loops(checks: Checks) -> None:
     checks.expect("a5", 11, "last round")
 
 
-def registers(checks: Checks) -> None:
+def csr_accesses(checks: Checks) -> None:
     """CSRs: reset values, writable bits, counters."""
     config = checks.config
     checks.title("control and status registers")
     checks.code("    csrr a0, mhartid")
-    checks.expect("a0", HART_ID, "mhartid follows hart_id")
+    checks.expect("a0", DRIVEN_HART_ID, "mhartid follows hart_id")
     checks.code("    csrr a0, misa")
     checks.expect("a0", CSR_BY_NAME["misa"].reset & ~(0 if config.xpulpv2 else MISA_X), "misa")
     checks.code("    li a0, 0x5A5AF00D; csrrw a1, mscratch, a0; csrrs a1, mscratch, x0")
@@ -139,7 +139,7 @@ def registers(checks: Checks) -> None:
         checks.expect("a1", 3, "loads counted")
 
 
-def boot(checks: Checks) -> None:
+def after_reset(checks: Checks) -> None:
     """Check the state after reset, before anything is written."""
     checks.title("after reset")
     checks.code("    csrr t5, mtvec")
@@ -185,7 +185,7 @@ def interrupts(checks: Checks) -> int:
     return len(sets) + 1
 
 
-HANDLERS = """
+TRAP_HANDLERS = """
 exception:
     csrr t5, mcause; sw t5, 0(gp)
     csrr t5, mepc; sw t5, 4(gp)

@@ -14,7 +14,7 @@ from xpulpnn_sim.package.memory_map import EXPECTED_AT, MEMORY_BASE, MEMORY_WORD
 from xpulpnn_sim.package.requantisation import requantisations
 from xpulpnn_sw.asm import Assembled, assemble
 
-PASSED = 1
+_PASSED = 1
 """Word that ends the program when all is well; else it is twice the number of the first wrong result, plus 1."""
 
 _SEED = 20
@@ -65,7 +65,7 @@ def _vectors() -> list[str]:
 def core_program(config: CoreConfig) -> CoreProgram:
     """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products."""
     checks = Checks(config, random.Random(_SEED))
-    control_flow.boot(checks)
+    control_flow.after_reset(checks)
     arithmetic.computations(checks)
     arithmetic.loads(checks)
     arithmetic.stores(checks)
@@ -77,20 +77,20 @@ def core_program(config: CoreConfig) -> CoreProgram:
     control_flow.compressed(checks)
     if config.xpulpv2:
         control_flow.hardware_loops(checks)
-    control_flow.registers(checks)
+    control_flow.csr_accesses(checks)
     control_flow.exceptions(checks)
     access_faults.failed_fetch(checks)
     access_faults.failed_accesses(checks)
     interrupts = control_flow.interrupts(checks)
     matrix_products(checks)
-    end = _END.format(count=len(checks.results), passed=PASSED)
+    end = _END.format(count=len(checks.results), passed=_PASSED)
     source = [
         *(f"    .equ {name}, {place}" for name, place in places().items()),
         *_vectors(),
         *_START.strip("\n").splitlines(),
         *checks.lines,
         *end.strip("\n").splitlines(),
-        *control_flow.HANDLERS.strip("\n").splitlines(),
+        *control_flow.TRAP_HANDLERS.strip("\n").splitlines(),
     ]
     program = assemble("\n".join(source), MEMORY_BASE)
     assert program.labels["start"] == ENTRY

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.package.control_flow import HART_ID
+from xpulpnn_sim.package.control_flow import DRIVEN_HART_ID
 from xpulpnn_sim.package.core_program import core_program
 from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
 from xpulpnn_sim.package.listing import hex_words
@@ -23,7 +23,7 @@ _SHORTEST_GAP = 16
 
 _DRIVEN = {
     "boot_addr": f"32'h{MEMORY_BASE + 0x80:08x}",
-    "hart_id": f"32'h{HART_ID:08x}",
+    "hart_id": f"32'h{DRIVEN_HART_ID:08x}",
     "fetch_enable": "1'b1",
     "ext_events": f"{len(CLUSTER_EVENTS)}'d0",
 }

@@ -4,7 +4,7 @@ from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES, XLEN
 from xpulpnn_sim.package.arithmetic import hart
 from xpulpnn_sim.package.checks import Checks
 from xpulpnn_sim.package.memory_map import places
-from xpulpnn_sim.statements.machine import Reference
+from xpulpnn_sim.statements.machine import Statements
 
 _EXECUTIONS = 6
 """Of each instruction, in lanes of one register: some in a row, without waiting for each other's results."""
@@ -31,6 +31,6 @@ def requantisations(checks: Checks) -> None:
             a, lane = checks.word(), checks.random.randrange(insn.fmt.lanes)
             places_shifted = checks.random.randrange(XLEN - insn.fmt.width, XLEN + 1)
             machine.regs[10:12] = a, places_shifted
-            Reference(insn).execute(insn.encode(rd=12, rs1=10, rs2=11, lane=lane), machine)
+            Statements(insn).execute(insn.encode(rd=12, rs1=10, rs2=11, lane=lane), machine)
             checks.code(f"    li a0, {a}; li a1, {places_shifted}\n    {insn.mnemonic} a2, a0, a1, {lane}")
         checks.expect("a2", machine.regs[12], f"{insn.mnemonic} in {_EXECUTIONS} lanes")

@@ -33,7 +33,7 @@ _DIRECT_IMMEDIATES = frozenset({ImmSel.I_TYPE, ImmSel.SIMM5, ImmSel.IMM6_UNSIGNE
 _REPLICATED = (Op2Mode.SC, Op2Mode.SCI)
 
 
-def rows_of(config: CoreConfig) -> Iterator[tuple[Insn, dict[str, Any]]]:
+def _rows_of(config: CoreConfig) -> Iterator[tuple[Insn, dict[str, Any]]]:
     """Rows of which EX sees registers or plain immediates, with their control fields."""
     for insn in enabled(config.extensions, config.widths):
         executes = computes(insn) or insn.is_branch or insn.is_mac_load or insn.extension is Extension.ZICSR
@@ -45,17 +45,17 @@ def rows_of(config: CoreConfig) -> Iterator[tuple[Insn, dict[str, Any]]]:
             yield insn, fields
 
 
-def requantising_rows(config: CoreConfig) -> Iterator[Insn]:
+def _requantising_rows(config: CoreConfig) -> Iterator[Insn]:
     """The rows of pv.rq*."""
     return (insn for insn in enabled(config.extensions, config.widths) if insn.requantises)
 
 
-def under(fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _under(fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """The fields below ``prefix``, without it."""
     return {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}
 
 
-def operands(vectors: Vectors, insn: Insn, fields: Mapping[str, Any]) -> tuple[dict[str, int], int]:
+def _operands(vectors: Vectors, insn: Insn, fields: Mapping[str, Any]) -> tuple[dict[str, int], int]:
     """Random ``op_a``, ``op_b``, ``op_c`` and ``shamt`` of an instruction, and its result."""
     kinds = (FieldKind.REGISTER, FieldKind.TARGET, FieldKind.CSR)
     values = {
@@ -75,7 +75,7 @@ def operands(vectors: Vectors, insn: Insn, fields: Mapping[str, Any]) -> tuple[d
     return {"op_a": c, "op_b": a, "op_c": c, "shamt": shamt}, result(insn, values, a, b, c)
 
 
-def dotp(config: CoreConfig, vectors: Vectors) -> None:
+def _dotp(config: CoreConfig, vectors: Vectors) -> None:
     """Every format, signs and accumulation; with operand registers also idle cycles between."""
     registered = "enable" in vectors.ports
     late: tuple[int, int, int, dict[str, Any]] | None = None
@@ -111,7 +111,7 @@ def _dot(case: Mapping[str, Any], a: int, b: int, rd: int) -> int:
 _NNRF_CYCLES = 200
 
 
-def nnrf(config: CoreConfig, vectors: Vectors) -> None:
+def _nnrf(config: CoreConfig, vectors: Vectors) -> None:
     """Random writes and reads, the ones of the same cycle among them; all entries are 0 after reset."""
     model = NnRfModel(config.nnrf_entries)
     for _ in range(_NNRF_CYCLES):
@@ -122,40 +122,40 @@ def nnrf(config: CoreConfig, vectors: Vectors) -> None:
         vectors.add(inputs, expected, f"write {inputs['waddr']}" if inputs["we"] else "no write")
 
 
-def simd_alu(config: CoreConfig, vectors: Vectors) -> None:
+def _simd_alu(config: CoreConfig, vectors: Vectors) -> None:
     """Every instruction that the packed-SIMD ALU makes alone."""
     others = (AluResult.COUNT, AluResult.CLIP, AluResult.CLIPU)
-    for insn, fields in rows_of(config):
-        alu = under(fields, "ex.alu.")
+    for insn, fields in _rows_of(config):
+        alu = _under(fields, "ex.alu.")
         if fields["ex.unit"] is not Unit.ALU or alu.get("result") in others or (not alu and insn.op != "add"):
             continue
         for _ in range(_PER_CONTROL_WORD):
-            inputs, value = operands(vectors, insn, fields)
+            inputs, value = _operands(vectors, insn, fields)
             reversed_a = int(f"{inputs['op_a']:0{XLEN}b}"[::-1], 2)
             expected = {"comparison" if insn.is_branch else "result": value}
             expected["oriented"] = reversed_a if alu.get("shift") is AluShift.LEFT else inputs["op_a"]
             vectors.add({**inputs, "ctrl": vectors.control("ctrl", alu)}, expected, insn.mnemonic)
 
 
-def mult(config: CoreConfig, vectors: Vectors) -> None:
+def _mult(config: CoreConfig, vectors: Vectors) -> None:
     """Every multiplication, and cycles without one between."""
     running, taken = {"start": 1, "take": 0}, {"start": 1, "take": 1}
     operations = vectors.operations(running, taken, {"done": 1})
-    for insn, fields in rows_of(config):
-        control = under(fields, "ex.mult.")
+    for insn, fields in _rows_of(config):
+        control = _under(fields, "ex.mult.")
         if fields["ex.unit"] is not Unit.MULT:
             continue
         for _ in range(_PER_CONTROL_WORD):
-            inputs, value = operands(vectors, insn, fields)
+            inputs, value = _operands(vectors, insn, fields)
             word = {**inputs, "ctrl": vectors.control("ctrl", control)}
             high = control["op"] is MultOp.HIGH
             operations.add(word, {"result": value}, insn.mnemonic, cycles_vary=high)
         vectors.add({"op_a": vectors.word(), "op_b": vectors.word()}, {"done": 0}, "idle")
-    for insn in requantising_rows(config):
+    for insn in _requantising_rows(config):
         for _ in range(_PER_CONTROL_WORD):
             names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
             inputs = {name: vectors.word() for name in names}
-            control = under(control_fields(insn), "ex.mult.")
+            control = _under(control_fields(insn), "ex.mult.")
             word = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
             total = _scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_b"])
             operations.add(word, {"result": total}, insn.mnemonic, cycles_vary=False)
@@ -167,11 +167,11 @@ def _scaled(parameters: tuple[int, int], a: int) -> int:
     return kappa * a + summand & WORD_MASK
 
 
-def ex_stage(config: CoreConfig, vectors: Vectors) -> None:
+def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
     """Every instruction that EX executes, with the NN-RF written and read meanwhile."""
     model = NnRfModel(config.nnrf_entries, write="wb_nn_", read="id_nn_") if config.mac_load else None
     operations = vectors.operations({"valid": 1, "advance": 0}, {"valid": 1, "advance": 1}, {"done": 1})
-    for insn, fields in rows_of(config):
+    for insn, fields in _rows_of(config):
         for _ in range(_PER_CONTROL_WORD // 2):
             inputs, expected, varies = _execution(config, vectors, insn, fields)
             if model is not None:
@@ -180,9 +180,9 @@ def ex_stage(config: CoreConfig, vectors: Vectors) -> None:
             if "id_dotp_a" in inputs:
                 _issue(vectors, inputs)
             operations.add(inputs, expected, insn.mnemonic, cycles_vary=varies)
-    for insn in requantising_rows(config):
+    for insn in _requantising_rows(config):
         assert model is not None
-        control = under(control_fields(insn), "ex.")
+        control = _under(control_fields(insn), "ex.")
         for _ in range(_PER_CONTROL_WORD):
             b, parameters = vectors.word(), model.parameters
             read, seen = model.cycle(vectors, {})
@@ -198,7 +198,7 @@ def _execution(
     config: CoreConfig, vectors: Vectors, insn: Insn, fields: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, int], bool]:
     unit = fields["ex.unit"]
-    control = under(fields, "ex.")
+    control = _under(fields, "ex.")
     varies = unit in _VARYING or control.get("mult.op") is MultOp.HIGH
     if unit is Unit.CSR:
         old = vectors.word()
@@ -207,7 +207,7 @@ def _execution(
     elif unit is Unit.DOTP:
         inputs, expected = _dot_execution(config, vectors, insn)
     else:
-        inputs, value = operands(vectors, insn, fields)
+        inputs, value = _operands(vectors, insn, fields)
         expected = {"comparison": value} if insn.is_branch else {"result": value}
         if insn.op == "add":
             expected["sum"] = value
@@ -241,11 +241,11 @@ def _issue(vectors: Vectors, inputs: dict[str, int]) -> None:
 
 
 BUILDERS: Mapping[str, Callable[[CoreConfig, Vectors], None]] = {
-    "dotp": dotp,
-    "nnrf": nnrf,
-    "simd-alu": simd_alu,
-    "mult": mult,
-    "ex-stage": ex_stage,
+    "dotp": _dotp,
+    "nnrf": _nnrf,
+    "simd-alu": _simd_alu,
+    "mult": _mult,
+    "ex-stage": _ex_stage,
 }
 """Builders of the vectors by component."""
 

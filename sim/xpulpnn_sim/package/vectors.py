@@ -7,10 +7,11 @@ from typing import Any
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn_sim.package.checks import CORNERS
 from xpulpnn_sim.package.design import Port
 from xpulpnn_sim.statements.machine import sx, zx
 
-CORNERS = (0, 1, WORD_MASK, 0x8000_0000, 0x7FFF_FFFF, 0x8000_8000, 0x7F80_FF01, 0x8888_7777)
+_CORNERS = (*CORNERS, 0x8888_7777)
 """Operands that carry, borrow or wrap in some format."""
 
 _CORNERS_PER_WORD = 1 / 4
@@ -36,7 +37,7 @@ class Vectors:
 
     def word(self) -> int:
         """An operand: a corner or a random word."""
-        return self.random.choice(CORNERS) if self.random.random() < _CORNERS_PER_WORD else self.random.getrandbits(32)
+        return self.random.choice(_CORNERS) if self.random.random() < _CORNERS_PER_WORD else self.random.getrandbits(32)
 
     def add(self, inputs: Mapping[str, int], expected: Mapping[str, int], text: str, *, waits: bool = False) -> None:
         """Add a cycle."""

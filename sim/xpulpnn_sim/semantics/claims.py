@@ -8,7 +8,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.notation import definition
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE
-from xpulpnn_sim.semantics.execution import Effects, execute
+from xpulpnn_sim.semantics.execution import GateEffects, execute
 from xpulpnn_sim.semantics.integers import low
 from xpulpnn_sim.semantics.passage import Passage
 
@@ -56,7 +56,7 @@ def _identity(passage: Passage) -> list[Equality]:
     ]
 
 
-def _registers(passage: Passage, effects: Effects) -> list[Equality]:
+def _registers(passage: Passage, effects: GateEffects) -> list[Equality]:
     """Any register but x0 changes as the statements say. Of the two that a retirement reports that of rd stays."""
     graph, z, leave = passage.graph, passage.integers, passage.leave
     watched = graph.inputs(5)
@@ -78,7 +78,7 @@ def _registers(passage: Passage, effects: Effects) -> list[Equality]:
     ]
 
 
-def _memory(passage: Passage, effects: Effects) -> list[Equality]:
+def _memory(passage: Passage, effects: GateEffects) -> list[Equality]:
     """The access to memory, if any."""
     graph, leave = passage.graph, passage.leave
     found: list[Equality] = []
@@ -97,7 +97,7 @@ def _memory(passage: Passage, effects: Effects) -> list[Equality]:
     return found
 
 
-def _entries(passage: Passage, effects: Effects) -> list[Equality]:
+def _entries(passage: Passage, effects: GateEffects) -> list[Equality]:
     """The entry of the NN-RF that is loaded, if any."""
     graph, leave = passage.graph, passage.leave
     found: list[Equality] = []
@@ -110,7 +110,7 @@ def _entries(passage: Passage, effects: Effects) -> list[Equality]:
     return found
 
 
-def _control(passage: Passage, effects: Effects) -> list[Equality]:
+def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
     """Where the program goes on: jumps are asked for by ID, branches by EX; else the front end says."""
     insn, issue, execute, leave = passage.insn, passage.issue, passage.execute, passage.leave
     z = passage.integers
@@ -137,7 +137,7 @@ def _is_system(insn: Insn) -> int:
     return TRUE if insn.op in ("fence", "fence.i", "mret", "wfi") else FALSE
 
 
-def _loops(passage: Passage, effects: Effects) -> list[Equality]:
+def _loops(passage: Passage, effects: GateEffects) -> list[Equality]:
     """The set-up of a hardware loop, as it goes to the unit that holds its registers."""
     graph, z, issue = passage.graph, passage.integers, passage.issue
     found = [Equality("set-up of a loop", TRUE, [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]

@@ -28,7 +28,7 @@ _BITWISE: Mapping[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", a
 Word = Sequence[int]
 """Literals, lowest bit first."""
 
-Effects = interpreter.Effects[Number, int]
+GateEffects = interpreter.StatementEffects[Number, int]
 """What an instruction does, each effect with the literal of its condition; words have 32 literals and no sign."""
 
 
@@ -54,12 +54,12 @@ def understood(insn: Insn) -> bool:
     return not (names & _BEYOND or loops) and insn.op not in _SYSTEM
 
 
-def execute(insn: Insn, body: Sequence[ast.stmt], before: Before, integers: Integers) -> Effects:
+def execute(insn: Insn, body: Sequence[ast.stmt], before: Before, integers: Integers) -> GateEffects:
     """Return the effects of statements, those of ``insn`` or others with its operands.
 
     Raises :class:`InputError` for a statement that is not understood.
     """
-    return interpreter.execute(insn, body, _Gates(integers), _Found(insn, before, integers))
+    return interpreter.interpret(insn, body, _Gates(integers), _Found(insn, before, integers))
 
 
 def field_value(token: Token, word: Word) -> Number:

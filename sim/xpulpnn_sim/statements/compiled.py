@@ -17,18 +17,20 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn.isa.notation import LOOPS, definition
-from xpulpnn_sim.statements.elements import NAMES
-from xpulpnn_sim.statements.interpreter import Effects, execute
+from xpulpnn_sim.statements.elements import ELEMENT_NAMES
+from xpulpnn_sim.statements.interpreter import StatementEffects, interpret
 from xpulpnn_sim.statements.machine import FUNCTIONS
-from xpulpnn_sim.statements.text import Text, Texts, condition, constant
+from xpulpnn_sim.statements.text import PythonArithmetic, PythonValue, literal, undecided
 
-Operation = Callable[[], int]
+HartOperation = Callable[[], int]
 """Executes one instruction and returns the address of the next, hardware loops aside."""
+
+_Effects = StatementEffects[PythonValue, PythonValue]
 
 _SYSTEM = frozenset({"CSR", "trap", "wait", "MIE", *LOOPS})
 """Names in statements of instructions that are not compiled."""
 
-_NAMESPACE = {"mul": mul, **NAMES, **{name: FUNCTIONS[name] for name in ("quotient", "remainder", "sx", "zx")}}
+_NAMESPACE = {"mul": mul, **ELEMENT_NAMES, **{name: FUNCTIONS[name] for name in ("quotient", "remainder", "sx", "zx")}}
 
 
 @cache
@@ -41,18 +43,18 @@ def is_compiled(insn: Insn) -> bool:
 @cache
 def maker(
     insn: Insn, zeros: frozenset[str], selector: int | None, errors: tuple[type[Exception], ...], *, products: bool
-) -> Callable[..., Operation]:
+) -> Callable[..., HartOperation]:
     """Return the function that makes operations of a row.
 
     ``zeros`` are the register fields that hold x0, ``selector`` is the immediate of a Mac&Load, ``errors`` are what a
     store may raise instead of happening. Without ``products`` a dot product only moves its base. The arguments are
     ``regs``, ``nn``, ``read``, ``write``, ``pc``, ``size`` and ``following``, then the fields of the instruction.
     """
-    texts = Texts()
+    texts = PythonArithmetic()
     body = definition(insn)
     if not products and "dot" in insn.op:
         body = [statement for statement in body if _moves_base(statement)]
-    effects = execute(insn, body, texts, _Found(insn, texts, selector))
+    effects = interpret(insn, body, texts, _Found(insn, texts, selector))
     written = [*_writes(texts, effects, zeros), *_stores(texts, effects, zeros), _return(texts, effects)]
     parameters = ["regs", "nn", "read", "write", "pc", "size", "following", *_field_names(insn)]
     source = "\n".join(
@@ -81,7 +83,7 @@ def _moves_base(statement: ast.stmt) -> bool:
             return False
 
 
-def _writes(texts: Texts, effects: Effects[Text, Text], zeros: frozenset[str]) -> list[str]:
+def _writes(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
     """Write the NN-RF and the registers; all conditions are known."""
     assert all(texts.decided(test) for test, *_ in (*effects.entries, *(row[1:] for row in effects.registers)))
     return [
@@ -90,7 +92,7 @@ def _writes(texts: Texts, effects: Effects[Text, Text], zeros: frozenset[str]) -
     ]
 
 
-def _stores(texts: Texts, effects: Effects[Text, Text], zeros: frozenset[str]) -> list[str]:
+def _stores(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
     """Store last, so that whoever watches memory sees the state after the instruction; a store that fails undoes it."""
     moved = [name for name, _, _ in effects.registers if name not in zeros]
     lines: list[str] = []
@@ -101,7 +103,7 @@ def _stores(texts: Texts, effects: Effects[Text, Text], zeros: frozenset[str]) -
     return lines
 
 
-def _return(texts: Texts, effects: Effects[Text, Text]) -> str:
+def _return(texts: PythonArithmetic, effects: _Effects) -> str:
     if not effects.pc:
         return "return following"
     ((test, target),) = effects.pc
@@ -130,33 +132,33 @@ class _Found:
     """The state that an instruction finds, as expressions in the arguments of the maker."""
 
     insn: Insn
-    texts: Texts
+    texts: PythonArithmetic
     selector: int | None
 
-    def register(self, name: str) -> Text:
-        return self.texts.bind(Text(f"regs[{name}]", 0, WORD_MASK))
+    def register(self, name: str) -> PythonValue:
+        return self.texts.bind(PythonValue(f"regs[{name}]", 0, WORD_MASK))
 
-    def differ(self, first: str, second: str) -> Text:
-        return condition(f"({first} != {second})", is_static=True)
+    def differ(self, first: str, second: str) -> PythonValue:
+        return undecided(f"({first} != {second})", is_static=True)
 
-    def immediate(self, name: str) -> Text:
+    def immediate(self, name: str) -> PythonValue:
         if name == "nnimm5" and self.selector is not None:
-            return constant(self.selector)
+            return literal(self.selector)
         place = next(token.field for token in self.insn.tokens if token.field.name == name)
-        return Text(name, place.low, place.high, is_static=True)
+        return PythonValue(name, place.low, place.high, is_static=True)
 
-    def state(self, name: str) -> Text:
+    def state(self, name: str) -> PythonValue:
         if name not in ("pc", "size"):
             raise InputError(f"name must be one of the notation, not {name}")
-        return Text(name, 0, WORD_BYTES if name == "size" else WORD_MASK, is_static=True)
+        return PythonValue(name, 0, WORD_BYTES if name == "size" else WORD_MASK, is_static=True)
 
-    def entry(self, index: Text) -> Text:
-        return Text(f"nn[{self.texts.expression(index)}]", 0, WORD_MASK)
+    def entry(self, index: PythonValue) -> PythonValue:
+        return PythonValue(f"nn[{self.texts.expression(index)}]", 0, WORD_MASK)
 
-    def csr(self, address: Text) -> Text:
+    def csr(self, address: PythonValue) -> PythonValue:
         raise InputError(f"{self.insn.mnemonic} must access no CSR to be compiled")
 
-    def load(self, condition: Text, address: Text, size: int) -> Text:
+    def load(self, condition: PythonValue, address: PythonValue, size: int) -> PythonValue:
         assert self.texts.decided(condition)
-        read = Text(f"read({self.texts.expression(address)}, {size})", 0, (1 << 8 * size) - 1)
+        read = PythonValue(f"read({self.texts.expression(address)}, {size})", 0, (1 << 8 * size) - 1)
         return self.texts.bind(read)

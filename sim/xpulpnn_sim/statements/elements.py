@@ -11,7 +11,7 @@ def _name(width: int, *, is_signed: bool) -> str:
     return f"{'signed' if is_signed else 'unsigned'}{width}"
 
 
-def unpacked(word: str, width: int, *, is_signed: bool) -> str:
+def unpacking(word: str, width: int, *, is_signed: bool) -> str:
     """Return the expression of the elements of a word."""
     name = _name(width, is_signed=is_signed)
     if (width, is_signed) in _LAYOUTS:
@@ -26,7 +26,7 @@ def _by_byte(width: int, *, is_signed: bool) -> list[tuple[int, ...]]:
     return [tuple((byte >> lsb & mask ^ sign) - sign for lsb in lsbs) for byte in range(_BYTES)]
 
 
-NAMES: dict[str, Any] = {
+ELEMENT_NAMES: dict[str, Any] = {
     _name(width, is_signed=is_signed): Struct(layout).unpack for (width, is_signed), layout in _LAYOUTS.items()
 } | {
     _name(width, is_signed=is_signed): _by_byte(width, is_signed=is_signed)

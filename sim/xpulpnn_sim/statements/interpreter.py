@@ -1,7 +1,7 @@
 """Execution of statements over values of any kind.
 
-It knows the notation and nothing of any instruction. Everything is read from the state before the instruction; what the
-instruction does is collected in :class:`Effects`, each effect with its condition, in the order of the statements.
+It knows the notation and nothing of any instruction. Everything is read from the state before the instruction; what it
+does is collected in :class:`StatementEffects`, each effect with its condition, in the order of the statements.
 """
 
 import ast
@@ -100,7 +100,7 @@ class Arithmetic(Protocol[V, C]):
         ...
 
 
-class Before(Protocol[V, C]):
+class Surroundings(Protocol[V, C]):
     """The state that an instruction finds."""
 
     def register(self, name: str) -> V:
@@ -133,8 +133,8 @@ class Before(Protocol[V, C]):
 
 
 @dataclass(slots=True)
-class Effects(Generic[V, C]):
-    """Effects of an instruction, each with its condition, in the order of the statements."""
+class StatementEffects(Generic[V, C]):
+    """StatementEffects of an instruction, each with its condition, in the order of the statements."""
 
     registers: list[tuple[str, C, V]] = field(default_factory=list[tuple[str, C, V]])  # field, condition, word
     pc: list[tuple[C, V]] = field(default_factory=list[tuple[C, V]])
@@ -148,7 +148,9 @@ class Effects(Generic[V, C]):
     traps: list[V] = field(default_factory=list[V])  # causes
 
 
-def execute(insn: Insn, body: Sequence[ast.stmt], arithmetic: Arithmetic[V, C], before: Before[V, C]) -> Effects[V, C]:
+def interpret(
+    insn: Insn, body: Sequence[ast.stmt], arithmetic: Arithmetic[V, C], before: Surroundings[V, C]
+) -> StatementEffects[V, C]:
     """Return the effects of statements, those of ``insn`` or others with its operands.
 
     Raises :class:`InputError` for a statement outside the notation.
@@ -160,7 +162,7 @@ def execute(insn: Insn, body: Sequence[ast.stmt], arithmetic: Arithmetic[V, C], 
 
 
 class _Execution(Generic[V, C]):
-    def __init__(self, insn: Insn, arithmetic: Arithmetic[V, C], before: Before[V, C]) -> None:
+    def __init__(self, insn: Insn, arithmetic: Arithmetic[V, C], before: Surroundings[V, C]) -> None:
         self._insn, self._z, self._before = insn, arithmetic, before
         self._guard = arithmetic.true
         kinds = {token.field.name: token.field.kind for token in insn.tokens}
@@ -169,9 +171,9 @@ class _Execution(Generic[V, C]):
         self._names: dict[str, V] = {"ones": arithmetic.number(-1)}
         self._turns: set[str] = set()
         self._lanes: dict[int, V] = {}
-        self._effects = Effects[V, C]()
+        self._effects = StatementEffects[V, C]()
 
-    def finished(self) -> Effects[V, C]:
+    def finished(self) -> StatementEffects[V, C]:
         """Return all effects; elements of rd that no statement assigned stay."""
         if self._lanes:
             z, width, old = self._z, lane_width(self._insn), self._before.register("rd")

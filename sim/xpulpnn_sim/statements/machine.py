@@ -11,19 +11,19 @@ from xpulpnn.isa.csr import CSR_BY_ADDRESS, CsrAccess
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MTVEC_BASE, WORD_MASK
 from xpulpnn.isa.notation import definition
-from xpulpnn_sim.statements.interpreter import execute
+from xpulpnn_sim.statements.interpreter import interpret
 
 _FLAGS = {"MIE": MSTATUS_MIE_BIT, "MPIE": MSTATUS_MPIE_BIT}
 
 
-def quotient(a: int, b: int) -> int:
+def _quotient(a: int, b: int) -> int:
     """Return the quotient rounded toward zero."""
     return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
 
 
-def remainder(a: int, b: int) -> int:
-    """Return what :func:`quotient` leaves, with the sign of ``a``."""
-    return a - b * quotient(a, b)
+def _remainder(a: int, b: int) -> int:
+    """Return what :func:`_quotient` leaves, with the sign of ``a``."""
+    return a - b * _quotient(a, b)
 
 
 def zx(value: int, width: int) -> int:
@@ -41,14 +41,14 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": abs,
     "max": max,
     "min": min,
-    "quotient": quotient,
-    "remainder": remainder,
+    "quotient": _quotient,
+    "remainder": _remainder,
     "sx": sx,
     "zx": zx,
 }
 """Functions of the notation."""
 
-BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+INTEGER_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -61,7 +61,7 @@ BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.BitAnd: operator.and_,
 }
 
-COMPARE: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+INTEGER_COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -86,7 +86,7 @@ class _Integers:
         return -x if isinstance(op, ast.USub) else ~x
 
     def binary(self, op: ast.operator, x: int, y: int) -> int:
-        return BINARY[type(op)](x, y)
+        return INTEGER_OPERATORS[type(op)](x, y)
 
     def call(self, name: str, arguments: Sequence[int]) -> int:
         if name not in FUNCTIONS:
@@ -101,7 +101,7 @@ class _Integers:
         return (min if name == "min" else max)(numbers, default=default)
 
     def compare(self, op: ast.cmpop, x: int, y: int) -> bool:
-        return COMPARE[type(op)](x, y)
+        return INTEGER_COMPARISONS[type(op)](x, y)
 
     def holds(self, value: int) -> bool:
         return bool(value)
@@ -136,7 +136,7 @@ class _Integers:
 
 
 @dataclass(slots=True, kw_only=True)
-class Machine:
+class Hart:
     """State of a hart that instructions are executed on."""
 
     regs: list[int]  # x0 to x31
@@ -147,24 +147,24 @@ class Machine:
     stored: dict[int, int] = field(default_factory=dict[int, int])  # bytes that were stored, by address
 
 
-class Reference:
+class Statements:
     """The statements of one row, ready to be executed."""
 
     def __init__(self, insn: Insn) -> None:
         self.insn = insn
         self._body = definition(insn)
 
-    def execute(self, word: int, machine: Machine) -> None:
-        """Do on ``machine`` what the instruction ``word``, one of the row, does; raises :class:`InputError` for a
+    def execute(self, word: int, hart: Hart) -> None:
+        """Do on ``hart`` what the instruction ``word``, one of the row, does; raises :class:`InputError` for a
         statement outside the notation."""
-        before = _Found(self.insn, self.insn.decode(word), machine)
-        effects = execute(self.insn, self._body, _Integers(), before)
-        csrs, following = machine.csrs, (machine.pc + self.insn.size) & WORD_MASK
+        before = _Found(self.insn, self.insn.decode(word), hart)
+        effects = interpret(self.insn, self._body, _Integers(), before)
+        csrs, following = hart.csrs, (hart.pc + self.insn.size) & WORD_MASK
         for _, first, size, value in effects.stores:
             for byte in range(size):
-                machine.stored[(first + byte) & WORD_MASK] = value >> BYTE_BITS * byte & 0xFF
+                hart.stored[(first + byte) & WORD_MASK] = value >> BYTE_BITS * byte & 0xFF
         for _, number, value in effects.entries:
-            machine.nn[number] = value
+            hart.nn[number] = value
         for _, address, value in effects.csrs:
             csr = CSR_BY_ADDRESS[address]
             if csr.access is not CsrAccess.WO:
@@ -176,19 +176,19 @@ class Reference:
         for _, target in effects.pc:
             following = target
         for cause in effects.traps:
-            following = _trap(machine, cause)
+            following = _trap(hart, cause)
         for name, _, value in effects.registers:
             number = before.number(name)
             if number:
-                machine.regs[number] = value
-        machine.pc = following
+                hart.regs[number] = value
+        hart.pc = following
 
 
 def result(insn: Insn, immediates: Mapping[str, int], rs1: int, rs2: int, rd: int) -> int:
     """Return the word that an instruction without memory access or jump computes; of a branch whether it is taken."""
     fields = {token.field.name: 0 for token in insn.tokens} | dict(immediates) | {"rs1": 1, "rs2": 2, "rd": 3}
-    machine = Machine(regs=[0, rs1, rs2, rd], nn=[], csrs={}, pc=0, read=lambda address: 0)
-    effects = execute(insn, definition(insn), _Integers(), _Found(insn, fields, machine))
+    hart = Hart(regs=[0, rs1, rs2, rd], nn=[], csrs={}, pc=0, read=lambda address: 0)
+    effects = interpret(insn, definition(insn), _Integers(), _Found(insn, fields, hart))
     return len(effects.pc) if insn.is_branch else effects.registers[-1][2]
 
 
@@ -197,11 +197,11 @@ def _set_flag(csrs: dict[str, int], name: str, value: int) -> None:
     csrs["mstatus"] = csrs["mstatus"] & ~(1 << bit) | (value & 1) << bit
 
 
-def _trap(machine: Machine, cause: int) -> int:
+def _trap(hart: Hart, cause: int) -> int:
     """Enter the handler of an exception; return its address."""
-    csrs = machine.csrs
+    csrs = hart.csrs
     enabled = csrs["mstatus"] >> MSTATUS_MIE_BIT & 1
-    csrs["mepc"], csrs["mcause"] = machine.pc, cause
+    csrs["mepc"], csrs["mcause"] = hart.pc, cause
     _set_flag(csrs, "MPIE", enabled)
     _set_flag(csrs, "MIE", 0)
     return csrs["mtvec"] & MTVEC_BASE
@@ -209,18 +209,18 @@ def _trap(machine: Machine, cause: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A machine as one instruction finds it."""
+    """A hart as one instruction finds it."""
 
     insn: Insn
     fields: Mapping[str, int]
-    machine: Machine
+    hart: Hart
 
     def number(self, name: str) -> int:
         return int(name[1:]) if name not in self.fields else self.fields[name]
 
     def register(self, name: str) -> int:
         number = self.number(name)
-        return self.machine.regs[number] if number else 0
+        return self.hart.regs[number] if number else 0
 
     def differ(self, first: str, second: str) -> bool:
         return self.number(first) != self.number(second)
@@ -229,26 +229,26 @@ class _Found:
         return self.fields[name]
 
     def state(self, name: str) -> int:
-        csrs = self.machine.csrs
+        csrs = self.hart.csrs
         if name in _FLAGS:
             return csrs["mstatus"] >> _FLAGS[name] & 1
         if name in csrs:
             return csrs[name]
-        values = {"pc": self.machine.pc, "size": self.insn.size}
+        values = {"pc": self.hart.pc, "size": self.insn.size}
         if name not in values:
             raise InputError(f"name must be one of the notation, not {name}")
         return values[name]
 
     def entry(self, index: int) -> int:
-        return self.machine.nn[index]
+        return self.hart.nn[index]
 
     def csr(self, address: int) -> int:
-        csr, csrs = CSR_BY_ADDRESS[address], self.machine.csrs
+        csr, csrs = CSR_BY_ADDRESS[address], self.hart.csrs
         if csr.access is CsrAccess.WO:
             return 0
-        # the user's counters show those of the machine
+        # the user's counters show those of the hart
         return csrs.get(f"m{csr.name}", csrs[csr.name]) if csr.access is CsrAccess.RO else csrs[csr.name]
 
     def load(self, condition: bool, address: int, size: int) -> int:
-        read = self.machine.read
+        read = self.hart.read
         return sum(read((address + byte) & WORD_MASK) << BYTE_BITS * byte for byte in range(size))
