@@ -101,5 +101,4 @@ class MatmulLayer(LayerText):
         return self.pixels * self.out_channels * self.reduction
 
 
-ProductLayer = ConvLayer | MatmulLayer
-"""What a MatMul computes."""
+ProductLayer = ConvLayer | MatmulLayer  # what a MatMul computes

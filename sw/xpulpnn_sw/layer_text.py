@@ -6,11 +6,8 @@ from typing import Any, ClassVar, Self
 
 from xpulpnn.errors import LayerError
 
-MAX_SIZE = 65535
-"""Largest dimension, stride or padding: sizes are 16-bit in the PULP-NN kernels."""
-
-MAX_ELEMENTS = 1 << 24
-"""Most elements of a tensor; keeps a mistyped layer from filling the host's memory."""
+MAX_SIZE = 65535  # largest dimension, stride or padding: sizes are 16-bit in the PULP-NN kernels
+MAX_ELEMENTS = 1 << 24  # most elements of a tensor; keeps a mistyped layer from filling the host's memory
 
 _MAX_DIGITS = 9
 
@@ -79,16 +76,15 @@ class LayerText:
 
     __slots__ = ()
 
-    form: ClassVar[str]
-    """The form of the text, as errors show it."""
+    form: ClassVar[str]  # the form of the text, as errors show it
 
+    # names of the fields that are numbers, joined by x, in groups joined by colons
     sizes: ClassVar[tuple[tuple[str, ...], ...]]
-    """Names of the fields that are numbers, joined by x, in groups joined by colons."""
 
     options: ClassVar[tuple[Option, ...]] = ()
 
+    # what may be behind all, and the name of the field that tells whether it is; None: it must be there
     mark: ClassVar[tuple[str, str | None]] = ("", None)
-    """What may be behind all, and the name of the field that tells whether it is; None: it must be there."""
 
     @classmethod
     def parse(cls, text: str) -> Self:

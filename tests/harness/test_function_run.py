@@ -14,8 +14,7 @@ from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.packed_products import Point, run_point
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.gemm import gemm
-from xpulpnn_sw.ulppack.methods import METHODS, methods
-from xpulpnn_sw.ulppack.packing import Packing
+from xpulpnn_sw.ulppack.packing import METHODS, Packing, methods
 from xpulpnn_sw.ulppack.plan import best_plan
 
 FULL = simulated(preset("xpulpnn-full"))

@@ -87,7 +87,7 @@ def test_other_layers_with_filters_on_the_simulator(kernel, text, precision, var
     )
     chosen = ClusterCase(case=alone, cluster=FOUR, tiling=tiling)
     tensors = case_tensors(alone)
-    program = chosen.tiles(chosen.kernel(tensors), tensors)
+    program = chosen.tiles(chosen.kernel(tensors))
     assert program is not None
     assert len(program.plan.tiles) > 1
     session = ClusterSession(chosen.executable(program), FOUR, output=lambda _: None)

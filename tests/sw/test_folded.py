@@ -9,32 +9,21 @@ from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sw.kernels.folding import fold, is_stored
-from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.folded import folded
 from xpulpnn_sw.precision import Precision
 
-pytestmark = pytest.mark.unit
+from .runs import check, computed
 
-LIMIT = 1 << 18
+pytestmark = pytest.mark.unit
 
 
 def test_by_hand():
     columns = np.array([[5, 9, 2, 3, -4, -7, -6, -5]])[:, :, np.newaxis]
     assert fold(columns)[0, :, 0].tolist() == [5, 9, 3, 0, -4, -4, -5, 0]
     assert is_stored(columns)[0, :, 0].tolist() == [1, 1, 1, 0] * 2
-
-
-def computed(run: KernelRun, cores: int) -> Ints:
-    memory = kernel_memory(run)
-    for core in range(cores):
-        for _ in executed(run, kernel_call(run, core, cores), memory, limit=LIMIT):
-            pass
-    return results(run, memory)
 
 
 @pytest.mark.parametrize("element", ["u8", "i8", "u4", "i4", "u2", "i2"])
@@ -48,8 +37,7 @@ def test_poolings_of_folded_maps(text: str, element: str):
     values = np.random.default_rng(len(text)).integers(least, least + (1 << precision.x), shape)
     tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), activations=values, folded=True)
     for cores in (1, 3):
-        run = chosen.build(layer, precision, "xpulpnn", tensors, cores=cores, specialise=cores == 3)
-        np.testing.assert_array_equal(computed(run, cores), reference(layer, tensors, precision))
+        check(layer, precision, "xpulpnn", tensors, cores=cores, specialise=cores == 3)
 
 
 @pytest.mark.parametrize("widths", ["8x8x8", "i8xi8xi8", "4x4x4", "2x2x2", "8x8x4", "8x8x2", "8x4xi4"])
@@ -94,10 +82,3 @@ def test_what_cannot_be_folded():
     tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), folded=True)
     with pytest.raises(LayerError, match=r"^variant of folded results must be one that requantises, not nn_4x4$"):
         chosen.build(layer, Precision.uniform(8), "nn_4x4", tensors)
-
-
-def test_relu_wants_signs():
-    chosen = kind("maxpool")
-    layer = chosen.layer.parse("4x4x4:2x2:s=2:relu")
-    with pytest.raises(LayerError, match=r"^precision of maxpool with relu must be signed, not 8xu8x8$"):
-        chosen.precision(layer, Precision.parse("8xu8x8"))

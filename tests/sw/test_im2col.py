@@ -2,19 +2,18 @@
 
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn_sim.golden import layers
 from xpulpnn_sim.iss.core import Iss
-from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sim.iss.observe import Observer
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
-from xpulpnn_sw.kernels.kinds import kind
-from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.precision import Precision
+
+from . import runs
+from .runs import check
 
 pytestmark = pytest.mark.unit
 
@@ -31,32 +30,21 @@ BORDERS = [
 VARIANTS = [("nn_4x4", 4), ("nn_4x2", 2), ("simd_4x2", 8)]
 
 
-def built(text: str, bits: int, name: str, *, specialise: bool = False) -> tuple[KernelRun, LayerTensors]:
-    layer, precision = ConvLayer.parse(text), Precision.uniform(bits)
-    tensors = random_tensors(layer, precision, np.random.default_rng(bits))
-    return kind("conv").build(layer, precision, name, tensors, specialise=specialise), tensors
+def built(text: str, bits: int, name: str) -> KernelRun:
+    return runs.built("conv", text, f"{bits}x{bits}x{bits}", name, seed=bits)
 
 
 @pytest.mark.parametrize("specialise", [False, True], ids=["general", "specialised"])
 @pytest.mark.parametrize("text", BORDERS)
 def test_borders(text: str, specialise: bool):
     for name, bits in VARIANTS:
-        run, tensors = built(text, bits, name, specialise=specialise)
-        memory = kernel_memory(run)
-        for _ in executed(run, kernel_call(run), memory, limit=1 << 20):
-            pass
-        acc = layers.conv(
-            tensors.activations, tensors.weights, tensors.bias, run.layer.stride, layers.Pads(*run.layer.padding)
-        )
-        after = tensors.requantisation
-        expected = layers.quantise_bn(acc, after.kappa, after.lam, after.shift, bits)
-        np.testing.assert_array_equal(results(run, memory), expected, err_msg=f"{name} {bits} bit")
+        check(ConvLayer.parse(text), Precision.uniform(bits), name, seed=bits, specialise=specialise)
 
 
 @pytest.mark.parametrize("text", ["5x8x32:4x3x3", "4x8x16:4x1x3:p=0x0x2x2", "4x8x8:4x3x3:p=1"])
 def test_reads_the_input_only(text: str):
     """What lies before the input is never read, of what is behind it the first word at most."""
-    run, _ = built(text, 4, "nn_4x4")
+    run = built(text, 4, "nn_4x4")
     call, function = kernel_call(run), run.function
     hart = Iss(
         int(call.program.pcs[call.entry]), extensions=BASE_EXTENSIONS | run.extensions, memory=kernel_memory(run)
@@ -82,7 +70,7 @@ def test_reads_the_input_only(text: str):
 @pytest.mark.parametrize(("bits", "words"), [(8, 8), (4, 4), (2, 2)])
 def test_words_are_read_once_in_a_group(bits: int, words: int):
     """Four neighbours meet six columns: half as many loads as stores."""
-    run, _ = built("6x10x32:4x3x3:p=0", bits, "nn_4x4")
+    run = built("6x10x32:4x3x3:p=0", bits, "nn_4x4")
     function, seen = run.function, Counter[str]()
     for positions in executed(run, kernel_call(run), kernel_memory(run), products=False):
         for position in positions.tolist():
@@ -96,7 +84,7 @@ def test_words_are_read_once_in_a_group(bits: int, words: int):
 @pytest.mark.parametrize(("bits", "instructions"), [(8, 68), (4, 72), (2, 72)])
 def test_requantisation_of_a_block(bits: int, instructions: int):
     """Kappa and lambda of four channels; product, shifted sum and clip of 16 results; packing and stores."""
-    run, _ = built("4x4x32:64x3x3", bits, "nn_4x4")
+    run = built("4x4x32:64x3x3", bits, "nn_4x4")
     function = run.function
     names = Counter(
         insn.mnemonic for insn, region in zip(function.insns, function.regions, strict=True) if region == "quant"

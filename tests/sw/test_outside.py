@@ -8,9 +8,6 @@ import pytest
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.golden import layers
-from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
@@ -23,6 +20,8 @@ from xpulpnn_sw.networks.kernels import kernels
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.precision import Precision
 
+from .runs import check, computed
+
 pytestmark = pytest.mark.unit
 
 BORDERS = [
@@ -32,27 +31,6 @@ BORDERS = [
     *("1x1x3:5x3x3", "2x1x5:3x5x1:p=2x2x0x0", "7x7x9:4x2x1:s=3,p=1", "4x6x1:2x1x4:p=0x0x3x2"),
 ]
 WIDTHS = ["8x8x8", "i8x8xi8", "4x4x4", "i2x2xi2", "i8x2x8", "8x4x4", "i4x2x8", "i2x8x8", "4x8xi8", "8x1x8"]
-
-
-def check(layer: Any, precision: Precision, variant: str, *, specialise: bool = False) -> KernelRun:
-    """Run the kernel by instructions and compare with numpy."""
-    computing = kind_of(layer)
-    tensors = computing.tensors(layer, precision, np.random.default_rng(3))
-    run = computing.build(layer, precision, variant, tensors, specialise=specialise)
-    memory = kernel_memory(run)
-    for _ in executed(run, kernel_call(run), memory, limit=1 << 20):
-        pass
-    expected = reference(layer, tensors, precision)
-    np.testing.assert_array_equal(results(run, memory), expected, err_msg=f"{layer} {precision} {variant}")
-    return run
-
-
-def takes(level: Any, precision: Precision) -> bool:
-    try:
-        level.check_precision(precision)
-    except LayerError:
-        return False
-    return True
 
 
 def ends(precision: Precision) -> tuple[int, int]:
@@ -66,9 +44,9 @@ def test_borders(number: int):
     layer = ConvLayer.parse(BORDERS[number])
     for turn, widths in enumerate(WIDTHS, number):
         precision = Precision.parse(widths)
-        variants = [name for name, level in KINDS["conv"].variants.items() if takes(level, precision)]
+        variants = [name for name, level in KINDS["conv"].variants.items() if level.computes(precision)]
         around = replace(layer, outside=ends(precision)[turn % 2])
-        run = check(around, precision, variants[turn % len(variants)], specialise=turn % 3 == 0)
+        run, _, _ = check(around, precision, variants[turn % len(variants)], specialise=turn % 3 == 0)
         assert run.name.startswith("conv_outside_")
 
 
@@ -88,8 +66,8 @@ def test_other_layers(layer: Any):
     variants = list(kind_of(layer).variants.items())
     for turn, widths in enumerate(WIDTHS[:-1]):
         precision = Precision.parse(widths)
-        able = [name for name, level in variants if takes(level, precision)]
-        run = check(replace(layer, outside=ends(precision)[turn % 2]), precision, able[turn % len(able)])
+        able = [name for name, level in variants if level.computes(precision)]
+        run, _, _ = check(replace(layer, outside=ends(precision)[turn % 2]), precision, able[turn % len(able)])
         assert "_outside_" in run.name
 
 
@@ -102,14 +80,15 @@ def test_the_reference_is_not_the_padding_of_zeros():
 
 def test_margins_of_an_image():
     layer = ImageConvLayer.parse("5x6x3:4x3x3:v=-128:image")
-    run = check(layer, Precision.parse("i8x8x8"), "nn_4x2")
+    run, _, _ = check(layer, Precision.parse("i8x8x8"), "nn_4x2")
     assert not run.name.startswith("image_outside")
 
 
 def test_zeros_have_the_function_of_before():
     layer = ConvLayer.parse("5x6x4:4x3x3")
-    plain, precision = check(layer, Precision.uniform(8), "nn_4x4"), Precision.uniform(8)
-    inside = check(ConvLayer.parse("5x6x4:4x3x3:p=0,v=9"), precision, "nn_4x4")
+    precision = Precision.uniform(8)
+    plain, _, _ = check(layer, precision, "nn_4x4")
+    inside, _, _ = check(ConvLayer.parse("5x6x4:4x3x3:p=0,v=9"), precision, "nn_4x4")
     assert plain.name == inside.name
     np.testing.assert_array_equal(plain.function.words, inside.function.words)
 
@@ -138,10 +117,7 @@ def test_pad_of_a_network():
     assert stage.pad == same.pad == -128
     network = Network(name="padded", stages=(stage,))
     (run,) = kernels(network, np.full((4, 4, 4), -128), ["nn_4x4"], cores=1)
-    memory = kernel_memory(run)
-    for _ in executed(run, kernel_call(run), memory, limit=1 << 20):
-        pass
-    assert np.all(results(run, memory) == -128)
+    assert np.all(computed(run) == -128)
     assert '"layer": "4x4x4:4x3x3"' in description(network, "padded.npz")
     with pytest.raises(InputError, match=r"^first: pad must be that of the layer 4x4x4:4x3x3:v=-128, not 3$"):
         made_stage("first", "conv", "4x4x4:4x3x3:v=-128", "i8x8xi8", arrays, requantise="shift", pad=3)

@@ -12,9 +12,8 @@ from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.harness.kernel_run import case_tensors
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sim.iss.kernel import kernel_memory, results
 from xpulpnn_sw.clibrary.packing import packed
-from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, Thresholds
 from xpulpnn_sw.kernels.tensors import LayerTensors
@@ -22,11 +21,12 @@ from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 
+from .runs import check, run_share
+
 pytestmark = pytest.mark.unit
 
 ONE = Precision(1, 1, 1)
 SUMS = Precision(1, 1, 1).accumulators
-LIMIT = 1 << 21
 
 
 def run_on(layer: Layer, precision: Precision, name: str, tensors: LayerTensors, *, cores: int = 1, special=False):
@@ -34,8 +34,7 @@ def run_on(layer: Layer, precision: Precision, name: str, tensors: LayerTensors,
     run = kind_of(layer).build(layer, precision, name, tensors, cores=cores, specialise=special)
     memory = kernel_memory(run)
     for core in range(cores):
-        for _ in executed(run, kernel_call(run, core, cores), memory, limit=LIMIT):
-            pass
+        run_share(run, core, cores, memory)
     behind = replace(run.output, shape=(*run.output.shape[:-1], run.output.pixel_bytes * 8 // run.output.bits))
     after = np.frombuffer(memory.read_bytes(run.image.base, run.image.data.size), np.uint8)
     return results(run, memory), behind.decode(run.image, after)[..., layer.out_channels :]
@@ -64,9 +63,7 @@ def test_convolution(name: str, text: str, precision: str):
 )
 def test_other_layers(kernel: str, text: str, name: str):
     layer = kind(kernel).layer.parse(text)
-    tensors = tensors_of(layer, ONE)
-    got, _ = run_on(layer, ONE, name, tensors, cores=3, special=kernel == "conv1d")
-    np.testing.assert_array_equal(got, reference(layer, tensors, ONE))
+    check(layer, ONE, name, tensors_of(layer, ONE), cores=3, specialise=kernel == "conv1d")
 
 
 @pytest.mark.parametrize("name", ONE_PIXEL)
@@ -74,8 +71,7 @@ def test_linear(name: str):
     layer = kind("linear").layer.parse("101:19")
     for precision in (ONE, SUMS):
         tensors = tensors_of(layer, precision)
-        got, _ = run_on(layer, precision, name, tensors, cores=3)
-        np.testing.assert_array_equal(got, reference(layer, tensors, precision))
+        check(layer, precision, name, tensors, cores=3)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +80,7 @@ def test_linear(name: str):
 def test_with_other_widths(text: str, name: str):
     """Of one bit are the weights only, as in a first layer, or the inputs only."""
     layer, precision = ConvLayer.parse("4x5x20:9x3x3"), Precision.parse(text)
-    tensors = tensors_of(layer, precision)
-    got, _ = run_on(layer, precision, name, tensors)
-    np.testing.assert_array_equal(got, reference(layer, tensors, precision))
+    check(layer, precision, name, tensors_of(layer, precision))
 
 
 def test_counts_that_are_normalised():
@@ -97,8 +91,7 @@ def test_counts_that_are_normalised():
         requantisation=Requantisation(kappa=np.arange(3, 8), lam=np.full(5, 64), shift=4),
     )
     for name in ("rv32im_2x2", "xpulpv2_1x2"):
-        got, _ = run_on(layer, precision, name, tensors)
-        np.testing.assert_array_equal(got, reference(layer, tensors, precision))
+        check(layer, precision, name, tensors)
 
 
 @pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_4x2", "nn_4x4"])
@@ -147,15 +140,6 @@ BAD = {
         ["--precision", "1x1x1", "--requantise", "shift"],
         "--requantise must be thresholds for results of one bit",
     ),
-    "mixed": (
-        ["--precision", "8x1x8", "--variant", "xpulpv2_4x2"],
-        "inputs and weights of xpulpv2_4x2 must both have one bit or neither, not 8x1x8",
-    ),
-    "sign": (["--precision", "i1x1x1"], "precision must have no sign before a width of 1, not i1x1x1"),
-    "signed inputs, unsigned weights": (
-        ["--precision", "1xu2x2", "--variant", "cu_4x2"],
-        "weights of cu_4x2 must be signed where inputs are, not 1xu2x2",
-    ),
     "level": (["--bits", "1", "--variant", "nn_4x4", "--preset", "ri5cy"], "(needs XpulpMLnn)"),
 }
 
@@ -167,11 +151,6 @@ def test_bad_input_is_one_line_and_code_2(case: str, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
-
-
-def test_single_bits_are_of_products_only(capsys):
-    assert cli.main(["cosim", "relu", "--bits", "1"]) == 2
-    assert capsys.readouterr().err == "error: --bits must be a list out of 16,8,4,2, not 1\n"
 
 
 def test_results_of_one_bit_need_thresholds():
@@ -186,14 +165,6 @@ def test_cores_without_narrow_products_have_them():
     level = VARIANTS["xpulpv2_4x2"]
     assert level.vectors(ONE) == frozenset()
     assert level.extensions <= preset("ri5cy").extensions
-
-
-@pytest.mark.parametrize("precision", ["1x1x1", "1x1xi32"])
-def test_no_c_program_has_them(precision: str, tmp_path, capsys):
-    arguments = ["kernel", "conv", "--precision", precision, "--variant", "xpulpv2_4x2", "-o", str(tmp_path)]
-    assert cli.main(arguments) == 2
-    message = f"precision must be without a width of 1 for a C program, not {precision}"
-    assert capsys.readouterr().err == f"error: {message}\n"
 
 
 def test_packed_weights_of_one_bit():
@@ -217,5 +188,4 @@ def test_random_layers_and_extreme_ones():
     cases = random_cases("conv", 12, config=preset("xpulpnn-full"), machine=Machine(seed=40), precisions=[ONE, SUMS])
     for case in [*cases[:6], *(replace(case, extreme=True) for case in cases[6:])]:
         tensors = case_tensors(case)
-        got, _ = run_on(case.layer, case.precision, case.variant, tensors, special=case.specialise)
-        np.testing.assert_array_equal(got, reference(case.layer, tensors, case.precision), err_msg=f"{case}")
+        check(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)

@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 
-from xpulpnn.errors import LayerError
-from xpulpnn_sim.iss.kernel import executed, kernel_memory
+from xpulpnn_sim.iss.kernel import kernel_memory
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
-from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.precision import Precision
+
+from .runs import run_share
 
 pytestmark = pytest.mark.unit
 
 TRANSPOSE = kind("transpose")
-LIMIT = 1 << 18
 
 
 def built(text, elements, level, **options):
@@ -26,8 +25,7 @@ def run(kernel, cores):
     """The memory afterwards, and the instructions of the core with most."""
     memory, most = kernel_memory(kernel), 0
     for core in range(cores):
-        blocks = executed(kernel, kernel_call(kernel, core, cores), memory, limit=LIMIT)
-        most = max(most, sum(map(len, blocks)))
+        most = max(most, run_share(kernel, core, cores, memory)[1])
     output = kernel.image.symbols["output"]
     return np.frombuffer(memory.read_bytes(output.address, output.length), np.uint8), most
 
@@ -75,8 +73,3 @@ def test_what_a_depthwise_convolution_reads():
     rows = (8 * 5, 4)
     mask = np.array([255, 255, 255, 15], np.uint8)
     np.testing.assert_array_equal(output.reshape(rows) & mask, wanted[: 8 * 5 * 4].reshape(rows) & mask)
-
-
-def test_other_results_than_inputs():
-    with pytest.raises(LayerError, match=r"^precision of transpose must be inputs and outputs of one width and"):
-        TRANSPOSE.precision(TRANSPOSE.layer.parse("1x1x4"), Precision.parse("8x8x4"))

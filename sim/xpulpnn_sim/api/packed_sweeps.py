@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.harness.packed_products import Point
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.ulppack.methods import ISAS, Method, methods
-from xpulpnn_sw.ulppack.packing import Packing, Scheme, legal_depths, most_depth, most_iterations
+from xpulpnn_sw.ulppack.packing import ISAS, Method, Packing, Scheme, legal_depths, methods, most_depth, most_iterations
 from xpulpnn_sw.ulppack.plan import Plan, best_plan
 
 USUAL_PAIRS = ((1, 1), (1, 2), (2, 2), (2, 4), (3, 3), (4, 4), (7, 7))

@@ -25,7 +25,7 @@ from xpulpnn_sim.explorer.report.packed_plots import write_packed_plots
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.packed_products import run_points
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.ulppack.methods import ISAS
+from xpulpnn_sw.ulppack.packing import ISAS
 
 NAME = "ulppack"
 HELP = "matrix products of operands packed into wide ones, and bit-serial ones"

@@ -38,7 +38,7 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.programs.cluster import ClusterProgram, cluster_program
 from xpulpnn_sw.programs.tiled import TiledProgram, Tiling, tiled_program
-from xpulpnn_sw.tiling.geometry import divides
+from xpulpnn_sw.tiling.products import divides
 
 ENGINE = "cluster"
 """What ran a kernel, in its record."""
@@ -69,11 +69,11 @@ class ClusterCase:
         self.case.check()
         tensors = case_tensors(self.case)
         kernel = self.kernel(tensors)
-        program = self.tiles(kernel, tensors) or cluster_program(kernel, self.cluster.cores)
+        program = self.tiles(kernel) or cluster_program(kernel, self.cluster.cores)
         target = Target.of(self.cluster, self.case.machine)
         target.require(self.executable(program), self.case.machine.ram)
 
-    def tiles(self, kernel: KernelRun, tensors: LayerTensors) -> TiledProgram | None:
+    def tiles(self, kernel: KernelRun) -> TiledProgram | None:
         """The program that computes the layer in tiles; None if it shall not, and need not.
 
         Raises :class:`LayerError` if it needs tiles and cannot have them.
@@ -91,7 +91,6 @@ class ClusterCase:
             raise InputError("dma of the cluster must be true for tiles, not false")
         return tiled_program(
             kernel,
-            tensors,
             self.cluster.cores,
             self.cluster.tcdm_bytes,
             self.tiling or Tiling(),
@@ -138,7 +137,7 @@ def run_cluster_case(case: ClusterCase, progress: Progress | None = None) -> Res
     """
     tensors = case_tensors(case.case)
     kernel = case.kernel(tensors)
-    tiles = case.tiles(kernel, tensors)
+    tiles = case.tiles(kernel)
     work = ClusterWork(case, tensors, kernel) if tiles is None else TiledWork(case, tensors, tiles)
     return run_workload(work, progress)
 

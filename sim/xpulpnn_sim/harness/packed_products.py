@@ -21,8 +21,7 @@ from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.bit_serial import BLOCK, bit_serial_gemm
 from xpulpnn_sw.ulppack.gemm import gemm
-from xpulpnn_sw.ulppack.methods import ISAS
-from xpulpnn_sw.ulppack.packing import largest
+from xpulpnn_sw.ulppack.packing import ISAS, largest
 from xpulpnn_sw.ulppack.plan import Plan
 
 Record = dict[str, Any]

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sw.programs.tiled import TIMES, TiledProgram
-from xpulpnn_sw.tiling.geometry import rows_of, unit_of
-from xpulpnn_sw.tiling.schedule import Step
+from xpulpnn_sw.tiling.plan import Step
 
 RELEASED, BEGIN, DONE, READY = range(len(TIMES))
 """Places of the times in the report of a core."""
@@ -76,9 +75,9 @@ def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.
     moving = sum(step.moving for step in steps)
     return TilingFigures(
         tiles=len(plan.tiles),
-        rows=len(rows_of(program.run, plan.tiles[0])),
+        rows=len(program.division.rows_of(plan.tiles[0])),
         channels=plan.channels,
-        unit=unit_of(program.run),
+        unit=program.division.unit,
         order="channels" if plan.channels_first else "rows",
         overlap=plan.overlap,
         tcdm_bytes=len(program.data),
@@ -112,7 +111,7 @@ def _step(program: TiledProgram, number: int, step: Step, times: NDArray[np.int6
     loaded, stored = program.moved[number]
     return StepFigures(
         tile=step.work.number if step.work else None,
-        rows=_ends(rows_of(program.run, tile)) if tile else [],
+        rows=_ends(program.division.rows_of(tile)) if tile else [],
         channels=_ends(tile.channels) if tile else [],
         begin=int(own[0, RELEASED] - start),
         computed=computed,

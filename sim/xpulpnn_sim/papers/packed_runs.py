@@ -11,7 +11,7 @@ from xpulpnn_sim.harness.packed_products import Point, run_point
 from xpulpnn_sim.papers.runs import Record
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.ulppack.methods import METHODS
+from xpulpnn_sw.ulppack.packing import METHODS
 
 BIT_SERIAL, BYTES = "p.cnt", "bytes"
 """Products of single bits; an element in each byte, with XpulpV2."""

@@ -14,12 +14,12 @@ from xpulpnn_sw.bnn.crumbs import CrumbClassifierCode
 from xpulpnn_sw.bnn.network import Weights
 from xpulpnn_sw.bnn.window import WindowClassifierCode
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function
+from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import ImageBuilder, OutputLayout, Words, pack_words
 
+# where the weights of the first fully connected layer lie, which no usual TCDM has room for
 _OUTSIDE = TEXT_BASE + (1 << 20)
-"""Where the weights of the first fully connected layer lie, which no usual TCDM has room for."""
 
 VARIANTS: Mapping[str, frozenset[Extension]] = {
     "window": frozenset({Extension.XPULPV2}),
@@ -60,13 +60,14 @@ def classifier(
         "rows3": memory.place("rows3", network.dense(weights.fc3, 1)),
         "output": memory.reserve("output", network.CLASSES * WORD),
     }
-    memory.place("arguments", np.array([addresses[name] for name in code.fields], dtype=np.uint32))
-    memory.reserve("stack", cores * STACK_STRIDE)
-    function = Function(
+    function = finished_function(
+        memory,
+        code.fields,
+        addresses,
+        cores,
         name=f"bnn_{variant}{'_software' if software else ''}",
         function=code.write(),
         extensions=VARIANTS[variant],
-        image=memory.finish(),
         output=OutputLayout(
             symbol="output", bits=WORD_BITS, shape=(1, network.CLASSES), pixel_bytes=network.CLASSES * WORD
         ),
@@ -75,8 +76,7 @@ def classifier(
     return Classifier(function=function, outside=network.dense(weights.fc1, 4), outside_base=_OUTSIDE)
 
 
-_Operands = tuple[ClassifierCode, dict[str, int]]
-"""The code of a variant and where what only it has lies."""
+_Operands = tuple[ClassifierCode, dict[str, int]]  # the code of a variant and where what only it has lies
 
 
 def _window(memory: ImageBuilder, weights: Weights, software: bool, cores: int) -> _Operands:
@@ -116,8 +116,7 @@ def _crumbs(memory: ImageBuilder, weights: Weights, software: bool, cores: int) 
     }
 
 
-_MINUS_ONES = 0xFFFF_FFFF
-"""A word of crumbs that are -1."""
+_MINUS_ONES = 0xFFFF_FFFF  # A word of crumbs that are -1
 
 _WRITERS: Mapping[str, Callable[[ImageBuilder, Weights, bool, int], _Operands]] = {
     "window": _window,

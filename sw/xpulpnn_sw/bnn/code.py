@@ -37,22 +37,19 @@ FIELDS = (
 """The argument structure, a pointer per word: the image, its strips; words of the first convolution and its map, with
 a border; those of the second and its map; of the fully connected layers the rows, and a word per result."""
 
-TOGETHER = 2
-"""Channels of the second convolution computed together."""
+TOGETHER = 2  # channels of the second convolution computed together
 
 STRIP_ROWS = SIDE + 2 * BORDER
 MAP_SIDE = POOLED + 2 * BORDER
 HIDDEN_WORDS = dense_words(HIDDEN)
 
-_REACH = POOL + WINDOW - 1
-"""Rows and columns that the windows of four pixels cover."""
-_GROUP = 4
-"""Results of the first fully connected layer computed together."""
+_REACH = POOL + WINDOW - 1  # rows and columns that the windows of four pixels cover
+_GROUP = 4  # results of the first fully connected layer computed together
 _PAIR_BITS = POOL * COLOURS
 _MASKS = (0x5555_5555, 0x3333_3333, 0x0F0F_0F0F)
 _COUNT_MASK = 0x3F
+# what the cores share, by layer: rows, or groups of results
 _SHARED = {"pack": SIDE, "conv1": POOLED, "conv2": LAST, "fc1": HIDDEN // _GROUP}
-"""What the cores share, by layer: rows, or groups of results."""
 
 
 class ClassifierCode:
@@ -137,12 +134,15 @@ class ClassifierCode:
         b.far_branch("beq", source, ZERO, end)
         frame.load(f"{name}_from", source)
         frame.load(f"{name}_to", target)
+        self._load_masks(registers)
+        b.place(start)
+        return source, target, start, end
+
+    def _load_masks(self, registers: Registers) -> None:
         if self._software:
             self._masks, self._part = registers.take(len(_MASKS)), registers.one()
             for register, value in zip(self._masks, _MASKS, strict=True):
-                b.li(register, value)
-        b.place(start)
-        return source, target, start, end
+                self._b.li(register, value)
 
     def _next_row(self, name: str, start: Label, end: Label, temporary: int) -> None:
         b = self._b
@@ -295,12 +295,18 @@ class ClassifierCode:
                 self._append(result, least, TAPS * CHANNELS)
         b("addi", source, source, POOL * WORD)
         b("p.sw", result, WORD, target)
-        limit, moved = totals[0][:2]
+        self._next_pixels(source, target, totals[0], (pixels, start, end), LAST * WORD)
+
+    def _next_pixels(
+        self, source: int, target: int, work: list[int], labels: tuple[Label, Label, Label], row_bytes: int
+    ) -> None:
+        """Go on in a row of the second map, of so many bytes, or in the next one."""
+        b, (limit, moved, *_), (pixels, start, end) = self._b, work, labels
         self._frame.load("conv2_to", limit)
-        b("addi", limit, limit, LAST * WORD)
+        b("addi", limit, limit, row_bytes)
         b.far_branch("bne", target, limit, pixels)
         self._frame.store("conv2_to", limit)
-        b.add(source, (POOL * MAP_SIDE - LAST * POOL) * WORD, moved)
+        b.add(source, (POOL * MAP_SIDE - LAST * POOL) * self.map_pixel, moved)
         self._next_row("conv2", start, end, moved)
 
     def _first_dense(self, registers: Registers) -> None:
@@ -342,10 +348,7 @@ class ClassifierCode:
         b = self._b
         pointer, target, counter, total, different = registers.take(5)
         parts = registers.take(HIDDEN_WORDS)
-        if self._software:
-            self._masks, self._part = registers.take(len(_MASKS)), registers.one()
-            for register, value in zip(self._masks, _MASKS, strict=True):
-                b.li(register, value)
+        self._load_masks(registers)
         self._frame.load(rows, pointer)
         self._frame.load(output, target)
         with b.loop(count, counter, level=0):

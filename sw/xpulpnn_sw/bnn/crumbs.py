@@ -9,7 +9,7 @@ from xpulpnn_sw.bnn.code import FIELDS, MAP_SIDE, ClassifierCode
 from xpulpnn_sw.bnn.network import CHANNELS, LAST, POOL, TAPS, WINDOW
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
 from xpulpnn_sw.kernels.frame import Registers
-from xpulpnn_sw.kernels.inner import NnLoop
+from xpulpnn_sw.kernels.loops import NnLoop
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS, variant
 from xpulpnn_sw.layout import Placement, banked_words
@@ -17,21 +17,18 @@ from xpulpnn_sw.precision import Precision
 
 CRUMBS = Precision(2, 2, 32, x_signed=True, y_signed=True)
 VARIANT = variant("nn_4x4")
-PIXEL_WORDS = 2
-"""Words of a pixel's crumbs."""
+PIXEL_WORDS = 2  # words of a pixel's crumbs
 ROW_WORDS = TAPS * PIXEL_WORDS
 
 _PLACEMENT: Placement = "padded"
-_SPARE_WORDS = 2
-"""Words behind the rows that are fetched ahead."""
+_SPARE_WORDS = 2  # words behind the rows that are fetched ahead
+# words from one core's rows to the next one's
 BUFFER_WORDS = banked_words(VARIANT.npx * ROW_WORDS + _SPARE_WORDS, _PLACEMENT)
-"""Words from one core's rows to the next one's."""
+# words from one stream of filters to the next
 STREAM_WORDS = banked_words(CHANNELS // VARIANT.weight_streams * ROW_WORDS, _PLACEMENT)
-"""Words from one stream of filters to the next."""
 
 _REACH = POOL + WINDOW - 1
-_LINE = _REACH * PIXEL_WORDS
-"""Words of a line of the four receptive fields."""
+_LINE = _REACH * PIXEL_WORDS  # words of a line of the four receptive fields
 _HALVES = 0x5555_5555
 
 
@@ -90,13 +87,7 @@ class CrumbClassifierCode(ClassifierCode):
                 b("slt", first, ZERO, first)
                 b("p.inserti", result, first, 0, WORD_BITS - VARIANT.nch + channel)
         b("p.sw", result, WORD, target)
-        limit, moved = sums[:2]
-        frame.load("conv2_to", limit)
-        b("addi", limit, limit, LAST * WORD)
-        b.far_branch("bne", target, limit, pixels)
-        frame.store("conv2_to", limit)
-        b.add(source, (POOL * MAP_SIDE - LAST * POOL) * self.map_pixel, moved)
-        self._next_row("conv2", start, end, moved)
+        self._next_pixels(source, target, sums, (pixels, start, end), LAST * WORD)
 
     def _fields(self, source: int, place: int, pointer: int, words: list[int]) -> None:
         """The receptive fields of four pixels, word by word one of each; lines are read once."""

@@ -13,30 +13,29 @@ from numpy.typing import NDArray
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layout import Ints, Words, pack_words, pad_axis
 
+# pixels of a side, colours of the image, channels of a map, side of a filter and of a pooling window
 SIDE, COLOURS, CHANNELS, WINDOW, POOL = 96, 3, 32, 5, 2
-"""Pixels of a side, colours of the image, channels of a map, side of a filter and of a pooling window."""
 BORDER = WINDOW // 2
 HIDDEN, CLASSES = 100, 4
-THRESHOLDS = (127, 100, 70)
-"""A colour above its own is +1."""
+THRESHOLDS = (127, 100, 70)  # A colour above its own is +1
 
 POOLED = SIDE // POOL
 LAST = POOLED // POOL
 FEATURES = LAST * LAST * CHANNELS
 TAPS = WINDOW * WINDOW
+# multiplications of an image
 MACS = TAPS * CHANNELS * (SIDE * SIDE * COLOURS + POOLED * POOLED * CHANNELS) + HIDDEN * (FEATURES + HIDDEN + CLASSES)
-"""Multiplications of an image."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weights:
     """Weights, each +1 or -1."""
 
-    conv1: Ints  # of the first convolution
+    conv1: Ints  # weights of the first convolution
     conv2: Ints
-    fc1: Ints  # of the fully connected layers; the first reads rows, columns, channels in this order
-    fc2: Ints  # of the fully connected layers; the first reads rows, columns, channels in this order
-    fc3: Ints  # of the fully connected layers; the first reads rows, columns, channels in this order
+    fc1: Ints  # weights of the first fully connected layer, for rows, columns, channels in this order
+    fc2: Ints  # weights of the second
+    fc3: Ints  # weights of the last
 
 
 def random_weights(random: np.random.Generator) -> Weights:
@@ -69,8 +68,7 @@ def _bits(values: Ints) -> Ints:
     return (values > 0).astype(np.int64)
 
 
-ROW_BITS = WINDOW * COLOURS
-"""Bits of a filter row of the first convolution; two rows share a word."""
+ROW_BITS = WINDOW * COLOURS  # bits of a filter row of the first convolution; two rows share a word
 
 
 def first_filters(weights: Weights) -> Words:

@@ -13,14 +13,11 @@ from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
-LEFT = 2 * WORD
-"""Bytes before a row of the image in its frame, which begins with a word."""
-FRAME_ROW = LEFT + (SIDE + BORDER) * COLOURS + BORDER
-"""Bytes of a row of the frame, whole words."""
+LEFT = 2 * WORD  # bytes before a row of the image in its frame, which begins with a word
+FRAME_ROW = LEFT + (SIDE + BORDER) * COLOURS + BORDER  # bytes of a row of the frame, whole words
 FRAME_ROWS = SIDE + 2 * BORDER
 PIXELS = POOL * POOL
-TOGETHER = 2
-"""Channels of the second convolution computed together."""
+TOGETHER = 2  # channels of the second convolution computed together
 BUFFER_WORDS = PIXELS * CHANNELS
 
 _HALF = 2
@@ -153,13 +150,7 @@ class WindowClassifierCode(ClassifierCode):
                 self._pool(counts, different, TAPS * CHANNELS)
                 b("p.sh", counts[0], _HALF, target)
         b("addi", source, source, POOL * CHANNELS)
-        limit, moved = totals[0][:2]
-        frame.load("conv2_to", limit)
-        b("addi", limit, limit, LAST * CHANNELS * _HALF)
-        b.far_branch("bne", target, limit, pixels)
-        frame.store("conv2_to", limit)
-        b.add(source, POOL * _MAP_ROW - LAST * POOL * CHANNELS, moved)
-        self._next_row("conv2", start, end, moved)
+        self._next_pixels(source, target, totals[0], (pixels, start, end), LAST * CHANNELS * _HALF)
 
     def _windows(self, source: int, registers: list[int]) -> None:
         """The windows of four pixels, those of a channel side by side."""

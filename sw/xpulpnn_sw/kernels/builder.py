@@ -1,6 +1,6 @@
 """Writes a kernel as structured code: instructions, labels, loops."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -11,20 +11,12 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
 from xpulpnn_sw.kernels.program import Program
 
-ZERO = 0
-"""Register x0."""
-
-WORD = 4
-"""Bytes of an instruction and of a data word."""
-
-MAX_COUNT_IMMEDIATE = 0xFFF
-"""Largest count of ``lp.setupi``."""
-
-MAX_SHORT_BODY = 15
-"""Most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words."""
-
-_REACH = 1 << 12
-"""Bytes that a branch goes back at most."""
+ZERO = 0  # register x0
+HALF = 2  # bytes of a threshold
+WORD = 4  # bytes of an instruction and of a data word
+MAX_COUNT_IMMEDIATE = 0xFFF  # largest count of ``lp.setupi``
+MAX_SHORT_BODY = 15  # most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words
+_REACH = 1 << 12  # bytes that a branch goes back at most
 
 _LOW_BITS = 12
 _LOW = 1 << _LOW_BITS
@@ -48,8 +40,7 @@ class Held:
     register: int
 
 
-Value = int | Held
-"""A number an instruction uses: a constant, or in a register."""
+Value = int | Held  # A number an instruction uses: a constant, or in a register
 
 
 @cache
@@ -161,6 +152,41 @@ class Builder:
             self("p.addN", rd, rs, value.register)
         else:
             self("p.addNi", rd, rd, rs, value)
+
+    def accumulate(self, rd: int, a: int, b: int, work: int) -> None:
+        """``rd = rd + a * b``; without XpulpV2 ``work`` is lost."""
+        if self.xpulp:
+            self("p.mac", rd, a, b)
+        else:
+            self("mul", work, a, b)
+            self("add", rd, rd, work)
+
+    def upper_word(
+        self, rd: int, a: int, lam: tuple[int, int], kappa: tuple[int, int], work: tuple[int, int], shift: Value
+    ) -> None:
+        """``rd = (kappa * a + lam >> 32) >> shift`` of numbers in pairs of registers, lower words first."""
+        total, product = work
+        self("mul", total, a, kappa[0])
+        self("add", total, total, lam[0])
+        # the carry
+        self("sltu", total, total, lam[0])
+        self("add", total, total, lam[1])
+        self.accumulate(total, a, kappa[1], product)
+        self("mulhsu", rd, a, kappa[0])
+        self.add_shifted(rd, total, shift)
+
+    def search(self, places: Sequence[int], values: Sequence[int], work: Sequence[int], bits: int) -> None:
+        """Move ``places`` in ascending tables of half-words past those below ``values``.
+
+        A step of half the levels left is taken wherever a threshold lies below.
+        """
+        for half in [1 << level for level in reversed(range(bits))]:
+            for threshold, place in zip(work, places, strict=False):
+                self("lh", threshold, (half - 1) * HALF, place)
+            for threshold, place, value in zip(work, places, values, strict=False):
+                self("slt", threshold, threshold, value)
+                self("slli", threshold, threshold, (half * HALF).bit_length() - 1)
+                self("add", place, place, threshold)
 
     def below(self, rd: int, register: int, bound: Value) -> None:
         """``rd = register < bound`` as unsigned numbers: false for every negative value too."""

@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.counting import ScalarCountLoop
-from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, Registers
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
-from xpulpnn_sw.kernels.inner import ScalarLoop
-from xpulpnn_sw.kernels.loops import inner_loop
+from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
@@ -24,8 +21,7 @@ _PASSING = (
 )
 """Numbers that others are made of, where rows lie ready."""
 
-_FEW = 5
-"""Temporaries that there are registers for in any case."""
+_FEW = 5  # temporaries that there are registers for in any case
 
 
 class KernelCode:
@@ -47,7 +43,7 @@ class KernelCode:
         self._walks = variant.npx > len(("out_stride", "out_back"))
         homes = self._take_results(registers)
         homes |= {f"out{pixel}": register for pixel, register in enumerate(self._out)}
-        if isinstance(inner, ScalarLoop | ScalarCountLoop):
+        if inner.end is not None:
             homes["row_end"] = inner.end
         scratch = [register for accumulators in inner.acc for register in accumulators]
         scratch += [*inner.weights, *inner.activations, *self._temporaries, self._parameters]

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 
 from xpulpnn_sw.layer import ConvLayer, Layer
 
-PAPER_LAYER = "16x16x32:64x3x3"
-"""Layer of the paper's single-core figures."""
-
-PAPER_LARGE_LAYER = "32x32x32:64x3x3"
-"""Second layer of its cluster figures."""
+PAPER_LAYER = "16x16x32:64x3x3"  # layer of the paper's single-core figures
+PAPER_LARGE_LAYER = "32x32x32:64x3x3"  # second layer of its cluster figures
 
 PAPER_CYCLES_PER_SDOTP: Mapping[tuple[str, int], float] = {
     ("simd_4x2", 8): 1.78,
@@ -26,25 +23,8 @@ PAPER_CYCLES_PER_SDOTP: Mapping[tuple[str, int], float] = {
 }
 """MatMul cycles per sum of dot products by variant and width; the paper prints 1.08, its ratios give the others."""
 
+# products per instruction of the inner loops (section IV)
 PAPER_OPEF: Mapping[str, float] = {"simd_4x2": 8 / 14, "cu_4x2": 8 / 10, "nn_4x2": 8 / 9, "nn_4x4": 16 / 17}
-"""Products per instruction of the inner loops (section IV)."""
-
-PAPER_CONV_SPEEDUP: Mapping[tuple[str, int], float] = {
-    ("simd_4x2", 8): 1.55,
-    ("simd_4x2", 4): 1.45,
-    ("simd_4x2", 2): 1.32,
-    ("xpulpv2_4x2", 8): 1.6,
-    ("xpulpv2_4x2", 4): 6.0,
-    ("xpulpv2_4x2", 2): 8.7,
-}
-"""How much faster nn_4x4 is over a whole convolution than another variant at the same width; eight cores each."""
-
-PAPER_MATMUL_SPEEDUP: Mapping[tuple[str, int], float] = {
-    ("simd_4x2", 8): 1.65,
-    ("simd_4x2", 4): 1.66,
-    ("simd_4x2", 2): 1.56,
-}
-"""The same over the MatMul alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,78 +36,40 @@ class Estimate:
     macs_per_cycle: float  # the whole convolution
 
 
-_ESTIMATES: Mapping[str, Mapping[int, Mapping[str, Estimate]]] = {
+_BITS = (8, 4, 2)
+
+_ESTIMATES: Mapping[str, Mapping[str, tuple[tuple[float | None, float, float], ...]]] = {
     PAPER_LAYER: {
-        8: {
-            "rv32im_2x2": Estimate(4.760, 22680, 0.21),
-            "xpulpv2_1x2": Estimate(2.569, 3199, 1.47),
-            "xpulpv2_2x2": Estimate(2.045, 2581, 1.83),
-            "xpulpv2_4x2": Estimate(1.783, 2271, 2.08),
-            "simd_4x2": Estimate(1.783, 2271, 2.08),
-            "cu_4x2": Estimate(1.299, 1700, 2.78),
-            "nn_4x2": Estimate(1.167, 1544, 3.06),
-            "nn_4x4": Estimate(1.092, 1446, 3.26),
-            "x2_4x4": Estimate(None, 1279, 3.69),
-        },
-        4: {
-            "rv32im_2x2": Estimate(3.792, 18284, 0.26),
-            "xpulpv2_2x2": Estimate(4.795, 5908, 0.80),
-            "xpulpv2_4x2": Estimate(4.533, 5598, 0.84),
-            "simd_4x2": Estimate(1.816, 1212, 3.89),
-            "cu_4x2": Estimate(1.347, 935, 5.05),
-            "nn_4x2": Estimate(1.208, 853, 5.53),
-            "nn_4x4": Estimate(1.122, 792, 5.96),
-            "x2_4x4": Estimate(None, 663, 7.12),
-        },
-        2: {
-            "rv32im_2x2": Estimate(3.651, 17616, 0.27),
-            "xpulpv2_2x2": Estimate(4.670, 5756, 0.82),
-            "xpulpv2_4x2": Estimate(4.408, 5446, 0.87),
-            "simd_4x2": Estimate(1.882, 682, 6.92),
-            "cu_4x2": Estimate(1.444, 553, 8.54),
-            "nn_4x2": Estimate(1.292, 508, 9.30),
-            "nn_4x4": Estimate(1.181, 465, 10.15),
-            "x2_4x4": Estimate(None, 353, 13.36),
-        },
+        "rv32im_2x2": ((4.760, 22680, 0.21), (3.792, 18284, 0.26), (3.651, 17616, 0.27)),
+        "xpulpv2_1x2": ((2.569, 3199, 1.47),),
+        "xpulpv2_2x2": ((2.045, 2581, 1.83), (4.795, 5908, 0.80), (4.670, 5756, 0.82)),
+        "xpulpv2_4x2": ((1.783, 2271, 2.08), (4.533, 5598, 0.84), (4.408, 5446, 0.87)),
+        "simd_4x2": ((1.783, 2271, 2.08), (1.816, 1212, 3.89), (1.882, 682, 6.92)),
+        "cu_4x2": ((1.299, 1700, 2.78), (1.347, 935, 5.05), (1.444, 553, 8.54)),
+        "nn_4x2": ((1.167, 1544, 3.06), (1.208, 853, 5.53), (1.292, 508, 9.30)),
+        "nn_4x4": ((1.092, 1446, 3.26), (1.122, 792, 5.96), (1.181, 465, 10.15)),
+        "x2_4x4": ((None, 1279, 3.69), (None, 663, 7.12), (None, 353, 13.36)),
     },
     PAPER_LARGE_LAYER: {
-        8: {
-            "rv32im_2x2": Estimate(4.760, 90712, 0.21),
-            "xpulpv2_1x2": Estimate(2.569, 12790, 1.48),
-            "xpulpv2_2x2": Estimate(2.045, 10316, 1.83),
-            "xpulpv2_4x2": Estimate(1.783, 9079, 2.08),
-            "simd_4x2": Estimate(1.783, 9079, 2.08),
-            "cu_4x2": Estimate(1.299, 6793, 2.78),
-            "nn_4x2": Estimate(1.167, 6170, 3.06),
-            "nn_4x4": Estimate(1.092, 5779, 3.27),
-        },
-        4: {
-            "rv32im_2x2": Estimate(3.792, 73128, 0.26),
-            "xpulpv2_2x2": Estimate(4.795, 23623, 0.80),
-            "xpulpv2_4x2": Estimate(4.533, 22386, 0.84),
-            "simd_4x2": Estimate(1.816, 4839, 3.90),
-            "cu_4x2": Estimate(1.347, 3733, 5.06),
-            "nn_4x2": Estimate(1.208, 3406, 5.54),
-            "nn_4x4": Estimate(1.122, 3162, 5.97),
-        },
-        2: {
-            "rv32im_2x2": Estimate(3.651, 70455, 0.27),
-            "xpulpv2_2x2": Estimate(4.670, 23015, 0.82),
-            "xpulpv2_4x2": Estimate(4.408, 21778, 0.87),
-            "simd_4x2": Estimate(1.882, 2720, 6.94),
-            "cu_4x2": Estimate(1.444, 2203, 8.57),
-            "nn_4x2": Estimate(1.292, 2023, 9.33),
-            "nn_4x4": Estimate(1.181, 1853, 10.19),
-        },
+        "rv32im_2x2": ((4.760, 90712, 0.21), (3.792, 73128, 0.26), (3.651, 70455, 0.27)),
+        "xpulpv2_1x2": ((2.569, 12790, 1.48),),
+        "xpulpv2_2x2": ((2.045, 10316, 1.83), (4.795, 23623, 0.80), (4.670, 23015, 0.82)),
+        "xpulpv2_4x2": ((1.783, 9079, 2.08), (4.533, 22386, 0.84), (4.408, 21778, 0.87)),
+        "simd_4x2": ((1.783, 9079, 2.08), (1.816, 4839, 3.90), (1.882, 2720, 6.94)),
+        "cu_4x2": ((1.299, 6793, 2.78), (1.347, 3733, 5.06), (1.444, 2203, 8.57)),
+        "nn_4x2": ((1.167, 6170, 3.06), (1.208, 3406, 5.54), (1.292, 2023, 9.33)),
+        "nn_4x4": ((1.092, 5779, 3.27), (1.122, 3162, 5.97), (1.181, 1853, 10.19)),
     },
 }
+"""Fields of the estimates by layer and variant, for each of the widths; of ``xpulpv2_1x2`` for bytes only."""
 
 
 def estimate(layer: Layer, bits: int, variant: str) -> Estimate | None:
     """The estimate for a layer of the papers, None for any other."""
     if not isinstance(layer, ConvLayer):
         return None
-    return _ESTIMATES.get(str(layer), {}).get(bits, {}).get(variant)
+    found = dict(zip(_BITS, _ESTIMATES.get(str(layer), {}).get(variant, ()), strict=False))
+    return Estimate(*found[bits]) if bits in found else None
 
 
 def paper_cycles_per_sdotp(layer: Layer, bits: int, variant: str) -> float | None:

@@ -24,8 +24,7 @@ FREE = tuple(
 """Registers a kernel may use, those of the caller last; ``sp``, ``gp`` and ``tp`` are never touched."""
 
 RA = register_number("ra")
-SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))
-"""Those that the caller gets back."""
+SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))  # those that the caller gets back
 
 STACK_ALIGNMENT = 16
 
@@ -56,14 +55,9 @@ class Registers:
 
 
 _IMMEDIATE = {"add": "addi", "and": "andi"}
-_SHIFTS = {"mul": "slli", "divu": "srli"}
-"""Operations with a power of two as shifts."""
-
-_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}
-"""Right sides that leave the left one as it is."""
-
-_WORKING = 4
-"""Registers that are left to compute a term with."""
+_SHIFTS = {"mul": "slli", "divu": "srli"}  # operations with a power of two as shifts
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right sides that leave the left one as it is
+_WORKING = 4  # registers that are left to compute a term with
 
 
 class Pool:

@@ -17,15 +17,13 @@ from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.precision import Precision
 
-SPARE_WORDS = 16
-"""Words after the rows of a buffer that may be written: copies and clears overrun the last row."""
+SPARE_WORDS = 16  # words after the rows of a buffer that may be written: copies and clears overrun the last row
 
 _UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
 """Up to so many pairs of words are copied without a loop, if their number is known and copying is all there is; more
 where loops cost branches."""
 
-_STATE = ("y", "x", "source")
-"""Row, column and address at which the next pixel's receptive field starts."""
+_STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
 
 _PER_PIXEL = (
     *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
@@ -33,11 +31,8 @@ _PER_PIXEL = (
 )
 """What every pixel needs; kept in registers as far as there are any."""
 
-WANTED = (*_STATE, *_PER_PIXEL)
-"""What is best kept in registers for good, by what that saves."""
-
-_NAMED = 13
-"""Registers by name of :class:`_Group`."""
+WANTED = (*_STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
+_NAMED = 13  # registers by name of :class:`_Group`
 
 
 class Im2col:

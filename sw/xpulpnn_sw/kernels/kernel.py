@@ -18,11 +18,10 @@ from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Image, ImageBuilder, OutputLayout, Placement
 from xpulpnn_sw.precision import Precision
 
-STACK_BYTES = 2048
-"""Bytes of a core's stack, for the frame of the function and those of interrupt handlers."""
+STACK_BYTES = 2048  # bytes of a core's stack, for the frame of the function and those of interrupt handlers
 
+# bytes from one core's stack to the next one's, which if padded begins in another bank
 STACK_STRIDES: Mapping[Placement, int] = {"padded": STACK_BYTES + STACK_ALIGNMENT, "aligned": STACK_BYTES}
-"""Bytes from one core's stack to the next one's, which if padded begins in another bank."""
 
 STACK_STRIDE = STACK_STRIDES["padded"]
 
@@ -151,7 +150,7 @@ class Call:
     entry: int  # position of the caller's first instruction; its last is where the function returns to
 
 
-def kernel_call(run: KernelRun, core: int = 0, cores: int = 1) -> Call:
+def kernel_call(run: SharedFunction, core: int = 0, cores: int = 1) -> Call:
     """The call for the share of ``core`` out of ``cores``."""
     function, entry = run.function, len(run.function)
     b = Builder(int(function.pcs[0]) + entry * WORD, xpulp=False)

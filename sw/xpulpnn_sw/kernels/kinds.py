@@ -53,8 +53,8 @@ from xpulpnn_sw.layers.pointwise import PointwiseLayer
 from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.precision import SIGN_BITS, Precision
 
+# those with the instructions beyond the XpulpNN paper, then the paper's and its baseline
 USUAL_VARIANTS = ("x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
-"""Those with the instructions beyond the XpulpNN paper, then the paper's and its baseline."""
 
 _USUAL_LEVELS = ("xpulpv2", "xpulpnn")
 
@@ -119,7 +119,7 @@ class Kind:
         level.check_precision(precision)
         request = Request(
             layer=layer,
-            precision=precision,
+            precision=self.precision(layer, precision),
             level=level,
             tensors=tensors,
             cores=cores,

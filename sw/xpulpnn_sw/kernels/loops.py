@@ -1,11 +1,215 @@
-"""The inner loop of a kernel."""
+"""Inner loops of cores with both factors in the NN-RF, and the choice of a loop.
 
-from xpulpnn_sw.kernels.counting import CountLoop, ScalarCountLoop
-from xpulpnn_sw.kernels.cross import CrossLoop
+Cores whose products reload also the activation that they do not use need no load at all.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
 from xpulpnn_sw.kernels.frame import Registers
-from xpulpnn_sw.kernels.inner import ComputeUpdateLoop, InnerLoop, NnLoop, ScalarLoop, SimdLoop, UnpackLoop
+from xpulpnn_sw.kernels.inner import (
+    ComputeUpdateLoop,
+    CountLoop,
+    InnerLoop,
+    Operation,
+    ScalarCountLoop,
+    ScalarLoop,
+    SimdLoop,
+    UnpackLoop,
+)
 from xpulpnn_sw.kernels.variants import Style, Variant
 from xpulpnn_sw.precision import Precision
+
+
+class NnLoop(InnerLoop):
+    """Both factors in the NN-RF: one load of the second activation, all other words come with a product.
+
+    Activations alternate between the two entries; the last product of a pixel reloads its entry with the word of the
+    pixel after the next, the products of the last pixel reload the weights.
+    """
+
+    ACTIVATION_UPDATE, WEIGHT_UPDATE = 1 << 3, 1 << 4
+    ENTRIES = 2
+
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+        super().__init__(variant, precision, registers)
+        if variant.interleaved:
+            # the order of the reloads is the order in memory
+            self.activations, self.temporaries = self.activations[:1], self.activations[1:]
+        else:
+            self.temporaries = registers.take(1)
+            if variant.in_place:
+                # between two loops they are free; the first register may count words when they are set
+                self.temporaries += self.activations
+
+    def _row(self, pixel: int) -> int:
+        return self._activation(0 if self.variant.interleaved else pixel % self.variant.npx)
+
+    def _stream(self, channel: int) -> int:
+        return self._weight(channel % self.variant.weight_streams)
+
+    def _product(self, accumulator: int, pointer: int, selector: int, *, signed: bool = False) -> Operation:
+        signs = "us"[self.is_signed] + "us"[signed] + "p" if signed != self.is_signed else "us"[signed] + "p"
+        return f"pv.mlsdot{signs}.{self.suffix}", accumulator, pointer, selector
+
+    @property
+    def group_prefetch(self) -> list[Operation]:
+        """Instructions that fetch ahead once per pixel group."""
+        lanes = range(self.variant.nch)
+        return [self._product(ZERO, self._stream(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
+
+    @property
+    def block_prefetch(self) -> list[Operation]:
+        """Instructions that fetch ahead once per block."""
+        return [self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE)]
+
+    def body(self, b: Builder, *, signed: bool) -> None:
+        """A load of the second activation, then products; with one pixel the products, then a load."""
+        if self.variant.npx == 1:
+            for operation in self._products_of_one_pixel(signed=signed):
+                b(*operation)
+            return
+        b(*self._product(ZERO, self._row(1), self.ACTIVATION_UPDATE | 1))
+        for pixel, accumulators in enumerate(self.acc):
+            for channel, accumulator in enumerate(accumulators):
+                b(*self._product(accumulator, *self._reload(pixel, channel), signed=signed))
+
+    def _products_of_one_pixel(self, *, signed: bool) -> list[Operation]:
+        operations: list[Operation] = []
+        last = self.variant.nch - 1
+        for channel, accumulator in enumerate(self.acc[0]):
+            entry = channel << 1
+            reload = (self._stream(channel), entry | self.WEIGHT_UPDATE)
+            if channel == last:
+                reload = (self._row(0), entry | self.ACTIVATION_UPDATE)
+            operations.append(self._product(accumulator, *reload, signed=signed))
+        return [*operations, self._product(ZERO, self._stream(last), last << 1 | self.WEIGHT_UPDATE | 1)]
+
+    def _reload(self, pixel: int, channel: int) -> tuple[int, int]:
+        """Pointer and selector of a product: what it multiplies and what it fetches."""
+        selector = pixel % self.ENTRIES | channel << 1
+        if pixel == self.variant.npx - 1:
+            return self._stream(channel), selector | self.WEIGHT_UPDATE
+        if channel == self.variant.nch - 1:
+            return self._row(pixel + self.ENTRIES), selector | self.ACTIVATION_UPDATE
+        return ZERO, selector
+
+
+_ACCUMULATING, _FRESH = "mlsdot", "mldot"
+_OTHER_ENTRY = {_ACCUMULATING: "rd~,(rs1!),nnimm5'", _FRESH: "rd,(rs1!),nnimm5'"}
+
+
+class _Fetched(Enum):
+    NOTHING = 0
+    OWN = NnLoop.ACTIVATION_UPDATE
+    """The activation that it uses."""
+    WEIGHT = NnLoop.WEIGHT_UPDATE
+    OTHER = NnLoop.ACTIVATION_UPDATE | NnLoop.WEIGHT_UPDATE
+    """The activation that it does not use."""
+
+
+class _Product(NamedTuple):
+    """A product of a turn: what it multiplies and what it fetches."""
+
+    pixel: int
+    channel: int
+    fetched: _Fetched
+
+
+_FOUR = 4
+_FOUR_PIXELS = "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"
+"""A turn with four pixels: pixel and channel of each product, and what it fetches.
+
+``'`` is the other activation, ``+`` that of its own entry, ``*`` the weight. Neighbours share a factor, mostly the
+activation: only between two turns do both change, which the dot product pays for with energy. Each weight is fetched by
+its last product, and these do not follow each other, so that the weights of all channels come one by one through one
+pointer.
+"""
+_FETCHES = {"": _Fetched.NOTHING, "'": _Fetched.OTHER, "+": _Fetched.OWN, "*": _Fetched.WEIGHT}
+_ENTRIES = {2: (0, 1), 4: (0, 1, 1, 0)}
+"""Entry of each pixel, by their number. Of four, the second fetches the third, the first the fourth."""
+
+
+def _turn(variant: Variant) -> list[_Product]:
+    """A turn of the inner loop, over a word of each row.
+
+    The first product fetches the activation of the second pixel, the last one of a pixel that of the pixel after it in
+    its entry. Two pixels have an entry each, and the second fetches the weights.
+    """
+    if variant.npx == _FOUR:
+        return [_Product(int(p[0]), int(p[1]), _FETCHES[p[2:]]) for p in _FOUR_PIXELS.split()]
+    channels = range(variant.nch)
+
+    def fetched(pixel: int, channel: int) -> _Fetched:
+        if pixel == channel == 0:
+            return _Fetched.OTHER
+        if pixel:
+            return _Fetched.WEIGHT
+        return _Fetched.OWN if channel == channels[-1] else _Fetched.NOTHING
+
+    return [_Product(pixel, channel, fetched(pixel, channel)) for pixel in range(variant.npx) for channel in channels]
+
+
+class CrossLoop(NnLoop):
+    """:class:`NnLoop` without its load."""
+
+    def body(self, b: Builder, *, signed: bool) -> None:
+        """The products of a turn."""
+        self._emit_turn(b, _ACCUMULATING, signed=signed)
+
+    def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
+        """The same over :attr:`turns_around` words more; with ``fresh`` the accumulators begin with 0.
+
+        The set-up of a loop waits for an access of the instruction before, so that the body begins behind a product
+        that fetches nothing, within a turn: parts of another turn are in front of it and behind it.
+        """
+        self._emit_turn(b, _FRESH if fresh else _ACCUMULATING, signed=signed)
+        if self.variant.npx == 1:
+            self.emit(b, count, signed=signed)
+            return
+        turn = _turn(self.variant)
+        fetches = [product.fetched is not _Fetched.NOTHING for product in turn]
+        begun = fetches.index(False) + 1
+        self._emit_products(b, turn[:begun], _ACCUMULATING, signed=signed)
+        with b.inner_loop(count, self.length, self.temporaries[0]):
+            self._emit_products(b, [*turn[begun:], *turn[:begun]], _ACCUMULATING, signed=signed)
+        self._emit_products(b, turn[begun:], _ACCUMULATING, signed=signed)
+
+    def _follower(self, pixel: int) -> int:
+        """The pixel whose activation comes next into the entry of this one."""
+        entries, npx = _ENTRIES[self.variant.npx], self.variant.npx
+        return next(one for one in [*range(pixel + 1, npx), *range(npx)] if entries[one] == entries[pixel])
+
+    def _emit_turn(self, b: Builder, kind: str, *, signed: bool) -> None:
+        if self.variant.npx == 1:
+            self._emit_turn_of_one_pixel(b, kind, signed=signed)
+        else:
+            self._emit_products(b, _turn(self.variant), kind, signed=signed)
+
+    def _emit_products(self, b: Builder, products: Sequence[_Product], kind: str, *, signed: bool) -> None:
+        for pixel, channel, fetched in products:
+            pointer = {
+                _Fetched.NOTHING: ZERO,
+                _Fetched.OWN: self._row(self._follower(pixel)),
+                _Fetched.WEIGHT: self._stream(channel),
+                _Fetched.OTHER: self._row(pixel + 1),
+            }[fetched]
+            selector = _ENTRIES[self.variant.npx][pixel] | channel << 1 | fetched.value
+            mnemonic, *operands = self._product(self.acc[pixel][channel], pointer, selector, signed=signed)
+            mnemonic = str(mnemonic).replace(_ACCUMULATING, kind)
+            if fetched is _Fetched.OTHER:
+                b.of_form(mnemonic, _OTHER_ENTRY[kind], *operands)
+            else:
+                b(mnemonic, *operands)
+
+    def _emit_turn_of_one_pixel(self, b: Builder, kind: str, *, signed: bool) -> None:
+        *products, load = self._products_of_one_pixel(signed=signed)
+        for mnemonic, *operands in products:
+            b(str(mnemonic).replace(_ACCUMULATING, kind), *operands)
+        b(*load)
+
 
 _LOOPS: dict[Style, type[InnerLoop]] = {
     Style.SCALAR: ScalarLoop,

@@ -4,30 +4,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
+from xpulpnn_sw.kernels.builder import HALF, WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.precision import SIGN_BITS
 
+# store with and without post-increment by bits stored
 _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
-"""Store with and without post-increment by bits stored."""
 
-_HALF = 2
-"""Bytes of a threshold."""
-
+# registers of a rule: for parameters, and for a result on its way
 _REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
-"""Registers of a rule: for parameters, and for a result on its way."""
 
-_LEAST = 3
-"""Temporaries that what is around the store needs."""
-
-_CLIPPED_BITS = 16
-"""Of the accumulators that pv.qnt takes."""
+_LEAST = 3  # temporaries that what is around the store needs
+_CLIPPED_BITS = 16  # of the accumulators that pv.qnt takes
 
 _QNT = {4: "pv.qnt.n", 2: "pv.qnt.c"}
 
-_PAIR = 2
-"""Pixels searched for side by side, so that none waits for its threshold."""
+_PAIR = 2  # pixels searched for side by side, so that none waits for its threshold
 
 
 def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool, by_sign: bool = False) -> int:
@@ -108,7 +101,7 @@ class Store:
 
     @property
     def _table(self) -> int:
-        return _HALF << self.bits
+        return HALF << self.bits
 
     def emit(self, b: Builder, first_channel: int, shift: Value) -> None:
         """Store a block whose first channel within the channel step is ``first_channel``."""
@@ -214,46 +207,28 @@ class Store:
 
     def _scale_wide(self, b: Builder, channel: int, results: list[int], shift: Value) -> None:
         """The upper word of ``kappa * acc + lambda``, shifted."""
-        lam, lam_high, kappa, kappa_high, work = self.temporaries[: _REGISTERS[Rule.BN64]]
+        lam, lam_high, kappa, kappa_high, work, *product = self.temporaries
         for number, register in enumerate((lam, lam_high, kappa, kappa_high)):
             self._read(b, register, (channel * 4 + number) * WORD)
         for accumulator in results:
-            b("mul", work, accumulator, kappa)
-            b("add", work, work, lam)
-            # the carry
-            b("sltu", work, work, lam)
-            b("add", work, work, lam_high)
-            if self.xpulp:
-                b("p.mac", work, accumulator, kappa_high)
-            else:
-                product = self.temporaries[_REGISTERS[Rule.BN64]]
-                b("mul", product, accumulator, kappa_high)
-                b("add", work, work, product)
-            b("mulhsu", accumulator, accumulator, kappa)
-            b.add_shifted(accumulator, work, shift)
+            working = (work, ZERO if self.xpulp else product[0])
+            b.upper_word(accumulator, accumulator, (lam, lam_high), (kappa, kappa_high), working, shift)
 
     def _search(self, b: Builder, channel: int, results: list[int]) -> None:
         """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""
         table = self.skipped - len(self.acc[0]) * WORD * self.xpulp + channel * self._table
-        levels = [1 << level for level in reversed(range(self.bits))]
         for first in range(0, len(results), _PAIR):
-            pair = list(enumerate(results[first : first + _PAIR]))
-            place, threshold = self.temporaries[:_PAIR], self.temporaries[_PAIR : 2 * _PAIR]
-            for number, _ in pair:
-                b("addi", place[number], self.parameters, table)
-            for half in levels:
-                for number, _ in pair:
-                    b("lh", threshold[number], (half - 1) * _HALF, place[number])
-                for number, accumulator in pair:
-                    b("slt", threshold[number], threshold[number], accumulator)
-                    b("slli", threshold[number], threshold[number], (half * _HALF).bit_length() - 1)
-                    b("add", place[number], place[number], threshold[number])
-            for number, accumulator in pair:
-                b("sub", accumulator, place[number], self.parameters)
+            pair = results[first : first + _PAIR]
+            places, thresholds = self.temporaries[: len(pair)], self.temporaries[_PAIR : 2 * _PAIR]
+            for place in places:
+                b("addi", place, self.parameters, table)
+            b.search(places, pair, thresholds, self.bits)
+            for place, accumulator in zip(places, pair, strict=True):
+                b("sub", accumulator, place, self.parameters)
                 b("addi", accumulator, accumulator, -table)
-                b("srli", accumulator, accumulator, _HALF.bit_length() - 1)
+                b("srli", accumulator, accumulator, HALF.bit_length() - 1)
                 if self.signed:
-                    b("xori", accumulator, accumulator, levels[0])
+                    b("xori", accumulator, accumulator, 1 << self.bits - 1)
 
     def _quantise(self, b: Builder, first_channel: int, stored: list[int]) -> None:
         """Codes of two channels at a time, which pv.qnt packs: a byte, or a half of one."""
@@ -263,7 +238,7 @@ class Store:
         tables = gap_bytes(self.rule, self.bits, count)
         for channel in range(0, count, SEARCHED_CHANNELS):
             position = (first_channel + channel) % per_store
-            b("addi", middle, self.parameters, tables + channel * self._table + self._table // 2 - _HALF)
+            b("addi", middle, self.parameters, tables + channel * self._table + self._table // 2 - HALF)
             for pixel, accumulators in enumerate(self.acc):
                 first, second = accumulators[channel : channel + SEARCHED_CHANNELS]
                 held = accumulators[channel - position] if count >= per_store else self.partial[pixel]

@@ -11,18 +11,14 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn_sw.layout import Ints
 
-MAX_SHIFT = 31
-"""Largest shift of an RV32 ``srai``."""
+MAX_SHIFT = 31  # largest shift of an RV32 ``srai``
 
 MAX_WIDE_SHIFT = 63
 
 _HALF_BITS = 16
 
-SEARCHED_CHANNELS = 2
-"""Channels whose thresholds one pv.qnt searches."""
-
-SEARCHED_BITS = (4, 2)
-"""Widths of its results."""
+SEARCHED_CHANNELS = 2  # channels whose thresholds one pv.qnt searches
+SEARCHED_BITS = (4, 2)  # widths of its results
 
 
 class Rule(Enum):
@@ -209,15 +205,13 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
     return np.concatenate(fields, axis=1)
 
 
-REQUANTISED_WIDTHS = frozenset({8, 4, 2})
-"""Widths of results that ``pv.rq`` makes."""
+REQUANTISED_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` makes
 
+# those that ``pv.rq`` computes: a factor, a summand, a shift
 SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})
-"""Those that ``pv.rq`` computes: a factor, a summand, a shift."""
 
 
-ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})
-"""Those of them with the same factor for all channels."""
+ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # those of them with the same factor for all channels
 
 
 def scaled_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:

@@ -14,24 +14,20 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.code import KernelCode
-from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.im2col import Im2col
+from xpulpnn_sw.kernels.loops import CrossLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
-_TEMPORARIES = 3
-"""That what is around the blocks needs."""
-
-_BETWEEN_PLANES = 2
-"""Of them those that are needed between the planes of a block."""
+_TEMPORARIES = 3  # that what is around the blocks needs
+_BETWEEN_PLANES = 2  # of them those that are needed between the planes of a block
 
 
-STORES = {8: "p.sb", 16: "p.sh", 32: "p.sw"}
-"""By bits stored."""
+STORES = {8: "p.sb", 16: "p.sh", 32: "p.sw"}  # by bits stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,8 +63,7 @@ def activation_rows(activations: Ints, chosen: Variant, precision: Precision, wo
     return packed
 
 
-PAIR = 2
-"""Words copied at a time."""
+PAIR = 2  # words copied at a time
 
 _BYTES = WORD_BITS // BYTE_BITS
 

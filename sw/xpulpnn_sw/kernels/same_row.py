@@ -17,14 +17,9 @@ from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.rows import PAIR, RowWords
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 
-_UNROLLED_PAIRS = 5
-"""Up to so many pairs of words are copied without a loop, if their number is known."""
-
-LOST = 11
-"""Registers of the copy, besides those with the state, the target and the words."""
-
-_NO_BORDER = -1
-"""In place of the number of filter rows above the input."""
+_UNROLLED_PAIRS = 5  # up to so many pairs of words are copied without a loop, if their number is known
+LOST = 11  # registers of the copy, besides those with the state, the target and the words
+_NO_BORDER = -1  # in place of the number of filter rows above the input
 
 
 def group_terms(npx: int, *, interleaved: bool, inside: bool) -> dict[str, Term]:
@@ -61,9 +56,9 @@ def group_terms(npx: int, *, interleaved: bool, inside: bool) -> dict[str, Term]
 class Places:
     """Registers of the copy."""
 
-    y: int  # Row, column and address at which the first field starts; moved to those of the next group
-    x: int  # Row, column and address at which the first field starts; moved to those of the next group
-    source: int  # Row, column and address at which the first field starts; moved to those of the next group
+    y: int  # row at which the first field starts; moved to that of the next group
+    x: int  # its column, likewise
+    source: int  # its address, likewise
     target: int  # where the first row begins; lost
     free: list[int]  # LOST that are lost
 

@@ -10,11 +10,10 @@ from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, lesser, positive, shared
 
+# groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn
 _PASSED = 2
-"""Groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn."""
 
-REGISTERS = 5
-"""Scratch registers of :func:`take_next`, besides those of the state."""
+REGISTERS = 5  # scratch registers of :func:`take_next`, besides those of the state
 
 
 def pieces() -> dict[str, Term]:

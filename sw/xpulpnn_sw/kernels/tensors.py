@@ -23,20 +23,14 @@ from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MAX_KAPPA = 255
-_SAFE_BITS = 30
-"""Accumulator times kappa stays below this power of two, so that adding lambda cannot wrap."""
+_SAFE_BITS = 30  # accumulator times kappa stays below this power of two, so that adding lambda cannot wrap
+_WIDE_KAPPA_BITS = 24  # of a kappa whose products have 64 bits
+_HALF_RANGE = 1 << 15  # of thresholds, which have 16 bits
 
-_WIDE_KAPPA_BITS = 24
-"""Of a kappa whose products have 64 bits."""
-
-_HALF_RANGE = 1 << 15
-"""Of thresholds, which have 16 bits."""
-
+# the accumulator's standard deviation is below this power of two, which leaves room for its mean and for kappa
 _SPREAD_BITS = 25
-"""The accumulator's standard deviation is below this power of two, which leaves room for its mean and for kappa."""
 
-_UNIFORM_VARIANCE = 1 / 12
-"""Of a number out of an interval of length 1."""
+_UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,8 +10,8 @@ from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 WORD_BITS = 32
 BYTE_BITS = 8
+# most output channels any variant computes together; channel counts in memory are multiples of it
 CHANNELS_PER_BLOCK = 4
-"""Most output channels any variant computes together; channel counts in memory are multiples of it."""
 
 
 class Style(Enum):
@@ -45,10 +45,12 @@ class Level:
 
     def check_precision(self, precision: Precision) -> None:
         """Raise :class:`LayerError` unless all widths are among those of the kernel."""
-        for width in (precision.x, precision.w, precision.y):
-            if width not in self.widths:
-                known = ",".join(map(str, sorted(self.widths, reverse=True)))
-                raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
+        self._check_widths(precision, (precision.x, precision.w, precision.y))
+
+    def _check_widths(self, precision: Precision, widths: tuple[int, ...]) -> None:
+        if {*widths} - self.widths:
+            known = ",".join(map(str, sorted(self.widths, reverse=True)))
+            raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
 
     def computes(self, precision: Precision) -> bool:
         """Tell whether there is a kernel of this precision."""
@@ -70,8 +72,8 @@ class Variant(Level):
     Its name is family, channels x pixels.
     """
 
-    nch: int  # output channels and output pixels computed together
-    npx: int  # output channels and output pixels computed together
+    nch: int  # output channels computed together
+    npx: int  # output pixels computed together
     style: Style  # kind of inner loop
     # whether activation rows are those of a feature map, one after the other, whatever the style prefers
     in_place: bool = False
@@ -159,11 +161,8 @@ class Variant(Level):
 
     def check_precision(self, precision: Precision) -> None:
         """Raise :class:`LayerError` if the variant has no kernel of this precision."""
-        known = ",".join(map(str, sorted(self.widths, reverse=True)))
         results = (precision.y,) if precision.requantised else ()
-        for width in (precision.x, precision.w, *results):
-            if width not in self.widths:
-                raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
+        self._check_widths(precision, (precision.x, precision.w, *results))
         if precision.x != precision.w and _HALF_BITS in (precision.x, precision.w):
             raise LayerError(f"inputs and weights must both be {_HALF_BITS} bits wide or neither, not {precision}")
         if self.unpacks and precision.x != precision.w and SIGN_BITS in (precision.x, precision.w):
@@ -271,13 +270,13 @@ LEVELS: Mapping[str, ElementLevel] = {
 }
 """All by name, slowest first."""
 
+# those of kernels whose results are elements of their inputs: nothing is requantised
 PLAIN_LEVELS: Mapping[str, ElementLevel] = {name: level for name, level in LEVELS.items() if not level.requantises}
-"""Those of kernels whose results are elements of their inputs: nothing is requantised."""
 
 POOL_LEVELS: Mapping[str, ElementLevel] = {
     name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()
 }
 """Those of maximum pooling, which also takes the greater of single bits."""
 
+# those of transpositions: no instruction that xpulpnn adds is of use
 TRANSPOSE_LEVELS: Mapping[str, ElementLevel] = {name: LEVELS[name] for name in ("rv32im", "xpulpv2")}
-"""Those of transpositions: no instruction that xpulpnn adds is of use."""

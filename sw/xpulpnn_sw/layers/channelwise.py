@@ -7,8 +7,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer_text import OUTSIDE, STRIDE, LayerText, check_elements, check_size, padding_option
 from xpulpnn_sw.windows import Windows
 
-MAX_AREA = 4096
-"""Most elements of a window that is averaged."""
+MAX_AREA = 4096  # most elements of a window that is averaged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from xpulpnn_sw.layer_text import OUTSIDE, LayerText, Option, check_size
 class DilatedLayer(ConvLayer):
     """Convolution whose filter rows meet rows of the input that are apart."""
 
-    dilation: int = 1  # distance of two filter rows in rows of the input
+    dilation: int = 1  # distance of the pixels that a filter meets
 
     @property
     def reach(self) -> int:
@@ -31,11 +31,11 @@ class Conv1dLayer(LayerText):
     sizes = (("length", "channels"), ("out_channels", "kernel"))
     options = (Option("s", "stride", 1, "1"), Option("p", "padding", 2, "1"), Option("d", "dilation", 1, "1"), OUTSIDE)
 
-    length: int  # pixels of the input and their channels
-    channels: int  # pixels of the input and their channels
+    length: int  # pixels of the input
+    channels: int  # channels of a pixel
     out_channels: int  # number of filters
     kernel: int  # pixels of a filter
-    stride: int = 1  # step of the filter; distance of the pixels it meets
+    stride: int = 1  # step of the filter
     dilation: int = 1  # step of the filter; distance of the pixels it meets
     padding: tuple[int, int] = (1, 1)  # pixels before and behind the input that filters may reach into
     outside: int = 0  # the value of these, as of a ConvLayer

@@ -13,7 +13,7 @@ from xpulpnn_sw.networks.lifetimes import Piece, demand, extent
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.residence import Maps
 from xpulpnn_sw.networks.tiled_layer import TiledLayer
-from xpulpnn_sw.tiling.schedule import Step
+from xpulpnn_sw.tiling.plan import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,9 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.networks.kernels import buffer_of
 from xpulpnn_sw.networks.network import Stage
 from xpulpnn_sw.tiling.division import Division
-from xpulpnn_sw.tiling.geometry import divides
 from xpulpnn_sw.tiling.maps import MapDivision, divides_by_rows
-from xpulpnn_sw.tiling.plan import Plan, aligned
-from xpulpnn_sw.tiling.products import ProductDivision
-from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
+from xpulpnn_sw.tiling.plan import Operand, Plan, Step, aligned, schedule
+from xpulpnn_sw.tiling.products import ProductDivision, divides
 
 # what a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time
 CALLS = "calls"
@@ -83,7 +81,7 @@ def can_be_tiled(run: KernelRun) -> bool:
 
 
 def _product(stage: Stage, run: KernelRun) -> ProductDivision:
-    return ProductDivision(run, stage.tensors.rule, folded=stage.tensors.folded)
+    return ProductDivision(run, folded=stage.tensors.folded)
 
 
 def _call_bytes(run: KernelRun) -> int:

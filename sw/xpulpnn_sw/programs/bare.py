@@ -1,25 +1,20 @@
 """A kernel as a program of its own: start, measured call, report to the host; no compiler needed."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.asm import assemble
-from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.layout import Image
+from xpulpnn_sw.kernels.kernel import SharedFunction
 
 ALIGNMENT = 8
 
-_VECTOR_ALIGNMENT = 256
-"""Of the address in mtvec."""
+_VECTOR_ALIGNMENT = 256  # of the address in mtvec
+_HANDLED = (1, 5, 10, 31)  # registers the handler saves on the stack and overwrites
 
-_HANDLED = (1, 5, 10, 31)
-"""Registers the handler saves on the stack and overwrites."""
-
+# registers that belong to the caller, with what it finds in them after the call, or else the program fails
 KEPT = {name: -number for number, name in enumerate(("tp", *(f"s{n}" for n in range(2, 12))), start=1)}
-"""Registers that belong to the caller, with what it finds in them after the call, or else the program fails."""
 
 _CALLER = """
     .equ function, {function}
@@ -67,24 +62,6 @@ wrong:
 """What follows the function. Any interrupt enters the handler, which uses the stack and counts at ``gp``."""
 
 
-class Callable(Protocol):
-    """A kernel function with its data: code, memory with ``arguments``, a stack for each core."""
-
-    @property
-    def function(self) -> Program:
-        """The code; entry is its first instruction."""
-        ...
-
-    @property
-    def image(self) -> Image:
-        """Initial data memory."""
-        ...
-
-    def stack_top(self, core: int = 0) -> int:
-        """Stack pointer of the caller on a core."""
-        ...
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BareProgram:
     """Memory contents and addresses of a kernel's program."""
@@ -104,7 +81,7 @@ class BareProgram:
         return (after - before) & 0xFFFF_FFFF
 
 
-def bare_program(run: Callable) -> BareProgram:
+def bare_program(run: SharedFunction) -> BareProgram:
     """The program that calls a kernel once, on one core."""
     function, image = run.function, run.image
     base = int(function.pcs[0])

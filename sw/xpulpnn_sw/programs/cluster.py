@@ -1,19 +1,34 @@
 """A kernel as a program of a cluster: all cores start together, share the kernel, and core 0 reports to the host."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.isa.cluster import MAX_CORES, PRIVATE_EVENT_UNIT, Barrier, EventLine, EventRegister
+from xpulpnn.isa.cluster import MAX_CORES, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Barrier, Dma, EventLine, EventRegister
 from xpulpnn_sw.asm import assemble
-from xpulpnn_sw.programs.bare import ALIGNMENT, KEPT, BareProgram, Callable
+from xpulpnn_sw.kernels.kernel import SharedFunction
+from xpulpnn_sw.programs.bare import ALIGNMENT, KEPT, BareProgram
 
+# words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs
 _REPORT = ("begin", "done", "end")
-"""Words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs."""
 
 _WORD_BYTES = 4
+
+CLUSTER = {
+    "cores_mask": MAX_CORES - 1,
+    "event_unit": PRIVATE_EVENT_UNIT,
+    "dma": PRIVATE_DMA,
+    "line": 1 << EventLine.BARRIER,
+    "mask": int(EventRegister.MASK),
+    "wait_event": int(EventRegister.WAIT),
+    "target": EventRegister.BARRIER + Barrier.TARGET_MASK,
+    "trigger": EventRegister.BARRIER + Barrier.TRIGGER_MASK,
+    "barrier": EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR,
+    "command": int(Dma.COMMAND),
+    "status": int(Dma.STATUS),
+}
+"""Addresses and masks of a cluster, by their names in the texts of programs."""
 
 _CALLER = """
     .equ function, {function}
@@ -65,7 +80,7 @@ end:
     sw t1, 0(t0)
 sleep:
     sw zero, {mask}(gp)
-    p.elw t0, {wait}(gp)
+    p.elw t0, {wait_event}(gp)
     j sleep
 wrong:
     li t1, 3
@@ -73,15 +88,6 @@ wrong:
 """
 """What follows the function. The barrier gathers arrivals also before core 0 has set its masks. The last barrier is for
 the reports, whose first word counts the passes until then; what is behind it waits for no event, for good."""
-
-
-class SharedKernel(Callable, Protocol):
-    """A kernel function that several cores share."""
-
-    @property
-    def stack_stride(self) -> int:
-        """Bytes from one core's stack to the next one's."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,7 +111,7 @@ class ClusterProgram(BareProgram):
         return memory[at : at + size].view("<u4").astype(np.int64).reshape(self.cores, -1)
 
 
-def cluster_program(run: SharedKernel, cores: int, passes: int = 1) -> ClusterProgram:
+def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> ClusterProgram:
     """The program in which ``cores`` cores, for which ``run`` has room, compute a kernel ``passes`` times.
 
     Programs that differ in nothing but the passes do the same in each of them.
@@ -119,17 +125,10 @@ def cluster_program(run: SharedKernel, cores: int, passes: int = 1) -> ClusterPr
     after = base + function.words.nbytes
     caller = _CALLER.format(
         function=base,
-        cores_mask=MAX_CORES - 1,
         stack_stride=run.stack_stride,
         stack=run.stack_top(),
-        event_unit=PRIVATE_EVENT_UNIT,
-        line=1 << EventLine.BARRIER,
-        mask=int(EventRegister.MASK),
+        **CLUSTER,
         team=(1 << cores) - 1,
-        target=EventRegister.BARRIER + Barrier.TARGET_MASK,
-        trigger=EventRegister.BARRIER + Barrier.TRIGGER_MASK,
-        barrier=EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR,
-        wait=int(EventRegister.WAIT),
         arguments=image.symbols["arguments"].address,
         cores=cores,
         mark="; ".join(f"li {name}, {value}" for name, value in KEPT.items()),

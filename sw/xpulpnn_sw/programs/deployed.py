@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.cluster import (
     ICACHE_LINE_BYTES,
-    MAX_CORES,
-    PRIVATE_DMA,
-    PRIVATE_EVENT_UNIT,
     TCDM_BASE,
-    Barrier,
     Dma,
-    EventLine,
-    EventRegister,
 )
 from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
 from xpulpnn.isa.table import find
@@ -30,18 +24,17 @@ from xpulpnn_sw.networks.lifetimes import results_name
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.planning import deployed
 from xpulpnn_sw.programs.bare import BareProgram
+from xpulpnn_sw.programs.cluster import CLUSTER
 from xpulpnn_sw.programs.deployed_memory import REPORTS, DeployedMemory
 from xpulpnn_sw.programs.tiled import ENTRY, OUTSIDE_DATA, STACK, TIMES
 from xpulpnn_sw.tiling.operands import Transfer, command_words
 
-STACKS = "stacks"
-"""Piece of memory that is needed all the time, as are the reports."""
+STACKS = "stacks"  # piece of memory that is needed all the time, as are the reports
 
 _REPORT_BYTES = len(TIMES) * WORD_BYTES
 _STACK_STRIDE = STACK_STRIDE - STACK_BYTES + STACK
 
-_NOISE = 0xA5
-"""What the memory of the cluster is full of at the beginning: nothing may rely on zeros there."""
+_NOISE = 0xA5  # what the memory of the cluster is full of at the beginning: nothing may rely on zeros there
 
 _NOP = find("addi").encode(rd=0, rs1=0, imm12=0)
 
@@ -234,23 +227,16 @@ class _Writer:
         )
 
     def _text(self, kernels: Sequence[int], transfers: Sequence[Sequence[Transfer]]) -> str:
-        barrier = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
         steps = self.plan.steps
         parts = [f".equ kernel{number}, {address}" for number, address in enumerate(kernels[:-1])]
         parts.append(
             _START.format(
-                cores_mask=MAX_CORES - 1,
                 stack_stride=_STACK_STRIDE,
                 stack=self.memory.inside[STACKS] + STACK & -STACK_ALIGNMENT,
-                event_unit=PRIVATE_EVENT_UNIT,
-                line=1 << EventLine.BARRIER,
-                mask=int(EventRegister.MASK),
+                **CLUSTER,
                 report_bytes=_REPORT_BYTES,
                 reports=self.memory.inside[REPORTS],
-                dma=PRIVATE_DMA,
                 team=(1 << self.cores) - 1,
-                target=EventRegister.BARRIER + Barrier.TARGET_MASK,
-                trigger=EventRegister.BARRIER + Barrier.TRIGGER_MASK,
             )
         )
         told = 0
@@ -264,20 +250,18 @@ class _Writer:
             parts.append(
                 _STEP.format(
                     number=number,
-                    barrier=barrier,
+                    **CLUSTER,
                     tell=tell,
                     commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
                     work=self._work(number, step) if self.plan.computes(step) else "",
-                    wait=_WAIT.format(number=number, status=int(Dma.STATUS)) if words else "",
+                    wait=_WAIT.format(number=number, **CLUSTER) if words else "",
                     advance=self._advance(number),
                 )
             )
         end = _END.format(
             number=len(steps),
-            barrier=barrier,
+            **CLUSTER,
             tell=self._tell(1),
-            mask=int(EventRegister.MASK),
-            wait_event=int(EventRegister.WAIT),
         )
         return "\n".join([*parts, end])
 

@@ -25,8 +25,7 @@ from xpulpnn_sw.networks.tiled_layer import CALL_SLOTS, CALLS, TiledLayer
 from xpulpnn_sw.tiling.division import Addresses, Placed
 from xpulpnn_sw.tiling.operands import Outside, Transfer
 
-REPORTS = "reports"
-"""Piece of memory with readings of mcycle."""
+REPORTS = "reports"  # piece of memory with readings of mcycle
 
 _SYS_WRITE, _STDOUT = 64, 1
 
@@ -98,7 +97,7 @@ class DeployedMemory:
             },
             buffer=None if layer.shared is None else self.inside[layer.shared],
         )
-        placed = self._tiles[number] = layer.division.place(layer.name, self.outside, layer.plan, addresses)
+        placed = self._tiles[number] = layer.division.place(f"{layer.name}.", self.outside, layer.plan, addresses)
         calls = [placed.arguments(step.work.tile, step.work.slots) for step in layer.steps if step.work]
         fields = layer.division.run.structure.fields
         content = np.zeros((len(calls), layer.call_bytes // WORD_BYTES), "<u4")

@@ -7,40 +7,28 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.cluster import (
     L2_BASE,
-    MAX_CORES,
-    PRIVATE_DMA,
-    PRIVATE_EVENT_UNIT,
     TCDM_BASE,
-    Barrier,
-    Dma,
-    EventLine,
-    EventRegister,
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
-from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.programs.bare import BareProgram
-from xpulpnn_sw.tiling.function import specialised
-from xpulpnn_sw.tiling.geometry import Product, footprint_of, lines_of, product_of, rates_of, shape_of
-from xpulpnn_sw.tiling.operands import MOST_BYTES, Filters, Outside, Places, Transfer, command_words, filters_of
-from xpulpnn_sw.tiling.plan import Demand, Plan, aligned, planned
-from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
+from xpulpnn_sw.programs.cluster import CLUSTER
+from xpulpnn_sw.tiling.division import Addresses
+from xpulpnn_sw.tiling.operands import MOST_BYTES, Outside, Transfer, command_words
+from xpulpnn_sw.tiling.plan import Demand, Operand, Plan, Step, aligned, planned, schedule
+from xpulpnn_sw.tiling.products import ProductDivision
 
-OUTSIDE_DATA = L2_BASE + (1 << 20)
-"""Where operands and results lie outside the cluster, behind the text."""
-
-STACK = 512
-"""Bytes of a core's stack, for the frame of the function: no interrupt is taken."""
+OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
+STACK = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
 
 TIMES = ("released", "begin", "done", "ready")
 """Words that each core reports of a step, readings of mcycle: the barrier before it has opened, its share begins, it is
 done, and, of core 0, everything is moved."""
 
-_COMMAND_WORDS = 7
-"""Of a command at most."""
+_COMMAND_WORDS = 7  # of a command at most
 
 _HEAD = ("commands", "works", "lasts")
 """Words of the description of a step, before its arguments: number of words of commands; whether a tile is computed;
@@ -139,28 +127,20 @@ also before core 0 has set its masks."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """Wishes of the caller for the tiles.
+    """Wishes of the caller for the tiles."""
 
-    Parameters
-    ----------
-    rows : int or None
-        Output rows of a tile, or its pixels where the input is a row for each of them; None: as it takes least time.
-    channels : int or None
-        Output channels of a tile; None: likewise.
-    overlap : bool
-        Whether tiles are moved while others are computed.
-    """
-
+    # output rows of a tile, or its pixels where the input is a row for each of them; None: as it takes least time
     rows: int | None = None
-    channels: int | None = None
-    overlap: bool = True
+    channels: int | None = None  # output channels of a tile; None: likewise
+    overlap: bool = True  # whether tiles are moved while others are computed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledProgram(BareProgram):
     """Memory contents and addresses of a layer's program; ``cycles`` is where the last report of the cores is."""
 
-    run: Product  # the kernel; its image is the memory outside, where operands and results are
+    run: KernelRun  # the kernel; its image is the memory outside, where operands and results are
+    division: ProductDivision
     plan: Plan
     steps: tuple[Step, ...]  # what happens when
     moved: tuple[tuple[int, int], ...]  # bytes into and out of the cluster in each step, of operands and results
@@ -175,35 +155,36 @@ class TiledProgram(BareProgram):
         return reports.view("<u4").astype(np.int64).reshape(len(self.steps), self.cores, len(TIMES))
 
 
-def tiled_program(
-    run: KernelRun, tensors: LayerTensors, cores: int, memory: int, wish: Tiling, *, specialise: bool = False
-) -> TiledProgram:
+def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, specialise: bool = False) -> TiledProgram:
     """The program in which ``cores`` cores, for which ``run`` has room, compute a layer with ``memory`` bytes of TCDM.
 
     Raises :class:`~xpulpnn.errors.LayerError` if no tile fits, or for a kernel that cannot be divided.
     """
     inside = _Inside(run, cores, memory)
-    product = product_of(run)
-    lines = None if wish.rows is None else lines_of(product, wish.rows)
+    division = ProductDivision(run)
+    lines = None if wish.rows is None else division.lines_of(wish.rows)
     demand = Demand(lines=lines, channels=wish.channels, overlap=wish.overlap)
-    footprint = footprint_of(product, inside.end - TCDM_BASE)
-    plan = planned(shape_of(product), footprint, rates_of(product), cores, memory, demand)
+    footprint = division.footprint(inside.end - TCDM_BASE)
+    plan = planned(division.shape, footprint, division.rates, cores, memory, demand)
     buffers = {
         operand: tuple(inside.reserve(f"{operand.value}{slot}", size) for slot in range(count))
         for operand, (count, size) in plan.buffers.items()
     }
     steps = schedule(plan.tiles, overlap=plan.overlap)
     outside = Outside(OUTSIDE_DATA)
-    places = _places(replace(product, arguments={**run.arguments, **inside.arguments}), plan, outside, buffers)
+    output = outside.place("output", bytes(run.image.symbols["output"].length))
+    sources = (outside.place("input", run.image.view("input").tobytes()),)
+    addresses = Addresses(sources=sources, output=output, buffers=buffers, buffer=inside.buffer)
+    placed = division.place("", outside, plan, addresses)
     reports = outside.place("reports", bytes((len(steps) - 1) * inside.report_bytes))
     descriptions = outside.place("steps", bytes(len(steps) * inside.description_bytes))
     content = np.zeros((len(steps), inside.description_bytes // WORD_BYTES), np.uint32)
     moved: list[tuple[int, int]] = []
     for number, step in enumerate(steps):
-        own = [places.transfer(move) for move in step.moves]
+        own = [transfer for move in step.moves for transfer in placed.transfers(move)]
         words = command_words([*inside.upkeep(number, len(steps), descriptions, reports), *own])
         head = [len(words), int(step.work is not None), int(number + 1 == len(steps))]
-        values = places.arguments(step.work.tile, step.work.slots) if step.work else {}
+        values = placed.arguments(step.work.tile, step.work.slots) if step.work else {}
         arguments = [values.get(field.name, 0) & WORD_MASK for field in run.structure.fields]
         described = np.array([*head, *arguments, *words], np.uint32)
         content[number, : len(described)] = described
@@ -213,11 +194,10 @@ def tiled_program(
     data = np.zeros(inside.end - TCDM_BASE, np.uint8)
     first = inside.address("step0") - TCDM_BASE
     data[first : first + inside.description_bytes] = content[0].astype("<u4").view(np.uint8)
-    run = replace(product, image=image)
+    run = replace(run, image=image, specialised=specialise or run.specialised)
     if specialise:
-        run = specialised(
-            run, tensors.rule, [places.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
-        )
+        calls = [placed.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
+        run = replace(run, function=division.specialised(calls))
     entry, text = _text(run, inside, cores)
     return TiledProgram(
         entry=entry,
@@ -228,6 +208,7 @@ def tiled_program(
         tohost=inside.address("tohost"),
         cycles=inside.address(f"report{(len(steps) - 1) % 2}"),
         run=run,
+        division=division,
         plan=plan,
         steps=tuple(steps),
         moved=tuple(moved),
@@ -253,7 +234,7 @@ class _Inside:
         self.stack_stride = run.stack_stride - STACK_BYTES + STACK
         self.reserve("stacks", cores * self.stack_stride)
         buffer = run.image.symbols.get("im2col")
-        self.arguments = {"buffer": self.reserve("im2col", buffer.length)} if buffer else {}
+        self.buffer = self.reserve("im2col", buffer.length) if buffer else None
 
     def reserve(self, name: str, size: int) -> int:
         symbol = self.places[name] = Symbol(self.end, size)
@@ -287,43 +268,20 @@ class _Inside:
         return moves
 
 
-def _places(run: Product, plan: Plan, outside: Outside, buffers: dict[Operand, tuple[int, ...]]) -> Places:
-    output = outside.place("output", bytes(run.image.symbols["output"].length))
-    source = outside.place("input", run.image.view("input").tobytes())
-    filters: dict[range, tuple[int, Filters]] = {}
-    for tile in plan.tiles:
-        if tile.channels not in filters:
-            part = filters_of(run, tile.channels)
-            content = part.words.astype("<u4").tobytes()
-            assert len(content) <= plan.buffers[Operand.WEIGHTS][1]
-            filters[tile.channels] = outside.place(f"filters{tile.channels.start}", content), part
-    return Places(run=run, input=source, output=output, filters=filters, buffers=buffers)
-
-
 def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
     """First instruction, and the function with its caller."""
     base = int(run.function.pcs[0])
     caller = _CALLER.format(
         function=base,
-        cores_mask=MAX_CORES - 1,
         stack_stride=inside.stack_stride,
         stack=inside.address("stacks") + STACK & -STACK_ALIGNMENT,
-        event_unit=PRIVATE_EVENT_UNIT,
-        line=1 << EventLine.BARRIER,
-        mask=int(EventRegister.MASK),
+        **CLUSTER,
         description=inside.address("step0"),
         other_description=inside.address("step1"),
         report_bytes=len(TIMES) * WORD_BYTES,
         report=inside.address("report0"),
         other_report=inside.address("report1"),
-        dma=PRIVATE_DMA,
         team=(1 << cores) - 1,
-        target=EventRegister.BARRIER + Barrier.TARGET_MASK,
-        trigger=EventRegister.BARRIER + Barrier.TRIGGER_MASK,
-        barrier=EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR,
-        wait_event=int(EventRegister.WAIT),
-        command=int(Dma.COMMAND),
-        status=int(Dma.STATUS),
         **{f"{name}_at": number * WORD_BYTES for number, name in enumerate(_HEAD)},
         arguments_at=len(_HEAD) * WORD_BYTES,
         words_at=(len(_HEAD) + len(run.structure.fields)) * WORD_BYTES,

@@ -8,12 +8,11 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Words
 from xpulpnn_sw.tiling.operands import Outside, Transfer
-from xpulpnn_sw.tiling.plan import Demand, Footprint, Plan, Rates, planned
-from xpulpnn_sw.tiling.schedule import Move, Operand
-from xpulpnn_sw.tiling.shape import Shape, Tile
+from xpulpnn_sw.tiling.plan import Demand, Footprint, Move, Operand, Plan, Rates, Shape, Tile, planned
 
-BUFFER = "buffer"
-"""Argument of all kernels that need memory only while they run."""
+BUFFER = "buffer"  # argument of all kernels that need memory only while they run
+STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
+BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves beside the cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,20 +9,14 @@ from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layers.channelwise import AddLayer, DepthwiseLayer, ReluLayer, TransposeLayer, WindowLayer
 from xpulpnn_sw.layout import Words, banked_words
-from xpulpnn_sw.tiling.division import BUFFER, Addresses, Division, Placed
+from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Addresses, Division, Placed
 from xpulpnn_sw.tiling.operands import Outside, Transfer
-from xpulpnn_sw.tiling.plan import ALIGNMENT, Footprint, Plan, Rates, aligned, line_counts
-from xpulpnn_sw.tiling.schedule import Move, Operand
-from xpulpnn_sw.tiling.shape import Shape, Tile
+from xpulpnn_sw.tiling.plan import ALIGNMENT, Footprint, Move, Operand, Plan, Rates, Shape, Tile, aligned, line_counts
 
+# symbols that are neither inputs nor what belongs to a layer
 _NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")
-"""Symbols that are neither inputs nor what belongs to a layer."""
 
-_WORD_CYCLES = 2
-"""Of each word of a window, or of a map."""
-
-_STEP_CYCLES = 150
-_BYTES_PER_CYCLE = 6.0
+_WORD_CYCLES = 2  # of each word of a window, or of a map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +26,8 @@ class Rows:
     symbol: str  # argument with its address
     line: int  # bytes of a row of a piece
     ahead: int = 0  # bytes behind that may be read
-    planes: int = 1  # how many pieces of consecutive rows there are, and bytes from one to the next
-    stride: int = 0  # how many pieces of consecutive rows there are, and bytes from one to the next
+    planes: int = 1  # pieces of consecutive rows
+    stride: int = 0  # bytes from one piece to the next
 
     @property
     def row(self) -> int:
@@ -132,7 +126,7 @@ class MapDivision(Division):
         layer = self.run.layer
         words = -(-sum(one.row for one in self.inputs) // (WORD * layer.out_shape[1]))
         area = layer.area if isinstance(layer, WindowLayer) else 1
-        return Rates(block=words * area * _WORD_CYCLES, group=0, step=_STEP_CYCLES, bytes_per_cycle=_BYTES_PER_CYCLE)
+        return Rates(block=words * area * _WORD_CYCLES, group=0, step=STEP_CYCLES, bytes_per_cycle=BYTES_PER_CYCLE)
 
     def footprint(self, fixed: int) -> Footprint:
         """Rows of all maps, and constants in place of filters."""
@@ -168,7 +162,7 @@ class MapDivision(Division):
     def place(self, name: str, outside: Outside, plan: Plan, addresses: Addresses) -> Placed:
         """Put the constants outside."""
         content = b"".join(self.run.image.view(symbol).tobytes() for symbol in self.constants)
-        constants = outside.place(f"{name}.constants", content)
+        constants = outside.place(f"{name}constants", content)
         stride = self._rows_stride(plan.lines) if addresses.buffer is not None else 0
         return _PlacedMap(self, constants, addresses, plan.shape.most_in_lines(plan.lines), stride)
 

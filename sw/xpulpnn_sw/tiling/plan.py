@@ -1,15 +1,13 @@
 """Which tiles: the division of a layer that fits into the memory and takes the least time by estimate."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from itertools import product
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.tiling.schedule import Operand, slots_needed
-from xpulpnn_sw.tiling.shape import Shape, Tile, pieces
 
-ALIGNMENT = 8
-"""Of what the DMA engine moves: it takes windows of so many bytes."""
+ALIGNMENT = 8  # of what the DMA engine moves: it takes windows of so many bytes
 
 
 def aligned(size: int) -> int:
@@ -17,13 +15,65 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+class Operand(Enum):
+    """Operands that are moved."""
+
+    INPUT = "input"
+    WEIGHTS = "weights"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A piece of the output."""
+
+    lines: range
+    channels: range
+    in_lines: range  # of the input; empty where the tile has nothing but padding under it
+    pad_top: int  # lines of padding above the first of them
+    pixels: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Lines and channels of a layer."""
+
+    lines: int  # output lines: rows of the output map, groups of pixels of a matrix product
+    line_pixels: int  # output pixels of a line
+    pixels: int  # output pixels; the last line may have fewer
+    channels: int  # output channels; those of a tile, but for the last, are a multiple of the unit
+    channel_unit: int  # a multiple of it are the channels of all tiles but the last
+    in_lines: int
+    step: int  # input lines from the first of an output line to the first of the next
+    window: int  # input lines that an output line needs, as far as there are
+    top: int  # lines of padding above the input
+
+    def tile(self, lines: range, channels: range) -> "Tile":
+        """The tile of these output lines and channels."""
+        first = lines.start * self.step - self.top
+        after = (lines.stop - 1) * self.step - self.top + self.window
+        start, stop = max(first, 0), min(after, self.in_lines)
+        needed = range(start, stop) if start < stop else range(0)
+        return Tile(
+            lines=lines,
+            channels=channels,
+            in_lines=needed,
+            pad_top=start - first if needed else 0,
+            pixels=min(lines.stop * self.line_pixels, self.pixels) - lines.start * self.line_pixels,
+        )
+
+    def most_in_lines(self, lines: int) -> int:
+        """Input lines that any tile of so many output lines may need."""
+        return min((lines - 1) * self.step + self.window, self.in_lines)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
     """Bytes that tiles take."""
 
     fixed: int  # of what there is once for all tiles: im2col buffers, stacks, reports
-    in_line: int  # of an input line, and after the last one of a tile
-    in_spare: int  # of an input line, and after the last one of a tile
+    in_line: int  # bytes of an input line
+    in_spare: int  # bytes after the last input line of a tile
     group: int  # output pixels that are computed together
     blocks: Callable[[int], int]  # of so many channels the blocks that are computed
     pixel: Callable[[int], int]  # bytes of an output pixel of so many channels
@@ -221,3 +271,81 @@ def _cost(
     edges = transferred // count
     total = max(computed, transferred) if overlap else computed + transferred
     return total + edges + count * rates.step * (1 if overlap else 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Data of a tile on its way between memories."""
+
+    operand: Operand  # Which; outputs are stored, the others are loaded
+    tile: Tile
+    slot: int  # number of the buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A tile to compute, and the numbers of the buffers that it uses."""
+
+    number: int
+    tile: Tile
+    slots: dict[Operand, int]
+
+
+@dataclass(slots=True)
+class Step:
+    """Work and moves between two barriers, all at the same time."""
+
+    work: Work | None = None
+    moves: list[Move] = field(default_factory=list[Move])
+
+
+def _key(operand: Operand, tile: Tile) -> Hashable:
+    if operand is Operand.WEIGHTS:
+        return tile.channels
+    return tile.in_lines if operand is Operand.INPUT else (tile.lines, tile.channels)
+
+
+def slots_needed(tiles: Sequence[Tile], operand: Operand, *, overlap: bool) -> int:
+    """Buffers for an operand: two where one is filled or emptied while the other is in use."""
+    return 2 if overlap and len({_key(operand, tile) for tile in tiles}) > 1 else 1
+
+
+def schedule(tiles: Sequence[Tile], *, overlap: bool) -> list[Step]:
+    """The steps that compute ``tiles`` in their order.
+
+    What the next tile has in common with the one before stays where it is. Without ``overlap`` nothing is moved while
+    something is computed.
+    """
+    counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in Operand}
+    works: list[Work] = []
+    loads: list[list[Move]] = []
+    slots, keys = dict.fromkeys(Operand, -1), dict.fromkeys(Operand, None)
+    for number, tile in enumerate(tiles):
+        fetched: list[Move] = []
+        for operand in Operand:
+            key = _key(operand, tile)
+            if number and key == keys[operand]:
+                continue
+            keys[operand], slots[operand] = key, (slots[operand] + 1) % counts[operand]
+            if operand is not Operand.OUTPUT:
+                fetched.append(Move(operand=operand, tile=tile, slot=slots[operand]))
+        works.append(Work(number=number, tile=tile, slots=dict(slots)))
+        loads.append(fetched)
+    stores = [[Move(operand=Operand.OUTPUT, tile=work.tile, slot=work.slots[Operand.OUTPUT])] for work in works]
+    if overlap:
+        steps = [Step() for _ in range(len(tiles) + 2)]
+        for number, work in enumerate(works):
+            steps[number].moves += loads[number]
+            steps[number + 1].work = work
+            steps[number + 2].moves += stores[number]
+        return steps
+    steps = [Step(moves=loads[0])]
+    for number, work in enumerate(works):
+        following = loads[number + 1] if number + 1 < len(works) else []
+        steps += [Step(work=work), Step(moves=stores[number] + following)]
+    return steps
+
+
+def pieces(total: int, size: int) -> list[range]:
+    """0 to ``total`` in pieces of ``size``, the last of which may be shorter."""
+    return [range(start, min(start + size, total)) for start in range(0, total, size)]

@@ -9,23 +9,20 @@ import numpy as np
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
 from xpulpnn_sw.kernels.frame import Frame, Registers
-from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function
+from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import pieces
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
-from xpulpnn_sw.ulppack.methods import METHODS, Block
+from xpulpnn_sw.ulppack.packing import METHODS, Block
 
-BLOCK = Block(nch=4, npx=2)
-"""Results computed together."""
+BLOCK = Block(nch=4, npx=2)  # results computed together
 
 _FIELDS = ("input", "packed", "weights", "output")
-_NIBBLE = 0x0804_0201
-"""Factors that make four bytes of 0 or 1 four bits."""
-_LOOPED_PAIRS = 36
-"""Most pairs of bits whose instructions a hardware loop reaches around."""
+_NIBBLE = 0x0804_0201  # factors that make four bytes of 0 or 1 four bits
+_LOOPED_PAIRS = 36  # most pairs of bits whose instructions a hardware loop reaches around
 _LOWEST = 0x0101_0101
 _WORD_BYTES = WORD_BITS // BYTE_BITS
 
@@ -54,13 +51,14 @@ def bit_serial_gemm(
         "weights": memory.place("weights", np.ascontiguousarray(blocks).reshape(1, -1)),
         "output": memory.reserve("output", pixels * channels * WORD),
     }
-    memory.place("arguments", np.array([addresses[name] for name in _FIELDS], dtype=np.uint32))
-    memory.reserve("stack", cores * STACK_STRIDE)
-    return Function(
+    return finished_function(
+        memory,
+        _FIELDS,
+        addresses,
+        cores,
         name=f"bit_serial_w{w}a{a}",
         function=_Code(words, pixels, channels, w, a).write(),
         extensions=METHODS[-1].extensions,
-        image=memory.finish(),
         output=OutputLayout(
             symbol="output",
             bits=WORD_BITS,

@@ -1,59 +1,297 @@
-"""Matrix products from packed operands: the function, and its operands in memory."""
+"""Matrix products from packed operands: the function, and its operands in memory.
 
-from dataclasses import dataclass
+A block of ``nch`` weight rows and ``npx`` activation rows is multiplied word by word. After every chunk of words the
+field with the result is taken out of each accumulator and added to a sum. The weight rows of a block alternate word by
+word, so that one pointer walks through them.
+"""
 
 import numpy as np
 
-from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function
+from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn_sw.kernels.builder import (
+    MAX_COUNT_IMMEDIATE,
+    MAX_SHORT_BODY,
+    WORD,
+    ZERO,
+    Builder,
+    Label,
+    fits_immediate,
+)
+from xpulpnn_sw.kernels.frame import FREE, Frame, Registers
+from xpulpnn_sw.kernels.kernel import Function, finished_function
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.share import pieces
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
-from xpulpnn_sw.ulppack.gemm_code import FIELDS, GemmCode
-from xpulpnn_sw.ulppack.plan import Plan
+from xpulpnn_sw.ulppack.activations import Rows
+from xpulpnn_sw.ulppack.packing import Scheme
+from xpulpnn_sw.ulppack.plan import SCALAR_WORDS, Plan
+
+FIELDS = ("input", "packed", "weights", "corrections", "output")
+"""The argument structure, a pointer per word: activations as bytes, room for packed ones and for a word per pixel,
+packed weights, results."""
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """Sizes in memory."""
+class GemmCode:
+    """Writes the function."""
 
-    plan: Plan  # what is computed and how
+    def __init__(self, plan: Plan, *, signed: bool) -> None:
+        self._plan, self._method, self._signed = plan, plan.method, signed
+        nch, npx = plan.block.nch, plan.block.npx
+        self._b = Builder(TEXT_BASE, xpulp=plan.method.xpulp, is_long=True)
+        registers = Registers()
+        self._local = [registers.take(nch) for _ in range(npx)]
+        has_sums = plan.chunks > 1 and not plan.sums_in_memory
+        self._sums = [registers.take(nch) for _ in range(npx)] if has_sums else self._local
+        self._w, self._x = registers.take(nch), registers.take(plan.factors)
+        self._weights, self._rows, self._out = registers.one(), registers.take(npx), registers.one()
+        self._product = ZERO if plan.method.accumulating else registers.one()
+        self._unit = registers.one() if plan.has_unit else ZERO
+        self._word_counter = registers.one() if plan.word_counter else self._w[0]
+        self._chunk_counter = registers.one() if plan.chunk_counter else self._w[0]
+        # hardware loops that the chunks leave free are those of the loops around them
+        self._levels = [0, 1] if plan.method.xpulp else []
+        self._word_level = self._level(is_needed=not plan.is_unrolled)
+        self._chunk_level = self._level(is_needed=plan.chunks > 2)
+        self._block_level = self._level(is_needed=True)
+        self._frame = Frame(self._b, FIELDS, {}, self._terms(), {"out": self._out}, [], [])
 
-    @property
-    def channels(self) -> int:
-        """Channels, those of the last block filled up."""
-        return -(-self.plan.layer.out_channels // self.plan.block.nch) * self.plan.block.nch
+    def _level(self, *, is_needed: bool) -> int | None:
+        return self._levels.pop(0) if is_needed and self._levels else None
 
-    @property
-    def groups(self) -> int:
-        """Pixel groups, the last one filled up."""
-        return -(-self.plan.layer.pixels // self.plan.block.npx)
+    def _terms(self) -> dict[str, Term]:
+        sizes, npx = self._plan, self._plan.block.npx
+        terms: dict[str, Term] = {"groups": Number(sizes.groups), **pieces()}
+        terms |= {
+            "pixel": Name("first_group") * npx,
+            "source": Argument("input") + Name("pixel") * sizes.source_bytes,
+            "row0": Argument("packed") + Name("pixel") * sizes.row_bytes,
+        }
+        for pixel in range(1, npx):
+            terms[f"row{pixel}"] = Name(f"row{pixel - 1}") + sizes.row_bytes
+        return terms | {
+            "weights": Argument("weights"),
+            "weights_end": Argument("weights") + sizes.weight_bytes,
+            "corrections": Argument("corrections") + Name("pixel") * WORD,
+            "out": Argument("output") + Name("pixel") * sizes.out_stride,
+        }
 
-    @property
-    def pixels(self) -> int:
-        """Pixels of all groups."""
-        return self.groups * self.plan.block.npx
+    def write(self) -> Program:
+        """The whole function."""
+        b, frame, sizes, npx = self._b, self._frame, self._plan, self._plan.block.npx
+        temporary, other = self._w[:2]
+        frame.begin()
+        start, end = Label(), Label()
+        b.far_branch("beq", frame.register("group", temporary), ZERO, end)
+        with b.region("im2col"):
+            free = [register for register in FREE if register != self._out]
+            self._activations().emit(b, frame, free)
+        if self._unit:
+            b.li(self._unit, 1 << self._plan.packing.position)
+        b.place(start)
+        with b.region("matmul"):
+            frame.load("weights", self._weights)
+            self._blocks()
+        for pixel in range(npx):
+            row = frame.register(f"row{pixel}", temporary)
+            b.add(row, npx * sizes.row_bytes, other)
+            frame.store(f"row{pixel}", row)
+        if self._signed:
+            corrections = frame.register("corrections", temporary)
+            b.add(corrections, npx * WORD, other)
+            frame.store("corrections", corrections)
+        b.add(self._out, (npx - 1) * sizes.out_stride, other)
+        group = frame.register("group", temporary)
+        b("addi", group, group, -1)
+        frame.store("group", group)
+        b.far_branch("bne", group, ZERO, start)
+        b.place(end)
+        frame.end()
+        return b.finish()
 
-    @property
-    def source_bytes(self) -> int:
-        """Bytes of a row of activations before packing: whole packed words, and whole words of memory."""
-        return -(-self.plan.words * self.plan.packing.elements // WORD) * WORD
+    def _activations(self) -> Rows:
+        return Rows(
+            packing=self._plan.packing,
+            words=self._plan.words,
+            operand_bytes=self._method.operand_bytes,
+            source_bytes=self._plan.source_bytes,
+            group=self._plan.block.npx,
+            signed=self._signed,
+        )
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a packed row of activations."""
-        if self.plan.packing.is_bytes:
-            return self.source_bytes
-        return self.plan.words * self.plan.method.operand_bytes
+    def _blocks(self) -> None:
+        b, count = self._b, self._plan.out_stride // WORD // self._plan.block.nch
+        if self._block_level is not None:
+            with b.loop(count, self._w[0], level=self._block_level):
+                self._block()
+            return
+        start, end = Label(), self._w[0]
+        b.place(start)
+        self._block()
+        self._frame.load("weights_end", end)
+        # after the load, so that nothing waits for it
+        b("addi", self._out, self._out, self._plan.block.nch * WORD)
+        b.far_branch("bne", self._weights, end, start)
 
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of all packed weights."""
-        return self.channels * self.plan.words * self.plan.method.operand_bytes
+    def _block(self) -> None:
+        """All words of a block: a first chunk, the others, the results."""
+        plan, b = self._plan, self._b
+        for pixel, row in enumerate(self._rows):
+            self._frame.load(f"row{pixel}", row)
+        self._chunk(plan.first_chunk)
+        self._take_out(is_first=True)
+        if self._signed:
+            self._correct()
+        if plan.chunks > 1:
+            if plan.sums_in_memory:
+                self._store()
+            with b.loop(plan.chunks - 1, self._chunk_counter, level=self._chunk_level):
+                self._chunk(plan.chunk)
+                self._take_out(is_first=False)
+        with b.region("quant"):
+            if not plan.sums_in_memory:
+                self._store()
+            if self._block_level is not None:
+                b("addi", self._out, self._out, plan.block.nch * WORD)
 
-    @property
-    def out_stride(self) -> int:
-        """Bytes from the results of one pixel to those of the next."""
-        return self.channels * WORD
+    # -- products
+
+    def _chunk(self, words: int) -> None:
+        """Set the accumulators to the products of so many words."""
+        if not self._method.xpulp:
+            self._scalar_chunk(words)
+        elif self._plan.is_unrolled:
+            for word in range(words):
+                self._word(is_first=word == 0)
+        else:
+            self._word(is_first=True)
+            if words > 1:
+                short = self._plan.word_cycles <= MAX_SHORT_BODY and words - 1 <= MAX_COUNT_IMMEDIATE
+                with self._b.loop(words - 1, self._w[0], level=self._word_level, short=short):
+                    self._word(is_first=False)
+
+    def _word(self, *, is_first: bool) -> None:
+        b, method = self._b, self._method
+        mnemonic = method.first if is_first else method.product
+        for register in self._w:
+            b(method.load, register, method.operand_bytes, self._weights)
+        ahead = len(self._x)
+        for pixel in range(ahead):
+            self._factor(pixel)
+        for pixel, accumulators in enumerate(self._local):
+            for w, accumulator in zip(self._w, accumulators, strict=True):
+                b(mnemonic, accumulator, w, self._x[pixel % ahead])
+            if pixel + ahead < len(self._rows):
+                self._factor(pixel + ahead)
+
+    def _factor(self, pixel: int) -> None:
+        size = self._method.operand_bytes
+        self._b(self._method.load, self._x[pixel % len(self._x)], size, self._rows[pixel])
+
+    def _scalar_chunk(self, words: int) -> None:
+        """Some words one after the other, the rest in a loop of :data:`SCALAR_WORDS`."""
+        rounds = 0 if self._plan.is_unrolled else (words - 1) // SCALAR_WORDS
+        self._scalar_words(words - rounds * SCALAR_WORDS, is_first=True)
+        if rounds:
+            with self._b.loop(rounds, self._word_counter):
+                self._scalar_words(SCALAR_WORDS, is_first=False)
+
+    def _scalar_words(self, words: int, *, is_first: bool) -> None:
+        b, method, size = self._b, self._method, self._method.operand_bytes
+        for word in range(words):
+            for lane, register in enumerate(self._w):
+                b(method.load, register, (word * len(self._w) + lane) * size, self._weights)
+            for register, row in zip(self._x, self._rows, strict=True):
+                b(method.load, register, word * size, row)
+            for x, accumulators in zip(self._x, self._local, strict=True):
+                for w, accumulator in zip(self._w, accumulators, strict=True):
+                    if is_first and word == 0:
+                        b(method.first, accumulator, w, x)
+                    else:
+                        b(method.first, self._product, w, x)
+                        b("add", accumulator, accumulator, self._product)
+        b("addi", self._weights, self._weights, words * len(self._w) * size)
+        for row in self._rows:
+            b("addi", row, row, words * size)
+
+    # -- results
+
+    def _take_out(self, *, is_first: bool) -> None:
+        """Add the results in the accumulators to the sums; the first time the sums are nothing."""
+        if self._plan.packing.scheme is Scheme.BYTES:
+            return
+        if self._plan.sums_in_memory and not is_first:
+            self._add_to_memory()
+            return
+        for accumulators, sums in zip(self._local, self._sums, strict=True):
+            for accumulator, total in zip(accumulators, sums, strict=True):
+                if is_first:
+                    self._field(total, accumulator)
+                else:
+                    self._add_field(total, accumulator, self._unit)
+
+    def _add_field(self, total: int, accumulator: int, unit: int) -> None:
+        """Add the result in an accumulator to a sum; ``unit`` has a 1 where the field begins if that is a lane."""
+        if self._plan.is_lane:
+            fmt = "b" if self._plan.packing.pitch == BYTE_BITS else "h"
+            self._b(f"pv.sdotup.{fmt}", total, accumulator, unit)
+        else:
+            self._field(accumulator, accumulator)
+            self._b("add", total, total, accumulator)
+
+    def _field(self, target: int, accumulator: int) -> None:
+        b, packing = self._b, self._plan.packing
+        if self._plan.is_top:
+            b("srli", target, accumulator, packing.position)
+        elif self._method.xpulp:
+            b("p.extractui", target, accumulator, packing.pitch - 1, packing.position)
+        else:
+            b("slli", target, accumulator, WORD_BITS - packing.position - packing.pitch)
+            b("srli", target, target, WORD_BITS - packing.pitch)
+
+    def _add_to_memory(self) -> None:
+        """Add the results in the accumulators of a block to those in memory."""
+        b, (unit, *totals) = self._b, self._w
+        temporary, other = self._x
+        if self._plan.is_lane:
+            b.li(unit, 1 << self._plan.packing.position)
+        for pixel, accumulators in enumerate(self._local):
+            base, distance = self._place(pixel, temporary)
+            # as many at a time as there are registers, so that nothing waits for a load
+            registers = [*totals, other]
+            for channel, total in enumerate(registers):
+                b("lw", total, distance + channel * WORD, base)
+            for accumulator, total in zip(accumulators, registers, strict=True):
+                self._add_field(total, accumulator, unit)
+            for channel, total in enumerate(registers):
+                b("sw", total, distance + channel * WORD, base)
+
+    def _correct(self) -> None:
+        """Take the offset of the weights, times each pixel's sum of activations, from the results."""
+        b, (pointer, *others) = self._b, self._w
+        registers = [*others, *self._x][: len(self._sums)]
+        self._frame.load("corrections", pointer)
+        for pixel, register in enumerate(registers):
+            b("lw", register, pixel * WORD, pointer)
+        for register, sums in zip(registers, self._sums, strict=True):
+            for total in sums:
+                b("add", total, total, register)
+
+    def _store(self) -> None:
+        for pixel, sums in enumerate(self._sums):
+            base, distance = self._place(pixel, self._w[0])
+            for channel, total in enumerate(sums):
+                self._b("sw", total, distance + channel * WORD, base)
+
+    def _place(self, pixel: int, temporary: int) -> tuple[int, int]:
+        """Register and distance of a pixel's results; ``temporary`` may be needed for that."""
+        distance = pixel * self._plan.out_stride
+        if fits_immediate(distance + self._plan.block.nch * WORD):
+            return self._out, distance
+        self._b.li(temporary, distance)
+        self._b("add", temporary, temporary, self._out)
+        return temporary, 0
 
 
 def gemm(plan: Plan, weights: Ints, activations: Ints, *, signed: bool = False, cores: int = 1) -> Function:
@@ -65,34 +303,34 @@ def gemm(plan: Plan, weights: Ints, activations: Ints, *, signed: bool = False, 
 
     Memory symbols: ``input``, ``packed``, ``weights``, ``corrections``, ``output``, ``arguments``, ``stack``.
     """
-    geometry = Geometry(plan)
     layer, packing = plan.layer, plan.packing
     offset = 1 << packing.w - 1 if signed else 0
     memory = ImageBuilder()
-    source = pad_axis(pad_axis(activations, 0, geometry.pixels), 1, geometry.source_bytes)
-    stored = pad_axis(weights.astype(np.int64) + offset, 0, geometry.channels)
+    source = pad_axis(pad_axis(activations, 0, plan.pixels), 1, plan.source_bytes)
+    stored = pad_axis(weights.astype(np.int64) + offset, 0, plan.channels)
     is_free = packing.is_bytes
     addresses = {"input": memory.place("input", pack_words(source, BYTE_BITS))}
-    room = 0 if is_free else geometry.pixels * geometry.row_bytes
+    room = 0 if is_free else plan.pixels * plan.row_bytes
     addresses |= {
         "packed": addresses["input"] if is_free else memory.reserve("packed", room),
         "weights": memory.place("weights", _interleaved(plan, packing.pack_weights(stored))),
-        "corrections": memory.reserve("corrections", geometry.pixels * WORD),
-        "output": memory.reserve("output", geometry.pixels * geometry.out_stride),
+        "corrections": memory.reserve("corrections", plan.pixels * WORD),
+        "output": memory.reserve("output", plan.pixels * plan.out_stride),
     }
-    memory.place("arguments", np.array([addresses[name] for name in FIELDS], dtype=np.uint32))
-    memory.reserve("stack", cores * STACK_STRIDE)
     name = f"ulppack_w{packing.w}a{packing.a}_{plan.method.isa}_{packing.name}_{packing.depth}_{plan.iterations}"
-    return Function(
+    return finished_function(
+        memory,
+        FIELDS,
+        addresses,
+        cores,
         name=name,
-        function=GemmCode(plan, geometry, signed=signed).write(),
+        function=GemmCode(plan, signed=signed).write(),
         extensions=plan.method.extensions,
-        image=memory.finish(),
         output=OutputLayout(
             symbol="output",
             bits=WORD_BITS,
             shape=(layer.pixels, layer.out_channels),
-            pixel_bytes=geometry.out_stride,
+            pixel_bytes=plan.out_stride,
         ),
         macs=layer.macs,
     )

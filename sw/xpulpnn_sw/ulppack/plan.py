@@ -2,26 +2,21 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.frame import FREE
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.ulppack.methods import Block, Method
-from xpulpnn_sw.ulppack.packing import Packing, Scheme, legal_depths
+from xpulpnn_sw.ulppack.packing import Block, Method, Packing, Scheme, legal_depths
 
-MOST_UNROLLED = 256
-"""Most instructions of a chunk without a loop of its own."""
-
-SCALAR_WORDS = 8
-"""Words of an iteration where every loop costs a branch."""
-
-_FACTORS = 2
-"""Activation words held at a time."""
+MOST_UNROLLED = 256  # most instructions of a chunk without a loop of its own
+SCALAR_WORDS = 8  # words of an iteration where every loop costs a branch
+_FACTORS = 2  # activation words held at a time
 
 _BRANCH_CYCLES = 3
-_BLOCK_CYCLES = 8
-"""Loops and pointers around a block, about."""
+_BLOCK_CYCLES = 8  # loops and pointers around a block, about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +59,43 @@ class Plan:
     def first_chunk(self) -> int:
         """Words of the first chunk, 1 at least."""
         return self.words - (self.chunks - 1) * self.chunk
+
+    # -- sizes in memory
+
+    @property
+    def channels(self) -> int:
+        """Channels, those of the last block filled up."""
+        return -(-self.layer.out_channels // self.block.nch) * self.block.nch
+
+    @property
+    def groups(self) -> int:
+        """Pixel groups, the last one filled up."""
+        return -(-self.layer.pixels // self.block.npx)
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of all groups."""
+        return self.groups * self.block.npx
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes of a row of activations before packing: whole packed words, and whole words of memory."""
+        return -(-self.words * self.packing.elements // WORD) * WORD
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a packed row of activations."""
+        return self.source_bytes if self.packing.is_bytes else self.words * self.method.operand_bytes
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all packed weights."""
+        return self.channels * self.words * self.method.operand_bytes
+
+    @property
+    def out_stride(self) -> int:
+        """Bytes from the results of one pixel to those of the next."""
+        return self.channels * WORD
 
     # -- schedule
 
@@ -137,9 +169,12 @@ class Plan:
         take_out = size * (self.packing.scheme is not Scheme.BYTES)
         again = size * ((1 if self.is_lane else 2) + (2 if self.sums_in_memory else 0))
         loops = self.chunks * self._chunk_cycles
-        channels = -(-self.layer.out_channels // self.block.nch)
-        groups = -(-self.layer.pixels // self.block.npx)
-        return channels * groups * (multiply + take_out + more * again + loops + size + _BLOCK_CYCLES)
+        return (
+            self.channels
+            // self.block.nch
+            * self.groups
+            * (multiply + take_out + more * again + loops + size + _BLOCK_CYCLES)
+        )
 
     @property
     def _chunk_cycles(self) -> int:
@@ -151,55 +186,53 @@ class Plan:
         return (pointers + 1 + _BRANCH_CYCLES) * (rounds + (self.chunks > 1))
 
 
-def plans(
-    layer: MatmulLayer,
-    w: int,
-    a: int,
-    candidates: Iterable[Method],
-    *,
-    scheme: str | None = None,
-    depth: int | None = None,
-    iterations: int | None = None,
-    block: str | None = None,
-) -> Iterator[Plan]:
+class Wishes(TypedDict, total=False):
+    """Properties of a plan that a caller asks for; all others are free."""
+
+    scheme: str | None  # with or without the bits of the register
+    depth: int | None
+    iterations: int | None
+    block: str | None
+
+
+def plans(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Unpack[Wishes]) -> Iterator[Plan]:
     """Every legal scheme and depth in every block with enough registers.
 
     Each comes with as many iterations as it can do, and with as many as need no loop of their own if those are fewer.
     """
+    scheme, iterations = wishes.get("scheme"), wishes.get("iterations")
+    for packing, method in _packings(w, a, candidates, scheme):
+        if wishes.get("depth") not in (None, packing.depth) or (iterations or 1) > packing.iterations:
+            continue
+        for block in method.blocks:
+            most = Plan(
+                layer=layer,
+                method=method,
+                packing=packing,
+                iterations=packing.iterations if iterations is None else iterations,
+                block=block,
+            )
+            some = most if iterations is not None or most.is_unrolled else most.unrolled
+            for plan in dict.fromkeys((most, some)):
+                if wishes.get("block") in (None, str(block)) and plan.registers <= len(FREE):
+                    yield plan
+
+
+def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) -> Iterator[tuple[Packing, Method]]:
     for method in candidates:
         for one in method.schemes:
             names = (one.value, f"{one.value}-{method.register}")
             if one is Scheme.BYTES if scheme is None else scheme not in names:
                 continue
-            for d in legal_depths(one, method.register, w, a, method.lanes):
-                packing = Packing(scheme=one, register=method.register, depth=d, w=w, a=a, lanes=method.lanes)
-                if depth not in (None, d) or (iterations or 1) > packing.iterations:
-                    continue
-                for size in method.blocks:
-                    most = Plan(
-                        layer=layer,
-                        method=method,
-                        packing=packing,
-                        iterations=packing.iterations if iterations is None else iterations,
-                        block=size,
-                    )
-                    some = most if iterations is not None or most.is_unrolled else most.unrolled
-                    for plan in dict.fromkeys((most, some)):
-                        if block in (None, str(size)) and plan.registers <= len(FREE):
-                            yield plan
+            for depth in legal_depths(one, method.register, w, a, method.lanes):
+                yield (
+                    Packing(scheme=one, register=method.register, depth=depth, w=w, a=a, lanes=method.lanes),
+                    method,
+                )
 
 
 def best_plan(
-    layer: MatmulLayer,
-    w: int,
-    a: int,
-    candidates: Iterable[Method],
-    *,
-    scheme: str | None = None,
-    depth: int | None = None,
-    iterations: int | None = None,
-    block: str | None = None,
+    layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Unpack[Wishes]
 ) -> Plan | None:
-    """The plan estimated to take the fewest cycles; None if nothing is legal. Parameters as in :func:`plans`."""
-    found = plans(layer, w, a, candidates, scheme=scheme, depth=depth, iterations=iterations, block=block)
-    return min(found, key=lambda plan: plan.cycles, default=None)
+    """The plan estimated to take the fewest cycles; None if nothing is legal."""
+    return min(plans(layer, w, a, candidates, **wishes), key=lambda plan: plan.cycles, default=None)

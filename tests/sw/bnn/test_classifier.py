@@ -167,15 +167,10 @@ def test_a_wrong_layer_is_named(weights):
 
 BAD_INPUT = {
     "popcount": (["--popcount", "quick"], "--popcount must be a list out of hardware,software, not quick"),
-    "cores": (["--cores", "0"], None),
     "layer": (["--layer", "1x1x1"], "--layer must be left out with bnn"),
     "window on cores": (
         ["--variant", "window", "--cores", "8"],
         "--variant must be without window with --cores: its maps do not fit into the TCDM",
-    ),
-    "crumbs by software": (
-        ["--variant", "crumbs", "--popcount", "software"],
-        "--popcount must be hardware with crumbs, not software",
     ),
     "core": (
         ["--variant", "dense,crumbs", "--preset", "ri5cy"],

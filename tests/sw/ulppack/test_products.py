@@ -13,7 +13,7 @@ from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.registers import register_number
 from xpulpnn_sw.ulppack.bit_serial import bit_serial_gemm
 from xpulpnn_sw.ulppack.gemm import gemm
-from xpulpnn_sw.ulppack.methods import ISAS, METHODS, methods
+from xpulpnn_sw.ulppack.packing import ISAS, METHODS, methods
 from xpulpnn_sw.ulppack.plan import Plan, best_plan, plans
 
 pytestmark = pytest.mark.unit

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpulpnn_sw.ulppack.methods import ISAS
+from xpulpnn_sw.ulppack.packing import ISAS
 
 Record = Mapping[str, Any]
 """Figures of a product, under the names of its JSON record."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xpulpnn_sw.kernels.arguments import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS
 from xpulpnn_sw.kernels.builder import ZERO
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code, Requantiser
-from xpulpnn_sw.kernels.channelwise.maps import Maps
+from xpulpnn_sw.kernels.channelwise.maps import Maps, random_elements
 from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.kernel import KernelRun, Request
 from xpulpnn_sw.kernels.program import Program
@@ -25,8 +25,8 @@ from xpulpnn_sw.layers.channelwise import AddLayer
 from xpulpnn_sw.layout import Ints, Words, pack_words
 from xpulpnn_sw.precision import Precision
 
+# of random ones, for operands of a byte: sums then reach the ends of their range
 _GREATEST_FACTOR = (1 << BYTE_BITS) * 4 // 3
-"""Of random ones, for operands of a byte: sums then reach the ends of their range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,17 @@ class Scale:
 class AddTensors:
     """Operands of an addition."""
 
-    first: Ints  # the maps, `[height][width][channel]`
-    second: Ints  # the maps, `[height][width][channel]`
+    first: Ints  # one map, `[height][width][channel]`
+    second: Ints  # the other map
     # of their elements, which are clipped to 8 bits afterwards, with the sign of the results
     scales: tuple[Scale, Scale]
-    factors: tuple[int, int]  # of the elements if the sum is shifted
+    factors: tuple[int, int]  # factors of the elements if the sum is shifted
     shift: int  # right shift of that sum
     summand: int = 0
 
 
 def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) -> AddTensors:
     """Elements over their whole range, scales such that the results spread over theirs."""
-    shape = (layer.height, layer.width, layer.channels)
     operands = ((precision.x, precision.x_signed), (precision.w, precision.w_signed))
     maps: list[Ints] = []
     scales: list[Scale] = []
@@ -61,8 +60,7 @@ def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) 
     # sums of two elements have half a bit more than one; the factors make up for different widths
     shift = 2 * BYTE_BITS - precision.y
     for bits, signed in operands:
-        least = -(1 << (bits - 1)) if signed else 0
-        maps.append(rng.integers(least, least + (1 << bits), shape))
+        maps.append(random_elements(layer, bits, rng, signed=signed))
         factor = int(rng.integers(1 << BYTE_BITS, _GREATEST_FACTOR)) << (BYTE_BITS - bits)
         quarter = 1 << shift + precision.y - 1
         offset = {(True, False): quarter // 2, (False, True): -quarter // 2}.get((signed, precision.y_signed), 0)
@@ -215,7 +213,7 @@ class _Addition:
         code = self._code
         for number, (value, other) in enumerate(zip(self._firsts, self._seconds, strict=True)):
             if self._shifted:
-                code.accumulate(value, other, self._scales[1], self._work)
+                code.b.accumulate(value, other, self._scales[1], self._work)
             else:
                 code.b("add", value, value, other)
             requantiser.put(self._out, value, lane + number, self._shift if self._shifted else ZERO)
@@ -238,7 +236,7 @@ class _Addition:
             code.b("mul", value, value, self._scales[0])
             if self._requantiser is not None:
                 continue
-            code.accumulate(value, other, self._scales[1], self._work)
+            code.b.accumulate(value, other, self._scales[1], self._work)
             if self._summand is not None:
                 code.b("add", value, value, self._summand)
             code.b("sra", value, value, self._shift)

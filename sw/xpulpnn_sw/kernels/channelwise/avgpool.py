@@ -25,11 +25,8 @@ from xpulpnn_sw.precision import Precision
 
 _FIELD_BITS = (4, 8, 16, 32)
 
-_TURNS = 0x06020400
-"""Selector of ``pv.shuffle2.b`` for the even bytes of two words by turns."""
-
-_FACTOR_BITS = 8
-"""Of random factors."""
+_TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` for the even bytes of two words by turns
+_FACTOR_BITS = 8  # of random factors
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,9 +34,9 @@ class AvgPoolTensors:
     """Operands of an average pooling."""
 
     activations: Ints  # the map, `[height][width][channel]`
-    factor: int  # of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
-    summand: int  # of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
-    shift: int  # of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
+    factor: int  # factor of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
+    summand: int  # its summand
+    shift: int  # its right shift
 
     def __post_init__(self) -> None:
         if self.factor < 0:

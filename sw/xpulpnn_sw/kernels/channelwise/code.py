@@ -17,8 +17,8 @@ _BY_REGISTER = {"l": "rd,rs2(rs1!)", "s": "rs2,rs3(rs1!)"}
 _AT_REGISTER = {"l": "rd,rs2(rs1)", "s": "rs2,rs3(rs1)"}
 
 
+# registers that no number may live in while the others are computed, the first ones that are handed out
 ARGUMENT_REGISTERS = (ARGUMENTS_POINTER, CORE, CORES)
-"""Registers that no number may live in while the others are computed, the first ones that are handed out."""
 
 
 class Code:
@@ -145,14 +145,6 @@ class Code:
 
     # -- arithmetic and control
 
-    def accumulate(self, rd: int, a: int, b: int, work: int) -> None:
-        """``rd = rd + a * b``; without XpulpV2 ``work`` is lost."""
-        if self.xpulp:
-            self.b("p.mac", rd, a, b)
-        else:
-            self.b("mul", work, a, b)
-            self.b("add", rd, rd, work)
-
     def repeat(self, count: Value, counter: int, body: Callable[[], None], *, level: int | None = None) -> None:
         """Repeat the instructions of ``body`` ``count`` times, which may be none.
 
@@ -174,8 +166,21 @@ def words_of(elements: int, bits: int) -> int:
     return -(-elements * bits // (WORD * BYTE_BITS))
 
 
-KAPPA, LAMBDA = 0, 1
-"""Numbers of the factor and of the offset in ``pv.rqld``."""
+KAPPA, LAMBDA = 0, 1  # numbers of the factor and of the offset in ``pv.rqld``
+
+
+# selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns
+INTERLEAVED = (0x05010400, 0x07030602)
+
+UPPER_HALVES = 0x00030001  # selector of ``pv.shuffle2.h`` for the upper halves of two words
+
+
+def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[int]) -> list[int]:
+    """Bytes of ``even`` and ``odd`` by turns: the lower ones in ``even``, the upper ones in ``copy``."""
+    b.mv(copy, even)
+    b("pv.shuffle2.b", even, odd, selectors[0])
+    b("pv.shuffle2.b", copy, odd, selectors[1])
+    return [even, copy]
 
 
 class Requantiser:
@@ -210,11 +215,8 @@ class Requantiser:
         self._code.b(self._mnemonic, word, value, shift, lane)
 
 
-FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
-"""Suffix of the vector instructions by element width."""
-
-IMMEDIATE_FORMATS = frozenset({16, 8})
-"""Element widths of vectors whose second operand may be an immediate."""
+FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}  # suffix of the vector instructions by element width
+IMMEDIATE_FORMATS = frozenset({16, 8})  # element widths of vectors whose second operand may be an immediate
 
 
 def repeated(element: int, bits: int) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 
 from xpulpnn_sw.kernels.arguments import DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
-from xpulpnn_sw.kernels.channelwise.maps import Maps
+from xpulpnn_sw.kernels.channelwise.maps import Maps, random_elements
 from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.kernel import KernelRun, Request
 from xpulpnn_sw.kernels.requantisation import (
@@ -18,27 +18,21 @@ from xpulpnn_sw.kernels.requantisation import (
     block_parameters,
     normalising,
 )
-from xpulpnn_sw.kernels.tensors import Spreading, check_shape
+from xpulpnn_sw.kernels.tensors import Spreading, check_shape, random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layout import Ints, banked_words, pack_words
 from xpulpnn_sw.precision import Precision
 
-_MOST_KEPT = 3
-"""Rows and columns of filters that are kept in registers."""
+_MOST_KEPT = 3  # rows and columns of filters that are kept in registers
 
 _MAX_KAPPA_BITS = 8
 
 _WORD_MASK = 0xFFFF_FFFF
 
-_READ_AHEAD = 2
-"""Words behind the input that may be read."""
-
-_DEVIATIONS = 4
-"""Standard deviations that fill the range of the results."""
-
-_UNIFORM_VARIANCE = 1 / 12
-"""Of a number out of an interval of length 1."""
+_READ_AHEAD = 2  # words behind the input that may be read
+_DEVIATIONS = 4  # standard deviations that fill the range of the results
+_UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,10 +67,9 @@ def random_depthwise(
 ) -> DepthwiseTensors:
     """Uniform operands over their whole range; parameters of the rule such that the results spread over theirs."""
     x_least = -(1 << (precision.x - 1)) if precision.x_signed else 0
-    w_least = -(1 << (precision.w - 1)) if precision.w_signed else 0
-    activations = rng.integers(x_least, x_least + (1 << precision.x), (layer.height, layer.width, layer.channels))
+    activations = random_elements(layer, precision.x, rng, signed=precision.x_signed)
     filters = (layer.channels, layer.kernel_height, layer.kernel_width)
-    weights = rng.integers(w_least, w_least + (1 << precision.w), filters)
+    weights = random_values(precision.w, rng, filters, signed=precision.w_signed)
     squares = (weights.astype(np.float64) ** 2).sum(axis=(1, 2))
     spreads = np.maximum(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x), 1)
     bias = (spreads * rng.uniform(-1, 1, layer.channels)).astype(np.int64)

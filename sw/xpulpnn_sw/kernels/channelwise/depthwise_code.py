@@ -29,11 +29,8 @@ from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ElementLevel
 from xpulpnn_sw.precision import Precision
 
-_USUAL_PARAMETERS = 2
-"""Registers for parameters that the copy of the rows leaves unused."""
-
-_REGISTER_FIELD = 5
-"""Bits of a position in ``p.insert``, below those of the length."""
+_USUAL_PARAMETERS = 2  # registers for parameters that the copy of the rows leaves unused
+_REGISTER_FIELD = 5  # bits of a position in ``p.insert``, below those of the length
 
 
 class DepthwiseCode:
@@ -257,7 +254,7 @@ class DepthwiseCode:
                 with b.loop(frame.value("kernel_width", inner), inner):
                     code.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
                     code.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
-                    code.accumulate(accumulator, element, weight, work)
+                    code.b.accumulate(accumulator, element, weight, work)
                 b.add(weights, frame.value("filter_gap", work), element)
             b.add(pointer, frame.value("gap", work), element)
         self._store(finishing, [accumulator], [result])

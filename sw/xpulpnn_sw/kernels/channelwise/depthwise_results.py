@@ -3,27 +3,21 @@
 With ``bn32`` lambda holds the bias's share. By all other rules accumulators start with the bias.
 """
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
+from xpulpnn_sw.kernels.builder import HALF, WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.code import KAPPA, LAMBDA, Code, Requantiser
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.precision import Precision
 
-_HALF = 2
-"""Bytes of a threshold."""
-
+# words of a channel's parameters, thresholds besides
 _WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}
-"""Words of a channel's parameters, thresholds besides."""
 
 _REGISTERS = _WORDS | {Rule.THRESHOLDS: 2}
-
-TEMPORARIES = 2
-"""Registers that are lost."""
 
 
 def parameter_bytes(rule: Rule, bits: int) -> int:
     """Bytes of a channel's parameters for results of ``bits`` bits."""
-    return _WORDS[rule] * WORD + (_HALF << bits if rule is Rule.THRESHOLDS else 0)
+    return _WORDS[rule] * WORD + (HALF << bits if rule is Rule.THRESHOLDS else 0)
 
 
 def parameter_registers(rule: Rule) -> int:
@@ -75,8 +69,10 @@ class ChannelResults:
                 for result in results:
                     b.add_shifted(result, lam, Held(self._shift))
             case Rule.BN64:
+                _, lam, lam_high, kappa, kappa_high = self._parameters
+                work = (self._temporaries[0], self._temporaries[1])
                 for result, accumulator in pairs:
-                    self._upper_word(result, accumulator)
+                    b.upper_word(result, accumulator, (lam, lam_high), (kappa, kappa_high), work, Held(self._shift))
             case Rule.MULTIPLY:
                 for result, accumulator in pairs:
                     b("mul", result, accumulator, self._parameters[1])
@@ -97,39 +93,16 @@ class ChannelResults:
         for result in results:
             self._code.clip(result, result, precision.y, work, signed=precision.y_signed)
 
-    def _upper_word(self, result: int, accumulator: int) -> None:
-        """The upper word of ``kappa * accumulator + lambda``."""
-        code, b = self._code, self._code.b
-        _, lam, lam_high, kappa, kappa_high = self._parameters
-        work, product = self._temporaries[:TEMPORARIES]
-        b("mul", work, accumulator, kappa)
-        b("add", work, work, lam)
-        # the carry
-        b("sltu", work, work, lam)
-        b("add", work, work, lam_high)
-        code.accumulate(work, accumulator, kappa_high, product)
-        b("mulhsu", result, accumulator, kappa)
-        b.add_shifted(result, work, Held(self._shift))
-
     def _search(self, pairs: list[tuple[int, int]]) -> None:
-        """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""
-        b, table = self._code.b, self._parameters[1]
-        thresholds = self._temporaries[: len(pairs)]
-        levels = [1 << level for level in reversed(range(self._precision.y))]
-        for place, _ in pairs:
+        b, table, places = self._code.b, self._parameters[1], [place for place, _ in pairs]
+        for place in places:
             b.mv(place, table)
-        for half in levels:
-            for threshold, (place, _) in zip(thresholds, pairs, strict=True):
-                b("lh", threshold, (half - 1) * _HALF, place)
-            for threshold, (place, accumulator) in zip(thresholds, pairs, strict=True):
-                b("slt", threshold, threshold, accumulator)
-                b("slli", threshold, threshold, (half * _HALF).bit_length() - 1)
-                b("add", place, place, threshold)
-        for place, _ in pairs:
+        b.search(places, [accumulator for _, accumulator in pairs], self._temporaries, self._precision.y)
+        for place in places:
             b("sub", place, place, table)
-            b("srli", place, place, _HALF.bit_length() - 1)
+            b("srli", place, place, HALF.bit_length() - 1)
             if self._precision.y_signed:
-                b("xori", place, place, levels[0])
+                b("xori", place, place, 1 << self._precision.y - 1)
 
 
 def merge(code: Code, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:

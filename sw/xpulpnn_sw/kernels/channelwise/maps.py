@@ -7,6 +7,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import Request
+from xpulpnn_sw.kernels.tensors import random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import MapLayer, ReluLayer, WindowLayer
 from xpulpnn_sw.layout import Ints, pack_words, pad_axis, padded_channels
@@ -58,5 +59,4 @@ def same_form(layer: Any, precision: Precision) -> Precision:
 
 def random_elements(layer: MapLayer | WindowLayer, bits: int, rng: np.random.Generator, *, signed: bool) -> Ints:
     """A map of elements over their whole range."""
-    least = -(1 << (bits - 1)) if signed else 0
-    return rng.integers(least, least + (1 << bits), (layer.height, layer.width, layer.channels))
+    return random_values(bits, rng, (layer.height, layer.width, layer.channels), signed=signed)

@@ -17,8 +17,7 @@ from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import ReluLayer
 from xpulpnn_sw.precision import Precision
 
-_UNROLLED = 4
-"""Words of one turn of the loop, so that none waits for its load."""
+_UNROLLED = 4  # words of one turn of the loop, so that none waits for its load
 
 
 def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:

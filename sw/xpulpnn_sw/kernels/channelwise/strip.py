@@ -6,28 +6,17 @@ has too much of is replaced by the padding right of it or by the next row.
 
 from dataclasses import dataclass
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.channelwise.code import Code, repeated
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
+from xpulpnn_sw.kernels.channelwise.code import INTERLEAVED, UPPER_HALVES, Code, interleave, repeated
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.terms import Argument, Name, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
-REGISTERS = 19
-"""Registers a copy needs."""
-
-SPARE_BYTES = 32
-"""Bytes behind the last row of the buffer that may be written and read."""
-
-_INTERLEAVED = (0x05010400, 0x07030602)
-"""Selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns."""
-
-_CONSTANTS = 4
-"""Registers with constants where inputs are narrower than bytes."""
+REGISTERS = 19  # registers a copy needs
+SPARE_BYTES = 32  # bytes behind the last row of the buffer that may be written and read
+_CONSTANTS = 4  # registers with constants where inputs are narrower than bytes
 
 _BYTE = (1 << BYTE_BITS) - 1
-
-_UPPER_HALVES = 0x00030001
-"""Selector of ``pv.shuffle2.h`` for the upper halves of two words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +113,10 @@ class Strip:
         if self.code.xpulp and self.bits < BYTE_BITS:
             mask, low, high, halves = registers[:_CONSTANTS]
             b.li(mask, repeated((1 << self.bits) - 1, BYTE_BITS))
-            b.li(low, _INTERLEAVED[0])
-            b.li(high, _INTERLEAVED[1])
-            if BYTE_BITS // self.bits > len(_INTERLEAVED):
-                b.li(halves, _UPPER_HALVES)
+            b.li(low, INTERLEAVED[0])
+            b.li(high, INTERLEAVED[1])
+            if BYTE_BITS // self.bits > len(INTERLEAVED):
+                b.li(halves, UPPER_HALVES)
 
     def _copy(self, read: int, write: int, registers: list[int]) -> None:
         code, b = self.code, self.code.b
@@ -146,7 +135,7 @@ class Strip:
             for number, field in enumerate(fields):
                 self._field(field, word, number, registers[0])
             pairs = [
-                self._interleave(b, fields[first], fields[first + 1], copy, (low, high))
+                interleave(b, fields[first], fields[first + 1], copy, (low, high))
                 for first, copy in zip(range(0, len(fields), 2), spare[: len(fields) // 2], strict=True)
             ]
             words = pairs[0]
@@ -175,14 +164,6 @@ class Strip:
             b("and", rd, rd, mask)
         else:
             b("and", rd, word, mask)
-
-    @staticmethod
-    def _interleave(b: Builder, even: int, odd: int, copy: int, selectors: tuple[int, int]) -> list[int]:
-        """Two words with the bytes of ``even``, which is lost, and ``odd`` by turns."""
-        b.mv(copy, even)
-        b("pv.shuffle2.b", even, odd, selectors[0])
-        b("pv.shuffle2.b", copy, odd, selectors[1])
-        return [even, copy]
 
     def _copy_byte(self, read: int, write: int, registers: list[int]) -> None:
         byte, element, *_ = registers

@@ -7,8 +7,15 @@ import numpy as np
 
 from xpulpnn_sw.kernels.arguments import TRANSPOSE_ARGUMENTS, Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code, repeated
-from xpulpnn_sw.kernels.channelwise.maps import Maps, MapTensors
+from xpulpnn_sw.kernels.channelwise.code import (
+    ARGUMENT_REGISTERS,
+    INTERLEAVED,
+    UPPER_HALVES,
+    Code,
+    interleave,
+    repeated,
+)
+from xpulpnn_sw.kernels.channelwise.maps import Maps, MapTensors, random_elements
 from xpulpnn_sw.kernels.frame import FREE, Registers
 from xpulpnn_sw.kernels.kernel import KernelRun, Request
 from xpulpnn_sw.kernels.program import Program
@@ -22,9 +29,7 @@ from xpulpnn_sw.precision import Precision
 
 def random_transpose(layer: TransposeLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
     """Elements over their whole range."""
-    least = -(1 << (precision.x - 1)) if precision.x_signed else 0
-    shape = (layer.height, layer.width, layer.channels)
-    return MapTensors(activations=rng.integers(least, least + (1 << precision.x), shape))
+    return MapTensors(activations=random_elements(layer, precision.x, rng, signed=precision.x_signed))
 
 
 def transpose_kernel(request: Request) -> KernelRun:
@@ -61,17 +66,10 @@ def transpose_kernel(request: Request) -> KernelRun:
     return replace(run, output=output)
 
 
+# bytes of a row that a turn makes, by the width of the elements: as many as there are registers for
 _GROUPS = {8: 4, 4: 4, 2: 2}
-"""Bytes of a row that a turn makes, by the width of the elements: as many as there are registers for."""
 
-_LOWER, _UPPER = 0x05010400, 0x07030602
-"""Selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns."""
-
-_UPPER_HALVES = 0x00030001
-"""Selector of ``pv.shuffle2.h`` for the upper halves of two words."""
-
-_SCRATCH = 8
-"""Registers for words, the first there are."""
+_SCRATCH = 8  # registers for words, the first there are
 
 
 def _groups(level: ElementLevel, bits: int) -> int:
@@ -138,7 +136,7 @@ class TransposeCode:
             for distance, mask in enumerate(self._masks):
                 width = self._bits << distance
                 b.li(mask, repeated((1 << width) - 1, 2 * width))
-            for selector, value in zip(self._selectors, (_LOWER, _UPPER, _UPPER_HALVES), strict=False):
+            for selector, value in zip(self._selectors, (*INTERLEAVED, UPPER_HALVES), strict=False):
                 b.li(selector, value)
             self._code.repeat(frame.value("rows", self._rows), self._rows, self._row, level=1)
         frame.end()
@@ -198,22 +196,15 @@ class TransposeCode:
             return words, free
         if len(words) == 2:
             one, other = words
-            self._interleave(one, other, free)
+            interleave(b, one, other, free, self._selectors)
             return [one, free], other
         a, second, c, d = words
         halves = self._selectors[2]
-        self._interleave(a, second, free)
-        self._interleave(c, d, second)
+        interleave(b, a, second, free, self._selectors)
+        interleave(b, c, d, second, self._selectors)
         results: list[int] = []
         for lower, upper, spare in ((a, c, d), (free, second, c)):
             b("pv.pack.h", spare, upper, lower)
             b("pv.shuffle2.h", lower, upper, halves)
             results += [spare, lower]
         return results, second
-
-    def _interleave(self, even: int, odd: int, copy: int) -> None:
-        """The bytes of ``even`` and ``odd`` by turns: the lower ones in ``even``, the upper ones in ``copy``."""
-        b = self._code.b
-        b.mv(copy, even)
-        b("pv.shuffle2.b", even, odd, self._selectors[0])
-        b("pv.shuffle2.b", copy, odd, self._selectors[1])

@@ -1,0 +1,82 @@
+"""Kernels run on the instruction-set simulator and compared with the reference of their layer."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layer import Layer
+from xpulpnn_sw.precision import Precision
+
+LIMIT = 1 << 21
+"""Instructions of the longest kernel here."""
+
+OWN = ("buffer", "im2col", "output", "stack")
+"""Memory a kernel may write."""
+
+
+def tensors_of(layer: Layer, precision: Precision, seed: int = 0, rule: Rule = Rule.BN32):
+    return kind_of(layer).tensors(layer, precision, np.random.default_rng(seed), rule)
+
+
+def built(name: str, text: str, precision: str, variant: str, *, seed: int = 0, rule: Rule = Rule.BN32, **options):
+    """A kernel by name with random operands."""
+    layer, widths = kind(name).layer.parse(text), Precision.parse(precision)
+    return kind(name).build(layer, widths, variant, tensors_of(layer, widths, seed, rule), **options)
+
+
+def run_share(run: KernelRun, core: int, cores: int, memory: Memory) -> tuple[int, int]:
+    """Let a core compute its share; returns its multiplications and instructions."""
+    call, products, instructions = kernel_call(run, core, cores), 0, 0
+    for positions in executed(run, call, memory, limit=LIMIT):
+        products += int(call.program.products[positions].sum())
+        instructions += len(positions)
+    return products, instructions
+
+
+def computed(run: KernelRun, cores: int = 1) -> NDArray[np.int64]:
+    """Results of all shares, one after the other."""
+    memory = kernel_memory(run)
+    for core in range(cores):
+        run_share(run, core, cores, memory)
+    return results(run, memory)
+
+
+def check(
+    layer: Layer,
+    precision: Precision,
+    variant: str,
+    tensors=None,
+    *,
+    cores: int = 1,
+    rule: Rule = Rule.BN32,
+    seed: int = 0,
+    **options,
+) -> tuple[KernelRun, int, int]:
+    """Every core's share one after the other gives the layer, and nothing else in memory changes.
+
+    Returns the kernel, its multiplications and its instructions.
+    """
+    tensors = tensors_of(layer, precision, seed, rule) if tensors is None else tensors
+    run = kind_of(layer).build(layer, precision, variant, tensors, cores=cores, **options)
+    image, memory = run.image, kernel_memory(run)
+    counts = np.sum([run_share(run, core, cores, memory) for core in range(cores)], axis=0)
+    described = f"{run.name} {layer}"
+    np.testing.assert_array_equal(results(run, memory), reference(layer, tensors, precision), described)
+    after = np.frombuffer(memory.read_bytes(image.base, image.data.size), np.uint8)
+    for symbol in image.symbols:
+        assert symbol in OWN or np.array_equal(image.view(symbol, after), image.view(symbol)), (described, symbol)
+    assert not any(memory.read_bytes(image.base + image.data.size, 64))
+    return run, *counts.tolist()
+
+
+def check_followed(run: KernelRun) -> None:
+    """The simulator that only follows a kernel comes by where the one does that computes."""
+    ways = [
+        np.concatenate(list(executed(run, kernel_call(run), kernel_memory(run), products=p))) for p in (True, False)
+    ]
+    np.testing.assert_array_equal(*ways)
