@@ -12,12 +12,11 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS
 from xpulpnn_sw.importers.levels import ELEMENT_WIDTHS, Affine
 from xpulpnn_sw.importers.onnx_node import Given, ImportContext, OnnxNode
-from xpulpnn_sw.importers.onnx_windows import PlacedWindow, planar, standard, window_of
+from xpulpnn_sw.importers.onnx_windows import MAP_AXES, SEQUENCE_AXES, PlacedWindow, planar, standard, window_of
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, by_channel, moved, standard_places
 from xpulpnn_sw.precision import SIGN_BITS
 
 IMAGE_CHANNELS = 3  # with more, pixels of the input fill words
-_MAP_AXES, _SEQUENCE_AXES = 4, 3
 
 
 def _weight_bits(values: Any, source: Map) -> int:
@@ -92,11 +91,11 @@ def convolution(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     """``Conv`` in two directions or one, depthwise if each channel is a group."""
     source = context.map_of(given[0], node.inputs[0], padded=True)
     weights = context.weights_of(given[1], node.inputs[1], channel_axis=0)
-    is_sequence = weights.values.ndim == source.places.ndim == _SEQUENCE_AXES
+    is_sequence = weights.values.ndim == source.places.ndim == SEQUENCE_AXES
     if is_sequence:
         node, source, weights = _sequence(node, source, weights)
     shape, size, groups = standard(source), weights.values.shape, node.number("group", 1)
-    if len(size) != _MAP_AXES:
+    if len(size) != MAP_AXES:
         raise InputError(f"weights must be [out][channel][row][column], not of shape {size}")
     kernel = node.numbers("kernel_shape", size[2:])
     if kernel != list(size[2:]) or groups < 1 or size[1] * groups != shape[2] or size[0] % groups:

@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.onnx_node import OnnxNode
-from xpulpnn_sw.importers.onnx_windows import window_of
+from xpulpnn_sw.importers.onnx_windows import MAP_AXES, window_of
 from xpulpnn_sw.importers.policy import Probed, Tensors
-
-_MAP_AXES = 4
 
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probed]:
@@ -41,7 +39,7 @@ def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
     """For each place of a filter what its weights meet, in their order; nothing of sequences."""
     values = tensors[node.inputs[0]]
     weights = tensors[node.inputs[1]] if weights is None else weights
-    if values.ndim != _MAP_AXES or weights.ndim != _MAP_AXES:
+    if values.ndim != MAP_AXES or weights.ndim != MAP_AXES:
         return np.empty((0, 0))
     _, channels, rows, columns = values.shape
     try:

@@ -8,10 +8,10 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT
 from xpulpnn_sw.importers.onnx_node import OnnxNode
-from xpulpnn_sw.importers.values import NO_PADS, Map, Pads, Shape, Sums, standard_places
+from xpulpnn_sw.importers.values import NO_PADS, Map, Pads, Shape, Sums, same_margins, standard_places
 from xpulpnn_sw.layer_text import join
 
-_MAP_AXES, _SEQUENCE_AXES = 4, 3
+MAP_AXES, SEQUENCE_AXES = 4, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,7 @@ def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise InputError(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode}")
     found: list[int] = []
-    for length, width, step in zip(size, reach, strides, strict=True):
-        total = max((-(-length // step) - 1) * step + width - length, 0)
+    for total in same_margins(size, reach, strides):
         less, more = total // 2, total - total // 2
         found += [less, more] if mode == "SAME_UPPER" else [more, less]
     return found[0], found[1], found[2], found[3]
@@ -81,7 +80,7 @@ def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides
 def standard(value: Map | Sums) -> Shape:
     """Rows, columns and channels; raises :class:`InputError` if the tensor is no map in the usual order."""
     shape = value.shape
-    if isinstance(value, Map) and value.stage == INPUT and value.places.ndim == _MAP_AXES:
+    if isinstance(value, Map) and value.stage == INPUT and value.places.ndim == MAP_AXES:
         # an input has no shape of its own in memory
         shape = (value.places.shape[2], value.places.shape[3], value.places.shape[1])
     if not np.array_equal(value.places, standard_places(shape)):
@@ -91,7 +90,7 @@ def standard(value: Map | Sums) -> Shape:
 
 def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
     """An operator on a sequence as one on a map of one row; others as they are."""
-    if value.places.ndim != _SEQUENCE_AXES:
+    if value.places.ndim != SEQUENCE_AXES:
         return node, value
     attributes = dict(node.attributes)
     for name in ("kernel_shape", "strides", "dilations"):

@@ -13,12 +13,11 @@ import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor
+from xpulpnn_sw.importers.values import NO_PADS, Pads, same_margins
 from xpulpnn_sw.layout import Ints
 
 _BYTE = 8
 LEAST, GREATEST = -128, 127  # codes of 8 bits
-NO_PADS = (0, 0, 0, 0)
-
 CODES = 256
 
 # where fused activations clip
@@ -40,7 +39,7 @@ class TfliteMap:
     zero: int  # the code of 0, as it is in the network
     signed: bool  # whether codes are, in the network
     # of zeros that an operator has put around it and no layer has yet: top, bottom, left, right
-    pads: tuple[int, int, int, int] = NO_PADS
+    pads: Pads = NO_PADS
     # the greatest code if the model clips before memory does, where codes begin at 0; None: memory clips
     top: int | None = None
 
@@ -141,19 +140,13 @@ class OperatorReader:
         """A number."""
         return self.operator.options[name]
 
-    def padding(
-        self, size: tuple[int, int], window: tuple[int, int], stride: tuple[int, int]
-    ) -> tuple[int, int, int, int]:
+    def padding(self, size: tuple[int, int], window: tuple[int, int], stride: tuple[int, int]) -> Pads:
         """Rows and columns around a map of this size, for windows that reach so far."""
         name = self.model.paddings.get(self.option("Padding"), "another")
         expect(name in ("SAME", "VALID"), f"padding must be SAME or VALID, not {name}")
         if name == "VALID":
             return NO_PADS
-        missing = [
-            max((-(-length // step) - 1) * step + reach - length, 0)
-            for length, reach, step in zip(size, window, stride, strict=True)
-        ]
-        rows, columns = missing
+        rows, columns = same_margins(size, window, stride)
         return rows // 2, rows - rows // 2, columns // 2, columns - columns // 2
 
 

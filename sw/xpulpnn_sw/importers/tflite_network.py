@@ -15,7 +15,6 @@ from xpulpnn_sw.importers.tflite_file import TfliteModel, TfliteOperator, read_g
 from xpulpnn_sw.importers.tflite_model import (
     CODES,
     LEAST,
-    NO_PADS,
     OperatorReader,
     TfliteMap,
     dims,
@@ -24,6 +23,7 @@ from xpulpnn_sw.importers.tflite_model import (
     value_of,
     weight_scales,
 )
+from xpulpnn_sw.importers.values import NO_PADS, Pads
 from xpulpnn_sw.layer_text import join
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.build import NetworkBuilder
@@ -219,9 +219,7 @@ class _Import:
         arrays = {"weights": weights, "bias": bias, **_rule(rule)}
         return self._layer(reader, kernel, text, (value,), arrays, pad=value.zero if pads else 0)
 
-    def _window(
-        self, reader: OperatorReader, value: TfliteMap, window: tuple[int, int]
-    ) -> tuple[str, tuple[int, int, int, int]]:
+    def _window(self, reader: OperatorReader, value: TfliteMap, window: tuple[int, int]) -> tuple[str, Pads]:
         stride = reader.option("StrideH"), reader.option("StrideW")
         expect(min(*stride, *window) > 0, f"windows and strides must be 1 at least, not {min(*stride, *window)}")
         top, bottom, left, right = value.pads
