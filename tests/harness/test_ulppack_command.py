@@ -7,6 +7,7 @@ import pytest
 from xpulpnn_sim import cli
 from xpulpnn_sim.explorer.report.packed_grids import grids
 from xpulpnn_sim.harness.packed_products import Point
+from xpulpnn_sim.tools.pages import unpacked
 from xpulpnn_sw.layer import MatmulLayer
 
 SMALL = ["--matmul", "4x36x4", "--jobs", "1"]
@@ -36,7 +37,7 @@ def test_sweeps_and_their_plots(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "W1A1 rv32im mul P1-32: times faster than bytes" in shown
     assert next(row for row in shown.splitlines() if row.startswith(" depth 8")).count("-") == 12
-    assert page.read_text().count('"type":"scatter"') + page.read_text().count("lines+markers") > 0
+    assert "lines+markers" in str(unpacked(page.read_text()))
 
 
 def record(**changes):

@@ -65,7 +65,7 @@ class _Run:
 
     @cached_property
     def area(self) -> float:
-        """Of all cells, in the unit of the library."""
+        """Area of all cells, in the unit of the library."""
         types = Counter(gate.cell.name for gate in self.mapped.gates)
         return sum(self.library.cells[kind].area * count for kind, count in sorted(types.items()))
 
@@ -219,7 +219,7 @@ class AsicFlow:
         ]
 
     def repetitions(self) -> list[str]:
-        """What is asked of the delay, and how often a design is mapped, in sentences."""
+        """Sentences about the delay that is asked for and the number of runs."""
         lines: list[str] = []
         if self.clock_ps is not None:
             lines.append(
@@ -289,7 +289,7 @@ def _depth_first(path: str) -> list[tuple[bool, str]]:
 
 
 def _left_out(design: EmittedDesign, netlist: MappedNetlist) -> list[str]:
-    """What is in no area."""
+    """Sentences about memories, which are in no area."""
     if not design.memories:
         return []
     bits = memory_bits(netlist.apart)

@@ -36,7 +36,7 @@ class ClusterFlow:
         self.script = asic.script
 
     def settings(self) -> dict[str, str]:
-        """Those of what maps the parts."""
+        """Settings of the flow that maps the parts."""
         return {**self._asic.settings(), "parts": REVISION}
 
     def run(self, design: EmittedDesign) -> FlowOutput:

@@ -28,7 +28,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _is_record(path: Path) -> bool:
-    """Whether a file holds the results of a run."""
+    """Return whether a file holds the results of a run."""
     try:
         record = json.loads(path.read_text())
         return "points" in record and str(record["command"]).startswith("xpulpnn explore")

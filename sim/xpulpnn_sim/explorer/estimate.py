@@ -1,4 +1,4 @@
-"""How long a run will take, by the time its steps took before."""
+"""Estimate of the time of a run, by the time its steps took before."""
 
 import json
 from collections import defaultdict

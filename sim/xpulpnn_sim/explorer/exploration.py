@@ -77,7 +77,7 @@ Plan = Callable[[Loop], tuple[Space, tuple[NamedTable, ...]]]
 
 
 def _plan(options: ExploreOptions, notes: list[str]) -> Plan:
-    """What the options ask for, checked; ``notes`` are added to."""
+    """Check the options and make the plan; remarks are added to ``notes``."""
     if options.search:
         return _search(options, options.search, notes)
     space, steps = _paper(options) if options.paper else _sweep(options, notes)

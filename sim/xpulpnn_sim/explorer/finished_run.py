@@ -1,4 +1,4 @@
-"""What a run leaves behind: table, JSON, CSV and HTML report."""
+"""Output of a finished run: table, JSON, CSV and HTML report."""
 
 from dataclasses import dataclass, replace
 from importlib import util
@@ -127,7 +127,7 @@ class FinishedRun:
 
 
 def _failed(point: PointResult) -> bool:
-    """Whether a point has an error of its own, not that of the interrupted run."""
+    """Return whether a point has an error of its own, not that of the interrupted run."""
     return bool(point.error) and not point.error.startswith(UNFINISHED)
 
 

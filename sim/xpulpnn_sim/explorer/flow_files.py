@@ -1,4 +1,4 @@
-"""What the tools of a flow read, wrote and said, kept beside the figures."""
+"""Inputs, outputs and logs of a flow's tools, kept beside the figures."""
 
 import tempfile
 from collections.abc import Iterator, Mapping

@@ -79,7 +79,7 @@ class FlowStep:
         return {key: value for key, value in INFERRED.items() if key not in self.chosen}
 
     def settings(self) -> Mapping[str, str]:
-        """Those of the flow, and the structures it sets."""
+        """Settings of the flow, and the structures it sets."""
         return {**self.flow.settings(), **self.structures}
 
     def run(self, design: EmittedDesign) -> StepOutcome:

@@ -36,7 +36,7 @@ _PS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFamily:
-    """What differs between the device families.
+    """Device family: tools and primitives that differ from one to the next.
 
     ``luts`` and ``dsps``, ``brams``, ``flip_flops`` name cells of the netlist; a look-up table cell counts as many as
     its figure says. ``capacity`` is the number of look-up tables the part has.

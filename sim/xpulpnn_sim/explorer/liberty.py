@@ -129,7 +129,7 @@ class LibraryCell:
 
     @property
     def sequential(self) -> bool:
-        """Whether it keeps a state."""
+        """The cell keeps a state."""
         return bool(self.flip_flop or self.latch or self.clock_gate)
 
     def truth_table(self) -> int | None:

@@ -36,7 +36,7 @@ class LibertyGroup:
         return float(self.attributes[name]) if name in self.attributes else default
 
     def flag(self, name: str) -> bool:
-        """Whether a simple attribute is true."""
+        """Return whether a simple attribute is true."""
         return self.attributes.get(name, "").lower() == "true"
 
 

@@ -1,4 +1,4 @@
-"""What the synthesis flows need to know of a cell library: gate equivalent, FO4 delay, register, driver and load."""
+"""Facts of a cell library for the synthesis flows: gate equivalent, FO4 delay, register, driver and load."""
 
 import hashlib
 from collections.abc import Callable, Iterable

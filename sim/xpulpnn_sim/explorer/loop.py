@@ -19,7 +19,7 @@ _WORTH_TELLING_S = 60.0
 
 
 class Watcher:
-    """What is told about a run while it goes on; this one listens to nothing."""
+    """Listener to the progress of a run; this one does nothing."""
 
     def remark(self, text: str) -> None:
         """Something that is no result."""

@@ -34,7 +34,7 @@ class MappedGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Combinational:
-    """What is between registers: gates, names of the nets that paths start at, nets with the names paths end at."""
+    """Logic between registers: gates, names of the nets that paths start at, nets with the names paths end at."""
 
     gates: list[MappedGate]
     starts: dict[int, str]

@@ -1,4 +1,4 @@
-"""What a search makes small or large, and the points that no other beats."""
+"""Objectives of a search, and the points that no other beats."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an exploration is asked for, which of it makes no sense together, and the command line that repeats it."""
+"""Options of an exploration, their contradictions, and the command line that repeats it."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path

@@ -41,7 +41,7 @@ _PERCENT = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What others say of a figure."""
+    """A figure as others print it."""
 
     paper: str = ""  # overhead in the paper, percent; empty if it tells none
     # baseline and extension of the authors' RTL in the reference flow, in our unit
@@ -92,7 +92,7 @@ def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[Po
 
 
 def _runs(request: Request, preset: str) -> list[PointStep]:
-    """What a core runs: the same programs as the others, then its own kernels."""
+    """Workloads of a core: the same programs as the others, then its own kernels."""
     cells, yosys = library(request), request.yosys
     return [
         EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=yosys),

@@ -1,4 +1,4 @@
-"""What flows, energy estimation and kernels say about a configuration; plain data that goes into JSON and back."""
+"""Results of flows, energy estimation and kernels for a configuration; plain data that goes into JSON and back."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
@@ -132,7 +132,7 @@ class FlowResult:
 
     @property
     def slack_ps(self) -> float | None:
-        """What the delay leaves of the clock period that was asked for; negative if that is missed."""
+        """Clock period that was asked for less the delay; negative if it is missed."""
         return None if self.clock_ps is None or self.delay_ps is None else self.clock_ps - self.delay_ps
 
 

@@ -26,7 +26,7 @@ UNFINISHED = "interrupted before the end of"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How points are run."""
+    """Processes or machines that run points, and the time they get."""
 
     jobs: int = 2  # processes at a time
     timeout_s: float = 3600.0  # longest time of one step
@@ -71,7 +71,7 @@ def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, 
 
 
 def _unfinished(task: Task, output: Path) -> PointResult:
-    """What an interrupted run knows of a point that it did not finish."""
+    """Result of a point that an interrupted run did not finish."""
     found = with_known(task, output / task.folder_name)
     names = [step.name for step, key in zip(found.steps, found.keys, strict=True) if key not in found.known]
     return found.result(f"{UNFINISHED} {', '.join(names) or 'the last step'}")

@@ -73,7 +73,7 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search evaluated."""
+    """Points that a search evaluated."""
 
     points: tuple[Point, ...]  # in the order they were proposed
     skipped: tuple[Skipped, ...]  # proposals that cannot be built

@@ -55,7 +55,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """What can be built of the requested product, and what cannot."""
+    """Combinations of the requested product that can be built, and those that cannot."""
 
     points: tuple[Point, ...]
     skipped: tuple[Skipped, ...]

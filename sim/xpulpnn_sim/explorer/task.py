@@ -78,7 +78,7 @@ class PointStep(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is to be done for a point."""
+    """Steps of a point, and the results that are known of them."""
 
     point: Point
     steps: tuple[PointStep, ...]  # in the order of the results
@@ -95,7 +95,7 @@ class Task:
         return sum(key not in self.known for key in self.keys)
 
     def result(self, error: str = "") -> PointResult:
-        """What is known."""
+        """Return the result of the steps that are known."""
         return PointResult(
             label=self.point.label,
             top=self.point.top,
@@ -116,7 +116,7 @@ class Task:
         return result
 
     def _by_field(self, found: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """What is found under the keys, in the order of the steps."""
+        """Sort values by key into the fields of the result, in the order of the steps."""
         listed: dict[str, list[Any]] = {field: [] for field in _FIELDS}
         for step, key in zip(self.steps, self.keys, strict=True):
             if key in found:
@@ -191,7 +191,7 @@ def with_known(task: Task, folder: Path) -> Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAnswer:
-    """What came of a step of a point."""
+    """Outcome of a step of a point, as it travels from the process that ran it."""
 
     configuration: dict[str, Any] = field(default_factory=dict[str, Any])  # empty if there is no design
     result: StepResult | None = None  # None if the step failed

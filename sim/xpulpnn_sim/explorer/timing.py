@@ -96,7 +96,7 @@ class _Analysis:
         self._propagate()
 
     def through(self, nets: Collection[int]) -> "_Analysis":
-        """What goes on from these nets alone, at the times that they have here."""
+        """Timing of the paths on from these nets alone, at the times that they have here."""
         on = copy(self)
         on.before, on.fixed = self, frozenset(nets) & self.arrival.keys()
         on.arrival = {net: self.arrival[net] for net in on.fixed}

@@ -30,7 +30,7 @@ class Wrapper:
 
     @property
     def condition(self) -> str:
-        """What a reader of the figures must know about the wrapper."""
+        """Sentence about the wrapper for readers of the figures."""
         inputs, outputs = len(self.input_bits), len(self.output_bits)
         return (
             f"Every port of the component is registered: a shift register drives its {inputs} inputs, its {outputs} "

@@ -146,7 +146,7 @@ def _variant(layer: Record) -> str:
 
 
 def _bytes(record: Record) -> NamedTable:
-    """What is known of the bytes of each layer, and its energy."""
+    """Table of the bytes and the energy of each layer."""
     moved = _OWN | (_BY_DMA if "steps" in record else _BY_INSTRUCTIONS)
     has_energy = "energy_nj" in record
     energy = [Column(name="energy", unit="nJ", digits=1, grouped=True), Column(name="fJ/MAC", digits=1)]
@@ -211,7 +211,7 @@ def _classes(classes: Sequence[Record]) -> NamedTable:
 
 
 def _is_right(run: Record) -> bool:
-    """Whether the answer is the label, or no label is known."""
+    """Return whether the answer is the label, or no label is known."""
     return run.get("label", run["answer"]) == run["answer"]
 
 

@@ -19,7 +19,7 @@ _WITHOUT = frozenset(
 
 
 def runs_of(tables: Sequence[Table], *, quick: bool) -> list[Run]:
-    """What the tables need, each once; with ``quick`` for the rows that are."""
+    """Runs that the tables need, each once; with ``quick`` those of quick rows only."""
     rows = [row for table in tables for row in table.rows if row.quick or not quick]
     return list(dict.fromkeys(run for row in rows for run in row.ours.runs))
 

@@ -1,4 +1,4 @@
-"""What the tables run, as data: each run knows the command that repeats it, and returns its record."""
+"""Runs of the tables, as data: each run knows the command that repeats it, and returns its record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

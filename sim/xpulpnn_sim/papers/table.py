@@ -10,7 +10,7 @@ from xpulpnn_sim.papers.tables.published import Published
 
 
 class Verdict(StrEnum):
-    """How our figure compares with the printed one."""
+    """Comparison of our figure with the printed one."""
 
     BETTER = "better"
     EQUAL = "equal"
@@ -35,7 +35,7 @@ class Quantity:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Those that it needs, what it is compared with first."""
+        """Runs that the figure needs, the one it is compared with first."""
         return (self.run,) if self.over is None else (self.over, self.run)
 
     def value(self, records: Mapping[Run, Record]) -> float:
@@ -122,7 +122,7 @@ class MeasuredRow:
 
     @property
     def advantage(self) -> float | None:
-        """How many times better ours is, below 1 if it is worse; None if nothing is printed or neither is better."""
+        """Factor by which ours is better, below 1 if it is worse; None if nothing is printed or neither is better."""
         ratio = self.ratio
         if ratio is None or not self.row.better:
             return None
@@ -130,7 +130,7 @@ class MeasuredRow:
 
     @property
     def verdict(self) -> Verdict:
-        """How ours compares; figures that differ by less than the last printed digit are equal."""
+        """Comparison with the printed figure; those that differ by less than its last digit are equal."""
         if self.mismatches:
             return Verdict.WRONG
         published = self.row.published
@@ -161,7 +161,7 @@ class MeasuredTable:
 
     @property
     def summary(self) -> str:
-        """How many rows have which verdict, and how many were left out."""
+        """Number of rows of each verdict, and of those left out."""
         parts = [f"{self.count(one)} {one.value}" for one in Verdict if one is not Verdict.NONE and self.count(one)]
         parts += [f"{self.count(Verdict.NONE)} without a printed figure"] if self.count(Verdict.NONE) else []
         parts += [f"{self.left_out} left out"] if self.left_out else []

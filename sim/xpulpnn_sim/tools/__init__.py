@@ -1,1 +1,1 @@
-"""What every part of the product runs on: processes for jobs and a store of finished results."""
+"""Processes for jobs, a store of finished results, tables and pages, for every part of the product."""

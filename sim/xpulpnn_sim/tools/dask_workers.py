@@ -240,7 +240,7 @@ def _run(folder: Path, call: bytes, timeout_s: float, wanted: Callable[[], bool]
 
 
 def _difference(versions: bytes, expected: Mapping[str, str]) -> str:
-    """What is not as expected here; empty if all is."""
+    """Describe the first version that is not as expected here; empty if there is none."""
     name = hashlib.sha256(versions).hexdigest()
     with _asking:
         answer = _known_versions.get(name)

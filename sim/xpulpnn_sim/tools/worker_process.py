@@ -87,7 +87,7 @@ class WorkerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process can take no more calls."""
+        """The process can take no more calls."""
         return self._code is not None
 
     def call(self, call: bytes, timeout_s: float, wanted: Callable[[], bool] | None = None) -> Answer:

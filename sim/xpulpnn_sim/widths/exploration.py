@@ -19,7 +19,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What is looked for."""
+    """Aims and limits of a search for bits of layers."""
 
     floor: float  # share of the images that must be classified as labelled
     trials: int  # assignments that are evaluated at most
@@ -37,13 +37,13 @@ class Best:
 
     @property
     def error(self) -> float | None:
-        """How far the sum of the layers' cycles is above those measured, as a part of these."""
+        """Excess of the sum of the layers' cycles over those measured, as a part of these."""
         return None if self.measured is None else self.point.cycles / self.measured - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What was found."""
+    """Points that a search has found."""
 
     layers: tuple[str, ...]  # the layers that have bits
     points: tuple[Point, ...]  # all that was evaluated

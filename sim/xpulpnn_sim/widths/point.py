@@ -17,7 +17,7 @@ def text_of(widths: Assignment) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What comes of an assignment."""
+    """Accuracy and cost of an assignment."""
 
     widths: Assignment
     right: int  # images that the reference classifies as labelled, of so many

@@ -40,7 +40,7 @@ class Space:
     layers: tuple[Choices, ...]  # of the layers with weights
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of assignments."""
         return prod(len(one.weights) * len(one.activations) for one in self.layers)
 
     def __iter__(self) -> Iterator[Assignment]:
@@ -62,7 +62,7 @@ class Space:
         return list(dict.fromkeys(rows))
 
     def changes(self, widths: Assignment, *, up: bool = False) -> dict["Change", Assignment]:
-        """What can be changed by a step: of a layer the weights, what it reads, or both; with ``up`` also to more."""
+        """Changes of a step: of a layer the weights, what it reads, or both; with ``up`` also to more bits."""
         found: dict[Change, Assignment] = {}
         for layer, (choices, own) in enumerate(zip(self.layers, widths, strict=True)):
             for step in (-1, 1) if up else (-1,):

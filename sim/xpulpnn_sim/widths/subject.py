@@ -34,7 +34,7 @@ _SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "pap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Studied:
-    """What is known of an assignment without the design."""
+    """Accuracy and layers of an assignment, found without the design."""
 
     right: int  # images that the reference classifies as labelled
     layers: tuple[str, ...] = ()  # of each layer all that its cycles depend on
@@ -84,7 +84,7 @@ class Subject:
         )
 
     def _same(self, widths: Assignment, number: int, bits: int) -> bool:
-        """Whether weights of so many bits make no difference to the design in a layer."""
+        """Return whether weights of so many bits make no difference to the design in a layer."""
         other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
         first, second = (
             [(str(stage.layer), str(stage.precision)) for stage in self.described(one).network.stages]
@@ -108,7 +108,7 @@ class Subject:
         )
 
     def right(self, widths: Assignment) -> int:
-        """How many images the reference classifies as labelled."""
+        """Number of images that the reference classifies as labelled."""
         described = self.described(widths)
         labels = self.images.known(described.classes)
         scores = run_scores(described.network, described.batch(self.images.samples))
@@ -137,7 +137,7 @@ class Subject:
 
     @property
     def _moves(self) -> bool:
-        """Whether the input has to be moved to where it is computed with."""
+        """Return whether the input has to be moved to where it is computed with."""
         return isinstance(self.config, ClusterConfig)
 
     def _keys(self, case: NetworkCase) -> list[str]:
@@ -159,12 +159,12 @@ class Subject:
 
     @cached_property
     def design(self) -> str:
-        """What else the cycles of a layer depend on."""
+        """Digest of all else that the cycles of a layer depend on."""
         config = json.dumps(asdict(self.config), default=lambda values: sorted(map(str, values)), sort_keys=True)
         return f"{config} {sources_digest(_SHOWS_ONLY)}"
 
     def study_key(self, widths: Assignment) -> str:
-        """What its study is kept as."""
+        """Name under which the study of an assignment is kept."""
         return f"{self.identity} {self.design} {text_of(widths)}"
 
 

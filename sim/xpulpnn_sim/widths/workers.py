@@ -18,7 +18,7 @@ class Workers:
         self._shared: dict[Subject, Any] = {}
 
     def each(self, subject: Subject, method: str, wanted: Sequence[Assignment]) -> Iterator[Any]:
-        """What a method of the subject returns for each assignment, in their order, as soon as it is known."""
+        """Results of a method of the subject for each assignment, in order, as soon as they are known."""
         if subject not in self._shared:
             self._shared[subject] = self._pool.share(subject)
         return self._pool.map(_call, repeat(self._shared[subject]), repeat(method), wanted)

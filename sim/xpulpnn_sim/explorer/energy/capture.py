@@ -41,7 +41,7 @@ class CapturedWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What a netlist is to run."""
+    """A program or kernel that a netlist is to run."""
 
     name: str  # kernel specification as on the command line, or name of the program
     top: Top  # `backend` or `core`: the netlist

@@ -51,7 +51,7 @@ class Charges:
 
     @property
     def area(self) -> float:
-        """Of all cells, clock gates included, in the unit of the library."""
+        """Area of all cells, clock gates included, in the unit of the library."""
         gates = sum(gate.cell.area for gate in self._circuit.gates if gate.first)
         registers = sum(register.cell.area for register in self._circuit.registers)
         return gates + registers + (self._gate.area * len(self._groups) if self._gate else 0.0)
@@ -193,7 +193,7 @@ def _role(gate: LibraryCell, role: str) -> Pin:
 
 
 def _possible(when: str, known: Mapping[str, bool]) -> bool:
-    """Whether a condition can hold with the known pins."""
+    """Return whether a condition can hold with the known pins."""
     free = [name for name in expression(when).inputs if name not in known]
     return any(expression(when).evaluate(dict(known) | values) for values in _assignments(free))
 

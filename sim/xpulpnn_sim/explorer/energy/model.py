@@ -88,7 +88,7 @@ class GateModel:
 
 
 def _retirement_ports(circuit: Circuit) -> dict[str, str]:
-    """What stands for the retirement port: values by port."""
+    """Values that stand for the retirement port, by port."""
     prefix, _ = _RIGS[circuit.top]
     return {prefix + name: _RETIREMENT[circuit.top].get(name, "0") for name in WIDTHS}
 

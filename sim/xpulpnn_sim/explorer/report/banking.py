@@ -1,4 +1,4 @@
-"""What more banks bring: cycles of a SIMD multiply-accumulate on one core and on many, as Fig. 9 of the XpulpNN paper
+"""Gain of more banks: cycles of a SIMD multiply-accumulate on one core and on many, as Fig. 9 of the XpulpNN paper
 shows them."""
 
 from collections.abc import Sequence

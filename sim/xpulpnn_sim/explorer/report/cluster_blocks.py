@@ -25,7 +25,7 @@ _KIBIT = 1024
 
 
 def is_cluster(flow: FlowResult | None) -> bool:
-    """Whether the result is of a cluster with all its parts."""
+    """Return whether the result is of a cluster with all its parts."""
     return flow is not None and flow.grant is not None and bool(flow.modules)
 
 

@@ -40,7 +40,7 @@ def flow_of(point: PointResult, name: str) -> FlowResult | None:
 
 
 def is_fpga(flow: FlowResult) -> bool:
-    """Whether the result counts look-up tables instead of cells."""
+    """Return whether the result counts look-up tables instead of cells."""
     return flow.luts is not None
 
 
@@ -129,7 +129,7 @@ def per_cycle_pj(energy: EnergyResult | None) -> float | None:
 
 
 def kernel_conditions(record: Mapping[str, Any]) -> str:
-    """What a kernel ran on."""
+    """Describe the machine that a kernel ran on."""
     if not clustered(record):
         return "results checked, ideal memory, sums left to the simulator"
     fetches = "second pass, with the code in the caches" if record["icache"] else "instructions fetched without delay"
@@ -246,7 +246,7 @@ def parameters(points: Sequence[PointResult]) -> dict[str, list[str]]:
 
 
 def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
-    """What distinguishes the points: top and preset if they differ, and all parameters that were swept and differ."""
+    """Top and preset if they differ between points, and all parameters that were swept and differ."""
     found = {
         "preset": [point.preset for point in points],
         "top": [point.top for point in points],

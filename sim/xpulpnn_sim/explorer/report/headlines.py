@@ -1,4 +1,4 @@
-"""What a design achieves with a kernel, in the units of data sheets, and the best point by each figure."""
+"""Rates of a design with a kernel, in the units of data sheets, and the best point by each figure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ class Headline:
 
 
 def _technology(flow: FlowResult) -> bool:
-    """Whether its delays are those of something that can be built."""
+    """Return whether the delays are those of something that can be built."""
     return comparison.is_fpga(flow) or flow.area_um2 is not None
 
 

@@ -153,7 +153,7 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 
 def area_note(flow: FlowResult) -> str:
-    """What the sizes of the instances add up to, and what told them."""
+    """Tell the sum of the instances' sizes, and how the instances were told."""
     whole, figure = flow.modules[0].total_ge / _GE_PER_KGE, comparison.size(flow)
     if figure is not None and abs(whole - figure) > _DIFFERENT * abs(figure):
         text = f"The instances add up to {whole:.2f} kGE; the tables show {figure:.2f} kGE."

@@ -43,7 +43,7 @@ def _pair(record: Record) -> str:
 
 
 def _way(record: Record) -> str:
-    """What a line of a plot stands for."""
+    """Name of a line of a plot."""
     match record["kind"]:
         case "library":
             return f"{record['product']} {record['weights']} bit"
@@ -69,7 +69,7 @@ def _overflow(records: Sequence[Record]) -> list[Grid]:
 
 
 def _best(records: Sequence[Record]) -> list[Grid]:
-    """Of every pair the packing that was fastest, and how much faster than bytes; the same against bit-serial."""
+    """Fastest packing of every pair and its gain over bytes; the same against bit-serial."""
     base, found = bytes_cycles(records), dict[str, Grid]()
     packed = [record for record in records if record["kind"] == "ulppack"]
     serial = {

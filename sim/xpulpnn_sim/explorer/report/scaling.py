@@ -1,4 +1,4 @@
-"""How kernels scale with the cores of a cluster: speed-ups, and the plot of them."""
+"""Scaling of kernels with the cores of a cluster: speed-ups, and the plot of them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ def _group(record: Record) -> tuple[Any, ...]:
 
 
 def clustered(record: Record) -> bool:
-    """Whether the kernel ran on the cores of a cluster."""
+    """Return whether the kernel ran on the cores of a cluster."""
     return "arbiter" in record
 
 
 def speed_ups(records: Sequence[Record]) -> list[float | None]:
-    """How much faster each run is than the same on one core; None where that did not run."""
+    """Speed-up of each run over the same on one core; None where that did not run."""
     single = {_group(record): record["cycles"] for record in records if record["cores"] == 1}
     found = [single.get(_group(record)) for record in records]
     return [

@@ -46,7 +46,7 @@ class Axis:
 
     @property
     def unit(self) -> str:
-        """What the title has in brackets, else the title without the arrow that tells which way is better."""
+        """Text of the title in brackets, else the title without the arrow that tells which way is better."""
         text = self.title.rstrip(f" {LESS}{MORE}")
         return text.partition("[")[2].rstrip("]") or text
 

@@ -1,1 +1,1 @@
-"""What each paper printed, row by row, and what is run beside it."""
+"""Figures of each paper, row by row, and the runs that are compared with them."""
