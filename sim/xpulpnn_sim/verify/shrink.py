@@ -32,6 +32,11 @@ class Case:
     machine: Any  # how memory and interrupts behave; default values are the simplest
 
 
+def _with(case: Case, **parts: Any) -> Case:
+    """The case with other parts of its program."""
+    return replace(case, program=replace(case.program, **parts))
+
+
 def minimise_list(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
     """A shortest sublist that still fails, in the sense that no single item can be left out (ddmin)."""
     kept = tuple(items)
@@ -126,33 +131,25 @@ class Shrinker:
             replace(handlers, filler=()),
         ):
             if simpler != handlers:
-                case = self._first(case, iter([replace(case, program=replace(case.program, handlers=simpler))]))
+                case = self._first(case, iter([_with(case, handlers=simpler)]))
             if case.program.handlers != handlers:
                 break
         if case.program.data_seed is not None:
-            case = self._first(case, iter([replace(case, program=replace(case.program, data_seed=None))]))
+            case = self._first(case, iter([_with(case, data_seed=None)]))
         return case
 
     def _blocks(self, case: Case) -> Case:
         """Blocks of the program and its functions."""
-
-        def with_main(main: tuple[Block, ...]) -> Case:
-            return replace(case, program=replace(case.program, main=main))
-
-        main = self._reduce(case.program.main, lambda blocks: self._try(with_main(blocks)))
-        case = with_main(main)
-
-        def with_functions(functions: tuple[Block, ...]) -> Case:
-            return replace(case, program=replace(case.program, functions=functions))
-
-        bodies = tuple(child for block in case.program.functions for child in block.children)
-        for inlined in ((*main, *bodies), _without_calls(main, case.program.functions) + bodies):
-            candidate = replace(case, program=replace(case.program, main=inlined, functions=()))
+        main = self._reduce(case.program.main, lambda blocks: self._try(_with(case, main=blocks)))
+        case = _with(case, main=main)
+        called = case.program.functions
+        bodies = tuple(child for block in called for child in block.children)
+        for inlined in ((*main, *bodies), _without_calls(main, called) + bodies):
+            candidate = _with(case, main=inlined, functions=())
             if bodies and self._try(candidate):
                 return candidate
-
-        functions = self._reduce(case.program.functions, lambda blocks: self._try(with_functions(blocks)), hoist=False)
-        return with_functions(functions)
+        functions = self._reduce(called, lambda blocks: self._try(_with(case, functions=blocks)), hoist=False)
+        return _with(case, functions=functions)
 
     def _reduce(
         self, blocks: tuple[Block, ...], fails: Callable[[tuple[Block, ...]], bool], *, hoist: bool = True
@@ -192,11 +189,7 @@ class Shrinker:
 
     def _numbers(self, case: Case) -> Case:
         """Constants as small as possible: loop counts and register values."""
-
-        def with_main(main: tuple[Block, ...]) -> Case:
-            return replace(case, program=replace(case.program, main=main))
-
-        return with_main(self._smaller(case.program.main, lambda blocks: self._try(with_main(blocks))))
+        return _with(case, main=self._smaller(case.program.main, lambda blocks: self._try(_with(case, main=blocks))))
 
     def _smaller(self, blocks: tuple[Block, ...], fails: Callable[[tuple[Block, ...]], bool]) -> tuple[Block, ...]:
         for position, block in enumerate(blocks):
