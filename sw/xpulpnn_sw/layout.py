@@ -145,6 +145,11 @@ class OutputLayout:
         """Bytes from the first to behind the last."""
         return int(np.prod(self.shape[:-1])) * self.pixel_bytes
 
+    @property
+    def in_rows(self) -> "OutputLayout":
+        """The same results as pixels with what lies in words one after the other."""
+        return self
+
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The results found in ``memory``, which was loaded from ``image.data``."""
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
@@ -172,12 +177,16 @@ class PlanesLayout(OutputLayout):
 
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The results found in ``memory``, which was loaded from ``image.data``."""
+        return self.in_rows.decode(image, memory).transpose(1, 2, 0)
+
+    @property
+    def in_rows(self) -> OutputLayout:
+        """The rows of the planes."""
         rows, columns, channels = self.shape
-        rowwise = OutputLayout(
+        return OutputLayout(
             symbol=self.symbol,
             bits=self.bits,
             shape=(channels, rows, columns),
             pixel_bytes=self.pixel_bytes,
             signed=self.signed,
         )
-        return rowwise.decode(image, memory).transpose(1, 2, 0)

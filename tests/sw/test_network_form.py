@@ -112,7 +112,7 @@ def test_a_graph_is_read_as_it_was_written(tmp_path):
         ("sign",),
     ]
     assert [stage.pad for stage in stages] == [7, 0, 0, 0, 0, 0]
-    assert (described.labels, described.classes, described.input_shape) == (("a", "b", "c"), 3, (4, 4, 4))
+    assert (described.labels, described.classes, described.random_input(0).shape) == (("a", "b", "c"), 3, (4, 4, 4))
     text, arrays = contents(described, "again.npz")
     (tmp_path / "again.json").write_text(text)
     (tmp_path / "again.npz").write_bytes(arrays)

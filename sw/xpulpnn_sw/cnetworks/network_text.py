@@ -11,7 +11,7 @@ from xpulpnn_sw.cnetworks.c_network import CLayer, CNetwork
 from xpulpnn_sw.cnetworks.input_text import input_declaration, input_functions
 from xpulpnn_sw.cnetworks.names import c_string, comment_text
 from xpulpnn_sw.kernels.variants import WORD_BITS
-from xpulpnn_sw.layout import OutputLayout, PlanesLayout, Words
+from xpulpnn_sw.layout import OutputLayout, Words
 from xpulpnn_sw.networks.described import Scaling
 from xpulpnn_sw.networks.kernels import inputs_of, own_symbols
 from xpulpnn_sw.networks.lifetimes import Piece, results_name, weights_name
@@ -119,20 +119,6 @@ def weights_source(network: CNetwork) -> str:
     return "\n".join([*lines, ""])
 
 
-def in_rows(output: OutputLayout) -> OutputLayout:
-    """Where results are, as pixels with what lies in words one after the other: of planes their rows."""
-    if not isinstance(output, PlanesLayout):
-        return output
-    rows, columns, channels = output.shape
-    return OutputLayout(
-        symbol=output.symbol,
-        bits=output.bits,
-        shape=(channels, rows, columns),
-        pixel_bytes=output.pixel_bytes,
-        signed=output.signed,
-    )
-
-
 def result_words(output: OutputLayout) -> tuple[int, int]:
     """Words of a pixel that have results, and the bits of the last of them that do."""
     bits = output.shape[-1] * output.bits
@@ -228,7 +214,7 @@ def _address(network: CNetwork, layer: CLayer, address: int) -> str:
 
 
 def _description(layer: CLayer) -> str:
-    output = in_rows(layer.run.output)
+    output = layer.run.output.in_rows
     words, mask = result_words(output)
     counts = (layer.macs, prod(output.shape[:-1]), output.pixel_bytes // WORD_BYTES, words)
     return f"{c_string(layer.stage.name)}, {', '.join(map(str, counts))}, 0x{mask:08X}"

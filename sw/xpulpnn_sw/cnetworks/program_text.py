@@ -14,7 +14,6 @@ from xpulpnn_sw.cnetworks.c_network import CNetwork
 from xpulpnn_sw.cnetworks.names import comment_text
 from xpulpnn_sw.cnetworks.network_text import (
     c_template,
-    in_rows,
     input_source,
     network_header,
     network_source,
@@ -92,7 +91,7 @@ def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
     """Return the checksum that ``main.c`` must find of the results of a layer in memory."""
     if isinstance(output, PlanesLayout):
         results = results.transpose(2, 0, 1)
-    rows = in_rows(output)
+    rows = output.in_rows
     words = pack_words(results.reshape(-1, rows.shape[-1]).astype(np.int64), rows.bits)
     assert words.shape == (prod(rows.shape[:-1]), result_words(rows)[0])
     found = _OFFSET

@@ -66,11 +66,6 @@ class Described:
         return prod(self.network.stages[-1].output_shape)
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of an input."""
-        return self._reader[1]
-
-    @property
     def _reader(self) -> tuple[Stage, tuple[int, ...], tuple[int, bool]]:
         """A layer that reads the input, as what it does that, and the elements."""
         for number, stage in enumerate(self.network.stages):
