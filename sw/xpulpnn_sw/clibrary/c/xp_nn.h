@@ -167,4 +167,12 @@ int32_t xp_nn_element(const void *packed, uint32_t index, uint32_t bits, int is_
 int32_t xp_nn_clipped(int64_t value, uint32_t bits, int is_signed);
 void xp_nn_set(void *packed, uint32_t index, uint32_t bits, int32_t value);
 
+/* Refuses steps and windows of nothing. */
+static inline void xp_nn_check_window(const struct xp_nn_layer *layer) {
+    if (layer->stride_x == 0 || layer->stride_y == 0)
+        xp_nn_refuse(layer->name, "stride", "at least 1", 0);
+    if (layer->kernel_width == 0 || layer->kernel_height == 0)
+        xp_nn_refuse(layer->name, "dim_kernel", "at least 1", 0);
+}
+
 #endif

@@ -192,10 +192,7 @@ static void check(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_lay
         xp_nn_refuse(layer->name, "ch_in", "whole bytes of channels", layer->channels);
     if (layer->out_channels * elements->y_bits % BYTE_BITS != 0)
         xp_nn_refuse(layer->name, "ch_out", "whole bytes of channels", layer->out_channels);
-    if (layer->stride_x == 0 || layer->stride_y == 0)
-        xp_nn_refuse(layer->name, "stride", "at least 1", 0);
-    if (layer->kernel_width == 0 || layer->kernel_height == 0)
-        xp_nn_refuse(layer->name, "dim_kernel", "at least 1", 0);
+    xp_nn_check_window(layer);
     xp_nn_check_shift(elements, layer);
 }
 

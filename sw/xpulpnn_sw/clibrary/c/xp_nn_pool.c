@@ -39,10 +39,7 @@ static void check(const struct xp_nn_elements *elements, const struct xp_nn_laye
     const uint32_t narrow = elements->x_bits < elements->y_bits ? elements->x_bits : elements->y_bits;
     if (layer->channels == 0 || layer->channels * narrow % BYTE_BITS != 0)
         xp_nn_refuse(layer->name, "ch_im_in", "whole bytes of channels", layer->channels);
-    if (layer->stride_x == 0 || layer->stride_y == 0)
-        xp_nn_refuse(layer->name, "stride", "at least 1", 0);
-    if (layer->kernel_width == 0 || layer->kernel_height == 0)
-        xp_nn_refuse(layer->name, "dim_kernel", "at least 1", 0);
+    xp_nn_check_window(layer);
 }
 
 /* Whether pixels are whole words for the kernels. */
