@@ -11,16 +11,16 @@ from xpulpnn_sim.retirement import RETIREMENT, Records
 from xpulpnn_sw.disasm import render
 from xpulpnn_sw.registers import ABI_NAMES
 
-HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
+TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
 
-HEADER_OF_CORES = f"core {HEADER}"
+HEADER_OF_CORES = f"core {TRACE_HEADER}"
 
 EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
 """Names of the causes of exceptions."""
 
 _TEXT_COLUMNS = 40
 _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
-FIELDS = RETIREMENT.names or ()
+RECORD_FIELDS = RETIREMENT.names or ()
 """Fields of a record."""
 
 _DATA_DIGITS = {0b1: 2, 0b11: 4, 0b1111: 8}
@@ -85,11 +85,11 @@ def line_of(record: dict[str, int]) -> str:
 def lines(records: Records) -> Iterator[str]:
     """One line for each record."""
     for values in records.tolist():
-        yield line_of(dict(zip(FIELDS, values, strict=True)))
+        yield line_of(dict(zip(RECORD_FIELDS, values, strict=True)))
 
 
 def lines_of_cores(blocks: Sequence[Records]) -> Iterator[str]:
     """One line for each record of several cores, by cycle, with the number of the core in front."""
     rows = [(record["cycle"], core, record) for core, block in enumerate(blocks) for record in block]
     for _cycle, core, record in sorted(rows, key=lambda row: row[:2]):
-        yield f"{core:>4} {line_of(dict(zip(FIELDS, record.tolist(), strict=True)))}"
+        yield f"{core:>4} {line_of(dict(zip(RECORD_FIELDS, record.tolist(), strict=True)))}"

@@ -100,7 +100,7 @@ def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     [runtime] = tmp_path.glob("*.a")
     # not with those that write waveforms, nor between compilers
     build.build_model(RIG, trace=True)
-    other = next(name for name in build.COMPILERS if name != build.compiler())
+    other = next(name for name in build.MODEL_COMPILERS if name != build.compiler())
     monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
     monkeypatch.setenv(build.COMPILER_VARIABLE, other)
     build.build_model(RIG)
@@ -110,7 +110,7 @@ def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("chosen", build.COMPILERS)
+@pytest.mark.parametrize("chosen", build.MODEL_COMPILERS)
 def test_only_what_runs_once_is_left_unoptimised(chosen):
     text = build._whole(["a.cpp", "a__Slow.cpp", "b.cpp"], chosen)
     before, rest = text.split("optimize", 1)
@@ -135,7 +135,7 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
     with monkeypatch.context() as changed:
         changed.setattr(build, "NATIVE", driver)
         assert build.build_model(RIG) != first
-    other = next(name for name in build.COMPILERS if name != build.compiler())
+    other = next(name for name in build.MODEL_COMPILERS if name != build.compiler())
     monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
     monkeypatch.setenv(build.COMPILER_VARIABLE, other)
     assert build.build_model(RIG) != first

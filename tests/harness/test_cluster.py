@@ -99,13 +99,13 @@ def test_words_that_all_cores_draw(library, rounds, machine):
 
 
 def test_the_shared_view_of_the_event_unit_is_judged(library, monkeypatch):
-    monkeypatch.setattr(session, "BLOCK", 256)
+    monkeypatch.setattr(session, "BLOCK_RETIREMENTS", 256)
     result = run(library, program(SHARED, rounds=40), fetch_latency=3, fetch_grant_stalls=0.2, seed=4)
     assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
 
 
 def test_blocks_end_anywhere(library, monkeypatch):
-    monkeypatch.setattr(session, "BLOCK", 16)
+    monkeypatch.setattr(session, "BLOCK_RETIREMENTS", 16)
     result = run(library, program(rounds=5), l2_latency=5)
     assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
 

@@ -10,7 +10,7 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.harness.cifar10 import random_network
-from xpulpnn_sim.harness.deployed_run import network_program
+from xpulpnn_sim.harness.deployed_run import deployed_network
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
@@ -81,7 +81,7 @@ def test_layers_and_their_accounts():
 def test_the_usual_memory_holds_the_network(bits):
     network, image = random_network(bits, seed=bits)
     case = NetworkCase(network=network, image=image, config=FULL, machine=Machine()).sharing(8)
-    program = network_program(case, case.config)
+    program = deployed_network(case, case.config)
     plan = program.deployment
     assert len(program.data) == plan.extent <= {8: 96, 2: 32}[bits] << 10
     assert case.config.tcdm_bytes == 128 << 10
@@ -131,14 +131,14 @@ def test_a_network_that_does_not_fit():
     case = NetworkCase(network=network, image=image, config=FULL, machine=Machine())
     # even a row of four channels by a single core
     with pytest.raises(LayerError) as error:
-        network_program(case, replace(case.sharing(8).config, tcdm_bytes=1 << 13))
+        deployed_network(case, replace(case.sharing(8).config, tcdm_bytes=1 << 13))
     assert str(error.value) == "conv3: tiles must be at most the TCDM's 8192 bytes with buffers and stacks, not 9136"
 
 
 @pytest.mark.unit
 def test_a_cluster_without_dma():
     with pytest.raises(InputError, match=r"^dma of the cluster must be true for networks, not false$"):
-        network_program(small_case(), replace(FOUR, dma=False))
+        deployed_network(small_case(), replace(FOUR, dma=False))
 
 
 @pytest.mark.cosim
@@ -172,6 +172,6 @@ def test_filters_that_come_too_late_are_found(monkeypatch):
 
 @pytest.mark.unit
 def test_the_beginning_of_memory_is_noise():
-    program = network_program(small_case(), FOUR)
+    program = deployed_network(small_case(), FOUR)
     assert set(program.data) == {0xA5}
     assert program.data_base == TCDM_BASE

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from xpulpnn_sim.harness.build import NATIVE
-from xpulpnn_sim.harness.schema import header
+from xpulpnn_sim.harness.schema import cpp_header
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
@@ -38,7 +38,7 @@ int main(int, char** settings) {
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bus")
-    (folder / "schema.hpp").write_text(header(Counter(), both_edges=False))
+    (folder / "schema.hpp").write_text(cpp_header(Counter(), both_edges=False))
     source, made = folder / "bus.cpp", folder / "bus"
     source.write_text(PROGRAM)
     subprocess.run(["g++", "-std=c++17", f"-I{NATIVE}", f"-I{folder}", source, "-o", made], check=True)

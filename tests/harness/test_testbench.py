@@ -10,7 +10,7 @@ import pytest
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn_sim.harness.build import ALIKE_FLAGS
 from xpulpnn_sim.harness.models import cached_emission, cluster_rig, simulated
-from xpulpnn_sim.harness.testbench import CONTROL, TOP
+from xpulpnn_sim.harness.testbench import CONTROL_FILE, TOP
 from xpulpnn_sim.verilator import require_verilator
 
 pytestmark = pytest.mark.cosim
@@ -26,7 +26,7 @@ def test_all_cores_run_the_same_function_once_a_cycle(tmp_path):
     root = require_verilator()
     command = (str(root / "bin" / "verilator"), "--cc", "-O3", *ALIKE_FLAGS, "-Wno-fatal", "-Wno-lint", "-Wno-style")
     done = subprocess.run(
-        (*command, "--top-module", TOP, "-Mdir", "obj", CONTROL, f"{TOP}.sv", "design.v"),
+        (*command, "--top-module", TOP, "-Mdir", "obj", CONTROL_FILE, f"{TOP}.sv", "design.v"),
         cwd=tmp_path,
         env={**os.environ, "VERILATOR_ROOT": str(root)},
         capture_output=True,

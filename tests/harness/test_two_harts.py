@@ -156,7 +156,7 @@ def test_every_retirement_of_both_is_right(library):
 
 
 def test_blocks_end_between_a_grant_and_its_retirement(library, monkeypatch):
-    monkeypatch.setattr(session, "BLOCK", 16)
+    monkeypatch.setattr(session, "BLOCK_RETIREMENTS", 16)
     result = run(library, 100, grant_stalls=0.1, response_latency=4, seed=2)
     assert (result.mismatches, result.difference) == (0, None)
     assert result.exit.ok

@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.harness.waves import GROUPS, contents, instruction_names
+from xpulpnn_sim.harness.waves import SIGNAL_GROUPS, contents, instruction_names
 
 pytestmark = pytest.mark.cosim
 
@@ -114,7 +114,7 @@ def test_the_save_file_fits_the_waveform(core_elf, tmp_path):
     assert len(shown) > 150
     assert set(shown) <= known.keys()
     begun = [line[1:] for before, line in pairwise(lines) if before in ("@800200", "@c00200")]
-    assert begun == list(GROUPS)
+    assert begun == list(SIGNAL_GROUPS)
     assert f'[dumpfile] "{wave}"' in lines
     for line in lines:
         if line.startswith("^"):
@@ -136,7 +136,7 @@ def test_every_signal_of_the_list_exists_somewhere(core_program):
     groups, filters = contents(core_program(SOURCE), CONFIG)
     listed = {
         (instance, text.partition(":")[0])
-        for instances in GROUPS.values()
+        for instances in SIGNAL_GROUPS.values()
         for instance, names in instances.items()
         for text in names.split()
     }

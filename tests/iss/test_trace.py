@@ -68,5 +68,5 @@ def test_columns_line_up_with_the_header():
     record = np.zeros(1, RETIREMENT)
     record["insn"], record["rd_we"], record["rd_addr"] = 0x00C5_8533, 1, 10
     (shown,) = trace.lines(record)
-    assert shown.index("a0=") == trace.HEADER.index("effects")
-    assert shown.index("add") == trace.HEADER.index("instruction")
+    assert shown.index("a0=") == trace.TRACE_HEADER.index("effects")
+    assert shown.index("add") == trace.TRACE_HEADER.index("instruction")

@@ -77,7 +77,7 @@ def test_no_difference(plan, seed):
 
 
 def test_blocks_end_anywhere(plan, monkeypatch):
-    monkeypatch.setattr(session, "BLOCK", 64)
+    monkeypatch.setattr(session, "BLOCK_RETIREMENTS", 64)
     assert run_one(program(3), plan, MACHINE).text == "pass"
 
 

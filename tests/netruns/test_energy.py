@@ -161,4 +161,4 @@ def test_every_layer_is_estimated_by_a_piece_of_its_length(monkeypatch):
     assert list(found) == [name for name, _, _ in told]
     assert found["classify"].share == 1
     assert 0.03 < found["conv2"].share <= 0.1
-    assert {entry[:2] for entry in seen.values()} == {(config, energy.WINDOW_CYCLES)}
+    assert {entry[:2] for entry in seen.values()} == {(config, energy.PIECE_WINDOW_CYCLES)}

@@ -5,7 +5,7 @@ import argparse
 from rich.table import Table
 
 from xpulpnn_sim.commands.common import FAILED, OK, add_json, output, require_writable, write_json
-from xpulpnn_sim.harness.tools import Finding, survey
+from xpulpnn_sim.harness.tools import FoundTool, survey
 from xpulpnn_sim.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
 
 _MB = 1e6
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if any(finding.missing and finding.tool.needed for finding in findings) else OK
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: FoundTool) -> str:
     if not finding.missing:
         return finding.place
     return f"{'missing' if finding.tool.needed else 'missing, optional'}: {finding.tool.install}"

@@ -137,8 +137,8 @@ def _require_turns(arguments: argparse.Namespace, target: CoreConfig | ClusterCo
 
 def _writer(file: TextIO) -> Callable[[Retired], None]:
     """An observer that writes the trace, numbered by instruction."""
-    file.write(trace.HEADER + "\n")
-    blank = dict.fromkeys(trace.FIELDS, 0)
+    file.write(trace.TRACE_HEADER + "\n")
+    blank = dict.fromkeys(trace.RECORD_FIELDS, 0)
     number = 0
 
     def write(retired: Retired) -> None:

@@ -206,7 +206,7 @@ def _tracing(path: Path, target: Target) -> Generator[Callable[[Sequence[Records
     """An observer that writes the trace, of several cores by cycle."""
     alone = target.cluster is None
     with replacing(path) as temporary, temporary.open("w") as file:
-        file.write((trace.HEADER if alone else trace.HEADER_OF_CORES) + "\n")
+        file.write((trace.TRACE_HEADER if alone else trace.HEADER_OF_CORES) + "\n")
 
         def write(blocks: Sequence[Records]) -> None:
             lines = trace.lines(blocks[0]) if alone else trace.lines_of_cores(blocks)

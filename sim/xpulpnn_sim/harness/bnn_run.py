@@ -14,9 +14,9 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.workload import (
     DIGITS,
+    CommonFigures,
     Compared,
     Result,
-    Verdict,
     executable_of,
     function_accounts,
     run_workload,
@@ -87,7 +87,7 @@ class BnnWork:
         found = _found(self.case, self.run, outcome.memory[self.program.data_base])
         return [Compared.of(name, self.expected[name], values) for name, values in found.items()]
 
-    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> dict[str, Any]:
         """Return the record."""
         function = self.run.function
         accounts = function_accounts(outcome, function.function, self.program.text_base)
@@ -106,7 +106,7 @@ class BnnWork:
             "cycles_per_mac": round(cycles / function.macs, DIGITS),
             "layers": {name: int(cycles_at[function.function.region(name)].sum()) for name in names},
             "stalls": stalls_of(totals, devices=False),
-            **asdict(verdict),
+            **asdict(common),
         }
 
     def _executed(self, totals: NDArray[np.uint64], operations: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from importlib import util
 from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.harness.testbench import CONTROL, TOP, Rig
+from xpulpnn_sim.harness.testbench import CONTROL_FILE, TOP, Rig
 from xpulpnn_sim.user_cache import alone, cache_directory, counts
 from xpulpnn_sim.verilator import require_verilator
 
@@ -82,18 +82,18 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
         raise ToolError(f"verilator must be able to compile the model: {lines[0]}")
 
 
-COMPILERS = ("clang", "g++")
+MODEL_COMPILERS = ("clang", "g++")
 """What compiles models: the clang of the zig wheel, whose models are faster, or the system's compiler."""
 
 
 def compiler() -> str:
-    """``$XPULPNN_COMPILER``, or the first of :data:`COMPILERS` that is there."""
+    """``$XPULPNN_COMPILER``, or the first of :data:`MODEL_COMPILERS` that is there."""
     chosen = os.environ.get(COMPILER_VARIABLE)
     if chosen is None:
-        return COMPILERS[0] if _zig() is not None else COMPILERS[1]
-    if chosen not in COMPILERS:
-        raise InputError(f"{COMPILER_VARIABLE} must be {' or '.join(COMPILERS)}, not {chosen}")
-    if chosen == COMPILERS[0] and _zig() is None:
+        return MODEL_COMPILERS[0] if _zig() is not None else MODEL_COMPILERS[1]
+    if chosen not in MODEL_COMPILERS:
+        raise InputError(f"{COMPILER_VARIABLE} must be {' or '.join(MODEL_COMPILERS)}, not {chosen}")
+    if chosen == MODEL_COMPILERS[0] and _zig() is None:
         raise ToolError(f"ziglang must be installed for {COMPILER_VARIABLE}={chosen}: pip install ziglang")
     return chosen
 
@@ -106,7 +106,7 @@ def _zig() -> Path | None:
 
 def _compiler_command(chosen: str) -> str:
     """The compiler as a shell script that make can call by one name."""
-    if chosen == COMPILERS[1]:
+    if chosen == MODEL_COMPILERS[1]:
         return '#!/bin/sh\nexec g++ "$@"\n'
     # zig optimises for the machine it runs on unless told otherwise, and its caches are no part of the model's
     return f'#!/bin/sh\nexec "{_zig()}" c++ -mcpu=baseline -nostdinc++ ${_CXX_HEADERS} "$@"\n'
@@ -190,7 +190,7 @@ def build_model(
         compile_command.chmod(0o755)
         environment[_CXX_HEADERS] = _cxx_headers()
         flags += ["-CFLAGS", f"{_CXX_FLAGS} -I{folder}"]
-        inputs = [str(folder / file) for file in (CONTROL, f"{TOP}.sv", "design.v")]
+        inputs = [str(folder / file) for file in (CONTROL_FILE, f"{TOP}.sv", "design.v")]
         _run([str(root / "bin" / "verilator"), *flags, *inputs], folder, environment)
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
         # "python" is not on the path of every environment

@@ -25,13 +25,13 @@ from xpulpnn_sim.elf import Window
 from xpulpnn_sim.exits import NameOf, place
 from xpulpnn_sim.golden.effects import Effects, Sources
 from xpulpnn_sim.golden.execute import execute
-from xpulpnn_sim.harness.model import U32, Block, Chain, Windows
+from xpulpnn_sim.harness.model import U32, Block, RetirementChain, Windows
 from xpulpnn_sim.harness.report import factor_lines, result_lines
 from xpulpnn_sim.harness.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag
-from xpulpnn_sim.harness.statics import Describer, Group
+from xpulpnn_sim.harness.statics import Describer, ResultGroup
 from xpulpnn_sim.retirement import RETIREMENT, Records
 
-HISTORY = 8
+_HISTORY = 8
 """Retirements shown before the one that differs."""
 
 Values = dict[str, U32]
@@ -116,7 +116,7 @@ class RetirementCheck:
         settings = {"harts": len(hart_ids), "entry": entry, "tohost": tohost, "fromhost": fromhost}
         settings |= {"has_front_end": has_front_end, "sparse": sparse, "has_tcdm": has_tcdm}
         csrs = [_csr_table(config, entry, hart_id) for hart_id in hart_ids]
-        self._chain = Chain(library, settings, memory, csrs, errors)
+        self._chain = RetirementChain(library, settings, memory, csrs, errors)
         self._host_words = {address & ~3 for address in host_words}
 
     def __call__(self, block: Block) -> Findings:
@@ -154,7 +154,7 @@ class RetirementCheck:
             order = int(records[first.hart]["order"][first.position])
             findings = Findings(total, self._described(records[first.hart], first), order)
         for hart in self._harts:
-            self._before[hart] = records[hart][-HISTORY:].copy()
+            self._before[hart] = records[hart][-_HISTORY:].copy()
         return findings
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
@@ -215,12 +215,12 @@ class RetirementCheck:
             "before it, and as the design reports it:",
         ]
         before = self._before[found.hart]
-        shown = np.concatenate([before, records[max(0, position - HISTORY) : position + 1]])[-HISTORY - 1 :]
+        shown = np.concatenate([before, records[max(0, position - _HISTORY) : position + 1]])[-_HISTORY - 1 :]
         lines += [f"  {line}" for line in trace.lines(shown)]
         return "\n".join(lines)
 
 
-def _sources(group: Group, values: Values) -> Sources:
+def _sources(group: ResultGroup, values: Values) -> Sources:
     reads, absent = group.insn.reads, np.zeros(0, np.uint32)
     return Sources(
         word=values["word"],
@@ -235,7 +235,7 @@ def _sources(group: Group, values: Values) -> Sources:
     )
 
 
-def _differences(group: Group, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
+def _differences(group: ResultGroup, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
     """Results that differ, as (field of the values, where, reference values, values of the design)."""
 
     def different(

@@ -24,10 +24,10 @@ from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.target import Target
 from xpulpnn_sim.harness.tiling_figures import BEGIN, DONE, READY, RELEASED, TilingFigures, tiling_figures
 from xpulpnn_sim.harness.workload import (
+    CommonFigures,
     Compared,
     Progress,
     Result,
-    Verdict,
     executable_of,
     function_accounts,
     image_after,
@@ -166,7 +166,7 @@ class ClusterWork(KernelWork):
         """Return the TCDM after a run."""
         return outcome.memory[TCDM_BASE]
 
-    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> ClusterFigures:
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> ClusterFigures:
         """Return the figures; the cycles are those from barrier to barrier."""
         if self.cluster.icache_private and outcome.exit.ok:
             once = self.clustered.executable(cluster_program(self.kernel, self.cluster.cores))
@@ -174,13 +174,13 @@ class ClusterWork(KernelWork):
             outcome.accounts = [both - one for both, one in zip(outcome.accounts, first.accounts, strict=True)]
         memory = self.memory(outcome)
         cycles, shares = self.program.measured(memory), self.program.shares(memory)
-        return ClusterFigures(**self.fields(outcome, cycles, shares, verdict))
+        return ClusterFigures(**self.fields(outcome, cycles, shares, common))
 
-    def fields(self, outcome: RunResult, cycles: int, shares: list[int], verdict: Verdict) -> dict[str, Any]:
+    def fields(self, outcome: RunResult, cycles: int, shares: list[int], common: CommonFigures) -> dict[str, Any]:
         """Return the fields of the figures from the cycles of all and those that each core worked."""
         # the function lies before what calls it
         rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
-        return kernel_figures(self, rows, cycles, verdict) | {
+        return kernel_figures(self, rows, cycles, common) | {
             "banks": self.cluster.banks,
             "arbiter": self.cluster.arbiter,
             "placement": self.clustered.placement,
@@ -208,11 +208,11 @@ class TiledWork(ClusterWork):
         """Return the memory outside after a run."""
         return image_after(outcome, self.tiled.run.image)
 
-    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> TiledFigures:
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> TiledFigures:
         """Return the figures, those of the tiles among them."""
         times = self.tiled.times(outcome.memory[TCDM_BASE], self.memory(outcome))
         cycles = int(times[-1, 0, READY] - times[0, 0, RELEASED])
         working = np.array([step.work is not None for step in self.tiled.steps])
         shares = (times[:, :, DONE] - times[:, :, BEGIN])[working].sum(axis=0).tolist()
         tiling = tiling_figures(self.tiled, outcome, times)
-        return TiledFigures(**self.fields(outcome, cycles, shares, verdict), tiling=tiling)
+        return TiledFigures(**self.fields(outcome, cycles, shares, common), tiling=tiling)

@@ -14,7 +14,7 @@ from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.harness.memory_plan import outside_plan
 from xpulpnn_sim.harness.network_case import NetworkCase
-from xpulpnn_sim.harness.network_work import BuiltNetwork, Results, layer_record
+from xpulpnn_sim.harness.network_work import BuiltNetwork, LayerResults, layer_record
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.tiling_figures import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
 from xpulpnn_sim.harness.workload import executable_of, image_after
@@ -28,7 +28,7 @@ _LOAD, _STORE = "load", "store"
 """Names of the steps that compute no layer."""
 
 
-def network_program(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgram:
+def deployed_network(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgram:
     """The program of a network on a cluster.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into its memory, :class:`InputError` for
@@ -40,8 +40,8 @@ def network_program(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgra
 
 
 def build_deployed(case: NetworkCase, cluster: ClusterConfig) -> "BuiltDeployment":
-    """The program of a network on all cores of a cluster; raises as :func:`network_program`."""
-    program = network_program(case, cluster)
+    """The program of a network on all cores of a cluster; raises as :func:`deployed_network`."""
+    program = deployed_network(case, cluster)
     executable = executable_of(program, case.network.name, [program.outside])
     return BuiltDeployment(case=case, cluster=cluster, program=program, executable=executable)
 
@@ -63,7 +63,7 @@ class BuiltDeployment(BuiltNetwork):
         """Bytes of code and data outside."""
         return len(self.program.text) + self.program.outside.data.size
 
-    def results(self, outcome: RunResult) -> Results:
+    def results(self, outcome: RunResult) -> LayerResults:
         """Return the results as the program told them when they were there, the last ones from the memory outside."""
         program = self.program
         stored = program.outside.view(program.outputs[-1].symbol, image_after(outcome, program.outside))

@@ -12,10 +12,10 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.workload import (
+    CommonFigures,
     Compared,
     Progress,
     Result,
-    Verdict,
     executable_of,
     function_accounts,
     run_workload,
@@ -73,7 +73,7 @@ class FunctionWork:
         image = self.function.image
         return [Compared.of("output", self.expected, self.function.output.decode(image, outcome.memory[image.base]))]
 
-    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> FunctionFigures:
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> FunctionFigures:
         """Return the figures."""
         text = self.function.function
         (rows,) = function_accounts(outcome, text, self.program.text_base)
@@ -83,5 +83,5 @@ class FunctionWork:
             instructions=int(rows[:, WaitCause.NONE].sum()),
             region_cycles={name: int(cycles_at[text.region(name)].sum()) for name in dict.fromkeys(text.regions)},
             stalls=stalls_of(rows, devices=False),
-            **asdict(verdict),
+            **asdict(common),
         )

@@ -16,13 +16,13 @@ from xpulpnn_sim.harness.extremes import at_the_ends
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.harness.session import RunResult, stalls_of
-from xpulpnn_sim.harness.stream_run import Stream
+from xpulpnn_sim.harness.stream_run import ExecutedStream
 from xpulpnn_sim.harness.workload import (
     DIGITS,
+    CommonFigures,
     Compared,
     Progress,
     Result,
-    Verdict,
     executable_of,
     function_accounts,
     run_workload,
@@ -172,16 +172,16 @@ class KernelStream(KernelWork):
     engine = ENGINES[0]
 
     @property
-    def executable(self) -> Stream:
+    def executable(self) -> ExecutedStream:
         """All of the stream at once, so that the time of the run is that of the simulation."""
         call, image = kernel_call(self.kernel), self.kernel.image
         sequence = list(executed(self.kernel, call, kernel_memory(self.kernel), products=False))
-        return Stream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
+        return ExecutedStream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
 
-    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> KernelFigures:
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> KernelFigures:
         """Return the figures; the cycles are those of the function's instructions."""
         rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
-        return KernelFigures(**kernel_figures(self, rows, int(rows.sum()), verdict))
+        return KernelFigures(**kernel_figures(self, rows, int(rows.sum()), common))
 
 
 class KernelProgram(KernelWork):
@@ -199,10 +199,10 @@ class KernelProgram(KernelWork):
         """The program as the runner takes it."""
         return executable_of(self.program, self.case.name)
 
-    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> KernelFigures:
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> KernelFigures:
         """Return the figures; the cycles are those of mcycle around the call."""
         rows = function_accounts(outcome, self.kernel.function, self.program.text_base)
-        return KernelFigures(**kernel_figures(self, rows, self.program.measured(self.memory(outcome)), verdict))
+        return KernelFigures(**kernel_figures(self, rows, self.program.measured(self.memory(outcome)), common))
 
 
 def case_tensors(case: Case) -> Any:
@@ -231,7 +231,7 @@ def compared_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, t
     return Compared.of("output", reference(case.layer, tensors, case.precision), got)
 
 
-def kernel_figures(work: KernelWork, rows: NDArray[np.uint64], cycles: int, verdict: Verdict) -> dict[str, Any]:
+def kernel_figures(work: KernelWork, rows: NDArray[np.uint64], cycles: int, common: CommonFigures) -> dict[str, Any]:
     """The fields of :class:`KernelFigures` from the accounts of the function, ``[core][instruction][cause]``."""
     case, kernel, engine = work.case, work.kernel, work.engine
     program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
@@ -257,5 +257,5 @@ def kernel_figures(work: KernelWork, rows: NDArray[np.uint64], cycles: int, verd
         "macs_per_cycle": round(layer.macs / max(cycles, 1), DIGITS),
         "opef": round(program.opef, DIGITS),
         "stalls": stalls_of(total, devices=engine not in ENGINES),
-        **asdict(verdict),
+        **asdict(common),
     }

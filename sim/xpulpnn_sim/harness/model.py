@@ -224,7 +224,7 @@ class Model:
             self._handle = None
 
 
-class Chain:
+class RetirementChain:
     """The compiled checker of the state that retirements leave to later ones, and of the order of memory accesses.
 
     For each block and hart :meth:`find`, :meth:`distribute` and :meth:`transfers`; then :meth:`check` follows all.

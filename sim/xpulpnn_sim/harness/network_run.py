@@ -15,7 +15,7 @@ from xpulpnn_sim.harness.accesses import access_bytes
 from xpulpnn_sim.harness.deployed_run import build_deployed
 from xpulpnn_sim.harness.memory_plan import memory_plan
 from xpulpnn_sim.harness.network_case import NetworkCase
-from xpulpnn_sim.harness.network_work import BuiltNetwork, NetworkResult, Results, layer_record, require_memory
+from xpulpnn_sim.harness.network_work import BuiltNetwork, LayerResults, NetworkResult, layer_record, require_memory
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.workload import Progress, executable_of, function_accounts
 from xpulpnn_sw.layout import Symbol
@@ -75,7 +75,7 @@ class BuiltChain(BuiltNetwork):
     def _accesses(self) -> NDArray[np.int64]:
         return access_bytes(self.made.function.function)
 
-    def results(self, outcome: RunResult) -> Results:
+    def results(self, outcome: RunResult) -> LayerResults:
         """Decode the results, each in memory of its own."""
         image, memory = self.made.function.image, outcome.memory[self.program.data_base]
         return [step.results.decode(image, memory).astype(np.int64) for step in self.made.steps]

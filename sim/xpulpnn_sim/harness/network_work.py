@@ -13,14 +13,14 @@ from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.session import RunResult, stalls_of
-from xpulpnn_sim.harness.workload import DIGITS, Compared, Progress, Result, Verdict, run_workload
+from xpulpnn_sim.harness.workload import DIGITS, CommonFigures, Compared, Progress, Result, run_workload
 from xpulpnn_sw.kernels.folding import fold, is_stored
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.networks.kernels import packed_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage
 
-Results = Sequence[NDArray[np.int64]]
+LayerResults = Sequence[NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class BuiltNetwork(ABC):
         """Bytes of code and data."""
 
     @abstractmethod
-    def results(self, outcome: RunResult) -> Results:
+    def results(self, outcome: RunResult) -> LayerResults:
         """Return the results of every layer after a run."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class _NetworkWork:
 
     built: BuiltNetwork
     case: NetworkCase
-    results: Results = field(default_factory=list[NDArray[np.int64]])
+    results: LayerResults = field(default_factory=list[NDArray[np.int64]])
 
     def __post_init__(self) -> None:
         self.config, self.machine, self.checked = self.case.config, self.case.machine, self.case.checked
@@ -100,7 +100,7 @@ class _NetworkWork:
         self.results = self.built.results(outcome)
         return list(compared(self.case, self.results))
 
-    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> dict[str, Any]:
         """Return the record."""
         network, figures = self.case.network, self.built.figures(self.case, outcome)
         own = {stage.name: stage for stage in network.stages}
@@ -115,11 +115,11 @@ class _NetworkWork:
             "macs": network.macs,
             "cycles_per_mac": round(figures["cycles"] / max(network.macs, 1), DIGITS),
             **figures,
-            **asdict(verdict),
+            **asdict(common),
         }
 
 
-def compared(case: NetworkCase, results: Results) -> Iterator[Compared]:
+def compared(case: NetworkCase, results: LayerResults) -> Iterator[Compared]:
     """Compare the results of every layer with the reference's of the network for the case's input.
 
     Of layers that are computed with more channels only those count that there are in the network.

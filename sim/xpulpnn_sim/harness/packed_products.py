@@ -24,7 +24,7 @@ from xpulpnn_sw.ulppack.gemm import gemm
 from xpulpnn_sw.ulppack.packing import ISAS, largest
 from xpulpnn_sw.ulppack.plan import Plan
 
-Record = dict[str, Any]
+_Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Point:
         return self.isa == ISAS[0] or Extension.XPULPV2 in config.extensions
 
     @property
-    def way(self) -> Record:
+    def way(self) -> _Record:
         """The way to compute it, under the names of the record."""
         if self.variant is not None:
             block = self.variant.split("_")[-1]

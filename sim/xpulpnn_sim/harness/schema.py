@@ -143,7 +143,7 @@ VALUE_FIELDS = (
     *("rs1", "rs2", "rd_old", "act", "wgt", "loaded"),
     *("rd", "base", "address", "store", "word", "pc", "position"),
 )
-"""Arrays that :meth:`~xpulpnn_sim.harness.model.Chain.distribute` fills: operands, results, and whose they are."""
+"""Arrays that the compiled checker distributes the values of retirements to: operands, results, and whose they are."""
 
 NO_GROUP = 2**32 - 1
 """Group of instructions without results to compare."""
@@ -321,7 +321,7 @@ def _ports(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"struct {name} {{\n{''.join(members)}{extra}}};\n"
 
 
-def header(counts: Mapping[str, int], *, both_edges: bool) -> str:
+def cpp_header(counts: Mapping[str, int], *, both_edges: bool) -> str:
     """``schema.hpp`` of a design with so many ports of each kind, clocked by both edges or by the rising one."""
     constants = _CONSTANTS | {
         "FETCH_PORTS": counts["fetch"],

@@ -21,7 +21,7 @@ from xpulpnn_sim.harness.schema import ACTIVITY, OUTSIDE, STALLS, Event
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.trap_report import Trapped, fetched_word
 
-BLOCK = 1 << 16
+BLOCK_RETIREMENTS = 1 << 16
 """Retirements handed over at a time."""
 
 CHUNK_CYCLES = 1 << 20
@@ -122,7 +122,7 @@ class Session:
         self._observer = observer
         self._harts, self._together = range(harts), together or harts > 1
         # one block is being checked while the other is being filled
-        self._blocks = [Block(harts, max(BLOCK // harts, 1) if collects else 1) for _ in range(2)]
+        self._blocks = [Block(harts, max(BLOCK_RETIREMENTS // harts, 1) if collects else 1) for _ in range(2)]
         self.model.collect(self._blocks[0])
         self._started = time.perf_counter()
 

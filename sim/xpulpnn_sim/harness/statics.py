@@ -69,7 +69,7 @@ def expanded(row: Insn, raw: int) -> tuple[Insn, int]:
     return expansion.insn, expansion.word(row.decode(raw))
 
 
-class Group:
+class ResultGroup:
     """Instructions whose results are computed together: one row, one length, one set of results that count."""
 
     def __init__(self, insn: Insn, registers: int, length: int) -> None:
@@ -82,7 +82,7 @@ class Describer:
 
     def __init__(self, insns: Sequence[Insn]) -> None:
         self._decoder = Decoder(insns)
-        self.groups: list[Group] = []
+        self.groups: list[ResultGroup] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
 
     def describe(self, raws: NDArray[np.uint32]) -> NDArray[Any]:
@@ -119,7 +119,7 @@ class Describer:
                 continue
             number = self._numbers.setdefault((id(row), kind, length), len(self.groups))
             if number == len(self.groups):
-                self.groups.append(Group(row, kind, length))
+                self.groups.append(ResultGroup(row, kind, length))
             groups.append(number)
         return groups
 

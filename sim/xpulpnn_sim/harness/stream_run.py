@@ -23,7 +23,7 @@ from xpulpnn_sim.harness.statics import stream_text
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Stream:
+class ExecutedStream:
     """A stream of executed instructions with its data."""
 
     words: U32  # the text

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.harness.schema import KINDS, RETIRE, PortKind, header
+from xpulpnn_sim.harness.schema import KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.retirement import WORD_FIELDS
 
 TOP = "testbench"
 """Module of the wrapper."""
 
-CONTROL = f"{TOP}.vlt"
+CONTROL_FILE = f"{TOP}.vlt"
 """File of instructions to the simulator."""
 
 RECORD_BITS = 32 * len(WORD_FIELDS)
@@ -63,8 +63,8 @@ class Rig:
         """Generated files: the wrapper, what the simulator is told of modules, and the C++ header."""
         return {
             f"{TOP}.sv": self._wrapper(),
-            CONTROL: "\n".join(["`verilator_config", *self._kept_apart(), ""]),
-            "schema.hpp": header(self._counts(), both_edges=self.both_edges),
+            CONTROL_FILE: "\n".join(["`verilator_config", *self._kept_apart(), ""]),
+            "schema.hpp": cpp_header(self._counts(), both_edges=self.both_edges),
         }
 
     def _kept_apart(self) -> Iterator[str]:
@@ -76,9 +76,9 @@ class Rig:
         if not self.repeated:
             return
         yield f'no_inline -module "{self.repeated}"'
-        header = re.search(rf"^module {self.repeated}\b.*?^\);$", self.verilog, re.MULTILINE | re.DOTALL)
-        assert header, self.repeated
-        for name in re.findall(r"^\s*input wire (?:\[\d+:0\] )?(\w+)", header[0], re.MULTILINE):
+        ports = re.search(rf"^module {self.repeated}\b.*?^\);$", self.verilog, re.MULTILINE | re.DOTALL)
+        assert ports, self.repeated
+        for name in re.findall(r"^\s*input wire (?:\[\d+:0\] )?(\w+)", ports[0], re.MULTILINE):
             if name not in _CLOCKING:
                 yield f'public_flat_rd -module "{self.repeated}" -var "{name}"'
 

@@ -25,7 +25,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class FoundTool:
     """A tool with its version and place; both empty if it is missing."""
 
     tool: Tool
@@ -121,7 +121,7 @@ TOOLS: tuple[Tool, ...] = (
 """In the order they are shown."""
 
 
-def survey() -> list[Finding]:
+def survey() -> list[FoundTool]:
     """Looks for every tool."""
     found = [(tool, tool.find()) for tool in TOOLS]
-    return [Finding(tool=tool, version=at[0], place=at[1]) if at else Finding(tool=tool) for tool, at in found]
+    return [FoundTool(tool=tool, version=at[0], place=at[1]) if at else FoundTool(tool=tool) for tool, at in found]

@@ -29,7 +29,7 @@ from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.harness.schema import POKE
 from xpulpnn_sim.harness.stream_run import run_stream
-from xpulpnn_sim.harness.vectors import REGISTERS, Vector, VectorMismatch, differences
+from xpulpnn_sim.harness.vectors import VECTOR_REGISTERS, Vector, VectorMismatch, differences
 from xpulpnn_sim.retirement import Records
 
 CHUNK = 8192
@@ -64,7 +64,7 @@ def _post_load(rd: int) -> tuple[Insn, int]:
 
 
 def _parameters() -> _Words:
-    return [_post_load(number) for number in REGISTERS.values()]
+    return [_post_load(number) for number in VECTOR_REGISTERS.values()]
 
 
 def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
@@ -81,14 +81,14 @@ def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
     fill += [(load, load.encode(uimm1=i, rs1=_POINTER)) for i in parameters]
     show = [product(i % FIRST_WEIGHT | i << WEIGHT_SELECT_LSB) for i in weights]
     shown = [("act", i, i) for i in range(FIRST_WEIGHT)] + [("wgt", i, FIRST_WEIGHT + i) for i in weights]
-    return _Frame([*fill, *_parameters()], show, shown, len(fill) + len(REGISTERS))
+    return _Frame([*fill, *_parameters()], show, shown, len(fill) + len(VECTOR_REGISTERS))
 
 
 def _cu_frame(rows: Sequence[Insn]) -> _Frame:
     """Frame of a core with the C&U form alone, where reading an entry also reloads it."""
     products = [(row, row.encode(rd=0, rs1=_POINTER, rs2=0)) for row in rows]
     shown = [("wgt", i, FIRST_WEIGHT + i) for i in range(len(rows))]
-    return _Frame([*products, *_parameters()], products, shown, 2 * len(rows) + len(REGISTERS))
+    return _Frame([*products, *_parameters()], products, shown, 2 * len(rows) + len(VECTOR_REGISTERS))
 
 
 def _frame_with_entries(config: CoreConfig) -> _Frame | None:
@@ -113,7 +113,7 @@ class VectorBench:
 
     def __init__(self, config: CoreConfig) -> None:
         self._config = config
-        self._plain = _Frame(_parameters(), [], [], len(REGISTERS))
+        self._plain = _Frame(_parameters(), [], [], len(VECTOR_REGISTERS))
         self._with_entries = _frame_with_entries(config)
 
     def check(self, vectors: Iterable[Vector]) -> list[VectorMismatch]:
@@ -155,7 +155,7 @@ def _uses_nnrf(vector: Vector) -> bool:
 def _block(frame: _Frame, vector: Vector) -> list[int]:
     """Parameters of a vector in the order its frame loads them."""
     registers = [vector.rd_in, vector.rs1, vector.rs2]
-    count = len(frame.before) - len(REGISTERS)
+    count = len(frame.before) - len(VECTOR_REGISTERS)
     entries = vector.nnrf_in if count else []
     if count < len(entries):
         entries = entries[FIRST_WEIGHT:]
@@ -215,7 +215,7 @@ def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[V
             yield VectorMismatch(vector, "executed", 1, 0)
             continue
         at = first + lead
-        writes = values["rd_we"][at] and values["rd_addr"][at] == REGISTERS["rd"]
+        writes = values["rd_we"][at] and values["rd_addr"][at] == VECTOR_REGISTERS["rd"]
         after: dict[str, Any] = {
             "rd_out": values["rd_wdata"][at] if writes else vector.rd_in,
             "rs1_out": values["base_wdata"][at] if values["base_we"][at] else vector.rs1,

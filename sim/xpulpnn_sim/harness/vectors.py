@@ -28,7 +28,7 @@ from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import HANDLERS, SEQUENCER_OPS, execute
 from xpulpnn_sim.harness.statics import register
 
-REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}
+VECTOR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}
 """Numbers in the register fields of every vector's word."""
 
 _BYTE = 0xFF
@@ -252,8 +252,8 @@ def _memory(mem: object, where: Origin) -> dict[int, int]:
 def _check_registers(vector: Vector, row: _Row, where: Origin) -> None:
     for name in row.fields:
         number = register(vector.word, name)
-        if number not in (REGISTERS[name], 0):
-            raise InputError(f"{_at(where)}: {name} field of word must be x{REGISTERS[name]}, not x{number}")
+        if number not in (VECTOR_REGISTERS[name], 0):
+            raise InputError(f"{_at(where)}: {name} field of word must be x{VECTOR_REGISTERS[name]}, not x{number}")
 
 
 def source(vector: Vector, name: str) -> int:

@@ -41,7 +41,7 @@ _BACKEND = "core.backend"
 _ID, _EX, _WB = f"{_BACKEND}.id_stage", f"{_BACKEND}.ex_stage", f"{_BACKEND}.wb_stage"
 _TAP, _LSU = f"{_BACKEND}.rvfi_tap", f"{_BACKEND}.lsu"
 
-GROUPS: Mapping[str, Mapping[str, str]] = {
+SIGNAL_GROUPS: Mapping[str, Mapping[str, str]] = {
     "clock and reset": {"core": "clk rst fetch_enable boot_addr hart_id core_sleep irq irq_ack irq_id"},
     "IF": {
         "core.if_stage": "redirect target pc loop_back loop_start",
@@ -106,7 +106,7 @@ _NESTED = "/"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class WaveSignal:
     """A signal of the save file."""
 
     instance: str  # path from the top and name in the Verilog
@@ -150,7 +150,7 @@ def write_save_file(waveform: Path, executable: Executable, config: CoreConfig |
     write_text(save_file, text.getvalue())
 
 
-def _write_signals(save: GTKWSave, signals: Iterable[Shown], folder: Path) -> None:
+def _write_signals(save: GTKWSave, signals: Iterable[WaveSignal], folder: Path) -> None:
     for shown in signals:
         place = None if shown.filter is None else str(folder / shown.filter)
         alias = f"{shown.instance.rpartition('.')[2]}.{shown.name}"
@@ -160,13 +160,13 @@ def _write_signals(save: GTKWSave, signals: Iterable[Shown], folder: Path) -> No
 def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]]:
     """The groups of the design: of the core, or of the cluster and within a view for each core."""
     if isinstance(config, CoreConfig):
-        return GROUPS
+        return SIGNAL_GROUPS
     views = dict(_CLUSTER_GROUPS)
     banks = " ".join(f"banks__{bank}__req bank_master_{bank}" for bank in range(config.banks))
     views["banks"] = {_CLUSTER: banks}
     for number in range(config.cores):
         core = f"{_CLUSTER}.core{number}"
-        for group, instances in GROUPS.items():
+        for group, instances in SIGNAL_GROUPS.items():
             moved = {f"{core}{instance.removeprefix('core')}": text for instance, text in instances.items()}
             views[f"core {number}{_NESTED}{group}"] = moved
         views[f"core {number}{_NESTED}where its accesses go"] = {f"{_CLUSTER}.demux{number}": _IN_DEMUX}
@@ -175,7 +175,7 @@ def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]
 
 def contents(
     executable: Executable, config: CoreConfig | ClusterConfig
-) -> tuple[dict[str, list[Shown]], dict[str, str]]:
+) -> tuple[dict[str, list[WaveSignal]], dict[str, str]]:
     """The signals of each group and the text of each filter file; the view of a core is in front of a group's name."""
     observed = replace(config, rvfi=True)
     if isinstance(observed, ClusterConfig):
@@ -189,7 +189,7 @@ def contents(
         CAUSE: _cause_names(),
     }
     filters: dict[str, str] = {}
-    groups: dict[str, list[Shown]] = {}
+    groups: dict[str, list[WaveSignal]] = {}
     for group, instances in _views(config).items():
         shown = groups.setdefault(group, [])
         for instance, text in instances.items():
@@ -203,7 +203,7 @@ def contents(
                 if file is not None:
                     fitting = {value: label for value, label in names.items() if value < 1 << width}
                     filters[file] = make_translation_filter(list(fitting.items()), size=width) + "\n"
-                shown.append(Shown(instance, name, width, file))
+                shown.append(WaveSignal(instance, name, width, file))
     return groups, filters
 
 

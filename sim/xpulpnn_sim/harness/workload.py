@@ -18,7 +18,7 @@ from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.harness.machine import Machine, Memory, Waves
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import Progress, RunResult
-from xpulpnn_sim.harness.stream_run import Stream, run_stream
+from xpulpnn_sim.harness.stream_run import ExecutedStream, run_stream
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.layout import Image
 from xpulpnn_sw.programs.bare import BareProgram
@@ -62,7 +62,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CommonFigures:
     """Figures that every run has, under the names of its record."""
 
     mismatches: int  # retirements and results that differ from the references
@@ -89,7 +89,7 @@ class Workload(Protocol):
         ...
 
     @property
-    def executable(self) -> Executable | Stream:
+    def executable(self) -> Executable | ExecutedStream:
         """The program with its operands, or the stream of the instructions that it executes."""
         ...
 
@@ -97,8 +97,8 @@ class Workload(Protocol):
         """Compare the results with those expected."""
         ...
 
-    def figures(self, outcome: RunResult, compared: list[Compared], verdict: Verdict) -> Any:
-        """Put the figures together, those of ``verdict`` among them."""
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> Any:
+        """Put the figures together, those of ``common`` among them."""
         ...
 
 
@@ -108,7 +108,7 @@ def run_workload(work: Workload, progress: Progress | None = None, waves: Waves 
     With ``waves`` a model runs it that writes waveforms.
     """
     runs = work.executable
-    if isinstance(runs, Stream):
+    if isinstance(runs, ExecutedStream):
         assert isinstance(work.config, CoreConfig)
         outcome = run_stream(
             runs.words,
@@ -128,14 +128,14 @@ def run_workload(work: Workload, progress: Progress | None = None, waves: Waves 
         )
     compared = work.compared(outcome)
     mismatches = outcome.mismatches + sum(one.wrong for one in compared)
-    verdict = Verdict(
+    common = CommonFigures(
         mismatches=mismatches if outcome.exit.ok else max(mismatches, 1),
         wall_s=round(outcome.wall_s, DIGITS),
         sim_cycles_per_s=round(outcome.cycles / outcome.wall_s),
     )
     texts = (outcome.difference, *(one.report for one in compared), None if outcome.exit.ok else outcome.exit.text)
     return Result(
-        figures=work.figures(outcome, compared, verdict),
+        figures=work.figures(outcome, compared, common),
         reports=[text for text in texts if text],
         mismatch_position=outcome.mismatch_position,
     )

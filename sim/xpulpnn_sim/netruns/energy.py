@@ -25,7 +25,7 @@ from xpulpnn_sw.programs.bare import bare_program
 PIECE_CYCLES = 6000
 """About so long a piece takes on the core."""
 
-WINDOW_CYCLES = 2048
+PIECE_WINDOW_CYCLES = 2048
 """Of these its switching is counted."""
 
 _FJ_PER_NJ = 1e6
@@ -56,7 +56,7 @@ def layer_energies(
             progress(stage.name, len(found), total)
         piece = piece_of(stage, inputs, PIECE_CYCLES / max(cycles[stage.name], 1))
         workload = piece_workload(piece, variant, config)
-        result = estimate_energy(config, workload, library, WINDOW_CYCLES)
+        result = estimate_energy(config, workload, library, PIECE_WINDOW_CYCLES)
         found[stage.name] = LayerEnergy(result=result, share=piece.share)
     return found
 
@@ -97,7 +97,7 @@ def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) ->
     method = (
         "Energy of a layer: that of a cycle of a piece of it, at gate level on the mapped netlist of the core with the "
         f"weights and maps of the first image, times the cycles of the layer; pieces of about {PIECE_CYCLES} cycles, "
-        f"of which {WINDOW_CYCLES} are looked at, away from the edge of the map, their results checked."
+        f"of which {PIECE_WINDOW_CYCLES} are looked at, away from the edge of the map, their results checked."
     )
     record["energy_conditions"] = [
         method,

@@ -11,16 +11,16 @@ from xpulpnn_sim.netruns.job import Item, Job, Outcome
 
 _DIGITS = 4
 
-Record = dict[str, Any]
+_Record = dict[str, Any]
 
 
-def records(job: Job, outcomes: Mapping[Item, Outcome]) -> list[Record]:
+def records(job: Job, outcomes: Mapping[Item, Outcome]) -> list[_Record]:
     """A record for every network on every target of which there is a run: means over its images.
 
     ``cycles`` of the network and of its layers come with their least and most, ``mismatches`` and ``wall_s`` are those
     of all images together, ``runs`` has what is known of each image.
     """
-    found: list[Record] = []
+    found: list[_Record] = []
     for number in range(len(job.tasks)):
         for target in range(len(job.targets)):
             own = {item: one for item, one in outcomes.items() if (item.task, item.target) == (number, target)}
@@ -29,9 +29,9 @@ def records(job: Job, outcomes: Mapping[Item, Outcome]) -> list[Record]:
     return found
 
 
-def _record(job: Job, number: int, target: int, own: Mapping[Item, Outcome]) -> Record:
+def _record(job: Job, number: int, target: int, own: Mapping[Item, Outcome]) -> _Record:
     task, single = job.tasks[number], [one.record for one in own.values()]
-    record: Record = mean_of(single)
+    record: _Record = mean_of(single)
     _add_extremes(record, single)
     for place, layer in enumerate(record["layers"]):
         layers = [one["layers"][place] for one in single]
@@ -84,7 +84,7 @@ def answers_of(job: Job, number: int, own: Mapping[Item, Outcome]) -> Answers:
     )
 
 
-def _add_extremes(record: Record, single: Sequence[Record]) -> None:
+def _add_extremes(record: _Record, single: Sequence[_Record]) -> None:
     cycles = [one["cycles"] for one in single]
     record |= {"cycles_least": min(cycles), "cycles_most": max(cycles)}
 

@@ -18,7 +18,7 @@ from xpulpnn_sim.files import write_bytes
 from xpulpnn_sim.golden.dotp import ACTIVATION_SELECT, WEIGHT_SELECT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import execute
-from xpulpnn_sim.harness.vectors import REGISTERS
+from xpulpnn_sim.harness.vectors import VECTOR_REGISTERS
 from xpulpnn_sim.stimuli import corner_words, random_word
 from xpulpnn_sim.verify.parameters import aimed
 
@@ -54,8 +54,8 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
         before[FIRST_PARAMETER:] = operands.kappa, operands.lam
         rs1, rs2 = operands.accumulator, operands.shift
     selector = rng.randrange(_SELECTORS) | (_BOTH if insn.reloads_other else rng.choice(_UPDATES))
-    chosen = REGISTERS | {"nnimm5": selector}
-    chosen["rd"] = 0 if rng.random() < _X0_CHANCE else REGISTERS["rd"]
+    chosen = VECTOR_REGISTERS | {"nnimm5": selector}
+    chosen["rd"] = 0 if rng.random() < _X0_CHANCE else VECTOR_REGISTERS["rd"]
     fields = [token.field for token in insn.tokens]
     word = insn.encode(**{one.name: chosen.get(one.name, rng.randint(one.low, one.high)) for one in fields})
     first, second = selector & ACTIVATION_SELECT, FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
