@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.core_mutation import campaign
+from xpulpnn_sim.core_mutation import core_mutants
 from xpulpnn_sim.core_mutation.design import MutatedCore, command_in, write_part
 from xpulpnn_sim.core_mutation.judges import Work
 from xpulpnn_sim.core_mutation.places import chosen_places
@@ -134,13 +134,13 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
         for mutant, how in killed.items():
             work.verdicts.keep(str(mutant), {"killed": how, "test": "a program", "programs": work.programs}, work.key)
 
-    monkeypatch.setattr(campaign, "mutated_core", lambda *_: core)
-    monkeypatch.setattr(campaign, "judge", judged)
+    monkeypatch.setattr(core_mutants, "mutated_core", lambda *_: core)
+    monkeypatch.setattr(core_mutants, "judge", judged)
     plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
 
     def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
-        settings = campaign.Settings(count=4, seed=1, instructions=instructions, jobs=1, limit_s=1, proof_s=proof_s)
-        found = campaign.campaign(plan, settings, tmp_path, yosys, resume=resume, told=lambda *_: None)
+        settings = core_mutants.Settings(count=4, seed=1, instructions=instructions, jobs=1, limit_s=1, proof_s=proof_s)
+        found = core_mutants.judge_core(plan, settings, tmp_path, yosys, resume=resume, told=lambda *_: None)
         return [one.killed or one.proof for one in found]
 
     runs = [run(instructions=many, resume=again) for many, again in ((5, False), (5, True), (6, True), (6, False))]

@@ -81,5 +81,5 @@ def test_names(tmp_path: Path):
 
 
 def test_witness_of_another_graph():
-    with pytest.raises(ToolError, match=r"^the example must have 2 inputs in each cycle, not 1$"):
+    with pytest.raises(ToolError, match=r"^the counterexample must have 2 inputs in each cycle, not 1$"):
         read_witness("1\n1\n", 2)

@@ -11,7 +11,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim import cli
 from xpulpnn_sim.abc_tool import ABC_PROGRAMS, find_abc
-from xpulpnn_sim.riscv_formal.example import retirements, write_waveform
+from xpulpnn_sim.riscv_formal.counterexample import retirements, write_waveform
 from xpulpnn_sim.riscv_formal.suite import VARIABLE, Suite, find_suite
 
 MACROS = "`ifdef RISCV_FORMAL_CSR_MSCRATCH\n`endif\n`ifdef RISCV_FORMAL_CSR_MCYCLE\n`endif\n"
@@ -41,7 +41,7 @@ def test_checks_follow_from_core_and_suite(small: Path):
     assert checks["insn_add"].cycle == 12 < checks["liveness"].cycle
     assert checks["liveness"].delay
     assert checks["hang"].first == checks["hang"].cycle
-    assert all(check.cuts for check in checks.values())
+    assert all(check.cutpoints for check in checks.values())
 
 
 @pytest.mark.unit

@@ -11,13 +11,13 @@ from xpulpnn.core.div import Divider
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultOp
 from xpulpnn.errors import InputError
-from xpulpnn_sim.riscv_formal.cuts import (
+from xpulpnn_sim.riscv_formal.cutpoints import (
     EVERY,
     FORWARDED,
     IDLE_LOOPS,
     REGISTERS,
     RESULTS,
-    Cut,
+    Cutpoint,
     class_of,
     commands,
     of_instruction,
@@ -200,12 +200,12 @@ endmodule
 def test_a_wire_with_other_names_is_free(tmp_path: Path):
     """What is cut is free for all who see it, also under the names that it is assigned to."""
     (tmp_path / "small.v").write_text(_ALIASED)
-    cuts = commands([Cut("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
+    cutpoints = commands([Cutpoint("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
     lines = ["read_verilog small.v", "hierarchy -top prefetch_buffer", "setattr -set keep 1 w:first", "techmap"]
     # the cut wire has neither input in its cone, whatever it is called
     lines += [
         "opt_clean",
-        *cuts,
+        *cutpoints,
         "setattr -unset keep",
         "opt_clean -purge",
         "select -assert-none o:* %ci* i:* %i",

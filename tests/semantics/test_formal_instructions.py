@@ -12,7 +12,7 @@ from xpulpnn_sim.abc_tool import ABC_PROGRAMS
 from xpulpnn_sim.formal.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.formal.solvers import NEVER, SOMETIMES, find_case
 from xpulpnn_sim.semantics.backend import source_of
-from xpulpnn_sim.semantics.campaign import PROVED, Ledger, Verdict
+from xpulpnn_sim.semantics.instruction_proofs import PROVED, Ledger, Verdict
 from xpulpnn_sim.semantics.integers import Integers
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")

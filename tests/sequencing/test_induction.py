@@ -60,7 +60,7 @@ def buses(scene: Scene) -> Rule:
     """The property of the buses."""
     rule = next(rule for rule in scene.rules if rule.name == "obi")
     reads = tuple(f"id_stage/rs{number}_read" for number in (1, 2, 3))
-    return replace(rule, cuts=(*rule.cuts, *_BESIDE_BUSES, *reads))
+    return replace(rule, cutpoints=(*rule.cutpoints, *_BESIDE_BUSES, *reads))
 
 
 @pytest.fixture(name="prover")

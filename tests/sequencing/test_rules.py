@@ -87,7 +87,7 @@ def test_progress():
     cycles = [*[{"sleeping": 1, "any_pending": 1}] * 5]
     assert stepped(module, inputs, cycles, watched.wrong)[-1] == ["nothing retires"]
     cycles = [{"booted": 1}, {"booted": 1, "fetch_running": 1, "late": 1}]
-    assert stepped(module, inputs, cycles, watched.lemmas) == [
+    assert stepped(module, inputs, cycles, watched.invariants) == [
         ["what counts late is in EX"],
         ["what is booted fetches"],
     ]

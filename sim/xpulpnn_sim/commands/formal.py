@@ -24,9 +24,9 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.commands.proof_options import add_proof_options, require_proof_options, workplace
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal import model_check
-from xpulpnn_sim.riscv_formal.campaign import Campaign
-from xpulpnn_sim.riscv_formal.cuts import class_of, shown
-from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_waveform
+from xpulpnn_sim.riscv_formal.core_checks import CoreChecks
+from xpulpnn_sim.riscv_formal.counterexample import WAVEFORM, retirements, write_waveform
+from xpulpnn_sim.riscv_formal.cutpoints import class_of, shown
 from xpulpnn_sim.riscv_formal.gates import emit_design
 from xpulpnn_sim.riscv_formal.model_check import Outcome
 from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
@@ -91,13 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
     suite = find_suite(arguments.suite)
     checks = _chosen(arguments.checks, suite.checks(config, arguments.depth))
     if arguments.uncut:
-        checks = [replace(check, cuts=tuple(cut for cut in check.cuts if cut.ties)) for check in checks]
+        checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
     if arguments.list:
         output().print(_listing(checks))
         output().print(_cut_classes(checks))
         return OK
     with workplace(arguments, "formal") as work:
-        campaign = Campaign(
+        campaign = CoreChecks(
             suite=suite,
             design=emit_design(config, suite.masks),
             folder=work.folder,
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
         return formal_faults.run(arguments, campaign, checks) if arguments.faults else _run(arguments, campaign, checks)
 
 
-def _run(arguments: argparse.Namespace, campaign: Campaign, checks: list[Check]) -> int:
+def _run(arguments: argparse.Namespace, campaign: CoreChecks, checks: list[Check]) -> int:
     """The checks on the core as it is."""
     outcomes: dict[str, Outcome] = {}
     stopped = False
@@ -160,7 +160,7 @@ def _listing(checks: list[Check]) -> Table:
     for heading in ("check", "cycle", "cut", "assumed"):
         table.add_column(heading, justify="right" if heading == "cycle" else "left")
     for check in checks:
-        table.add_row(check.name, str(check.cycle), class_of(check.cuts), _assumed(check))
+        table.add_row(check.name, str(check.cycle), class_of(check.cutpoints), _assumed(check))
     return table
 
 
@@ -169,8 +169,8 @@ def _cut_classes(checks: list[Check]) -> Table:
     table = Table(box=None)
     for heading in ("cut", "free in it"):
         table.add_column(heading)
-    for cuts in dict.fromkeys(check.cuts for check in checks):
-        table.add_row(class_of(cuts), shown(cuts))
+    for cutpoints in dict.fromkeys(check.cutpoints for check in checks):
+        table.add_row(class_of(cutpoints), shown(cutpoints))
     return table
 
 
@@ -181,7 +181,7 @@ def _table(found: list[tuple[Check, Outcome]]) -> Table:
     for check, outcome in found:
         cycle = f"{outcome.cycle}" if outcome.cycle >= 0 else "-"
         table.add_row(
-            check.name, cycle, f"{outcome.seconds:.1f}", outcome.verdict, class_of(check.cuts), _assumed(check)
+            check.name, cycle, f"{outcome.seconds:.1f}", outcome.verdict, class_of(check.cutpoints), _assumed(check)
         )
     return table
 
@@ -193,7 +193,7 @@ def _record(check: Check, outcome: Outcome) -> dict[str, Any]:
         "wanted": check.cycle,
         "seconds": round(outcome.seconds, 3),
         "verdict": outcome.verdict,
-        "free": [cut.name for cut in check.cuts if cut.name],
+        "free": [cut.name for cut in check.cutpoints if cut.name],
         "assumed": [ASSUMPTIONS[name] for name in check.assumed],
         "retired": retirements(outcome.trace),
     }

@@ -8,12 +8,12 @@ from rich.table import Table
 from xpulpnn_sim.commands.common import FAILED, INTERRUPTED, OK, core_title, output, progress_bar, write_json
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal import model_check
-from xpulpnn_sim.riscv_formal.campaign import Campaign
+from xpulpnn_sim.riscv_formal.core_checks import CoreChecks
 from xpulpnn_sim.riscv_formal.seeded import FaultOutcome, find_faults
 from xpulpnn_sim.riscv_formal.suite import Check
 
 
-def run(arguments: argparse.Namespace, campaign: Campaign, checks: list[Check]) -> int:
+def run(arguments: argparse.Namespace, campaign: CoreChecks, checks: list[Check]) -> int:
     """Print the table; fails unless every fault of the checks chosen is found."""
     # Amaranth takes long to import
     from xpulpnn_sim.faulty.core import CORE_FAULTS

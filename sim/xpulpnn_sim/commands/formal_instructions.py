@@ -27,8 +27,8 @@ from xpulpnn_sim.commands.proof_options import workplace
 from xpulpnn_sim.harness.models import cached_emission
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.semantics.backend import backend_gates, fields_of, source_of
-from xpulpnn_sim.semantics.campaign import PROVED, Ledger, Proofs, Verdict, name_of, provable
-from xpulpnn_sim.semantics.campaign import run as run_proofs
+from xpulpnn_sim.semantics.instruction_proofs import PROVED, Ledger, Proofs, Verdict, name_of, provable
+from xpulpnn_sim.semantics.instruction_proofs import run as run_proofs
 from xpulpnn_sim.semantics.passage import Control
 
 _FOOT = (

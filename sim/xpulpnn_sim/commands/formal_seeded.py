@@ -11,7 +11,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.commands.common import FAILED, INTERRUPTED, OK, core_title, output, progress_bar, write_json
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.semantics.backend import backend_gates, source_of
-from xpulpnn_sim.semantics.campaign import REFUTED, Proofs, Verdict, provable
+from xpulpnn_sim.semantics.instruction_proofs import REFUTED, Proofs, Verdict, provable
 from xpulpnn_sim.semantics.seeded import seeded
 from xpulpnn_sim.yosys import Yosys
 

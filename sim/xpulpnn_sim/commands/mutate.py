@@ -25,9 +25,9 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.commands.yosys_option import add_yosys
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
-from xpulpnn_sim.mutation.campaign import Settings, campaign
 from xpulpnn_sim.mutation.judged import Judged
 from xpulpnn_sim.mutation.summary import collected, rows_of
+from xpulpnn_sim.mutation.unit_mutants import Settings, judge_unit
 from xpulpnn_sim.verilator import require_verilator
 from xpulpnn_sim.yosys import find_yosys
 
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
                         progress.update(task, description=f"{unit}: {what}", completed=done, total=total)
 
                     place = arguments.output.resolve() / unit
-                    found[unit] = campaign(unit, settings, place, yosys, resume=arguments.resume, told=told)
+                    found[unit] = judge_unit(unit, settings, place, yosys, resume=arguments.resume, told=told)
         except KeyboardInterrupt:
             stopped = True
     _report(found, console)

@@ -20,7 +20,7 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.core_mutation.campaign import Settings, campaign
+from xpulpnn_sim.core_mutation.core_mutants import Settings, judge_core
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL, Judged
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
                         progress.update(task, description=f"{name}: {what}", completed=done, total=total)
 
                     place = arguments.output.resolve() / _folder(name, arguments.settings)
-                    found[name] = campaign(plan, settings, place, yosys, resume=arguments.resume, told=told)
+                    found[name] = judge_core(plan, settings, place, yosys, resume=arguments.resume, told=told)
         except KeyboardInterrupt:
             stopped = True
     console = output()

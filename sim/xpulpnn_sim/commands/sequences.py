@@ -22,7 +22,7 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.commands.proof_options import add_proof_options, require_proof_options, workplace
 from xpulpnn_sim.faulty.core_fault import CoreFault
 from xpulpnn_sim.interrupts import single_interrupt
-from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_waveform
+from xpulpnn_sim.riscv_formal.counterexample import WAVEFORM, retirements, write_waveform
 from xpulpnn_sim.sequencing import proof
 from xpulpnn_sim.sequencing.gates import emit_scene
 from xpulpnn_sim.sequencing.proof import Outcome, Prover

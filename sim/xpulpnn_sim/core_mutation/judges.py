@@ -29,7 +29,7 @@ _ENDED = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a judge does."""
+    """Mutants to judge, and everything that judges them."""
 
     core: MutatedCore
     plan: Plan

@@ -30,7 +30,6 @@ def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, 
 
 
 def _shares(sizes: Sequence[int], count: int) -> list[int]:
-    """How many to take out of groups of these sizes, in proportion to the roots of the sizes."""
     shares, left = [0] * len(sizes), min(count, sum(sizes))
     while left:
         open_ = [at for at, size in enumerate(sizes) if shares[at] < size]

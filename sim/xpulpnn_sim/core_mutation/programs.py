@@ -1,4 +1,4 @@
-"""What judges a core: the random programs of ``xpulpnn verify``, then directed programs, then the cycle costs."""
+"""Programs that judge a core: those of ``xpulpnn verify``, then directed programs, then the cycle costs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ _LATE = (Reason.MAX_CYCLES, Reason.ENDLESS_LOOP, Reason.TRAP_LOOP, Reason.DEADLO
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a program has found."""
+    """Finding of a program."""
 
     how: str = ""  # CHECK or TIME; empty if nothing
     test: str = ""

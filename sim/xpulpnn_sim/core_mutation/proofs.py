@@ -47,13 +47,13 @@ Proved = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is known about the mutants of one core."""
+    """Knowledge about the mutants of one core."""
 
     results: Results
     key: str
 
     def find(self, name: object) -> Any | None:
-        """What is kept with this name."""
+        """Return what is kept with this name."""
         return self.results.find(str(name), self.key)
 
     def keep(self, name: object, value: Any) -> None:
@@ -89,7 +89,7 @@ class Prover:
         return {number: (row["proof"], "") for number, row in known.items() if row["proof"] in (EQUIVALENT, LEGAL)}
 
     def prove(self, left: Sequence[Mutant], told: Callable[[int, int], None]) -> dict[int, Proved]:
-        """What is proved, by number."""
+        """Return what is proved, by number."""
         if not self._timeout_s:
             return {}
         found = {

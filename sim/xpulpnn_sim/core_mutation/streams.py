@@ -23,7 +23,7 @@ _CYCLE_WORDS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """What a run has shown."""
+    """Record of all that a run has shown."""
 
     passed: bool  # whether the program has reported success
     retired: NDArray[np.uint32]  # the records without number and cycle
@@ -33,12 +33,12 @@ class Stream:
     memory: Windows  # final memory by base address
 
     def retires_as(self, other: "Stream") -> bool:
-        """Whether both have passed and retired the same, interrupts under the same lines."""
+        """Return whether both have passed and retired the same, interrupts under the same lines."""
         same = self.passed and other.passed and np.array_equal(self.retired, other.retired)
         return same and np.array_equal(self.lines, other.lines)
 
     def shows_as(self, other: "Stream") -> bool:
-        """Whether nothing outside the core tells them apart but the time."""
+        """Return whether nothing outside the core tells them apart but the time."""
         return (
             self.retires_as(other)
             and np.array_equal(self.grants, other.grants)

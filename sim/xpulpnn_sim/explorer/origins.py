@@ -202,7 +202,6 @@ class _Telling:
             self._area[what] += gate.cell.area
 
     def _choose(self, gate: MappedGate, paths: set[str]) -> None:
-        """Of several instances the one among those of the readers; without any so far, those of the readers."""
         so_far = self._paths[gate]
         both = so_far & paths
         if len(both) == 1:
@@ -211,7 +210,6 @@ class _Telling:
             self._tell(gate, paths, "readers")
 
     def _narrow(self, gate: MappedGate, feeding: set[str]) -> None:
-        """Of several instances those among what feeds the gate; if there is none, what feeds it if that is one."""
         both = self._paths[gate] & feeding
         if both or len(feeding) == 1:
             self._tell(gate, set(both or feeding), "readers")

@@ -16,7 +16,7 @@ _SELDOM = 5
 
 
 class Fault(IntEnum):
-    """What goes wrong."""
+    """Fault of a cluster."""
 
     NONE = 0
     LOST_EVENT = 1
@@ -117,7 +117,6 @@ class FaultyCluster(Cluster):
         return m
 
     def _dma_faults(self, m, fault, seldom):
-        """Those of the DMA engine."""
         dma, event_unit, first = m.submodules.dma, m.submodules.event_unit, self.config.cores
         ports = m.submodules.tcdm.ports
         for number in range(first, len(ports) - 1):

@@ -49,7 +49,7 @@ class AdderGraph(GateGraph):
         self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
 
     def level(self, node: int) -> int:
-        """How many gates are below a node at most, and itself; 0 for an input."""
+        """Return how many gates are below a node at most, and itself; 0 for an input."""
         return self._levels.get(node, 0)
 
     def cuts(self, node: int) -> tuple[Cut, ...]:

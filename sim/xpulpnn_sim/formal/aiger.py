@@ -53,7 +53,7 @@ class Aiger:
         return shown
 
     def after(self, inputs: Mapping[int, int]) -> list[int]:
-        """What the latches are after a cycle from any state, with some inputs fixed: 0, 1 or :data:`UNKNOWN`."""
+        """Return what the latches are after a cycle from any state, with some inputs fixed: 0, 1 or :data:`UNKNOWN`."""
         values = [UNKNOWN] * (self.first_gate + len(self.gates))
         values[0] = 0
         for index, value in inputs.items():
@@ -265,7 +265,7 @@ def _places(text: str, wanted: str) -> Mapping[str, Mapping[int, int]]:
 
 
 def read_witness(text: str, inputs: int) -> list[list[int]]:
-    """Inputs of each cycle of an example as ABC writes it: a line with the state at reset, then one for each cycle.
+    """Inputs of each cycle of a counterexample of ABC: a line with the state at reset, then one for each cycle.
 
     Raises :class:`ToolError` if it has another number of inputs.
     """
@@ -276,6 +276,6 @@ def read_witness(text: str, inputs: int) -> list[list[int]]:
         if not bits or bits.startswith("."):
             break
         if len(bits) != inputs:
-            raise ToolError(f"the example must have {inputs} inputs in each cycle, not {len(bits)}")
+            raise ToolError(f"the counterexample must have {inputs} inputs in each cycle, not {len(bits)}")
         frames.append([int(bit == "1") for bit in bits])
     return frames

@@ -1,4 +1,4 @@
-"""What parts of a cluster promise, one claim for each part; see :mod:`~xpulpnn_sim.formal.induction`."""
+"""Promises of parts of a cluster, one claim for each part; see :mod:`~xpulpnn_sim.formal.induction`."""
 
 import re
 

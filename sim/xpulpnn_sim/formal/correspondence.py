@@ -37,7 +37,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What is not equal."""
+    """Signal that is not equal."""
 
     signal: str  # Output, or register at the next clock edge
     expected: int  # its value in the definition and in the image
@@ -257,7 +257,6 @@ class _Induction:
             self._classes, self._fixed = finer, fixed
 
     def _registers(self, gates: _Gates) -> list[_Word]:
-        """What registers of a class become, which must be the same."""
         words: dict[str, _Word] = {}
         first: dict[int, StateBit] = {}
         for bit in self._bits:
@@ -280,7 +279,6 @@ class _Induction:
         return None
 
     def _different(self, gates: _Gates, words: Iterable[_Word], ones: frozenset[int]) -> tuple[Difference, bool]:
-        """What differs in a case, and whether it is more than a class that is too coarse."""
         values = dict.fromkeys(ones, 1)
         coarse: Difference | None = None
         for word in words:
@@ -302,7 +300,6 @@ class _Induction:
         return coarse, False
 
     def _refined_by(self, gates: _Gates, ones: frozenset[int]) -> bool:
-        """Whether a case splits a class."""
         pattern = {self._free.state[bit]: int(literal in ones) for bit, literal in gates.state.items()}
         for name, literals in gates.ports.items():
             pattern.update(zip(self._free.ports[name], (int(one in ones) for one in literals), strict=True))

@@ -51,7 +51,7 @@ class Diagrams:
         return self.choose(x, self.choose(y, 1, z), self.choose(y, z, 0))
 
     def gate(self, kind: GateKind, operands: Sequence[int]) -> int:
-        """What a gate of that kind makes of its operands."""
+        """Return what a gate of that kind makes of its operands."""
         if kind is GateKind.MAJORITY:
             return self.majority(*operands)
         x, y = operands

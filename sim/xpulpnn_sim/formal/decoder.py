@@ -82,7 +82,7 @@ class _Decoder:
 def claims(
     gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig, *, fault: Fault = none
 ) -> list[Claim]:
-    """What the decoder says of every word of 32 bits: whether it is legal, and if so each field of the control word."""
+    """Claims about every word of 32 bits: it is legal or not, and if so each field of the control word is its row's."""
 
     def legality(timeout_s: float) -> str:
         unit = _Decoder(gates, ports, config, fault)

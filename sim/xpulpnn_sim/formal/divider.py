@@ -87,14 +87,14 @@ class _Division:
         return bits[:_WIDE], graph.all([*signs, above_least, few])
 
     def fits(self, remainder: Sequence[int], divisor: Sequence[int], *, doubled: bool) -> int:
-        """Whether ``|r| < |d|``, or twice that, or there is no divisor."""
+        """Return whether ``|r| < |d|``, or twice that, or there is no divisor."""
         graph = self.graph
         r, d = (magnitude(graph, extended(word, _WIDE + 1, signed=True)) for word in (remainder, divisor))
         most = [FALSE, *d] if doubled else [*d, FALSE]
         return graph.or_(less(graph, [*r, FALSE], most, signed=False), self.by_zero)
 
     def has_sign(self, remainder: Sequence[int]) -> int:
-        """Whether a remainder has the sign of the dividend or is 0."""
+        """Return whether a remainder has the sign of the dividend or is 0."""
         graph = self.graph
         return graph.or_(graph.xor(remainder[-1], self.a[-1]) ^ 1, graph.any(remainder) ^ 1)
 
@@ -106,7 +106,7 @@ def magnitude(graph: GateGraph, word: Sequence[int]) -> Word:
 
 
 def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
-    """What the module says, claim by claim."""
+    """Return what the module says, claim by claim."""
 
     def first(timeout_s: float) -> str:
         one = _Division(gates, fault)
@@ -166,7 +166,6 @@ def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
 
 
 def _step(one: _Division, before: Mapping[str, Word]) -> list[Equality]:
-    """What a step must do with registers that hold what they can."""
     graph = one.graph
     cycle = one.cycle(before)
     remainder, divisor, quotient = (one.after(cycle, name) for name in ("remainder", "divisor", "quotient"))

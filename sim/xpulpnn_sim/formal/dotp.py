@@ -20,7 +20,7 @@ _WORD = 32
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Whether the elements of factor a (rs1) and of factor b (rs2) are signed."""
+    """Signedness of the elements of factor a (rs1) and of factor b (rs2)."""
 
     a: bool
     b: bool

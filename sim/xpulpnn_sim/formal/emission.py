@@ -50,7 +50,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a module."""
+    """Verdict on a module."""
 
     verdict: str  # `equal`, `different` or `undecided`
     bits: int  # bits of outputs and registers, operands of instances among the outputs
@@ -116,7 +116,6 @@ def _original(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str
 
 
 def _originals(port: str) -> tuple[str, ...]:
-    """What the port of a Verilog module may be called in the RTLIL."""
     return (port, *(port.removesuffix(end) for end in ("_", "_n") if port.endswith(end)))
 
 

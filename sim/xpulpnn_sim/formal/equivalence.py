@@ -44,7 +44,7 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What one method found about one operation of one structure."""
+    """Finding of one method about one operation of one structure."""
 
     structure: str  # settings of the unit
     fmt: ElemFmt

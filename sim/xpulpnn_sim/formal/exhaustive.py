@@ -67,7 +67,7 @@ extern "C" __attribute__((visibility("default"))) uint64_t run_blocks(uint64_t f
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a run covered: how many cases, whether those were all, and the inputs (literals that are 1) that differ."""
+    """Cases that a run covered: how many, all or not, and the inputs (literals that are 1) that differ."""
 
     cases: int
     complete: bool

@@ -15,7 +15,7 @@ TRUE = 1
 
 
 class GateKind(IntEnum):
-    """What a node computes. Exclusive-ors precede the carries that algebra makes of them."""
+    """Function of a node. Exclusive-ors precede the carries that algebra makes of them."""
 
     CONSTANT = 0
     INPUT = 1

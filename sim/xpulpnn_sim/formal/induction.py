@@ -10,7 +10,7 @@ from xpulpnn_sim.properties.obligation import Obligation
 from xpulpnn_sim.yosys import find_yosys
 
 PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
-"""Verdicts: holds in every cycle after a reset; does not, as an example shows; neither was shown."""
+"""Verdicts: holds in every cycle after a reset; does not, as a counterexample shows; neither was shown."""
 
 _START_S = 60
 """Seconds Yosys may take besides solving."""
@@ -31,11 +31,11 @@ _ROW = re.compile(r"^ +(?P<step>\d+|init) \\(?P<name>\S+) +\S+ +(?P<value>[0-9a-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What became of a claim."""
+    """Verdict on a claim."""
 
     claim: str
     verdict: str  # see PROVED
-    cycles: int  # how far the proof looked: the cycles of the induction, or those of the example
+    cycles: int  # how far the proof looked: the cycles of the induction, or those of the counterexample
     # ports by name in each cycle to the one where the claim is wrong: from a reset for `refuted`, from a state in which
     # induction fails for `undecided`
     example: Sequence[Mapping[str, int]] = ()
@@ -46,7 +46,7 @@ def prove(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Findi
 
     Each claim is checked in some more than ``depth`` cycles after a reset; and it is shown that in any state, if the
     claims held for ``depth`` cycles, it holds in the next. What a claim that fails was assumed for is shown again
-    without it. Resets may come at any time. For claims that are not proved longer examples are sought.
+    without it. Resets may come at any time. For claims that are not proved longer counterexamples are sought.
     """
     solver = _Solver(obligation, verilog, timeout_s)
     assumed = [claim for claim in obligation.claims if claim not in obligation.refuted]
@@ -91,7 +91,7 @@ class _Solver:
         return f"-seq {depth + 1} {held} -prove-skip {depth} -prove {claim} 1"
 
     def ask(self, questions: Mapping[str, str]) -> dict[str, str]:
-        """What the solver prints, by claim."""
+        """Return what the solver prints, by claim."""
         if not questions:
             return {}
         shown = [

@@ -74,7 +74,7 @@ class _Run:
         return ClockCycle(self.graph, self._gates, {**self._ports, "start": [TRUE], "take": [take]}, self.state)
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
-        """Whether all that is known of the idle state is so in ``state``."""
+        """Return whether all that is known of the idle state is so in ``state``."""
         return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
 
     def word(self, name: str) -> Polynomial:
@@ -247,7 +247,6 @@ def _named(sums: Sequence[list[int]]) -> dict[str, list[int]]:
 
 
 def _check_bounds(*, a_signed: bool, b_signed: bool) -> None:
-    """That the first three sums fit; raises :class:`GaveUpError` if one does not."""
     low = (0, (1 << _HALF) - 1)
     high_a, high_b = ((-(1 << _HALF - 1), (1 << _HALF - 1) - 1) if signed else low for signed in (a_signed, b_signed))
     for a, b, addend, signed in (
@@ -297,7 +296,7 @@ def broken(gates: ClockedGates, ports: Sequence[Mapping[str, Any]]) -> list[list
 
 
 def claims(gates: ClockedGates, ports: Sequence[Mapping[str, Any]], *, fault: Fault = none) -> list[Claim]:
-    """What each operation of the multiplier computes."""
+    """Return what each operation of the multiplier computes."""
     unit = _Multiplier(gates, ports, fault)
 
     def times(run: _Run) -> Polynomial:

@@ -1,4 +1,4 @@
-"""Whether a mutant of a unit does what the unit does: for all inputs, or for all that occurs."""
+"""Comparison of a mutant of a unit with the unit: for all inputs, or for all that occurs."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -66,7 +66,7 @@ class Alone(Port):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What became of a mutant."""
+    """Verdict on a mutant."""
 
     verdict: str  # see EQUIVALENT
     scope: str = ""  # of a mutant that is equivalent, for what; of one that is different, what is: see OUTPUTS
@@ -90,7 +90,7 @@ class Judge:
 
     @property
     def assumes(self) -> bool:
-        """Whether anything is known about what occurs."""
+        """Return whether anything is known about what occurs."""
         return bool(self.situations or self.held or self.answered or self.alone)
 
     def compare(self, number: int) -> Comparison:
@@ -141,7 +141,6 @@ class Judge:
         return Comparison(verdict=UNDECIDED)
 
     def _reached(self, literal: int, registers: Mapping[int, tuple[int, int]]) -> tuple[Answer, Sequence[int]]:
-        """Whether a literal is ever 1 from reset on if all inputs occur, and the inputs of an example."""
         graph = self.gates.graph
         latches = dict(registers)
         if self.assumes:
@@ -220,7 +219,6 @@ class Judge:
         return next(wrong, "")
 
     def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> Comparison:
-        """Whether a literal is 1 for no values of the variables."""
         ones = self._random_case(literal)
         if ones is None:
             verdict, case = find_case(self.abc, self.gates.graph, literal, timeout_s=self.timeout_s)

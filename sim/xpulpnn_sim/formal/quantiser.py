@@ -107,7 +107,7 @@ def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
 
 
 def claims(gates: ClockedGates, config: CoreConfig, *, fault: Fault = none) -> list[Claim]:
-    """What the unit does with any thresholds."""
+    """Return what the unit does with any thresholds."""
 
     def searched(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:

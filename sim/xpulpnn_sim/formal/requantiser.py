@@ -55,7 +55,7 @@ class _Unit:
 def claims(
     gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig, *, fault: Fault = none
 ) -> list[Claim]:
-    """What the unit makes of every sum, amount, word and lane."""
+    """Return what the unit makes of every sum, amount, word and lane."""
 
     def inserted(fmt: ElemFmt, *, to_signed: bool) -> Claim:
         def decide(timeout_s: float) -> str:

@@ -1,4 +1,4 @@
-"""What occurs at the ports of a unit when the core executes instructions, and which of its outputs then matter."""
+"""Inputs that occur at a unit when the core executes instructions, and the outputs that then matter."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _LANE_SELECTS = ("pv.extract", "pv.extractu", "pv.insert")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurring:
-    """What occurs at a unit."""
+    """Inputs that occur at a unit."""
 
     situations: Sequence[Situation]  # one of them in every cycle
     held: Sequence[Held] = ()  # what stays as it is during an operation

@@ -1,4 +1,4 @@
-"""What a proof about a unit of the core found, and the fault that each proof meets first."""
+"""Claims about a unit, verdicts on them, and the fault that each proof meets first."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProof:
-    """What became of a claim."""
+    """Verdict on a claim about a unit."""
 
     unit: str  # the unit, with its structure if it has several
     what: str  # see Claim

@@ -1,4 +1,4 @@
-"""Proofs about the mutants of a unit: equal for all inputs, equal for what occurs in a core, or an example."""
+"""Proofs about the mutants of a unit: equal for all inputs, equal for what occurs in a core, or a counterexample."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from xpulpnn_sim.mutation.mutants import MutatedUnit
 from xpulpnn_sim.netlist import NetlistModule
 
 EQUIVALENT, LEGAL, DIFFERENT, UNDECIDED = "equivalent", "legal", "different", "undecided"
-"""Outcomes: no difference for any inputs; none for inputs that occur; an example of one; none of these in time."""
+"""Outcomes: no difference for any inputs; none for inputs that occur; a counterexample; none of these in time."""
 
 _SHOWN_PORTS = 12
 
@@ -40,7 +40,7 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What is proved about a mutant."""
+    """Verdict of a proof about a mutant."""
 
     verdict: str  # see EQUIVALENT
     example: str = ""  # with the verdict `different`: inputs that show it
@@ -68,7 +68,7 @@ class Prover:
         )
 
     def is_identical(self, number: int) -> bool:
-        """Whether a mutant has the gates of the unit, equal gates being one."""
+        """Return whether a mutant has the gates of the unit, equal gates being one."""
         return not self._gates.differences(number)
 
     def prove(self, number: int) -> Proof:
@@ -81,7 +81,7 @@ class Prover:
 
 
 def _shown(found: Comparison) -> str:
-    """Words that are not 0 in the last cycle of an example, and a bit that is wrong then."""
+    """Words that are not 0 in the last cycle of a counterexample, and a bit that is wrong then."""
     cycles: Sequence[Mapping[str, int]] = found.example
     given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
     more = ["..."] if len(given) > _SHOWN_PORTS else []

@@ -18,7 +18,7 @@ class Judged:
 
     @property
     def alive(self) -> bool:
-        """Whether neither the bench nor a proof disposed of it."""
+        """Return whether neither the bench nor a proof disposed of it."""
         return not self.killed and self.proof not in (EQUIVALENT, LEGAL)
 
     @property

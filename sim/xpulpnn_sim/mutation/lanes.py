@@ -89,7 +89,7 @@ extern "C" void replay(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a test did with the unit."""
+    """Record of a test on the unit."""
 
     test: str
     kind: NDArray[np.uint8]  # 1 for each frame at a rising edge of the clock
@@ -137,7 +137,7 @@ class Lanes:
         self._replay = _compiled(folder)
 
     def judge(self, trace: Trace) -> list[str]:
-        """What a test finds out about each mutant, from mutant 1 on: see :data:`KILLED`."""
+        """Return what a test finds out about each mutant, from mutant 1 on: see :data:`KILLED`."""
         lanes = self._mutants + 1
         words = -(-lanes // 64)
         values = np.zeros((self._nets, words), np.uint64)

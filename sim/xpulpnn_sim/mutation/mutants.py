@@ -99,7 +99,7 @@ def words_of(line: str) -> list[str]:
 
 
 def is_clock(words: Sequence[str]) -> bool:
-    """Whether a mutant is in a clock: when a register takes its value over is not part of the description."""
+    """Return whether a mutant is in a clock: when a register takes its value over is not part of the description."""
     return words[words.index("-port") + 1].endswith("CLK")
 
 

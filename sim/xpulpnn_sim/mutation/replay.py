@@ -1,4 +1,4 @@
-"""What follows from one run of a bench on the unit itself: which mutants the bench must find, and which it cannot."""
+"""Mutants that a bench must find, and those it cannot, by one run of it on the unit itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from xpulpnn_sim.netlist import NetlistModule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What is known of a mutant."""
+    """Knowledge about a mutant."""
 
     outcome: str  # see KILLED
     test: str = ""

@@ -1,4 +1,4 @@
-"""What campaigns have found, kept beside their verdicts: all of them make one table."""
+"""Results of all units, kept beside their verdicts: they make one table."""
 
 import json
 from collections.abc import Mapping, Sequence

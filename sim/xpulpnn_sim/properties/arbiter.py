@@ -1,4 +1,4 @@
-"""What is claimed of arbiters."""
+"""Claims about arbiters."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

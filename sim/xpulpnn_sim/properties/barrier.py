@@ -1,4 +1,4 @@
-"""What is claimed of barriers."""
+"""Claims about barriers."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 

@@ -1,4 +1,4 @@
-"""What is claimed of a core's part of the event unit."""
+"""Claims about a core's part of the event unit."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import In
@@ -106,7 +106,6 @@ class CoreUnitClaims(Surroundings):
         ]
 
     def _store(self, m, register):
-        """Whether a register is stored to, by the core or else by the shared view, and what."""
         port, shared = self.unit.port, self.unit.shared
         own = port.req & port.gnt
         offset = Mux(own, _offset(port), shared.offset)
@@ -122,7 +121,6 @@ class CoreUnitClaims(Surroundings):
         )
 
     def _any(self, offset, register, triggers, barrier):
-        """Whether it is the register, a trigger of the group, or this register of any barrier."""
         found = offset == register
         found |= (offset >= triggers) & (offset < triggers + WORD_BYTES * self.config.sw_events)
         for number in range(self.config.barriers):

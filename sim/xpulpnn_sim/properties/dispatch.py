@@ -1,4 +1,4 @@
-"""What is claimed of the dispatch queue."""
+"""Claims about the dispatch queue."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In

@@ -1,4 +1,4 @@
-"""What is claimed of mutexes."""
+"""Claims about mutexes."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import In

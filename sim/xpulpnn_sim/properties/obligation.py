@@ -1,4 +1,4 @@
-"""What is to be proved of a unit."""
+"""Obligations: what is to be proved of a unit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import emit
 from xpulpnn_sim.formal.aiger import Named, read_named
-from xpulpnn_sim.riscv_formal.cuts import Cut, commands, kept_wires, shown
+from xpulpnn_sim.riscv_formal.cutpoints import Cutpoint, commands, kept_wires, shown
 from xpulpnn_sim.riscv_formal.testbench import MODULE
 from xpulpnn_sim.yosys import Yosys
 
@@ -48,7 +48,7 @@ write_rtlil {GATES}
 """
 
 _GRAPH_SCRIPT = f"""read_rtlil {GATES}
-{{cuts}}
+{{cutpoints}}
 setattr -unset keep
 flatten
 opt_clean -purge
@@ -61,7 +61,7 @@ write_aiger -map {NAMES} {GRAPH}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """What is checked."""
+    """Core that is checked."""
 
     config: CoreConfig
     masks: Mapping[str, int]  # of the stand-ins for multiplier and divider
@@ -109,15 +109,15 @@ def make_gates(design: Design, folder: Path, yosys: Yosys, like: Path | None = N
     yosys.run(script, folder, what="the core", results=[GATES], name="core")
 
 
-def make_graph(design: Design, cuts: Sequence[Cut], gates: Path, folder: Path, yosys: Yosys) -> Named:
+def make_graph(design: Design, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys) -> Named:
     """The core as a graph, with some wires cut."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / GRAPH).exists():
         # the wheel does not follow links out of the folder that it runs in
         (folder / GATES).unlink(missing_ok=True)
         (folder / GATES).hardlink_to(gates)
-        script = _GRAPH_SCRIPT.format(cuts="\n".join(commands(cuts, design.modules)))
-        yosys.run(script, folder, what=f"the core without {shown(cuts)}", results=[GRAPH, NAMES], name="graph")
+        script = _GRAPH_SCRIPT.format(cutpoints="\n".join(commands(cutpoints, design.modules)))
+        yosys.run(script, folder, what=f"the core without {shown(cutpoints)}", results=[GRAPH, NAMES], name="graph")
         (folder / GATES).unlink()
     return read_named(folder / GRAPH, folder / NAMES)
 

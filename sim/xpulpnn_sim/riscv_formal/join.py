@@ -20,7 +20,7 @@ _CLOCK = "clock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is searched."""
+    """Graph that is searched."""
 
     searched: Aiger  # what must not become 1: a literal for each check, or for each bit of data
     shown: Aiger  # the same with the signals of the core as outputs, for the same inputs

@@ -43,7 +43,7 @@ _LOWER = "async2sync\nchformal -lower\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a check."""
+    """Verdict on a check."""
 
     name: str
     verdict: str  # see PASSED
@@ -82,14 +82,14 @@ def pose(checks: Sequence[Check], graphs: Sequence[Named], core: Named) -> Probl
 
 
 def alike(check: Check) -> tuple[object, ...] | None:
-    """What checks have in common that can be searched together, which takes less time; ``None`` for one by itself."""
+    """Return what checks share that can be searched together in less time; ``None`` for one by itself."""
     if check.sliced or check.triggered:
         return None
-    return (check.cuts, check.cycle, check.first)
+    return (check.cutpoints, check.cycle, check.first)
 
 
 def keeps_triggers(yosys: Yosys) -> bool:
-    """Whether this Yosys keeps properties as cells with their trigger: from version 0.37 on."""
+    """Return whether this Yosys keeps properties as cells with their trigger: from version 0.37 on."""
     number = re.match(r"0\.(\d+)", yosys.tools["yosys"])
     return number is None or int(number[1]) >= 37
 
@@ -178,7 +178,7 @@ def _last_cycle(searching: _Searching, last: int, *, alike: bool) -> tuple[bool,
 
 
 def replay(problem: Problem, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:
-    """Values of all signals shown in each cycle of an example."""
+    """Values of all signals shown in each cycle of a counterexample."""
     return [
         {name: sum(outputs[index] << bit for bit, index in bits.items()) for name, bits in problem.signals.items()}
         for outputs in problem.shown.run(witness)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xpulpnn_sim.faulty.core_fault import CoreFault
-from xpulpnn_sim.riscv_formal.campaign import Campaign
+from xpulpnn_sim.riscv_formal.core_checks import CoreChecks
 from xpulpnn_sim.riscv_formal.gates import GATES, emit_design
 from xpulpnn_sim.riscv_formal.model_check import Outcome
 from xpulpnn_sim.riscv_formal.suite import Check
@@ -12,24 +12,24 @@ from xpulpnn_sim.riscv_formal.suite import Check
 
 @dataclass(frozen=True, slots=True)
 class FaultOutcome:
-    """What a check said of a faulty core."""
+    """Verdict of a check on a faulty core."""
 
     fault: CoreFault
     outcome: Outcome
 
 
 def find_faults(
-    campaign: Campaign, faults: Sequence[CoreFault], checks: Sequence[Check], *, resume: bool
+    checked: CoreChecks, faults: Sequence[CoreFault], checks: Sequence[Check], *, resume: bool
 ) -> Iterator[FaultOutcome]:
     """Run each fault's check on the core with that fault."""
     by_name = {check.name: check for check in checks}
     if faults:
-        campaign.prepare()
-    gates = (campaign.folder / GATES).absolute()
+        checked.prepare()
+    gates = (checked.folder / GATES).absolute()
     for fault in faults:
-        folder = campaign.folder / "faults" / fault.name.replace(" ", "-")
+        folder = checked.folder / "faults" / fault.name.replace(" ", "-")
         with fault.seeded():
-            design = emit_design(campaign.design.config, campaign.design.masks)
-        faulty = replace(campaign, design=design, folder=folder, like=gates, changed=fault.module)
+            design = emit_design(checked.design.config, checked.design.masks)
+        faulty = replace(checked, design=design, folder=folder, like=gates, changed=fault.module)
         for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
             yield FaultOutcome(fault, outcome)

@@ -10,7 +10,7 @@ from pathlib import Path
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess, CsrGroup
-from xpulpnn_sim.riscv_formal.cuts import (
+from xpulpnn_sim.riscv_formal.cutpoints import (
     ACCESSES,
     ADDRESSES,
     CSR_ACCESSES,
@@ -20,7 +20,7 @@ from xpulpnn_sim.riscv_formal.cuts import (
     ORDER,
     PROGRESS,
     REQUESTS,
-    Cut,
+    Cutpoint,
     of_instruction,
 )
 
@@ -93,7 +93,7 @@ class Check:
     sources: tuple[str, ...] = ()  # files it includes beside its checker
     csr: str = ""  # the CSR that it is about, or an empty string
     wrong: tuple[str, ...] = ()  # outputs of the core between its memories that must stay 0, of a check of our own
-    cuts: tuple[Cut, ...] = ()
+    cutpoints: tuple[Cutpoint, ...] = ()
     # outputs of the core whose bits are independent of each other when that is free: each bit is checked by itself
     sliced: tuple[str, ...] = ()
     first: int = 1  # first clock cycle after reset in which it looks
@@ -112,7 +112,7 @@ class Check:
 
     @property
     def triggered(self) -> bool:
-        """Whether it is about an instruction that retires in a cycle of its own."""
+        """Return whether it is about an instruction that retires in a cycle of its own."""
         return self.checker in _TRIGGERED
 
 
@@ -133,7 +133,7 @@ class Suite:
 
     @property
     def masks(self) -> dict[str, int]:
-        """What the suite combines sums and differences with, which it takes for the results of RV32M."""
+        """Return what the suite combines sums and differences with, which it takes for the results of RV32M."""
         found: dict[str, int] = {}
         for name in _ALTERNATIVE:
             mask = re.search(r"altops_bitmask\s*=\s*64'h([0-9a-fA-F]+)", self.text(f"insns/insn_{name}.v"))
@@ -143,7 +143,7 @@ class Suite:
         return found
 
     def knows_csr(self, name: str) -> bool:
-        """Whether the suite has ports for a CSR."""
+        """Return whether the suite has ports for a CSR."""
         return f"`ifdef RISCV_FORMAL_CSR_{name.upper()}\n" in self.text("checks/rvfi_macros.vh")
 
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
@@ -157,18 +157,18 @@ class Suite:
                     checker=name,
                     cycle=depth,
                     defines=_bus_defines(),
-                    cuts=ACCESSES if name == "bus_dmem_fault" else FETCHES,
+                    cutpoints=ACCESSES if name == "bus_dmem_fault" else FETCHES,
                 )
                 for name in _BUS
             ),
-            Check(name="order", checker=OWN, cycle=depth, body=_ORDER, cuts=ORDER),
-            Check(name="obi", checker=OWN, cycle=depth, wrong=("obi_wrong",), cuts=REQUESTS),
+            Check(name="order", checker=OWN, cycle=depth, body=_ORDER, cutpoints=ORDER),
+            Check(name="obi", checker=OWN, cycle=depth, wrong=("obi_wrong",), cutpoints=REQUESTS),
             Check(
                 name="registers",
                 checker=OWN,
                 cycle=depth,
                 wrong=("register_wrong",),
-                cuts=MOVES,
+                cutpoints=MOVES,
                 sliced=("register_wrong",),
             ),
             Check(
@@ -177,7 +177,7 @@ class Suite:
                 cycle=depth,
                 wrong=("data_wrong",),
                 assumed=(TRUE_DATA,),
-                cuts=ACCESSES,
+                cutpoints=ACCESSES,
                 sliced=("data_wrong", "data_other"),
             ),
             *(
@@ -188,7 +188,7 @@ class Suite:
                     defines=(f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",),
                     assumed=loops,
                     sources=(f"insn_{name}.v",),
-                    cuts=of_instruction(name),
+                    cutpoints=of_instruction(name),
                 )
                 for name in self.instructions
             ),
@@ -209,12 +209,12 @@ class Suite:
                 defines=(f"RISCV_FORMAL_CSRW_NAME {csr.name}", *wide),
                 assumed=loops,
                 csr=csr.name,
-                cuts=(*CSR_ACCESSES, *((IDLE_LOOPS,) if loops else ())),
+                cutpoints=(*CSR_ACCESSES, *((IDLE_LOOPS,) if loops else ())),
             )
         for csr in rows:
             kept = (f"RISCV_FORMAL_CSRC_NAME {csr.name}",)
             name, assumed = csr.name, (NO_TRAPS,) if csr.name in _TRAP_STATE else ()
-            plain = Check(name="", checker="", cycle=depth, defines=kept, csr=name, cuts=CSR_ACCESSES)
+            plain = Check(name="", checker="", cycle=depth, defines=kept, csr=name, cutpoints=CSR_ACCESSES)
             if csr.name in _COUNTERS:
                 # the suite remembers a write for one cycle only, whenever the next read retires
                 yield replace(plain, name=f"csrc_inc_{name}", checker="csrc_inc", assumed=(COUNTS,))
@@ -236,7 +236,7 @@ class Suite:
                     f"RISCV_FORMAL_ILL_CSR_ADDR 12'h{address:03x}",
                     *(f"RISCV_FORMAL_ILL_{name}" for name in ("MMODE", "READ", "WRITE")),
                 ),
-                cuts=ORDER,
+                cutpoints=ORDER,
             )
 
 
@@ -258,7 +258,7 @@ def _consistency(name: str, config: CoreConfig, depth: int) -> Check:
         delay=_LIVENESS_WINDOW if name == "liveness" else None,
         defines=(FAIR,) if name in ("hang", "liveness") else (),
         assumed=assumed,
-        cuts=_CUTS.get(name, ORDER),
+        cutpoints=_CUTS.get(name, ORDER),
         sliced=("rvfi_rd_wdata", "rvfi_rs1_rdata", "rvfi_rs2_rdata") if name == "reg" else (),
         csr="mcause" if name == "fault" else "",
     )

@@ -137,7 +137,6 @@ class SurroundedCore(wiring.Component):
         m.d.comb += self.data_failed.eq(answered & self.bus_fault[1])
 
     def _matches(self, word, chosen):
-        """Whether an expanded word is one of the rows that ``chosen`` takes; false if there is none."""
         rows = enabled(self.config.extensions, self.config.widths, aliases=True)
         patterns = [row.pattern for row in rows if row.size == XLEN // 8 and chosen(row)]
         return word.matches(*patterns) if patterns else Signal()

@@ -100,7 +100,7 @@ class BackendGates:
         return [net for net in self.registers(_IN_WB) if net not in set(self.in_ex)]
 
     def has(self, name: str) -> bool:
-        """Whether there is a signal of this name."""
+        """Return whether there is a signal of this name."""
         return name in self.gates.ports
 
 
@@ -146,7 +146,7 @@ class Frame:
         return Frame(self.graph, self._backend, given, self._state), cases
 
     def has(self, name: str) -> bool:
-        """Whether there is a signal of this name."""
+        """Return whether there is a signal of this name."""
         return self._backend.has(name)
 
     def bit(self, name: str) -> int:

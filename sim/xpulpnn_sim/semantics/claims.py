@@ -1,4 +1,4 @@
-"""What a retirement must show of an instruction, by its statements."""
+"""Equalities that a retirement must show of an instruction, by its statements."""
 
 import ast
 from collections.abc import Sequence

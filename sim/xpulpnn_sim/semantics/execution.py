@@ -34,7 +34,7 @@ GateEffects = interpreter.StatementEffects[Number, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """What an instruction finds, as literals."""
+    """State that an instruction finds, as literals."""
 
     word: Word
     compressed: int  # it stands for one of 16 bits
@@ -196,8 +196,6 @@ class _Gates:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What an instruction finds as the interpreter asks for it."""
-
     insn: Insn
     before: Before
     integers: Integers

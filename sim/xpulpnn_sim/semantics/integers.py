@@ -89,7 +89,6 @@ class Integers:
         return trimmed(total)
 
     def _cases(self, number: Number) -> list[int]:
-        """What the literals are in some random cases: alike for equal words, however they are made."""
         graph = self.graph
         inputs = {one: Random(one >> 1).getrandbits(_CASES) for one in graph.variables(number)}
         return graph.evaluate(inputs, number, (1 << _CASES) - 1)

@@ -82,7 +82,6 @@ class Passage:
         self.assumed = [*self._accepted(), *_never_x0(self.issue), *issues, *executes, *leaves]
 
     def _results(self, control: Control) -> dict[str, list[int]]:
-        """What the units left out make of what they get in EX."""
         z, frame = self.integers, self.execute
         unit = [*frame.word("ex_stage.ctrl_unit"), FALSE]
         found: dict[str, list[int]] = {}
@@ -96,7 +95,6 @@ class Passage:
         return found
 
     def _accepted(self) -> list[int]:
-        """That no field has a value that it must not have."""
         z, found = self.integers, list[int]()
         for token in self.insn.restricted:
             value = field_value(token, self.word)
@@ -108,7 +106,7 @@ class Passage:
         return found
 
     def before(self) -> Before:
-        """What the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""
+        """Return what the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""
         leave, issue = self.leave, self.issue
         return Before(
             word=self.word,
@@ -146,7 +144,7 @@ def _never_x0(frame: Frame, *, after: bool = False) -> list[int]:
     return found
 
 
-class Lemma(NamedTuple):
+class Invariant(NamedTuple):
     """Two words that are equal in every cycle in which something holds."""
 
     name: str
@@ -156,8 +154,8 @@ class Lemma(NamedTuple):
     wanted: list[int]
 
 
-def waiting(backend: BackendGates) -> list[Lemma]:
-    """What :class:`Passage` takes for granted of a back end in any state.
+def waiting(backend: BackendGates) -> list[Invariant]:
+    """Return what :class:`Passage` takes for granted of a back end in any state.
 
     Whatever is in EX has just been issued, or has been there with the same registers; whatever is in WB without having
     trapped has just left EX, or has been there with the same registers. After a reset both are empty.
@@ -175,22 +173,22 @@ def waiting(backend: BackendGates) -> list[Lemma]:
     enables = [net for name in _WRITES for net in reset.register(name)]
     empty = [*reset.following([*ex_valid, *wb_valid, *busy, *enables]).values()]
     return [
-        Lemma("nothing writes x0", graph, _never_x0(frame), _never_x0(frame, after=True), [TRUE] * len(_WRITES)),
-        Lemma("what is issued enters EX", graph, [frame.bit("id_stage.id_goes")], [frame.bit(_EX_READY)], [TRUE]),
-        Lemma(
+        Invariant("nothing writes x0", graph, _never_x0(frame), _never_x0(frame, after=True), [TRUE] * len(_WRITES)),
+        Invariant("what is issued enters EX", graph, [frame.bit("id_stage.id_goes")], [frame.bit(_EX_READY)], [TRUE]),
+        Invariant(
             "EX keeps what it holds",
             graph,
             [after[ex_valid[0]], issued ^ 1],
             [*frame.following(backend.in_ex).values(), *frame.now(ex_valid)],
             [*frame.now(backend.in_ex), TRUE],
         ),
-        Lemma("an access in WB is under way", graph, [under_way], [stays_so], [TRUE]),
-        Lemma(
+        Invariant("an access in WB is under way", graph, [under_way], [stays_so], [TRUE]),
+        Invariant(
             "WB keeps what it holds",
             graph,
             [under_way, after[wb_valid[0]], after[trap[0]] ^ 1, leaves ^ 1],
             [*frame.following(backend.in_wb).values(), *frame.now(wb_valid)],
             [*frame.now(backend.in_wb), TRUE],
         ),
-        Lemma("after a reset EX and WB are empty", reset_graph, [], empty, [FALSE] * len(empty)),
+        Invariant("after a reset EX and WB are empty", reset_graph, [], empty, [FALSE] * len(empty)),
     ]

@@ -1,4 +1,4 @@
-"""What the units compute that are left out of a back end: their definitions, which other proofs hold them to.
+"""Functions of the units that are left out of a back end: definitions, which other proofs hold them to.
 
 ``xpulpnn equivalence dotp`` and ``mult`` prove the gates of both units equal to these sums for all operands. Of the
 divider only that it gets the operands, and which of its functions.

@@ -1,1 +1,1 @@
-"""What must hold between instructions: properties of the emitted core with free bus timing, bounded proofs of them."""
+"""Properties of the emitted core between instructions, with free bus timing, and bounded proofs of them."""

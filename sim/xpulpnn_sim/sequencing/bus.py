@@ -6,7 +6,7 @@ _WORD_BYTES = 4
 
 
 def watch_bus(m, name, port, outstanding, limit):
-    """What goes wrong if a port does not keep to the protocol.
+    """Return what goes wrong if a port does not keep to the protocol.
 
     A request stays, with the same attributes, until it is granted. Addresses are those of words. Bytes enabled are next
     to each other, and there is one at least. No more transfers than ``limit`` are under way: a request is made only

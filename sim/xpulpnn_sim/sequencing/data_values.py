@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 
 from xpulpnn.core.control import LsuCtrl
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN, ExceptionCause
-from xpulpnn_sim.sequencing.lemmas import Watched, implies
+from xpulpnn_sim.sequencing.invariants import Watched, implies
 
 _WORD = slice(2, XLEN)
 """Bits of an address that say which word."""
@@ -54,7 +54,7 @@ class _Access:
 
 
 def watch_data(m, core, seen, started, held):
-    """What goes wrong if a load brings something else than was stored.
+    """Return what goes wrong if a load brings something else than was stored.
 
     One bit of memory, any, is kept from what retires alone: it starts with any value, and a store that completes sets
     it. A load of its byte brings it. Of a store across a word boundary that fails, the first half may be there.
@@ -85,7 +85,7 @@ def watch_data(m, core, seen, started, held):
     wb_is_made = wb_busy & wb_stores & wb.crosses & wb.here & wb.in_first
     ex_is_made = made & access.we & ex.here & ex.in_first
     unknown = seen["has_wb"] & half_made
-    lemmas = {
+    invariants = {
         "a second half is beyond a word boundary": implies(second, seen["lsu_crosses"]),
         "accesses in WB are under way": wb_busy == accessed,
         "what traps accesses nothing": implies(seen["has_wb"] & core.rvfi_trap, ~mask.any()),
@@ -106,4 +106,4 @@ def watch_data(m, core, seen, started, held):
         "the first half in EX": implies(made & ~access.we & ex.here & ex.in_first, first == now),
         "the first half in WB": implies(wb_busy & ~wb_stores & wb.crosses & wb.here & wb.in_first, first == now),
     }
-    return Watched(wrong, lemmas)
+    return Watched(wrong, invariants)

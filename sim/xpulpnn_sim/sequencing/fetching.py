@@ -4,14 +4,14 @@ from amaranth.hdl import Cat, Mux, Signal
 
 from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN, ExceptionCause
-from xpulpnn_sim.sequencing.lemmas import Watched, implies
+from xpulpnn_sim.sequencing.invariants import Watched, implies
 
 _WORD = slice(2, XLEN)
 """Bits of an address that say which word."""
 
 
 class HeldWord:
-    """What memory holds at one address of an instruction, any, and what the words fetched there have of it."""
+    """Content of memory at one address of an instruction, any, and the part of it in the words fetched there."""
 
     def __init__(self, m, address, halves, fails):
         self._unaligned = address[1]
@@ -24,7 +24,7 @@ class HeldWord:
         self.fault = self._fails[0] | (~self.compressed & self._fails[1])
 
     def is_at(self, address):
-        """Whether an address is that of the instruction."""
+        """Return whether an address is that of the instruction."""
         return (address[_WORD] == self._places[0]) & (address[1] == self._unaligned)
 
     def parts(self, place):
@@ -32,19 +32,19 @@ class HeldWord:
         return Cat(place == each for each in self._places)
 
     def answered(self, parts, rdata, err):
-        """What memory answers with, if it could answer ``rdata`` and ``err`` where nothing is held."""
+        """Return what memory answers with, if it could answer ``rdata`` and ``err`` where nothing is held."""
         first, second = self._halves[:HALF_BITS], self._halves[HALF_BITS:]
         low = Mux(parts[1], Mux(self._unaligned, second, first), rdata[:HALF_BITS])
         high = Mux(parts[0], Mux(self._unaligned, first, second), rdata[HALF_BITS:])
         return Cat(low, high), Mux(parts[0], self._fails[0], Mux(parts[1], self._fails[1], err))
 
     def is_in(self, place, word, error):
-        """Whether a word that came from a word address, and its error, are what memory holds."""
+        """Return whether a word that came from a word address, and its error, are what memory holds."""
         data, failed = self.answered(self.parts(place), word, error)
         return (data == word) & (failed == error)
 
     def is_reported(self, insn, trap, cause):
-        """Whether the record of an instruction at the address is as it must be."""
+        """Return whether the record of an instruction at the address is as it must be."""
         failed = trap & (cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT)
         return (failed == self.fault) & (insn == Mux(self.fault, 0, self.raw))
 
@@ -61,7 +61,7 @@ def hold_word(m, port, held, waiting, rdata, err):
 
 
 def watch_fetches(core, seen, held, asked):
-    """What goes wrong if an instruction is not what memory holds.
+    """Return what goes wrong if an instruction is not what memory holds.
 
     At one address, any, memory always holds the same two half-words, or the bus always fails. What retires from there
     is the first, or both if that is no compressed instruction. It traps with an instruction access fault, its word 0,
@@ -92,7 +92,7 @@ def watch_fetches(core, seen, held, asked):
         held.fault | (seen["id_compressed"] == held.compressed),
         held.fault | held.compressed | (seen["id_word"] == held.raw),
     ]
-    lemmas = {
+    invariants = {
         "a request waits at its address": implies(seen["fetch_held"], seen["fetch_exact"]),
         "fetching is ahead": implies(
             seen["fetch_running"] & ~seen["fetch_stale"], ahead == (pc + count + live)[: XLEN - 2]
@@ -105,4 +105,4 @@ def watch_fetches(core, seen, held, asked):
         ),
         "the instruction in WB": implies(seen["has_wb"] & at_wb, is_right),
     }
-    return Watched({"word": here & ~is_right}, lemmas)
+    return Watched({"word": here & ~is_right}, invariants)

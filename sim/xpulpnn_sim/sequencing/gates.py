@@ -20,8 +20,8 @@ MODULE = "scene"
 WRONG, PARTS = "wrong", "parts"
 """Outputs of the graph: whether anything is wrong, and what."""
 
-BROKEN, LEMMAS = "broken", "lemmas"
-"""Outputs of the graph: whether anything is wrong or a lemma does not hold, and which lemma."""
+BROKEN, INVARIANTS = "broken", "invariants"
+"""Outputs of the graph: whether anything is wrong or an invariant does not hold, and which invariant."""
 
 _CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
 _CONSTANT += ("held_address", "held_halves", "held_fails")
@@ -30,7 +30,7 @@ read_verilog -sv -formal top.sv
 hierarchy -check -top top
 proc -noopt
 {first}
-{cuts}
+{cutpoints}
 flatten
 {seen}
 opt_clean
@@ -55,7 +55,7 @@ class Scene:
     modules: Mapping[str, str]  # Verilog of each module by its name
     ports: Sequence[Mapping[str, Any]]  # Name, direction and width of each port of the top
     parts: Mapping[str, Sequence[str]]  # what may be wrong, by the name of the property, in the order of bits
-    lemmas: Mapping[str, Sequence[str]]  # what always holds inside the core and helps to prove a property, likewise
+    invariants: Mapping[str, Sequence[str]]  # what always holds inside the core and helps to prove a property, likewise
     seen: Mapping[str, Seen]  # signals of the core that properties see
     rules: Sequence[Rule]
 
@@ -79,7 +79,7 @@ def emit_scene(config: CoreConfig) -> Scene:
         modules=emitted.modules,
         ports=emitted.manifest["ports"],
         parts=description.parts,
-        lemmas=description.lemmas,
+        invariants=description.invariants,
         seen=seen_signals(config),
         rules=chosen,
     )
@@ -96,14 +96,14 @@ def script(rule: Rule, scene: Scene) -> str:
         for selection, bits in rule.first.items()
         if there(selection)
     ]
-    cuts = [f"cutpoint {selection}" for selection in rule.cuts if there(selection)]
+    cutpoints = [f"cutpoint {selection}" for selection in rule.cutpoints if there(selection)]
     seen = [
         f"connect -nounset -set seen_{name}_{index} {MODULE}.{path}"
         for name in rule.sees
         if name in scene.seen
         for index, path in enumerate(scene.seen[name].paths)
     ]
-    return _SCRIPT.format(first="\n".join(first), cuts="\n".join(cuts), seen="\n".join(seen))
+    return _SCRIPT.format(first="\n".join(first), cutpoints="\n".join(cutpoints), seen="\n".join(seen))
 
 
 def top_text(rule: Rule, scene: Scene) -> str:
@@ -127,9 +127,9 @@ def top_text(rule: Rule, scene: Scene) -> str:
             body.append(f"assign {WRONG} = |{PARTS};")
             signal = PARTS
         elif name == f"broken_{rule.name}":
-            ports += [f"output {BROKEN}", f"output {bits} {LEMMAS}"]
-            body.append(f"assign {BROKEN} = |{{{LEMMAS}{'' if rule.within else f', {PARTS}'}}};")
-            signal = LEMMAS
+            ports += [f"output {BROKEN}", f"output {bits} {INVARIANTS}"]
+            body.append(f"assign {BROKEN} = |{{{INVARIANTS}{'' if rule.within else f', {PARTS}'}}};")
+            signal = INVARIANTS
         elif name.startswith("rvfi_"):
             ports.append(f"output {bits} {name}")
         else:

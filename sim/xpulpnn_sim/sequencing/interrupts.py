@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
 
-from xpulpnn_sim.sequencing.lemmas import Watched, implies
+from xpulpnn_sim.sequencing.invariants import Watched, implies
 from xpulpnn_sim.sequencing.words import Word
 
 RETIREMENTS = 2
@@ -15,7 +15,7 @@ _PRIORITY = (*range(31, 15, -1), 11, 3, 7)
 
 
 def watch_interrupts(m, core, seen, irq):
-    """What goes wrong if an interrupt is late, lost, taken twice or imprecise.
+    """Return what goes wrong if an interrupt is late, lost, taken twice or imprecise.
 
     While a line is high, enabled in mie and mstatus.MIE is 1, at most :data:`RETIREMENTS` instructions retire before
     an interrupt is taken. It is the line of highest priority of those enabled. mepc becomes the address where the last
@@ -68,7 +68,7 @@ def watch_interrupts(m, core, seen, irq):
     next_pc = Mux(seen["id_valid"], seen["id_pc"], seen["if_pc"])
     ex_returns = has_ex & ~seen["ex_trap"] & Word(seen["ex_insn"]).returns
     wb_returns = has_wb & ~core.rvfi_trap & word.returns
-    lemmas = {
+    invariants = {
         "nothing is known at first": seen["booted"] | ~(known | entered),
         "what may still retire is counted": (retired == 0) | (retired + has_ex + has_wb <= RETIREMENTS),
         "a branch is no access, its target even": implies(
@@ -90,4 +90,4 @@ def watch_interrupts(m, core, seen, irq):
         "mret in EX goes on at mepc": implies(ex_returns, seen["ex_pc_wdata"][1:] == seen["mepc_bits"]),
         "mret in WB goes on at mepc": implies(wb_returns, core.rvfi_pc_wdata[1:] == seen["mepc_bits"]),
     }
-    return Watched(wrong, lemmas)
+    return Watched(wrong, invariants)

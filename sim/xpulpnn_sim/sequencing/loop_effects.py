@@ -1,4 +1,4 @@
-"""What one instruction does to the registers of the hardware loops (guide, "Hardware loops")."""
+"""Effects of one instruction on the registers of the hardware loops (guide, "Hardware loops")."""
 
 from amaranth.hdl import Cat, Mux, Signal
 
@@ -17,7 +17,7 @@ _HALF_WORDS = 0xFFFF_FFFE
 
 
 class Effects:
-    """What an instruction that completes does to the loop registers.
+    """Effects of an instruction that completes on the loop registers.
 
     A set-up instruction or a write to their CSRs sets them. An instruction at lpend with a count above 1 is followed by
     the one at lpstart, loop 0 first, and takes 1 off the count, unless it jumps, returns or is a branch that is taken.
@@ -70,7 +70,7 @@ class Effects:
 
 
 def sets_up(word):
-    """Whether a word is a set-up instruction."""
+    """Return whether a word is a set-up instruction."""
     return word.wide & (word.opcode == _OPCODE)
 
 

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from xpulpnn_sim.sequencing.lemmas import Watched, csr_lemmas, implies
+from xpulpnn_sim.sequencing.invariants import Watched, csr_invariants, implies
 from xpulpnn_sim.sequencing.loop_effects import LOOPS, REGISTERS, Effects, sets_up
 from xpulpnn_sim.sequencing.words import Word
 
@@ -10,15 +10,15 @@ _ADDRESS = slice(1, 32)
 
 
 def watch_loops(m, core, seen, started):
-    """What goes wrong if an instruction retires elsewhere than the loops say, or reads other loop registers.
+    """Return what goes wrong if an instruction retires elsewhere than the loops say, or reads other loop registers.
 
     The six registers are kept as the manual says, from what retires alone:
     :class:`~xpulpnn_sim.sequencing.loop_effects.Effects`, unless it traps. They start with any values. Where an
     instruction does not jump, the next one that retires must be the one that follows, or mepc must become its address
     if an interrupt is taken between them.
 
-    The lemmas say that the registers of the core are those kept, after what the instructions in WB and EX do to them,
-    and that each address between fetching and WB is where the instruction before it goes on.
+    The invariants say that the registers of the core are those kept, after what the instructions in WB and EX do to
+    them, and that each address between fetching and WB is where the instruction before it goes on.
     """
     kept = {name: Signal(32, name=f"kept_{name}") for name in REGISTERS}
     now = {name: Mux(started, kept[name], seen[name]) for name in REGISTERS}
@@ -48,26 +48,25 @@ def watch_loops(m, core, seen, started):
     ex = Effects(m, "ex", seen["ex_insn"], seen["ex_pc_rdata"], seen["ex_rs1_rdata"], 0, between, in_ex=True)
     left = {name: Mux(in_ex, ex.after[name], old) for name, old in between.items()}
     begun = started & seen["booted"]
-    lemmas = {
+    invariants = {
         "nothing is known at first": begun | ~(known | seen["gives_back"]),
         **{
             f"reads {name}": implies(in_wb & wb.accesses[name] & core.rvfi_rd_we, core.rvfi_rd_wdata == old)
             for name, old in now.items()
         },
-        **_kind_lemmas(seen, in_ex, ex, wb),
-        **_address_lemmas(core, seen, in_ex, ex, in_wb, wb, known, expected),
-        **_count_lemmas(seen, in_ex, ex, in_wb, wb, left),
+        **_kind_invariants(seen, in_ex, ex, wb),
+        **_address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected),
+        **_count_invariants(seen, in_ex, ex, in_wb, wb, left),
         "what is behind a taken branch is dropped": implies(in_wb & wb.word.branches & was_taken, ~seen["has_ex"]),
     }
-    return Watched(wrong, lemmas)
+    return Watched(wrong, invariants)
 
 
 def _differ(one, other):
     return one[_ADDRESS] != other[_ADDRESS]
 
 
-def _kind_lemmas(seen, in_ex, ex, wb):
-    """What the words of instructions say is what the stages do."""
+def _kind_invariants(seen, in_ex, ex, wb):
     expanded, raw = Word(seen["id_word"]), Word(seen["id_raw"])
     kinds = ("branches", "jumps", "returns")
     alike = Cat(getattr(expanded, kind) == getattr(raw, kind) for kind in kinds).all()
@@ -79,11 +78,11 @@ def _kind_lemmas(seen, in_ex, ex, wb):
         "an access in WB does nothing else": implies(seen["lsu_wb_busy"], ~(wb.sets | wb.late | wb.word.jumps)),
         "a set-up does not wait": implies(in_ex & ex.sets, seen["ex_ready"], ~seen["lsu_wb_busy"]),
         "branches are branches": implies(in_ex, seen["ex_branch"] == ex.word.branches),
-        **csr_lemmas(seen, in_ex, ex.word),
+        **csr_invariants(seen, in_ex, ex.word),
     }
 
 
-def _address_lemmas(core, seen, in_ex, ex, in_wb, wb, known, expected):
+def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
     """Each instruction is where the one before it goes on."""
     has_ex, has_wb, id_pc, if_pc = (seen[name] for name in ("has_ex", "has_wb", "id_pc", "if_pc"))
     before_ex_known = Mux(has_wb, in_wb & wb.goes_on, known)
@@ -98,7 +97,7 @@ def _address_lemmas(core, seen, in_ex, ex, in_wb, wb, known, expected):
     }
 
 
-def _count_lemmas(seen, in_ex, ex, in_wb, wb, left):
+def _count_invariants(seen, in_ex, ex, in_wb, wb, left):
     """The registers of the core, and iterations that are counted later or given back after an access has failed."""
     gives_back, late, ex_took, wb_took = (seen[name] for name in ("gives_back", "late", "ex_took", "wb_took"))
     owed = {

@@ -6,14 +6,14 @@ from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, REQUANTISE_OPS
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.sequencing.lemmas import Watched, implies
+from xpulpnn_sim.sequencing.invariants import Watched, implies
 from xpulpnn_sim.sequencing.words import Word
 
 _ALL_BYTES = 0b1111
 
 
 def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config):
-    """What goes wrong if a Mac&Load uses another word than the last older load of its entry, or loads another entry.
+    """Return what is wrong if a Mac&Load uses another word than the last older load of its entry, or loads another.
 
     One bit of one entry of the NN-RF, any of them, is kept from what retires alone: a Mac&Load or pv.rqld that
     completes loads the entry that its word names. Where the entry is a factor, or kappa or lambda of a requantisation,
@@ -61,12 +61,12 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
         bit(seen["ex_nn_act_rdata"]), bit(seen["ex_nn_wgt_rdata"]), bit(seen["kappa"]), bit(seen["lambda"])
     )
     loads_watched = in_wb & use.loads & (use.entry == watched_entry)
-    lemmas = {
+    invariants = {
         "the entry is as kept": now == stored,
         "nothing compressed uses the NN-RF": implies(
             seen["id_valid"] & seen["id_compressed"], ~_Use(m, "id", seen["id_word"], rows).any
         ),
-        **_ex_lemmas(seen, in_ex, ex, first),
+        **_ex_invariants(seen, in_ex, ex, first),
         "WB loads what the word says": implies(in_wb, seen["wb_loads"] == use.loads),
         "WB loads the entry that the word says": implies(in_wb & use.loads, core.rvfi_nn_addr == use.entry),
         "only an access in WB loads an entry": implies(seen["wb_loads"], in_wb, seen["lsu_wb_busy"]),
@@ -84,11 +84,10 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
             for name, (here, number, value) in factors.items()
         },
     }
-    return Watched(wrong, lemmas)
+    return Watched(wrong, invariants)
 
 
-def _ex_lemmas(seen, in_ex, ex, first):
-    """What the word of the instruction in EX says about the NN-RF is what EX does; ``first`` entries are not there."""
+def _ex_invariants(seen, in_ex, ex, first):
     access = LsuCtrl(seen["ex_access"])
     loads, of_parameter = in_ex & ex.loads, in_ex & ex.parameter
     return {
@@ -114,8 +113,6 @@ def _ex_lemmas(seen, in_ex, ex, first):
 
 
 class _Use:
-    """What an instruction does with the NN-RF."""
-
     def __init__(self, m, prefix, raw, rows):
         self.word = word = Word(raw)
 
@@ -144,7 +141,7 @@ class _Use:
         self.base_moves = (word.rs1 != 0) & (self.parameter | (word.rs1 != word.rd))
 
     def factors(self, activation, weight, kappa, lambda_):
-        """Whether an entry is read, its number, and a bit of what was read, by what it is."""
+        """Return whether an entry is read, its number, and a bit of what was read, by what it is."""
         return {
             "activation": (self.nn_form, self.act, activation),
             "weight": (self.nn_form | self.computes_and_updates, self.wgt, weight),

@@ -2,11 +2,11 @@
 
 from amaranth.hdl import Signal
 
-from xpulpnn_sim.sequencing.lemmas import Watched, implies
+from xpulpnn_sim.sequencing.invariants import Watched, implies
 
 
 def watch_progress(m, core, seen, window):
-    """What goes wrong if nothing retires for ``window`` cycles, no interrupt is taken, and no unit computes.
+    """Return what goes wrong if nothing retires for ``window`` cycles, no interrupt is taken, and no unit computes.
 
     Only wfi may wait longer, and only while no enabled interrupt is pending. That a multiplication or division ends is
     proved of its unit.
@@ -17,8 +17,8 @@ def watch_progress(m, core, seen, window):
         m.d.sync += quiet.eq(0)
     with m.Elif(quiet <= window):
         m.d.sync += quiet.eq(quiet + 1)
-    lemmas = {
+    invariants = {
         "what counts late is in EX": implies(seen["late"].any() & ~seen["gives_back"], seen["ex_valid"]),
         "what is booted fetches": implies(seen["booted"], seen["fetch_running"]),
     }
-    return Watched({"nothing retires": quiet > window}, lemmas)
+    return Watched({"nothing retires": quiet > window}, invariants)

@@ -11,7 +11,7 @@ from xpulpnn_sim.formal.aiger import Aiger, Named, read_witness
 from xpulpnn_sim.formal.solvers import WITNESS, search_cycles
 from xpulpnn_sim.sequencing.gates import (
     BROKEN,
-    LEMMAS,
+    INVARIANTS,
     PARTS,
     WRONG,
     Scene,
@@ -35,7 +35,7 @@ RESULTS = "results"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a property."""
+    """Verdict on a property."""
 
     name: str
     verdict: str  # see PROVED
@@ -44,7 +44,7 @@ class Outcome:
     parts: Sequence[str] = ()  # what is wrong, if it fails
     # signals by name in each cycle from reset to where it fails; empty if it does not
     trace: Sequence[Mapping[str, int]] = ()
-    # what a proof of every cycle failed at: parts and lemmas that some state, reached or not, does not keep
+    # what a proof of every cycle failed at: parts and invariants that some state, reached or not, does not keep
     broken: Sequence[str] = ()
 
 
@@ -80,7 +80,7 @@ class Prover:
             return Outcome(**known["outcome"])
         shutil.rmtree(folder, ignore_errors=True)
         graph = build_graph(rule, scene, folder, self.yosys)
-        names = scene.parts[rule.name], scene.lemmas[rule.name]
+        names = scene.parts[rule.name], scene.invariants[rule.name]
         outcome = self._induct(rule, graph, names, folder) if depth is None and names[1] else None
         if outcome is None or outcome.verdict != PROVED:
             found = self._search(rule, graph, names[0], folder, rule.depth if depth is None else depth)
@@ -105,8 +105,8 @@ class Prover:
             if found.cycle is not None:
                 shown = replace(graph, graph=searched, outputs=_moved(graph.outputs))
                 last = _replay(graph if name == "first" else shown, found.inputs)[-1]
-                parts, lemmas = names
-                broken = [*_set(parts, last.get(PARTS, 0)), *_set(lemmas, last.get(LEMMAS, 0))]
+                parts, invariants = names
+                broken = [*_set(parts, last.get(PARTS, 0)), *_set(invariants, last.get(INVARIANTS, 0))]
                 return Outcome(name=rule.name, verdict=UNDECIDED, cycle=-1, seconds=0, broken=broken)
             if found.deepest < depth:
                 return Outcome(name=rule.name, verdict=UNDECIDED, cycle=-1, seconds=0)
@@ -126,7 +126,6 @@ class Prover:
         return Outcome(name=rule.name, verdict=verdict, cycle=found.deepest, seconds=seconds)
 
     def _explore(self, name: str, searched: Aiger, folder: Path, depth: int) -> "_Found":
-        """Whether the first output can be 1 in a cycle up to ``depth``."""
         (folder / f"{name}.aig").write_bytes(replace(searched, outputs=searched.outputs[:1]).binary())
         read = f"read_aiger {name}.aig; strash; scleanup; dc2; "
         log = f"{name}.log"
@@ -145,7 +144,7 @@ def _set(names: Sequence[str], bits: int) -> list[str]:
 
 
 def _replay(graph: Named, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:
-    """Values of the signals shown in each cycle of an example."""
+    """Values of the signals shown in each cycle of a counterexample."""
     return [
         {name: sum(outputs[index] << bit for bit, index in bits.items()) for name, bits in graph.outputs.items()}
         for outputs in graph.graph.run(witness)

@@ -6,14 +6,12 @@ from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.control import LsuCtrl
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.sequencing.lemmas import Watched, implies
+from xpulpnn_sim.sequencing.invariants import Watched, implies
 
 _FIELDS = {"rs1": slice(15, 20), "rs2": slice(20, 25), "rd": slice(7, 12)}
 
 
 class _Reads:
-    """Whether an instruction reads the register watched, by field."""
-
     def __init__(self, m, name, raw, register, config):
         m.submodules[f"{name}_expander"] = expander = CompressedDecoder()
         m.d.comb += expander.word.eq(raw)
@@ -26,18 +24,18 @@ class _Reads:
             m.d.comb += read.eq(matches & (word[bits] == register))
 
     def right(self, value, rs1, rs2, rd):
-        """Whether all that it reads of the register is a value."""
+        """Return whether all that it reads of the register is a value."""
         read = dict(zip(_FIELDS, (rs1, rs2, rd), strict=True))
         return Cat(~here | (read[field] == value) for field, here in self.fields.items()).all()
 
     @property
     def any(self):
-        """Whether it reads the register at all."""
+        """Return whether it reads the register at all."""
         return Cat(self.fields.values()).any()
 
 
 def watch_registers(m, core, seen, register, watched_bit, config):
-    """What goes wrong if an instruction reads another value than was written last.
+    """Return what goes wrong if an instruction reads another value than was written last.
 
     One bit of one register, any of them, is kept from what retires alone: 0 at first, then what an instruction that
     completes writes there, as rd or as an incremented base; of both writes of one register that of rd stays. An
@@ -76,7 +74,7 @@ def watch_registers(m, core, seen, register, watched_bit, config):
     access, of_base = LsuCtrl(seen["ex_access"]), seen["ex_wb_base"]
     ex_both = seen["ex_valid"] & seen["ex_we"] & seen["ex_late_we"]
     kept = Mux(of_base, seen["ex_target"], seen["ex_base"])
-    lemmas = {
+    invariants = {
         "what is expanded is what was fetched": implies(
             seen["id_valid"] & ~seen["id_error"], expander.expanded == seen["id_word"]
         ),
@@ -115,4 +113,4 @@ def watch_registers(m, core, seen, register, watched_bit, config):
         ),
         "WB reads the value": implies(exists & has_wb & ~core.rvfi_trap, is_right),
     }
-    return Watched({"read": completes & ~is_right}, lemmas)
+    return Watched({"read": completes & ~is_right}, invariants)

@@ -22,7 +22,7 @@ class Rule:
     limits: str = ""  # what it leaves out, or an empty string
     # instances and wires whose values are free in every cycle, as Yosys selects them: `MODULE/INSTANCE` and
     # `MODULE/w:WIRE`
-    cuts: tuple[str, ...]
+    cutpoints: tuple[str, ...]
     sees: tuple[str, ...] = ()  # signals that it needs, out of seen_signals
     # registers that start with any values: their bits, `x` for any, by `MODULE/w:REGISTER`
     first: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -33,8 +33,8 @@ class Rule:
     prompt: bool = False  # the memories grant at once and answer in the next cycle
     # at one address the instruction memory holds always the same, the data memory what was stored there
     holds: bool = False
-    # if not 0, nothing is wrong this number of cycles after any state that keeps the lemmas in which what `counts` is
-    # 0, so that it never is; else that follows from one cycle to the next
+    # if not 0, nothing is wrong this number of cycles after any state that keeps the invariants in which what `counts`
+    # is 0, so that it never is; else that follows from one cycle to the next
     within: int = 0
     counts: str = ""  # A register that is counted from 0 up to where something is wrong, by the end of its path
     # last cycle that is searched where the property is not proved of every cycle, unless another is asked for
@@ -84,7 +84,7 @@ def _any(high: int, low: int = 0) -> str:
 _LOOPS_RULE = Rule(
     name="loops",
     says="where each instruction goes on, and what is left of the counts, whatever the loops were before",
-    cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF),
+    cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF),
     sees=(*_LOOP_REGISTERS, "ex_leaves", "taken", *_TRAPS, *_ACCESSES, *_PIPELINE, *_LOOP_STATE),
     first={
         **{f"hw_loops/w:{name}{loop}": _any(32, 1) for name in ("lpstart", "lpend") for loop in range(2)},
@@ -105,7 +105,7 @@ _LOOPS_RULE = Rule(
 _NN_RULE = Rule(
     name="mac_load",
     says="each factor is what the last older load of its entry brought, each load goes to the entry it names",
-    cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
+    cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
     sees=("ex_leaves", "nn_words", "kappa", "lambda", *_ACCESSES, *_PIPELINE, *_NN_STATE),
     first={"nn_rf/w:nn_*": _any(32)},
 )
@@ -114,33 +114,33 @@ _COMMON = (
     Rule(
         name="obi",
         says="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
-        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
+        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
         sees=(*_ACCESSES, "lsu_crosses", "fetch_live", "fetch_drops", "fetch_held"),
     ),
     Rule(
         name="fetches",
         says="each instruction is what memory holds at its address, and traps if the bus fails there",
         limits="memory that does not change",
-        cuts=(*_UNITS, *_COUNTERS, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=(*_UNITS, *_COUNTERS, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         sees=(*_ACCESSES, *_PIPELINE, *_FETCHES),
         holds=True,
     ),
     Rule(
         name="interrupts",
         says="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
-        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         sees=("mie_bits", "mstatus_bits", "mtvec_bits", "mepc_bits", "enter_pc", *_ACCESSES, *_PIPELINE, *_HANDLERS),
     ),
     Rule(
         name="registers",
         says="each register read, in any of three fields, has what was written there last, through either port",
-        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         sees=(*_ACCESSES, *_PIPELINE, *_VALUES),
     ),
     Rule(
         name="data",
         says="each load brings what the last older store put there, whatever sizes and addresses",
-        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOOPS),
+        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOOPS),
         sees=(*_ACCESSES, *_PIPELINE, *_LSU, "ex_target"),
         first={"scene/w:data_value": "x"},
         holds=True,
@@ -148,14 +148,14 @@ _COMMON = (
     Rule(
         name="system",
         says="CSRs keep what is written; exceptions, mret and fence.i do what they must, and nothing else does",
-        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         sees=(*_STORED, "enter_pc", "id_leaves", *_ACCESSES, *_PIPELINE, *_QUEUE, *_SYSTEM),
     ),
     Rule(
         name="progress",
         says=f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits or a unit computes",
         limits="memories that answer in the next cycle",
-        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         sees=("sleeping", "any_pending", "ex_done", "late", "gives_back", *_ACCESSES, *_PIPELINE, *_QUEUE),
         prompt=True,
         within=WINDOW + 1,

@@ -11,7 +11,14 @@ from xpulpnn_sim.sequencing.bus import watch_bus
 from xpulpnn_sim.sequencing.data_values import HeldBit, watch_data
 from xpulpnn_sim.sequencing.fetching import HeldWord, hold_word, watch_fetches
 from xpulpnn_sim.sequencing.interrupts import watch_interrupts
-from xpulpnn_sim.sequencing.lemmas import Watched, access_lemmas, fetch_lemmas, implies, pipeline_lemmas, queue_lemmas
+from xpulpnn_sim.sequencing.invariants import (
+    Watched,
+    access_invariants,
+    fetch_invariants,
+    implies,
+    pipeline_invariants,
+    queue_invariants,
+)
 from xpulpnn_sim.sequencing.loops import watch_loops
 from xpulpnn_sim.sequencing.nn_entries import watch_nn_entries
 from xpulpnn_sim.sequencing.progress import watch_progress
@@ -27,8 +34,8 @@ _OUTSTANDING = 8
 _PARTS = 12
 """Parts of a property at most."""
 
-_LEMMAS = 64
-"""Lemmas of a property at most."""
+_INVARIANTS = 64
+"""Invariants of a property at most."""
 
 _MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "ex_requantise": 5, "late": 2}
 _MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_back"), 1)
@@ -49,8 +56,8 @@ class Scene(wiring.Component):
         ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
         ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
-        ports |= {f"broken_{rule.name}": Out(_LEMMAS) for rule in rules(config)}
-        self.parts, self.lemmas = {}, {}
+        ports |= {f"broken_{rule.name}": Out(_INVARIANTS) for rule in rules(config)}
+        self.parts, self.invariants = {}, {}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -74,9 +81,9 @@ class Scene(wiring.Component):
         kept_bit = HeldBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
         with m.If(self.holds):
             m.d.comb += [core.instr.rdata.eq(rdata), core.instr.err.eq(err), core.data.rdata.eq(kept_bit.rdata)]
-        accessing, flowing = access_lemmas(seen, accesses), pipeline_lemmas(core, seen, started)
-        counting = fetch_lemmas(seen, fetches)
-        fetching = counting | queue_lemmas(seen)
+        accessing, flowing = access_invariants(seen, accesses), pipeline_invariants(core, seen, started)
+        counting = fetch_invariants(seen, fetches)
+        fetching = counting | queue_invariants(seen)
         crossing = {"a second half is beyond a word boundary": implies(seen["lsu_second"], seen["lsu_crosses"])}
         bus = watch_bus(m, "instr", core.instr, fetches, FETCHES) | watch_bus(m, "data", core.data, accesses, ACCESSES)
         watched = {
@@ -95,9 +102,9 @@ class Scene(wiring.Component):
         if self.config.mac_load:
             found = watch_nn_entries(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
             watched["mac_load"] = found.given(accessing | flowing)
-        for name, (wrong, lemmas) in watched.items():
-            self.parts[name], self.lemmas[name] = [*wrong], [*lemmas]
-            broken = Cat(~lemma for lemma in lemmas.values())
+        for name, (wrong, invariants) in watched.items():
+            self.parts[name], self.invariants[name] = [*wrong], [*invariants]
+            broken = Cat(~invariant for invariant in invariants.values())
             m.d.comb += [
                 getattr(self, f"wrong_{name}").eq(Cat(*wrong.values())),
                 getattr(self, f"broken_{name}").eq(broken),

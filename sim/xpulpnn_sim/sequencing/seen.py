@@ -1,4 +1,4 @@
-"""What the properties see of the inside of the core: its registers and wires, by their names in the emitted text."""
+"""Signals inside the core that the properties see: registers and wires, by their names in the emitted text."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

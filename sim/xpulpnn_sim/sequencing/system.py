@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import (
     XLEN,
     ExceptionCause,
 )
-from xpulpnn_sim.sequencing.lemmas import Watched, csr_lemmas, implies
+from xpulpnn_sim.sequencing.invariants import Watched, csr_invariants, implies
 from xpulpnn_sim.sequencing.words import Word
 
 _REGISTERS = {name: CSR_BY_NAME[name] for name in ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch")}
@@ -22,8 +22,6 @@ _REGISTERS |= {name: CSR_BY_NAME[name] for name in ("mepc", "mcause")}
 
 
 class _Effects:
-    """What an instruction that retires does to the registers."""
-
     def __init__(self, m, prefix, raw, pc, rs1, trap, cause, before, *, in_ex=False):
         self.word = word = Word(raw)
         named = {name: word.accesses_csr & (word.top12 == csr.address) for name, csr in _REGISTERS.items()}
@@ -47,7 +45,7 @@ class _Effects:
 
 
 def watch_system(m, core, seen, boot_addr, under_way):
-    """What goes wrong if CSRs do not keep what is written, or exceptions, mret or fence.i do something else.
+    """Return what goes wrong if CSRs do not keep what is written, or exceptions, mret or fence.i do something else.
 
     The registers are kept as the manual says, from what retires and which interrupts are taken, by number and address
     as the core says. A CSR access brings what is kept. ecall and ebreak raise their exceptions, and nobody else does;
@@ -82,22 +80,21 @@ def watch_system(m, core, seen, boot_addr, under_way):
     ex = _Effects(m, "system_ex", *in_ex, between, in_ex=True)
     left = {name: Mux(has_ex, ex.after[name], old) for name, old in between.items()}
     fences = _watch_fence(m, core, seen, under_way)
-    lemmas = {
+    invariants = {
         **{
             f"{name} is as kept": seen[f"{name}_bits"]
             == Mux(booted, _stored(name, value), _stored(name, Const(_REGISTERS[name].reset, XLEN)))
             for name, value in left.items()
         },
         **{f"{name} in WB": ~(has_wb & part) for name, part in (wrong_reads | wrong_records).items()},
-        **_stage_lemmas(seen, ex, wb, between),
-        **_fault_lemmas(core, seen),
+        **_stage_invariants(seen, ex, wb, between),
+        **_fault_invariants(core, seen),
     }
     wrong = {name: core.rvfi_valid & part for name, part in (wrong_reads | wrong_records).items()}
-    return Watched(wrong | {"fence.i": fences}, lemmas)
+    return Watched(wrong | {"fence.i": fences}, invariants)
 
 
-def _stage_lemmas(seen, ex, wb, between):
-    """What the stages do is what their words say; ``between`` is what the registers are before what is in EX."""
+def _stage_invariants(seen, ex, wb, between):
     expanded, raw = Word(seen["id_word"]), Word(seen["id_raw"])
     has_ex, has_wb, id_valid, id_compressed = (seen[name] for name in ("has_ex", "has_wb", "id_valid", "id_compressed"))
     ex_works = has_ex & ~seen["ex_trap"]
@@ -114,7 +111,7 @@ def _stage_lemmas(seen, ex, wb, between):
         ),
         "an access in EX is no system instruction": implies(seen["ex_valid"] & seen["ex_access"][0], ~ex.kinds.any()),
         "an access in WB is no system instruction": implies(seen["lsu_wb_busy"], ~wb.kinds.any()),
-        **csr_lemmas(seen, ex_works, ex.word),
+        **csr_invariants(seen, ex_works, ex.word),
         "what is compressed is expanded alike": implies(
             id_valid & id_compressed, _kinds(raw) == Mux(expanded.wide, _kinds(expanded), 0)
         ),
@@ -125,7 +122,6 @@ def _stage_lemmas(seen, ex, wb, between):
 
 
 def _watch_fence(m, core, seen, under_way):
-    """Whether fence.i goes on too early, or something fetched before it is used behind it."""
     port, held = core.instr, seen["fetch_held"]
     leaves = seen["id_leaves"] & ~seen["id_error"] & Word(seen["id_raw"]).syncs
     too_early = leaves & (seen["has_ex"] | (seen["has_wb"] & ~core.rvfi_valid))
@@ -145,8 +141,7 @@ def _watch_fence(m, core, seen, under_way):
     return too_early | there | used | (waits & ~(held & seen["fetch_stale"]))
 
 
-def _fault_lemmas(core, seen):
-    """What is kept of an access until it is known to have failed."""
+def _fault_invariants(core, seen):
     wb_pc, ex_pc, granted = core.rvfi_pc_rdata[1:], seen["ex_pc_rdata"][1:], seen["granted_pc"]
     cause = Mux(seen["lsu_fault__store"], ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
     return {
@@ -158,7 +153,6 @@ def _fault_lemmas(core, seen):
 
 
 def _kept(name, value):
-    """What a register is after a value has been written."""
     csr = _REGISTERS[name]
     return (value & csr.writable) | (csr.reset & ~csr.writable)
 
@@ -169,13 +163,11 @@ def _stored(name, value):
 
 
 def _reads_other(core, word, value):
-    """Whether a CSR access does not bring a value."""
     brings = core.rvfi_rd_we & (core.rvfi_rd_addr == word.rd) & (core.rvfi_rd_wdata == value)
     return word.rd.any() & ~brings
 
 
 def _kinds(word):
-    """What kind of system instruction a word is, a bit each."""
     kinds = ("calls", "breaks", "returns", "sleeps", "fences", "syncs", "accesses_csr")
     return Cat(getattr(word, kind) for kind in kinds)
 

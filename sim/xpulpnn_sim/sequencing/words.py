@@ -18,7 +18,6 @@ class Word:
         self.loop = raw[7]
 
     def _short(self, quadrant, *funct3):
-        """Whether it is compressed, of a quadrant and one of some funct3."""
         found = self.raw[13:16] == funct3[0]
         for number in funct3[1:]:
             found |= self.raw[13:16] == number
@@ -73,10 +72,10 @@ class Word:
 
     @property
     def writes_csr(self):
-        """Of those: one that writes, not only reads."""
+        """An access to a CSR that writes it, not only reads."""
         return (self.funct3[:2] == 0b01) | (self.rs1 != 0)
 
     def written(self, old, rs1):
-        """Of those that write: what, before the CSR drops bits; ``old`` is the CSR, ``rs1`` the register."""
+        """Value that is written, before the CSR drops bits; ``old`` is the CSR, ``rs1`` the register."""
         operand = Mux(self.funct3[2], self.rs1, rs1)
         return Mux(self.funct3[1], Mux(self.funct3[0], old & ~operand, old | operand), operand)

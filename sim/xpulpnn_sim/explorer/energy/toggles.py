@@ -26,7 +26,7 @@ _TOP = np.uint64(BITS - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Activity:
-    """What the nets did."""
+    """Activity of the nets."""
 
     cycles: int  # clock cycles seen
     transitions: int  # pairs of consecutive cycles among them, in which transitions were counted

@@ -9,7 +9,7 @@ from typing import Any
 
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.formal.aiger import Named
-from xpulpnn_sim.riscv_formal.cuts import Cut, commands, kept_wires
+from xpulpnn_sim.riscv_formal.cutpoints import Cutpoint, commands, kept_wires
 from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates, make_graph
 from xpulpnn_sim.riscv_formal.model_check import (
     FAILED,
@@ -36,8 +36,8 @@ _CORES = "core-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Campaign:
-    """What is checked, with what."""
+class CoreChecks:
+    """Checks of a core, and the tools that run them."""
 
     suite: Suite  # riscv-formal
     design: Design
@@ -51,7 +51,7 @@ class Campaign:
     def prepare(self) -> None:
         """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = {"design": digest(self.design.text), "cuts": kept_wires(self.design.modules)}
+        stamp = {"design": digest(self.design.text), "cutpoints": kept_wires(self.design.modules)}
         path = self.folder / _STAMP
         if _read(path) != stamp or not (self.folder / GATES).exists():
             path.unlink(missing_ok=True)
@@ -76,7 +76,7 @@ class Campaign:
         with executor(jobs) as pool:
             shared = pool.share(self)
             # on disk before several processes need them
-            for _ in completed(pool, _make_core, dict.fromkeys(group[0].cuts for group in groups), shared):
+            for _ in completed(pool, _make_core, dict.fromkeys(group[0].cutpoints for group in groups), shared):
                 pass
             for group, outcomes in completed(pool, _check_group, groups, shared):
                 for check, outcome in zip(group, outcomes, strict=True):
@@ -86,7 +86,7 @@ class Campaign:
 
     def check(self, checks: Sequence[Check]) -> list[Outcome]:
         """Outcomes of checks that are searched together, and one by one unless all pass."""
-        core = _core(self, checks[0].cuts)
+        core = _core(self, checks[0].cutpoints)
         graphs: list[Named] = []
         for check in checks:
             folder = self.folder / check.name
@@ -122,7 +122,9 @@ class Campaign:
     def _key(self, check: Check) -> str:
         """Digest of all that an outcome follows from."""
         parts = [self.suite.text(name) for name in check.files]
-        how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {commands(check.cuts, self.design.modules)}"
+        how = (
+            f"{check.cycle} {check.first} {check.delay} {check.sliced} {commands(check.cutpoints, self.design.modules)}"
+        )
         return digest(self.design.text, top_text(check, self.design.manifest), how, parts)
 
     @property
@@ -130,21 +132,21 @@ class Campaign:
         return Results(self.folder / RESULTS)
 
 
-def _check_group(checks: Sequence[Check], campaign: Campaign) -> list[Outcome]:
-    return campaign.check(checks)
+def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
+    return checked.check(checks)
 
 
-def _make_core(cuts: tuple[Cut, ...], campaign: Campaign) -> None:
-    _core(campaign, cuts)
+def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
+    _core(checked, cutpoints)
 
 
-def _core(campaign: Campaign, cuts: tuple[Cut, ...]) -> Named:
+def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> Named:
     """The core with some wires cut; raises :class:`ToolError`."""
-    key = digest(campaign.folder.absolute(), campaign.design.text, repr(cuts))
+    key = digest(checked.folder.absolute(), checked.design.text, repr(cutpoints))
     if key not in _cores:
-        folder = campaign.folder / f"{_CORES}{digest(repr(cuts))[:8]}"
-        gates = (campaign.folder / GATES).absolute()
-        _cores[key] = make_graph(campaign.design, cuts, gates, folder, campaign.yosys)
+        folder = checked.folder / f"{_CORES}{digest(repr(cutpoints))[:8]}"
+        gates = (checked.folder / GATES).absolute()
+        _cores[key] = make_graph(checked.design, cutpoints, gates, folder, checked.yosys)
     return _cores[key]
 
 

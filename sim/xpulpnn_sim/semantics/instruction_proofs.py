@@ -31,7 +31,7 @@ _VERDICTS = {NEVER: PROVED, SOMETIMES: REFUTED, UNKNOWN: UNDECIDED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of an instruction, or of what all proofs take for granted."""
+    """Verdict on an instruction, or on what all proofs take for granted."""
 
     name: str  # mnemonic and operands of the row, or what is taken for granted
     verdict: str
@@ -45,13 +45,13 @@ def name_of(insn: Insn) -> str:
 
 
 def provable(insn: Insn) -> bool:
-    """Whether the row is a 32-bit instruction whose statements can be executed on gates."""
+    """Return whether the row is a 32-bit instruction whose statements can be executed on gates."""
     return insn.size == 4 and understood(insn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proofs:
-    """What is proved, with what."""
+    """Core whose instructions are proved, and the tools that prove them."""
 
     backend: BackendGates  # the back end of the core
     control: Control  # of the units that are left out of it
@@ -59,12 +59,12 @@ class Proofs:
     timeout_s: float  # seconds for each instruction
 
     def granted(self) -> Iterator[Verdict]:
-        """What all instructions take for granted."""
-        for lemma in waiting(self.backend):
+        """Return what all instructions take for granted."""
+        for invariant in waiting(self.backend):
             began = time.monotonic()
-            pairs = [(TRUE, one, other) for one, other in zip(lemma.got, lemma.wanted, strict=True)]
-            verdict, _ = self._differ(lemma.graph, lemma.assumed, pairs)
-            yield Verdict(name=lemma.name, verdict=verdict, seconds=time.monotonic() - began)
+            pairs = [(TRUE, one, other) for one, other in zip(invariant.got, invariant.wanted, strict=True)]
+            verdict, _ = self._differ(invariant.graph, invariant.assumed, pairs)
+            yield Verdict(name=invariant.name, verdict=verdict, seconds=time.monotonic() - began)
 
     def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Verdict:
         """An instruction against its statements, or against others."""

@@ -35,7 +35,7 @@ _NONE = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How units are mutated and judged."""
+    """Options of the judgement of a unit."""
 
     count: int  # mutants of each unit
     seed: int  # which mutants
@@ -45,7 +45,7 @@ class Settings:
     proof_s: int  # seconds for the proof of a mutant that its bench does not find; 0 for no proofs
 
 
-def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
+def judge_unit(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
     """Judge the mutants of a unit."""
     benched = UNITS[unit]
     folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,6 @@ def _judged(mutant: Mutant, verdict: Mapping[str, Any] | None, proof: Proof) -> 
 def _proofs(
     left: Sequence[Mutant], prover: Prover, settings: Settings, kept: Results, key: str, told: Told
 ) -> dict[int, Proof]:
-    """What is proved about the mutants that are left, by number; kept as it comes."""
     # what is known to occur may have changed, or how it is searched
     method = digest(xpulpnn_sim.formal, xpulpnn_sim.mutation)
     found: dict[int, Proof] = {}

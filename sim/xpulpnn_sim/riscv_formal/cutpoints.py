@@ -1,4 +1,4 @@
-"""What a check does not need of the core: wires that take any value in any cycle instead.
+"""Cutpoints: wires that a check does not need of the core, and that take any value in any cycle instead.
 
 A core with free wires does all that the core does, and more. What holds for it holds for the core; a failure may be one
 that the core cannot show. Wires are cut where they are used, so that the parts behind and before them stay.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Cutpoint:
     """Wires that are free, or tied."""
 
     name: str  # what is free, for readers
@@ -22,34 +22,36 @@ def _of(module: str, names: str) -> tuple[str, ...]:
     return tuple(f"{module}/{name}" for name in names.split())
 
 
-FETCH = Cut("fetched words", _of("prefetch_buffer", "first second has_first has_second first_error second_error"))
-REGISTERS = Cut("registers", ("reg_file/*mem2reg_rd*DATA",))
-FORWARDED = Cut("forwarded results", _of("id_stage", "ex_result wb__data wb_wdata"))
-PRODUCTS = Cut("products", (*_of("ex_stage", "mult_result mult_done dotp_result"), *_of("id_stage", "nn_act nn_wgt")))
-QUOTIENTS = Cut("quotients", _of("ex_stage", "div_result div_done"))
-FACTORS = Cut("dot products", (*_of("ex_stage", "dotp_result"), *_of("id_stage", "nn_act nn_wgt")))
-RESULTS = Cut("results", _of("ex_stage", "result"))
-ALU = Cut("results of the ALU", _of("ex_stage", "alu_result"))
-SUMS = Cut("addresses", _of("ex_stage", "sum"))
-PLACES = Cut("bases and targets of branches", ("lsu/ex_base", "controller/branch__target"))
-COMPARISONS = Cut("comparisons", _of("ex_stage", "comparison"))
-LOADS = Cut("loaded values", _of("lsu", "wb_rdata"))
-CSRS = Cut("CSRs", _of("ex_stage", "csr_rdata"))
-CSR_WRITES = Cut("values written to CSRs", _of("csr_file", "wdata"))
-HANDLERS = Cut("handlers", _of("controller", "handler"))
-INTERRUPTS = Cut("interrupts", _of("controller", "mepc mie pending"))
-RETURNS = Cut("interrupts", (*_of("controller", "mie pending"), "csr_file/mepc[31:1]"))
-LOOPS = Cut("hardware loops", _of("hw_loops", "if_back if_start hold wrong id_next[31:1]"))
-LOOP_ENDS = Cut(
+FETCH = Cutpoint("fetched words", _of("prefetch_buffer", "first second has_first has_second first_error second_error"))
+REGISTERS = Cutpoint("registers", ("reg_file/*mem2reg_rd*DATA",))
+FORWARDED = Cutpoint("forwarded results", _of("id_stage", "ex_result wb__data wb_wdata"))
+PRODUCTS = Cutpoint(
+    "products", (*_of("ex_stage", "mult_result mult_done dotp_result"), *_of("id_stage", "nn_act nn_wgt"))
+)
+QUOTIENTS = Cutpoint("quotients", _of("ex_stage", "div_result div_done"))
+FACTORS = Cutpoint("dot products", (*_of("ex_stage", "dotp_result"), *_of("id_stage", "nn_act nn_wgt")))
+RESULTS = Cutpoint("results", _of("ex_stage", "result"))
+ALU = Cutpoint("results of the ALU", _of("ex_stage", "alu_result"))
+SUMS = Cutpoint("addresses", _of("ex_stage", "sum"))
+PLACES = Cutpoint("bases and targets of branches", ("lsu/ex_base", "controller/branch__target"))
+COMPARISONS = Cutpoint("comparisons", _of("ex_stage", "comparison"))
+LOADS = Cutpoint("loaded values", _of("lsu", "wb_rdata"))
+CSRS = Cutpoint("CSRs", _of("ex_stage", "csr_rdata"))
+CSR_WRITES = Cutpoint("values written to CSRs", _of("csr_file", "wdata"))
+HANDLERS = Cutpoint("handlers", _of("controller", "handler"))
+INTERRUPTS = Cutpoint("interrupts", _of("controller", "mepc mie pending"))
+RETURNS = Cutpoint("interrupts", (*_of("controller", "mie pending"), "csr_file/mepc[31:1]"))
+LOOPS = Cutpoint("hardware loops", _of("hw_loops", "if_back if_start hold wrong id_next[31:1]"))
+LOOP_ENDS = Cutpoint(
     "ends of hardware loops", _of("hw_loops", "if_back if_start id_start[31:1] id_next[31:1] id_ends id_again")
 )
-TARGETS = Cut("targets", _of("immediates", "offset[31:1]"))
-CONSTANTS = Cut(
+TARGETS = Cutpoint("targets", _of("immediates", "offset[31:1]"))
+CONSTANTS = Cutpoint(
     "constants and targets", (*_of("id_stage", "insn__payload__pc target_sum"), *_of("immediates", "imm offset"))
 )
 
 _LOOP_REGISTERS = tuple(f"hw_loops/{name}{loop}" for name in ("lpstart", "lpend", "lpcount") for loop in range(2))
-IDLE_LOOPS = Cut("", (), (*((name, "32'h00000000") for name in _LOOP_REGISTERS), ("hw_loops/late", "2'h0")))
+IDLE_LOOPS = Cutpoint("", (), (*((name, "32'h00000000") for name in _LOOP_REGISTERS), ("hw_loops/late", "2'h0")))
 """No hardware loop is ever set up: nothing is free."""
 
 _VALUES = (FETCH, PRODUCTS, QUOTIENTS, RESULTS, SUMS, COMPARISONS, LOADS)
@@ -111,8 +113,8 @@ CLASSES = {
 _ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 
 
-def of_instruction(name: str) -> tuple[Cut, ...]:
-    """What is free when an instruction of RV32IMC is checked: what it does not use."""
+def of_instruction(name: str) -> tuple[Cutpoint, ...]:
+    """Return what is free when an instruction of RV32IMC is checked: what it does not use."""
     base = name.removeprefix("c_")
     if base.startswith(("mul", "div", "rem")):
         return _MULTIPLICATION
@@ -121,20 +123,20 @@ def of_instruction(name: str) -> tuple[Cut, ...]:
     return _ACCESS if base in _ACCESSES else _OPERATION
 
 
-def class_of(cuts: tuple[Cut, ...]) -> str:
-    """The name under which cuts are shown: what is free itself if they have none."""
-    return next((name for name, each in CLASSES.items() if each == cuts), shown(cuts))
+def class_of(cutpoints: tuple[Cutpoint, ...]) -> str:
+    """The name under which cutpoints are shown: what is free itself if they have none."""
+    return next((name for name, each in CLASSES.items() if each == cutpoints), shown(cutpoints))
 
 
-def shown(cuts: Iterable[Cut]) -> str:
-    """What is free, in words."""
-    return ", ".join(cut.name for cut in cuts if cut.name) or "nothing"
+def shown(cutpoints: Iterable[Cutpoint]) -> str:
+    """Return what is free, in words."""
+    return ", ".join(cut.name for cut in cutpoints if cut.name) or "nothing"
 
 
-def wires(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
-    """The wires of cuts, of which a core need not have all."""
+def wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
+    """The wires of cutpoints, of which a core need not have all."""
     found: list[str] = []
-    for cut in cuts:
+    for cut in cutpoints:
         for wire in (*cut.wires, *(name for name, _ in cut.ties)):
             module, _, name = wire.partition("[")[0].partition("/")
             if "*" in name or re.search(rf"\b{name}\b", modules.get(module, "")):
@@ -147,10 +149,10 @@ def kept_wires(modules: Mapping[str, str]) -> list[str]:
     return sorted({wire.partition("[")[0] for wire in wires(EVERY, modules)})
 
 
-def commands(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
+def commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
     """Commands of Yosys that cut; what then has no driver is free."""
     lines: list[str] = []
-    for cut in cuts:
+    for cut in cutpoints:
         ties = dict(cut.ties)
         for wire in wires([cut], modules):
             module, _, name = wire.partition("/")

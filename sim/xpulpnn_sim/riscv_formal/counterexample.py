@@ -17,7 +17,7 @@ _WRAPPER = "wrapper."
 
 
 def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
-    """A line for each instruction that retires in an example, with what the port says of it."""
+    """A line for each instruction that retires in a counterexample, with what the port says of it."""
     lines: list[str] = []
     for cycle, values in enumerate(trace):
         if not values.get("rvfi_valid"):
@@ -45,7 +45,7 @@ def _spelt(word: int, pc: int) -> str:
 
 
 def write_waveform(trace: Sequence[Mapping[str, int]], path: Path) -> None:
-    """Write an example as a VCD file, a cycle every 10 ns."""
+    """Write a counterexample as a VCD file, a cycle every 10 ns."""
     names = [*trace[0]] if trace else []
     widths = {name: max(1, *(values[name].bit_length() for values in trace)) for name in names}
     text = StringIO()

@@ -1,4 +1,4 @@
-"""What holds inside the core in every cycle: keeps an induction away from states that the core does not reach."""
+"""Inductive invariants of the core: they keep an induction away from states that the core does not reach."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,22 +12,22 @@ from xpulpnn_sim.sequencing.words import Word
 
 
 class Watched(NamedTuple):
-    """What a property says."""
+    """Property with its invariants."""
 
     wrong: Mapping[str, Any]  # what must stay 0, by parts
-    lemmas: Mapping[str, Any]  # what holds in every cycle and helps to prove it
+    invariants: Mapping[str, Any]  # what holds in every cycle and helps to prove it
 
-    def given(self, lemmas):
-        """The same with more lemmas."""
-        return Watched(self.wrong, {**lemmas, **self.lemmas})
+    def given(self, invariants):
+        """The same with more invariants."""
+        return Watched(self.wrong, {**invariants, **self.invariants})
 
 
 def implies(condition, *claims):
-    """Whether claims of 1 bit hold if a condition does."""
+    """Return whether claims of 1 bit hold if a condition does."""
     return ~condition | Cat(claims).all()
 
 
-def access_lemmas(seen, under_way):
+def access_invariants(seen, under_way):
     """Accesses of data."""
     access = LsuCtrl(seen["ex_access"])
     outstanding, wb_busy, second = (seen[f"lsu_{name}"] for name in ("outstanding", "wb_busy", "second"))
@@ -41,8 +41,8 @@ def access_lemmas(seen, under_way):
     }
 
 
-def fetch_lemmas(seen, under_way):
-    """Fetches; parameters as of :func:`access_lemmas`."""
+def fetch_invariants(seen, under_way):
+    """Fetches; parameters as of :func:`access_invariants`."""
     fetches = seen["fetch_live"] + seen["fetch_drops"]
     return {
         "fetches under way are counted": under_way == fetches,
@@ -51,8 +51,8 @@ def fetch_lemmas(seen, under_way):
     }
 
 
-def queue_lemmas(seen):
-    """The queue of words fetched; parameter as of :func:`access_lemmas`."""
+def queue_invariants(seen):
+    """The queue of words fetched; parameter as of :func:`access_invariants`."""
     names = ("count", "live", "drops", "held", "stale", "running")
     count, live, drops, held, stale, running = (seen[f"fetch_{name}"] for name in names)
     return {
@@ -63,8 +63,8 @@ def queue_lemmas(seen):
     }
 
 
-def pipeline_lemmas(core, seen, started):
-    """What the stages hold, and the records of it."""
+def pipeline_invariants(core, seen, started):
+    """Return what the stages hold, and the records of it."""
     id_valid, has_ex, has_wb = seen["id_valid"], seen["has_ex"], seen["has_wb"]
     return {
         "all is empty at first": (started & seen["booted"]) | ~(id_valid | has_ex | has_wb),
@@ -77,8 +77,8 @@ def pipeline_lemmas(core, seen, started):
     }
 
 
-def csr_lemmas(seen, in_ex, word):
-    """Accesses to CSRs; ``seen`` as of :func:`access_lemmas`; ``in_ex``: ``word`` is in EX and does not trap."""
+def csr_invariants(seen, in_ex, word):
+    """Accesses to CSRs; ``seen`` as of :func:`access_invariants`; ``in_ex``: ``word`` is in EX and does not trap."""
     operand = Mux(word.funct3[2], word.rs1, seen["ex_rs1_rdata"])
     of_the_word = [
         seen["ex_csr"] == word.funct3[:2],

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from xpulpnn_sim.bench.benched import BenchedUnit
-from xpulpnn_sim.mutation import campaign
+from xpulpnn_sim.mutation import unit_mutants
 from xpulpnn_sim.mutation.lanes import KILLED, OPEN, SAME
 from xpulpnn_sim.mutation.mutants import Mutant
 from xpulpnn_sim.mutation.replay import Replayed
@@ -14,7 +14,7 @@ from xpulpnn_sim.tools.results import Results
 
 pytestmark = pytest.mark.unit
 
-SETTINGS = campaign.Settings(count=3, seed=1, bench_seed=1, jobs=1, limit_s=1, proof_s=0)
+SETTINGS = unit_mutants.Settings(count=3, seed=1, bench_seed=1, jobs=1, limit_s=1, proof_s=0)
 
 
 def mutant(number: int) -> Mutant:
@@ -41,11 +41,11 @@ def test_the_record_of_a_bench_that_reacts_tells_nothing(monkeypatch, tmp_path, 
     design = SimpleNamespace(text="", manifest={"top": "some"})
     made = SimpleNamespace(design=design, inputs=(), mutants=tuple(map(mutant, (1, 2, 3))))
     monkeypatch.setattr(BenchedUnit, "emit", lambda self: design)
-    monkeypatch.setattr(campaign, "UNITS", {"some": unit})
+    monkeypatch.setattr(unit_mutants, "UNITS", {"some": unit})
     for name, stand_in in (("mutate", made), ("mutated_netlist", None)):
-        monkeypatch.setattr(campaign, name, lambda *arguments, stand_in=stand_in: stand_in)
-    monkeypatch.setattr(campaign, "replay", replay)
-    monkeypatch.setattr(campaign, "run_bench", run_bench)
-    found = campaign.campaign("some", SETTINGS, tmp_path / "out", None, resume=False, told=lambda *progress: None)
+        monkeypatch.setattr(unit_mutants, name, lambda *arguments, stand_in=stand_in: stand_in)
+    monkeypatch.setattr(unit_mutants, "replay", replay)
+    monkeypatch.setattr(unit_mutants, "run_bench", run_bench)
+    found = unit_mutants.judge_unit("some", SETTINGS, tmp_path / "out", None, resume=False, told=lambda *progress: None)
     assert (len(asked), benches) == (recorded, [run])
     assert [judged.killed for judged in found] == ["check", "", ""]

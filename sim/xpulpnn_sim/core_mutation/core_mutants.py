@@ -32,7 +32,7 @@ Told = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a core is mutated and judged."""
+    """Options of the judgement of a core."""
 
     count: int
     seed: int  # which mutants
@@ -42,7 +42,7 @@ class Settings:
     proof_s: int  # seconds for each search of a proof; 0 for no proofs
 
 
-def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
+def judge_core(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
     """Judge the mutants of a core."""
     folder.mkdir(parents=True, exist_ok=True)
     told("model", 0, settings.count)
@@ -87,7 +87,6 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
 
 
 def _judged(mutant: Mutant, row: dict[str, Any] | None, proved: tuple[str, str] | None) -> Judged:
-    """What became of a mutant: nothing is known of what programs find in one that was proved to change nothing."""
     proof, example = proved or ("", "")
     if row is None:
         return Judged(mutant=mutant, killed="", test="", proof=proof, example=example)
