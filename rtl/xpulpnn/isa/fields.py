@@ -32,40 +32,17 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One operand field.
+    """One operand field; legal values are ``low, low + step, ..., high``."""
 
-    Parameters
-    ----------
-    name : str
-        Key of the value in :meth:`xpulpnn.isa.insn.Insn.decode`.
-    kind : FieldKind
-        Meaning of the value.
-    value_bits, word_bits : str
-        Bit ranges of the value and of the instruction word, in the same order; value bits not named are 0.
-    signed : bool
-        Whether the most significant value bit is a sign.
-    base : int
-        Added to the field: 8 for the three-bit register fields of compressed instructions, bits of the value that the
-        pattern of the instruction fixes.
-    not_both : int
-        Bits of the value that must not all be set.
-
-    Members
-    -------
-    parts : tuple of (int, int, int)
-        Lowest word bit, lowest value bit and width of each range.
-    low, high, step : int
-        Legal values are ``low, low + step, ..., high``.
-    """
-
-    name: str
+    name: str  # key of the value in :meth:`xpulpnn.isa.insn.Insn.decode`
     kind: FieldKind
-    value_bits: str
+    value_bits: str  # bit ranges of the value and of the word, in the same order; value bits not named are 0
     word_bits: str
-    signed: bool = False
+    signed: bool = False  # the most significant value bit is a sign
+    # added to the field: 8 for three-bit register fields, bits of the value that the pattern of the instruction fixes
     base: int = 0
-    not_both: int = 0
-    parts: tuple[tuple[int, int, int], ...] = field(init=False, repr=False)
+    not_both: int = 0  # bits of the value that must not all be set
+    parts: tuple[tuple[int, int, int], ...] = field(init=False, repr=False)  # lowest word bit, value bit, width
     low: int = field(init=False, repr=False)
     high: int = field(init=False, repr=False)
     step: int = field(init=False, repr=False)

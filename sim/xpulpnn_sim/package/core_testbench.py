@@ -7,7 +7,7 @@ from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.package.control_flow import DRIVEN_HART_ID
 from xpulpnn_sim.package.core_program import core_program
-from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
+from xpulpnn_sim.package.design import Design, Port, clocking
 from xpulpnn_sim.package.listing import hex_words
 from xpulpnn_sim.package.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, NOWHERE, RESULTS_AT
 from xpulpnn_sim.package.template import fill, template
@@ -88,10 +88,8 @@ def _wires(ports: tuple[Port, ...]) -> str:
 
 
 def _connection(port: Port) -> str:
-    if port.name == CLOCK:
-        return "clk"
-    if port.name in RESETS:
-        return "~rst" if RESETS[port.name] else "rst"
+    if port.is_clocking:
+        return clocking(port)
     if _is_used(port):
         return _net(port)
     if port.is_input and port.name not in _DRIVEN:

@@ -43,6 +43,13 @@ class Port:
         return self.name == CLOCK or self.name in RESETS
 
 
+def clocking(port: Port) -> str:
+    """Return the net of a testbench that drives the clock or the reset; empty for another port."""
+    if port.name == CLOCK:
+        return "clk"
+    return ("~rst" if RESETS[port.name] else "rst") if port.name in RESETS else ""
+
+
 @dataclass(frozen=True)
 class Design:
     """A component to be packaged."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xpulpnn_sim.package.core_testbench import SIMULATED_NS
-from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
+from xpulpnn_sim.package.design import Design, Port, clocking
 from xpulpnn_sim.package.listing import hex_words
 from xpulpnn_sim.package.template import fill
 from xpulpnn_sim.package.units import unit_vectors
@@ -38,7 +38,7 @@ def unit_testbench(design: Design) -> dict[str, str]:
             wires="\n".join(wires) + "\n",
             driven=_concatenation(port.name for port in inputs),
             musts=_concatenation(f"must_{port.name}" for port in outputs),
-            connections=",\n".join(f"        .{port.name}({_connection(port)})" for port in design.ports),
+            connections=",\n".join(f"        .{port.name}({clocking(port) or port.name})" for port in design.ports),
             half_period=SIMULATED_NS // 2,
             path="tb",
             done="done" if has_done else "1'b1",
@@ -63,14 +63,6 @@ def _declared(port: Port, name: str) -> str:
 def _concatenation(names) -> str:
     """Names from bit 0 up as a Verilog concatenation."""
     return "{" + ", ".join(reversed(list(names))) + "}"
-
-
-def _connection(port: Port) -> str:
-    if port.name == CLOCK:
-        return "clk"
-    if port.name in RESETS:
-        return "~rst" if RESETS[port.name] else "rst"
-    return port.name
 
 
 def _packed(row: Vector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
+from xpulpnn_sim.package.design import Design, Port, clocking
 
 _ELEMENT = re.compile(r"(?P<group>\w+?)__(?P<place>\d+)__(?P<signal>\w+)")
 
@@ -50,10 +50,8 @@ class Nets:
         return ",\n".join(rows)
 
     def _connection(self, port: Port, match: re.Match[str] | None) -> str:
-        if port.name == CLOCK:
-            return "clk"
-        if port.name in RESETS:
-            return "~rst" if RESETS[port.name] else "rst"
+        if port.is_clocking:
+            return clocking(port)
         name = _net(port, match)
         if match is None or self.elements(match["group"]) == 1:
             return name
