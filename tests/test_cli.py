@@ -15,7 +15,7 @@ from rich.progress import Progress
 from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
 from xpulpnn_sim.harness import build, tools
-from xpulpnn_sim.tools.pages import unpacked
+from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.top_names import ALL_TOPS
 
 FIELDS = {
@@ -456,7 +456,7 @@ def test_cosim_on_a_cluster(tmp_path, capsys):
     for record in records:
         assert record.keys() == FIELDS | added
         assert (record["cores"], record["mismatches"], len(record["shares"])) == (4, 0, 4)
-    assert "nn_4x4, aligned" in str(unpacked(plot.read_text()))
+    assert "nn_4x4, aligned" in str(plots_of(plot.read_text()))
     assert "aligned" in capsys.readouterr().out
 
 

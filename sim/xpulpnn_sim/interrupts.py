@@ -26,13 +26,3 @@ def single_interrupt() -> Generator[None]:
     finally:
         for number, handler in zip(_NUMBERS, before, strict=True):
             signal.signal(number, handler)
-
-
-@contextmanager
-def later_interrupt() -> Generator[None]:
-    """Keep an interrupt waiting; processes started meanwhile never see one."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _NUMBERS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _NUMBERS)

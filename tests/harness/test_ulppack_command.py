@@ -7,7 +7,7 @@ import pytest
 from xpulpnn_sim import cli
 from xpulpnn_sim.explorer.report.packed_grids import grids
 from xpulpnn_sim.harness.packed_products import Point
-from xpulpnn_sim.tools.pages import unpacked
+from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sw.layer import MatmulLayer
 
 SMALL = ["--matmul", "4x36x4", "--jobs", "1"]
@@ -37,7 +37,7 @@ def test_sweeps_and_their_plots(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "W1A1 rv32im mul P1-32: times faster than bytes" in shown
     assert next(row for row in shown.splitlines() if row.startswith(" depth 8")).count("-") == 12
-    assert "lines+markers" in str(unpacked(page.read_text()))
+    assert "lines+markers" in str(plots_of(page.read_text()))
 
 
 def record(**changes):

@@ -12,7 +12,7 @@ from xpulpnn_sim.netruns.page import write_page
 from xpulpnn_sim.netruns.pictures import is_picture, picture
 from xpulpnn_sim.netruns.summary import mean_of, records
 from xpulpnn_sim.png import read_png
-from xpulpnn_sim.tools.pages import unpacked
+from xpulpnn_sim.tools.pages import plots_of
 
 from .test_job_run import network
 
@@ -131,7 +131,7 @@ def test_the_page_is_complete_and_the_same_again(tmp_path):
     ):
         assert text in page
     # a row for each label
-    confusion = next(one for one in unpacked(texts[0]) if one["name"] == "answers-0")["variants"][""]
+    confusion = next(one for one in plots_of(texts[0]) if one["name"] == "answers-0")["variants"][""]
     assert confusion["data"][0]["z"] == [[1, 0], [1, 2]]
     # the wrong one first
     first = page.index("labelled dog")

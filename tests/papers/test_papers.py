@@ -16,7 +16,7 @@ from xpulpnn_sim.papers.report.charts import charts
 from xpulpnn_sim.papers.runs import KernelRun
 from xpulpnn_sim.papers.table import MeasuredRow, Place, Quantity, Row, Table, Verdict, joined, measured
 from xpulpnn_sim.papers.tables.published import Published
-from xpulpnn_sim.tools.pages import unpacked
+from xpulpnn_sim.tools.pages import plots_of
 
 CALLS: list[str] = []
 """Names of the runs that were made."""
@@ -144,7 +144,7 @@ def test_table_and_page(monkeypatch, tmp_path, capsys):
     text = page.read_text()
     for part in ("Small table", "What holds.", "xpulpnn cosim slow", ">1.20<", '<td class="text bad">worse<'):
         assert part in text
-    bars, ratios = (plot["variants"][""] for plot in unpacked(text))
+    bars, ratios = (plot["variants"][""] for plot in plots_of(text))
     assert [(trace["name"], trace["x"], trace["y"]) for trace in bars["data"]] == [
         ("paper", ["slow", "fast"], [250, 250]),
         ("ours", ["slow", "fast"], [300, 100]),

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from xpulpnn_sim.explorer.cache import content_key
 from xpulpnn_sim.explorer.library import Library, load_library
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.user_cache import cache_directory
 
 LIBRARY_NAME = "xpulpnn_builtin"
@@ -356,7 +356,7 @@ def liberty_text() -> str:
 def builtin_library() -> Library:
     """The library, its Liberty file written to the cache if it is not there yet."""
     text = liberty_text()
-    path = cache_directory() / "liberty" / f"{LIBRARY_NAME}-{content_key([text])}.lib"
+    path = cache_directory() / "liberty" / f"{LIBRARY_NAME}-{digest(text)}.lib"
     if not path.exists():
         write_text(path, text)
     return load_library(path, name="built-in (logical effort, no technology)", physical=False)

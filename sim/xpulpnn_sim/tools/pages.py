@@ -146,7 +146,7 @@ class Page:
             writer=self.writer,
             credit=_CREDIT if plots else "",
             scripts=_SCRIPTS.format(
-                plots=packed(data), plotly=plotly_script() if plots else "", script=Markup(_file("page.js"))
+                plots=_compressed(data), plotly=plotly_script() if plots else "", script=Markup(_file("page.js"))
             ),
         )
         write_text(path, text)
@@ -264,14 +264,14 @@ def layout(title: str = "", height: int = 430, **more: Any) -> dict[str, Any]:
     }
 
 
-def packed(content: bytes) -> str:
+def _compressed(content: bytes) -> str:
     """Content compressed and in base 64, which the script of the page unpacks."""
     return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 
-def unpacked(page: str, name: str = "plots") -> Any:
-    """The plots of a page, or another of its packed parts, for tests and tools."""
-    text = page.partition(f'id="{name}">')[2].partition("</script>")[0]
+def plots_of(page: str) -> Any:
+    """Return the plots of a page, for tests and tools."""
+    text = page.partition('id="plots">')[2].partition("</script>")[0]
     return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
@@ -279,7 +279,7 @@ def unpacked(page: str, name: str = "plots") -> Any:
 def plotly_script() -> str:
     """The drawing script, packed: a third of its size."""
     try:
-        return packed(resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes())
+        return _compressed(resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes())
     except (ModuleNotFoundError, FileNotFoundError):
         raise ToolError("plotly must be installed for the HTML report: pip install plotly") from None
 

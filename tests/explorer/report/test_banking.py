@@ -4,7 +4,7 @@ import pytest
 
 from xpulpnn_sim.explorer.report.banking import bank_gains, banking_figure
 from xpulpnn_sim.explorer.report.timeline import write_cluster_plots
-from xpulpnn_sim.tools.pages import unpacked
+from xpulpnn_sim.tools.pages import plots_of
 
 pytestmark = pytest.mark.unit
 
@@ -60,6 +60,6 @@ def test_the_page_shows_it_where_banks_were_varied(tmp_path):
     pytest.importorskip("plotly")
     page = tmp_path / "banks.html"
     write_cluster_plots(page, RECORDS)
-    assert "(BF4)" in str(unpacked(page.read_text()))
+    assert "(BF4)" in str(plots_of(page.read_text()))
     write_cluster_plots(page, RECORDS[:2])
-    assert "(BF2)" not in str(unpacked(page.read_text()))
+    assert "(BF2)" not in str(plots_of(page.read_text()))

@@ -15,7 +15,7 @@ from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.headlines import best_table, headline_table
 from xpulpnn_sim.explorer.report.hierarchy import parents_of
 from xpulpnn_sim.explorer.report.html import write_report
-from xpulpnn_sim.tools.pages import plotly_script, unpacked
+from xpulpnn_sim.tools.pages import plotly_script, plots_of
 from xpulpnn_sim.tools.terminal_table import TerminalTable
 
 pytestmark = pytest.mark.unit
@@ -285,7 +285,7 @@ def test_page_has_everything(report, points, info):
 
 
 def drawn(report):
-    return {plot["name"]: plot for plot in unpacked(report.read_text())}
+    return {plot["name"]: plot for plot in plots_of(report.read_text())}
 
 
 def test_trade_offs_have_a_variant_for_each_choice(report):

@@ -4,7 +4,7 @@ import pytest
 
 from xpulpnn_sim.explorer.report.scaling import scaling_figure, speed_ups
 from xpulpnn_sim.explorer.report.timeline import write_cluster_plots
-from xpulpnn_sim.tools.pages import unpacked
+from xpulpnn_sim.tools.pages import plots_of
 
 pytestmark = pytest.mark.unit
 
@@ -55,5 +55,5 @@ def test_the_page_needs_nothing_else(tmp_path):
     path = tmp_path / "cores.html"
     write_cluster_plots(path, RECORDS)
     text = path.read_text()
-    assert "32 banks" in str(unpacked(text))
+    assert "32 banks" in str(plots_of(text))
     assert '<script src="' not in text

@@ -3,7 +3,7 @@
 import pytest
 
 from xpulpnn_sim.explorer.report.timeline import timeline_figure, write_cluster_plots
-from xpulpnn_sim.tools.pages import unpacked
+from xpulpnn_sim.tools.pages import plots_of
 
 pytestmark = pytest.mark.unit
 
@@ -52,8 +52,8 @@ def test_a_page_of_one_number_of_cores_has_no_plot_over_the_cores(tmp_path):
     pytest.importorskip("plotly")
     path = tmp_path / "tiles.html"
     write_cluster_plots(path, [RECORD])
-    text = str(unpacked(path.read_text()))
+    text = str(plots_of(path.read_text()))
     assert "waiting for DMA" in text
     assert "MAC per cycle, whole kernel" not in text
     write_cluster_plots(path, [RECORD, RECORD | {"cores": 4}])
-    assert "MAC per cycle, whole kernel" in str(unpacked(path.read_text()))
+    assert "MAC per cycle, whole kernel" in str(plots_of(path.read_text()))

@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpulpnn_sim.explorer.cache import content_key
 from xpulpnn_sim.explorer.flow_files import flow_folder
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.mapped_netlist import GATED
 from xpulpnn_sim.explorer.mapping import DESIGN, LIBRARY, abc_commands, map_gates, read_verilog, write_inputs
 from xpulpnn_sim.explorer.results import EmittedDesign
+from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.user_cache import cache_directory, counts, store
 from xpulpnn_sim.yosys import find_yosys
 
@@ -57,7 +57,7 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
     ]
     surroundings = [library.sha256, library.driving_cell, library.output_load_ff]
     commands = [abc_commands("area"), lines, list(_gated_registers())]
-    key = content_key([REVISION, sorted(tools.tools.items()), surroundings, commands, design.module, design.code])
+    key = digest(REVISION, tools.tools, surroundings, commands, design.module, design.code)
     entry = cache_directory() / "netlists" / f"{design.top}-{key}.json"
     kept = _files_of(entry)
     if counts(entry) and counts(kept):

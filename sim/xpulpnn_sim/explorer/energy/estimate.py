@@ -6,7 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.explorer.cache import cached, content_key, sources_digest
+from xpulpnn_sim.explorer.cache import cached, sources_digest
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.energy.capture import CapturedWindow, Workload, capture
 from xpulpnn_sim.explorer.energy.charges import Charges
@@ -16,6 +16,7 @@ from xpulpnn_sim.explorer.energy.toggles import activity, pack_cycles, quantised
 from xpulpnn_sim.explorer.energy.window import WINDOW_CYCLES
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult
+from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.yosys import find_yosys
 
 SLEW_FO4 = 1.5
@@ -50,7 +51,7 @@ def estimate_with_files(
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist = clock_gated_netlist(design, library, yosys)
     # the design is part of the netlist's name
-    key = content_key([workload.top, netlist.stem, library.sha256, workload.key, window, sources_digest()])
+    key = digest(workload.top, netlist.stem, library.sha256, workload.key, window, sources_digest())
     result, _ = cached(
         "energies", key, EnergyResult, lambda: _estimate(design, netlist, workload, library, window, yosys)
     )
