@@ -12,7 +12,7 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES, PROMPT, SLOW, Grant, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
+from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer, expected_data
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.cluster_map import destination, ranges
 
@@ -102,31 +102,16 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
             if place == port
         ]
         board.equal(responders[port].log, expected, f"accesses of {port}")
-    board.equal([t.data for t in core.done], _read(transfers, places, bad), "data read")
+    before = {place: PortMemory(place, bad) for place in set(places)}
+    expected = [
+        expected_data(t, before[place], absent=place == "hole") for t, place in zip(transfers, places, strict=True)
+    ]
+    board.equal([t.data for t in core.done], expected, "data read")
     failing = [place == "hole" or memories[place].fails(t.address) for t, place in zip(transfers, places, strict=True)]
     board.equal([t.failed for t in core.done], failing, "failed accesses")
     if timing is PROMPT:
         board.equal({t.answered - t.requested for t in core.done}, {1}, "cycles to the answer")
     _check_events(transfers, places, [events for (events,) in monitor.rows], board)
-
-
-def _read(transfers: list[Transfer], places: list[str], bad: Sequence[range]) -> list[int]:
-    """Expected data of every read, with what does not matter as it was seen."""
-    memories = {place: PortMemory(place, bad) for place in set(places)}
-    expected: list[int] = []
-    for transfer, place in zip(transfers, places, strict=True):
-        memory = memories[place]
-        if memory.fails(transfer.address):
-            expected.append(transfer.data)
-            continue
-        if transfer.write:
-            memory.write(transfer.address, transfer.enables, transfer.value)
-            expected.append(0)
-            continue
-        mask = sum(0xFF << 8 * byte for byte in range(WORD_BYTES) if transfer.enables >> byte & 1)
-        word = 0 if place == "hole" else memory[transfer.address]
-        expected.append(word & mask | transfer.data & ~mask)
-    return expected
 
 
 def _check_events(transfers: list[Transfer], places: list[str], seen: list[int], board: Scoreboard) -> None:

@@ -16,7 +16,7 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.bench.cadence import Background, Dut, pulse_reset, sample, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES, Grant, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
+from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer, expected_data
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.tcdm import Queue
 
@@ -56,16 +56,6 @@ class Words:
             )
             for address in addresses
         ]
-
-    def expected(self, transfer: Transfer, memory: WordMemory) -> int:
-        """Expected data of a transfer, with what does not matter as it was seen."""
-        if memory.fails(transfer.address):
-            return transfer.data
-        if transfer.write:
-            memory.write(transfer.address, transfer.enables, transfer.value)
-            return 0
-        mask = sum(0xFF << 8 * byte for byte in range(WORD_BYTES) if transfer.enables >> byte & 1)
-        return (0 if transfer.address in self.holes else memory[transfer.address]) & mask | transfer.data & ~mask
 
 
 def _blocks() -> list[range]:
@@ -144,7 +134,7 @@ async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
         board.equal(sorted(responder.log), sorted(wanted), f"accesses of {port}")
     for number, (initiator, plan) in enumerate(zip(bus.initiators, bus.plans, strict=True)):
         memory = bus.words.memory()
-        expected = [bus.words.expected(transfer, memory) for transfer in plan]
+        expected = [expected_data(one, memory, absent=one.address in bus.words.holes) for one in plan]
         board.equal([transfer.data for transfer in initiator.done], expected, f"data of initiator {number}")
         failing = [t.address in bus.words.failing or t.address in bus.words.holes for t in plan]
         board.equal([transfer.failed for transfer in initiator.done], failing, f"errors of initiator {number}")

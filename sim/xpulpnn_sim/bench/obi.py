@@ -19,7 +19,7 @@ OUTSTANDING_LIMIT = {"instr": 4}
 
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
-_ENABLED = [
+ENABLED = [
     sum(_BYTE_MASK << BYTE_BITS * byte for byte in range(WORD_BYTES) if enables >> byte & 1)
     for enables in range(ALL_BYTES + 1)
 ]
@@ -55,7 +55,7 @@ class WordMemory(dict[int, int]):
 
     def write(self, address: int, enables: int, value: int) -> None:
         """Write the enabled bytes of the aligned word at ``address``."""
-        mask = _ENABLED[enables]
+        mask = ENABLED[enables]
         self[address] = self[address] & ~mask | value & mask
 
 
@@ -206,5 +206,5 @@ class ObiResponder(Responder):
         if access.write:
             self._memory.write(access.address, access.enables, access.value)
             return noise, 0
-        mask = _ENABLED[access.enables]
+        mask = ENABLED[access.enables]
         return self._memory[access.address] & mask | noise & ~mask, 0

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from xpulpnn_sim.bench.cadence import SETTLE_NS, Background, Driven, Dut, Stepwise, drive, sample
-from xpulpnn_sim.bench.obi import ALL_BYTES
+from xpulpnn_sim.bench.obi import ALL_BYTES, ENABLED, WordMemory
 
 _REQUEST = ("addr", "we", "be", "wdata")
 
@@ -30,6 +30,20 @@ class Transfer:
     answered: int = -1
     data: int = 0  # what was read
     failed: bool = False  # whether the answer was an error
+
+
+def expected_data(transfer: Transfer, memory: WordMemory, *, absent: bool) -> int:
+    """Data that a transfer must read, in the order of the grants; what does not matter is as it was seen.
+
+    Nothing is there if it is ``absent``.
+    """
+    if memory.fails(transfer.address):
+        return transfer.data
+    if transfer.write:
+        memory.write(transfer.address, transfer.enables, transfer.value)
+        return 0
+    mask = ENABLED[transfer.enables]
+    return (0 if absent else memory[transfer.address]) & mask | transfer.data & ~mask
 
 
 Request = TypeVar("Request")
