@@ -11,7 +11,7 @@ from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sw.kernels.builder import WORD, Builder
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SAVED, SP, Frame
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Operation, Term, lesser, positive, quotient
+from xpulpnn_sw.kernels.terms import Argument, Combination, Name, Number, Term, lesser, positive, quotient
 
 pytestmark = pytest.mark.unit
 
@@ -30,7 +30,7 @@ def value_of(term: Term, named: dict[str, int]) -> int:
             return {**VALUES, **CALL}[name]
         case Name(name):
             return named[name]
-        case Operation(mnemonic, left, right):
+        case Combination(mnemonic, left, right):
             x, y = value_of(left, named), value_of(right, named)
             if mnemonic in ("divu", "share"):
                 return x // y

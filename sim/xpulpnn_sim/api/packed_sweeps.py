@@ -8,7 +8,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.harness.packed_products import Point
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.packing import ISAS, Method, Packing, Scheme, legal_depths, methods, most_depth, most_iterations
-from xpulpnn_sw.ulppack.plan import Plan, best_plan
+from xpulpnn_sw.ulppack.plan import PackedPlan, best_plan
 
 USUAL_PAIRS = ((1, 1), (1, 2), (2, 2), (2, 4), (3, 3), (4, 4), (7, 7))
 """Bits of weights and activations in the table."""
@@ -62,7 +62,7 @@ class Wanted:
     block: str | None = None
     signed: bool = False
 
-    def plan(self, w: int, a: int, candidates: Iterable[Method]) -> Plan | None:
+    def plan(self, w: int, a: int, candidates: Iterable[Method]) -> PackedPlan | None:
         """The best plan that is as asked for."""
         return best_plan(
             self.layer,
@@ -75,7 +75,7 @@ class Wanted:
             block=self.block,
         )
 
-    def point(self, plan: Plan) -> Point:
+    def point(self, plan: PackedPlan) -> Point:
         """A plan as a point."""
         return Point(layer=plan.layer, w=plan.packing.w, a=plan.packing.a, plan=plan, signed=self.signed)
 

@@ -22,7 +22,7 @@ from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.bit_serial import BLOCK, bit_serial_gemm
 from xpulpnn_sw.ulppack.gemm import gemm
 from xpulpnn_sw.ulppack.packing import ISAS, largest
-from xpulpnn_sw.ulppack.plan import Plan
+from xpulpnn_sw.ulppack.plan import PackedPlan
 
 _Record = dict[str, Any]
 
@@ -34,7 +34,7 @@ class Point:
     layer: MatmulLayer
     w: int  # bits of a weight and of an activation
     a: int  # bits of a weight and of an activation
-    plan: Plan | None = None  # how operands are packed; None: bit-serial, unless there is a `variant`
+    plan: PackedPlan | None = None  # how operands are packed; None: bit-serial, unless there is a `variant`
     variant: str | None = None  # the library's kernel to be compared with; of equal, signed weights, `w` = `a` bits
     signed: bool = False  # whether weights are signed
     extreme: bool = False  # whether all operands are as large as they can be instead of random

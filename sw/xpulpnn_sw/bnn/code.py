@@ -25,7 +25,7 @@ from xpulpnn_sw.bnn.network import (
     dense_words,
 )
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Frame, Registers
+from xpulpnn_sw.kernels.frame import Frame, FreeRegisters
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS
@@ -99,16 +99,16 @@ class ClassifierCode:
             ("fc1", self._first_dense),
         ):
             with b.region(name):
-                layer(Registers())
+                layer(FreeRegisters())
                 self._meet()
-        end, core = Label(), Registers().one()
+        end, core = Label(), FreeRegisters().one()
         frame.load("core", core)
         b.far_branch("bne", core, ZERO, end)
         with b.region("fc2"):
-            self._bits("hidden1", registers := Registers())
+            self._bits("hidden1", registers := FreeRegisters())
             self._small_dense("rows2", "hidden2", HIDDEN, registers, is_last=False)
         with b.region("fc3"):
-            self._bits("hidden2", registers := Registers())
+            self._bits("hidden2", registers := FreeRegisters())
             self._small_dense("rows3", "output", CLASSES, registers, is_last=True)
         b.place(end)
         frame.end()
@@ -117,7 +117,7 @@ class ClassifierCode:
     def _meet(self) -> None:
         """Wait for the other cores if there are any."""
         b, alone = self._b, Label()
-        cores, one = Registers().take(2)
+        cores, one = FreeRegisters().take(2)
         self._frame.load("cores", cores)
         b.li(one, 1)
         b.branch("beq", cores, one, alone)
@@ -125,7 +125,7 @@ class ClassifierCode:
         b("p.elw", one, 0, one)
         b.place(alone)
 
-    def _rows(self, name: str, registers: Registers) -> tuple[int, int, Label, Label]:
+    def _rows(self, name: str, registers: FreeRegisters) -> tuple[int, int, Label, Label]:
         """Begin a loop over a core's share: registers ``from`` and ``to``, where it begins, and what skips it."""
         b, frame = self._b, self._frame
         source, target = registers.take(2)
@@ -138,7 +138,7 @@ class ClassifierCode:
         b.place(start)
         return source, target, start, end
 
-    def _load_masks(self, registers: Registers) -> None:
+    def _load_masks(self, registers: FreeRegisters) -> None:
         if self._software:
             self._masks, self._part = registers.take(len(_MASKS)), registers.one()
             for register, value in zip(self._masks, _MASKS, strict=True):
@@ -187,7 +187,7 @@ class ClassifierCode:
 
     # -- layers
 
-    def _pack(self, registers: Registers) -> None:
+    def _pack(self, registers: FreeRegisters) -> None:
         """Strips of six pixels, each two further than the one before."""
         b = self._b
         limits = registers.take(COLOURS)
@@ -213,7 +213,7 @@ class ClassifierCode:
         b("p.sw", strip, WORD, target)
         self._next_row("pack", start, end, counter)
 
-    def _first_convolution(self, registers: Registers) -> None:
+    def _first_convolution(self, registers: FreeRegisters) -> None:
         b = self._b
         source, target, start, end = self._rows("conv1", registers)
         words = [registers.take(_REACH) for _ in range(POOL)]
@@ -265,7 +265,7 @@ class ClassifierCode:
         b("add", result, result, result)
         b("add", result, result, count)
 
-    def _second_convolution(self, registers: Registers) -> None:
+    def _second_convolution(self, registers: FreeRegisters) -> None:
         b, together = self._b, 1 if self._software else TOGETHER
         source, target, start, end = self._rows("conv2", registers)
         totals = [registers.take(POOL * POOL) for _ in range(together)]
@@ -309,7 +309,7 @@ class ClassifierCode:
         b.add(source, (POOL * MAP_SIDE - LAST * POOL) * self.map_pixel, moved)
         self._next_row("conv2", start, end, moved)
 
-    def _first_dense(self, registers: Registers) -> None:
+    def _first_dense(self, registers: FreeRegisters) -> None:
         b = self._b
         source, target, start, end = self._rows("fc1", registers)
         totals, rows = registers.take(_GROUP), registers.take(_GROUP)
@@ -328,7 +328,7 @@ class ClassifierCode:
             b("p.sw", different, WORD, target)
         self._next_row("fc1", start, end, different)
 
-    def _bits(self, name: str, registers: Registers) -> None:
+    def _bits(self, name: str, registers: FreeRegisters) -> None:
         """The results of a layer, a word each, as bits in the first registers."""
         b = self._b
         words = registers.take(HIDDEN_WORDS)
@@ -343,7 +343,7 @@ class ClassifierCode:
                 b("or", word, word, bit)
         self._words = words
 
-    def _small_dense(self, rows: str, output: str, count: int, registers: Registers, *, is_last: bool) -> None:
+    def _small_dense(self, rows: str, output: str, count: int, registers: FreeRegisters, *, is_last: bool) -> None:
         """A fully connected layer of 100 inputs, by one core."""
         b = self._b
         pointer, target, counter, total, different = registers.take(5)

@@ -8,7 +8,7 @@ other's, and the largest of the four sums gives the bit.
 from xpulpnn_sw.bnn.code import FIELDS, MAP_SIDE, ClassifierCode
 from xpulpnn_sw.bnn.network import CHANNELS, LAST, POOL, TAPS, WINDOW
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
-from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.loops import NnLoop
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS, variant
@@ -56,7 +56,7 @@ class CrumbClassifierCode(ClassifierCode):
             b("pv.sub.c", work, work, other)
             b("p.sw", work, WORD, target)
 
-    def _second_convolution(self, registers: Registers) -> None:
+    def _second_convolution(self, registers: FreeRegisters) -> None:
         b, frame = self._b, self._frame
         source, target, start, end = self._rows("conv2", registers)
         loop = NnLoop(VARIANT, CRUMBS, registers)

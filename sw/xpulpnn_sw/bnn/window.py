@@ -9,7 +9,7 @@ from itertools import pairwise
 from xpulpnn_sw.bnn.code import FIELDS, MAP_SIDE, ClassifierCode
 from xpulpnn_sw.bnn.network import BORDER, CHANNELS, COLOURS, LAST, POOL, POOLED, SIDE, TAPS, THRESHOLDS, WINDOW
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
-from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
@@ -44,7 +44,7 @@ class WindowClassifierCode(ClassifierCode):
             "words": Number(LAST * LAST),
         }
 
-    def _pack(self, registers: Registers) -> None:
+    def _pack(self, registers: FreeRegisters) -> None:
         """Rows of the image in a frame of bytes that are -1."""
         b = self._b
         counter, one, other = registers.take(3)
@@ -69,7 +69,7 @@ class WindowClassifierCode(ClassifierCode):
                 b("p.inserti", word, register, 0, place)
             first += len(pair)
 
-    def _first_convolution(self, registers: Registers) -> None:
+    def _first_convolution(self, registers: FreeRegisters) -> None:
         b, frame = self._b, self._frame
         source, target, start, end = self._rows("conv1", registers)
         words = registers.take(PIXELS * COLOURS)
@@ -124,7 +124,7 @@ class WindowClassifierCode(ClassifierCode):
         for register in others:
             b("p.max", first, first, register)
 
-    def _second_convolution(self, registers: Registers) -> None:
+    def _second_convolution(self, registers: FreeRegisters) -> None:
         b, frame = self._b, self._frame
         source, target, start, end = self._rows("conv2", registers)
         totals = [registers.take(PIXELS) for _ in range(TOGETHER)]
@@ -172,9 +172,9 @@ class WindowClassifierCode(ClassifierCode):
                 for line in lines:
                     b("addi", line, line, 1)
 
-    def _first_dense(self, registers: Registers) -> None:
+    def _first_dense(self, registers: FreeRegisters) -> None:
         """The signs of the last map, 32 to a word; then the layer."""
-        b, taken = self._b, Registers()
+        b, taken = self._b, FreeRegisters()
         source, target, word, counter, *bits = taken.take(6)
         self._frame.load("sums", source)
         self._frame.load("map2", target)

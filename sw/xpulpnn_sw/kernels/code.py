@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, Registers
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, FreeRegisters
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.share import pieces, take_next, turns
+from xpulpnn_sw.kernels.share import group_shares, group_turns, take_next
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, shared
 
 _PASSING = (
@@ -35,7 +35,7 @@ class KernelCode:
         # a byte of single bits is put together by the products of eight channels, written out
         is_long = blocking.by_sign and not variant.xpulp
         self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp, is_long=is_long)
-        registers = Registers()
+        registers = FreeRegisters()
         self._inner = inner = inner_loop(variant, precision, registers)
         self._planes = variant.planes(precision)
         self._step = ZERO if variant.xpulp else registers.one()
@@ -74,7 +74,7 @@ class KernelCode:
         self._frame = Frame(b, names, known, terms, homes, wanted, spare, used, passing)
         self._scratch += spare
 
-    def _take_results(self, registers: Registers) -> dict[str, int]:
+    def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
         """Take the registers of what follows the inner loop; those in which numbers live are returned."""
         blocking, inner = self._blocking, self._inner
         variant, precision = blocking.variant, blocking.precision
@@ -159,9 +159,9 @@ class KernelCode:
             terms["out_back"] = Number(blocking.store_bytes) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
 
-    def _iterations(self, turns: Term) -> Term:
+    def _iterations(self, group_turns: Term) -> Term:
         """Iterations of the inner loop for so many turns over words of the rows, at least one."""
-        return positive(turns - self._blocking.least_turns) + 1 if self._blocking.is_fresh else turns
+        return positive(group_turns - self._blocking.least_turns) + 1 if self._blocking.is_fresh else group_turns
 
     @property
     def _is_bare(self) -> bool:
@@ -189,7 +189,7 @@ class KernelCode:
             pixels = Argument("out_height") * Argument("out_width")
         return {
             "groups": (pixels + (npx - 1)) // npx,
-            **(pieces() if self._im2col is None else turns()),
+            **(group_shares() if self._im2col is None else group_turns()),
             "first_pixel": Name("first_group") * npx,
         }
 

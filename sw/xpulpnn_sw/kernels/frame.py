@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
-from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Name, Number, Operation, Term, arguments_of
+from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Combination, Name, Number, Term, arguments_of
 from xpulpnn_sw.registers import register_number
 
 SP = register_number("sp")
@@ -29,7 +29,7 @@ SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))  # those 
 STACK_ALIGNMENT = 16
 
 
-class Registers:
+class FreeRegisters:
     """Hands out the registers of :data:`FREE`, each once."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right sides that leave t
 _WORKING = 4  # registers that are left to compute a term with
 
 
-class Pool:
+class RegisterAllocator:
     """Registers for numbers on their way, and what each of them still holds."""
 
     def __init__(self, registers: list[int]) -> None:
@@ -216,7 +216,7 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
-        pool = Pool(self._free())
+        pool = RegisterAllocator(self._free())
         computed = [name for name in self._terms if name not in self._constants or name in self._homes]
         for name, following in zip_longest(computed, computed[1:]):
             value = self._terms[name]
@@ -261,7 +261,7 @@ class Frame:
                 return self._known.get(name)
             case Name(name):
                 return self._constants.get(name)
-            case Operation(mnemonic, left, right):
+            case Combination(mnemonic, left, right):
                 a, b = self._fold(left), self._fold(right)
                 if (a == 0 and mnemonic in ("mul", "divu", "and")) or (b == 0 and mnemonic in ("mul", "and")):
                     return 0
@@ -269,10 +269,10 @@ class Frame:
             case _:
                 return None
 
-    def _load_arguments(self, name: str | None, pool: Pool) -> None:
+    def _load_arguments(self, name: str | None, pool: RegisterAllocator) -> None:
         """Load what a number needs, so that nothing waits for it then; an argument itself goes where it lives."""
         value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
-        for argument in arguments_of(value) if isinstance(value, Operation) else ():
+        for argument in arguments_of(value) if isinstance(value, Combination) else ():
             is_register = argument.name in ("core", "cores")
             if is_register or self._fold(argument) is not None or pool.knows(argument) or pool.room <= _WORKING:
                 continue
@@ -281,7 +281,7 @@ class Frame:
             pool.remember(argument, register)
             pool.give_back(register)
 
-    def _evaluate(self, value: Term, pool: Pool, target: int | None = None) -> int:
+    def _evaluate(self, value: Term, pool: RegisterAllocator, target: int | None = None) -> int:
         """Instructions that put a term into a register: one that holds it, or ``target``, or one of the pool."""
         match value:
             case Argument("core"):
@@ -295,7 +295,7 @@ class Frame:
         if (known := pool.find(value)) is not None:
             return known
         constant = self._fold(value)
-        if constant is None and isinstance(value, Operation):
+        if constant is None and isinstance(value, Combination):
             register = self._operate(value, pool, target)
         else:
             register = pool.take(target)
@@ -310,7 +310,7 @@ class Frame:
         pool.remember(value, register)
         return register
 
-    def _operate(self, value: Operation, pool: Pool, target: int | None) -> int:
+    def _operate(self, value: Combination, pool: RegisterAllocator, target: int | None) -> int:
         """The result of an operation, in ``target``, in a register of the pool, or where its only operand is."""
         mnemonic, constant = value.mnemonic, self._fold(value.right)
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
@@ -350,7 +350,7 @@ class Frame:
             return _SHIFTS[mnemonic], constant.bit_length() - 1
         return None
 
-    def _lesser(self, rd: int, a: int, b: int, pool: Pool) -> None:
+    def _lesser(self, rd: int, a: int, b: int, pool: RegisterAllocator) -> None:
         if self._b.xpulp:
             self._b("p.min", rd, a, b)
             return

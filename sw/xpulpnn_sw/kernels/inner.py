@@ -12,7 +12,7 @@ from functools import cached_property
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
-from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.precision import Precision
 
@@ -34,7 +34,7 @@ class InnerLoop(ABC):
     # register with the end of the first activation row, where that tells the length of the loop
     end: int | None = None
 
-    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         self.variant, self.bits, self.is_signed = variant, precision.w, precision.w_signed
         if not variant.counts(precision):
             self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
@@ -106,7 +106,7 @@ class InnerLoop(ABC):
 class SimdLoop(InnerLoop):
     """All words through the register file: ``nch + npx`` loads, ``nch * npx`` sdotp."""
 
-    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self.temporaries = self._w + self._x
@@ -128,7 +128,7 @@ class CountLoop(SimdLoop):
     A product of two numbers out of -1 and +1 is -1 where their bits differ.
     """
 
-    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
         self._different = registers.one()
         self.temporaries = [*self.temporaries, self._different]
@@ -142,7 +142,7 @@ class CountLoop(SimdLoop):
 class UnpackLoop(SimdLoop):
     """XpulpV2 with packed 4- or 2-bit weights: every weight is extracted and packed again as a byte."""
 
-    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
         self._bytes = registers.take(WORD_BITS // BYTE_BITS)
         self.temporaries = [*self.temporaries, *self._bytes]
@@ -193,7 +193,7 @@ class _EndedLoop(InnerLoop):
 class ScalarLoop(_EndedLoop):
     """RV32IM: byte loads, mul and add; sub-byte weights are shifted out of a packed word."""
 
-    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._packed, self._product = registers.take(variant.nch), registers.one()
@@ -230,7 +230,7 @@ class ScalarLoop(_EndedLoop):
 class ScalarCountLoop(_EndedLoop):
     """RV32IM with single bits: counted in pairs, nibbles and bytes, which a multiplication adds up."""
 
-    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._different, self._part = registers.take(2)
@@ -280,7 +280,7 @@ class ComputeUpdateLoop(InnerLoop):
 
     AHEAD = 2  # weight rows fetched ahead: as many as a pixel has entries
 
-    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
         self.lanes *= variant.npx
         self.weights += registers.take(variant.nch * (variant.npx - 1))

@@ -11,7 +11,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
-from xpulpnn_sw.kernels.program import Program, joined
+from xpulpnn_sw.kernels.program import Program, joined_programs
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layer import Layer
@@ -86,7 +86,7 @@ class KernelRun(SharedFunction):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Request:
+class KernelRequest:
     """A kernel that is to be written, and the memory in which its operands are laid out."""
 
     layer: Any
@@ -161,4 +161,4 @@ def kernel_call(run: SharedFunction, core: int = 0, cores: int = 1) -> Call:
         b.li(CORES, cores)
         b.jump(Label(-entry), link=RA)
         b.mv(0, 0)
-    return Call(joined([function, b.finish()]), entry)
+    return Call(joined_programs([function, b.finish()]), entry)

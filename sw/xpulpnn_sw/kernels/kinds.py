@@ -15,7 +15,7 @@ from xpulpnn_sw.kernels.channelwise.maxpool import maxpool_kernel, random_maxpoo
 from xpulpnn_sw.kernels.channelwise.relu import random_relu, relu_kernel
 from xpulpnn_sw.kernels.channelwise.transpose import random_transpose, transpose_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
-from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.products import (
     conv1d_kernel,
     conv_kernel,
@@ -76,7 +76,7 @@ class Kind:
     rules: tuple[Rule, ...] = ()  # how its results may come of accumulators; none: there is no choice
     # operands for a layer and a precision out of a generator; for a `rule`, a keyword, if there are `rules`
     random: Callable[..., Any] = random_tensors
-    write: Callable[[Request], KernelRun]
+    write: Callable[[KernelRequest], KernelRun]
 
     @property
     def form(self) -> str:
@@ -117,7 +117,7 @@ class Kind:
         """
         level = self.variant(name)
         level.check_precision(precision)
-        request = Request(
+        request = KernelRequest(
             layer=layer,
             precision=self.precision(layer, precision),
             level=level,

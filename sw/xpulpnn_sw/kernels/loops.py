@@ -8,7 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
-from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.inner import (
     ComputeUpdateLoop,
     CountLoop,
@@ -33,7 +33,7 @@ class NnLoop(InnerLoop):
     ACTIVATION_UPDATE, WEIGHT_UPDATE = 1 << 3, 1 << 4
     ENTRIES = 2
 
-    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
         if variant.interleaved:
             # the order of the reloads is the order in memory
@@ -221,7 +221,7 @@ _LOOPS: dict[Style, type[InnerLoop]] = {
 }
 
 
-def inner_loop(variant: Variant, precision: Precision, registers: Registers) -> InnerLoop:
+def inner_loop(variant: Variant, precision: Precision, registers: FreeRegisters) -> InnerLoop:
     """The inner loop of a variant at a precision."""
     if variant.counts(precision):
         return (CountLoop if variant.xpulp else ScalarCountLoop)(variant, precision, registers)

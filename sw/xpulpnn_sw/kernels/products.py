@@ -23,11 +23,11 @@ from xpulpnn_sw.kernels.arguments import (
 )
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
-from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
-from xpulpnn_sw.kernels.rows import activation_rows, element_order, ordered
+from xpulpnn_sw.kernels.rows import activation_rows, element_order, in_lane_order
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant, for_pixels
 from xpulpnn_sw.layer import ConvLayer, ProductLayer
@@ -49,7 +49,7 @@ class _Product:
     """A kernel on the way: the variant that computes a layer, and what has been laid out for it."""
 
     def __init__(
-        self, request: Request, layer: ProductLayer, chosen: Variant | None = None, *, biased: bool = True
+        self, request: KernelRequest, layer: ProductLayer, chosen: Variant | None = None, *, biased: bool = True
     ) -> None:
         tensors, level = request.tensors, chosen or for_pixels(request.level, layer.pixels)
         self.request, self.layer, self.variant = replace(request, level=level), layer, level
@@ -90,14 +90,14 @@ class _Product:
         )
 
 
-def matmul_kernel(request: Request) -> KernelRun:
+def matmul_kernel(request: KernelRequest) -> KernelRun:
     """A matrix product: the MatMul of a convolution on activation rows in groups of ``npx`` pixels."""
     layer, tensors = request.layer, request.tensors
     request = _computed(request)
     precision = request.precision
     tensors.check(layer, precision)
     product = _Product(request, layer)
-    rows = pack_words(ordered(tensors.weights, element_order(product.variant, precision)), precision.w)
+    rows = pack_words(in_lane_order(tensors.weights, element_order(product.variant, precision)), precision.w)
     words = product.blocking.filled(rows.shape[1])
     activations = activation_rows(tensors.activations, product.variant, precision, words)
     arguments = {
@@ -111,12 +111,12 @@ def matmul_kernel(request: Request) -> KernelRun:
     return product.finish("matmul", MATMUL_ARGUMENTS, arguments)
 
 
-def conv_kernel(request: Request) -> KernelRun:
+def conv_kernel(request: KernelRequest) -> KernelRun:
     """A convolution of ``input`` (HWC)."""
     return _receptive_fields("conv", request, request.layer, request.tensors)
 
 
-def conv1d_kernel(request: Request) -> KernelRun:
+def conv1d_kernel(request: KernelRequest) -> KernelRun:
     """A convolution of activations ``[pixel][channel]`` with weights ``[out][k][channel]``."""
     layer, geometry = request.layer, request.layer.geometry
     request.tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
@@ -125,7 +125,7 @@ def conv1d_kernel(request: Request) -> KernelRun:
     return _receptive_fields("conv1d", request, geometry, shaped, dilation=layer.dilation if layer.dilation > 1 else 0)
 
 
-def pointwise_kernel(request: Request) -> KernelRun:
+def pointwise_kernel(request: KernelRequest) -> KernelRun:
     """A pointwise convolution, in place where it can be: the pixels of the input are the activation rows.
 
     With a stride, padding, or inputs of another width than the activation rows have, it goes through im2col rows like
@@ -152,7 +152,7 @@ def pointwise_kernel(request: Request) -> KernelRun:
     return product.finish("pointwise", MATMUL_ARGUMENTS, arguments)
 
 
-def linear_kernel(request: Request) -> KernelRun:
+def linear_kernel(request: KernelRequest) -> KernelRun:
     """A fully connected layer of activations ``[input]`` and weights ``[output][input]``; cores share the neurons.
 
     Inputs as wide as the weights are read where they are; others become a row of each core's buffer first.
@@ -181,7 +181,7 @@ def linear_kernel(request: Request) -> KernelRun:
     return product.finish("linear", LINEAR_ARGUMENTS, arguments)
 
 
-def image_kernel(request: Request) -> KernelRun:
+def image_kernel(request: KernelRequest) -> KernelRun:
     """A convolution of an image, of whose ``input`` the margins are part: a filter row meets bytes without gaps.
 
     The run of pixels that a filter row meets is copied from wherever it begins, with the bytes behind it up to whole
@@ -215,7 +215,7 @@ def image_kernel(request: Request) -> KernelRun:
 
 
 def _receptive_fields(
-    name: str, request: Request, layer: ConvLayer, tensors: LayerTensors, *, dilation: int = 0
+    name: str, request: KernelRequest, layer: ConvLayer, tensors: LayerTensors, *, dilation: int = 0
 ) -> KernelRun:
     """A kernel that computes the layer asked for as the convolution ``layer``, through im2col rows.
 
@@ -232,7 +232,7 @@ def _receptive_fields(
     words = layer.kernel_height * layer.kernel_width * channels * precision.w // WORD_BITS
     # a word to spare: odd runs are copied in pairs
     source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), precision.x), spare=1)
-    filters = ordered(pad_axis(tensors.weights, 3, channels), element_order(product.variant, precision))
+    filters = in_lane_order(pad_axis(tensors.weights, 3, channels), element_order(product.variant, precision))
     arguments = {
         "input": source,
         **product.operands(pack_words(filters, precision.w).reshape(layer.out_channels, words)),
@@ -249,7 +249,7 @@ def _receptive_fields(
     return product.finish(f"{name}_outside" if valued else name, structure, arguments, im2col)
 
 
-def _computed(request: Request) -> Request:
+def _computed(request: KernelRequest) -> KernelRequest:
     """The request at the precision that its variant computes with."""
     return replace(request, precision=request.level.computed(request.precision))
 

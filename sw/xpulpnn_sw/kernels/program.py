@@ -71,7 +71,7 @@ class Program:
         return float((self.inner & (self.is_dotp | self.is_mul)).sum() / max(self.inner.sum(), 1))
 
 
-def joined(parts: Sequence[Program]) -> Program:
+def joined_programs(parts: Sequence[Program]) -> Program:
     """Programs that follow each other as one."""
     return Program(
         words=np.concatenate([part.words for part in parts]),

@@ -14,7 +14,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.code import KernelCode
-from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.loops import CrossLoop
 from xpulpnn_sw.kernels.operands import Blocking
@@ -118,7 +118,7 @@ class RequantisedStore:
 class RequantisedCode(KernelCode):
     """:class:`KernelCode` for a blocking that requantises."""
 
-    def _take_results(self, registers: Registers) -> dict[str, int]:
+    def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
         """Take the registers of what follows the inner loop; those in which numbers live are returned."""
         blocking, inner = self._blocking, self._inner
         variant, precision = blocking.variant, blocking.precision

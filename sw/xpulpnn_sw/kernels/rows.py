@@ -37,7 +37,7 @@ def element_order(chosen: Variant, precision: Precision) -> NDArray[np.intp] | N
     return np.arange(lanes).reshape(-1, chosen.expansion(precision)).T.reshape(-1)
 
 
-def ordered(values: Ints, order: NDArray[np.intp] | None) -> Ints:
+def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
     """Elements along the last axis, filled up to whole chunks, in another order within each."""
     if order is None:
         return values
@@ -54,7 +54,7 @@ def activation_rows(activations: Ints, chosen: Variant, precision: Precision, wo
     """
     groups, planes = -(-activations.shape[0] // chosen.npx), chosen.planes(precision)
     bits = chosen.row_bits(precision.w)
-    rows = ordered(pad_axis(activations, 0, groups * chosen.npx), element_order(chosen, precision))
+    rows = in_lane_order(pad_axis(activations, 0, groups * chosen.npx), element_order(chosen, precision))
     rows = pad_axis(rows, 1, words * WORD_BITS // precision.w)
     parts = np.stack([rows >> (plane * bits) for plane in reversed(range(planes))], axis=1)
     packed = pack_words(parts, bits)

@@ -16,13 +16,13 @@ _PASSED = 2
 REGISTERS = 5  # scratch registers of :func:`take_next`, besides those of the state
 
 
-def pieces() -> dict[str, Term]:
+def group_shares() -> dict[str, Term]:
     """First group and number of groups of a core, one after the other, of the name ``groups``."""
     groups, core = Name("groups"), Argument("core")
     return {"first_group": shared(groups * core), "group": shared(groups * (core + 1)) - Name("first_group")}
 
 
-def piece(total: Term) -> dict[str, Term]:
+def even_share(total: Term) -> dict[str, Term]:
     """``begin`` and ``count`` of the core's share of so many things; the last cores may have less, or none."""
     core, cores, size, begin = Argument("core"), Argument("cores"), Name("piece"), Name("begin")
     return {
@@ -32,7 +32,7 @@ def piece(total: Term) -> dict[str, Term]:
     }
 
 
-def turns() -> dict[str, Term]:
+def group_turns() -> dict[str, Term]:
     """The first group of a core and how many follow at once; for :func:`take_next` those ``left`` and its ``turn``."""
     core, cores, count = Argument("core"), Argument("cores"), Name("count")
     are_several = Number(1) - positive(Number(2) - cores)

@@ -8,19 +8,19 @@ class Term:
     """A whole number made of arguments and constants; arithmetic is that of 32-bit registers."""
 
     def __add__(self, other: "Term | int") -> "Term":
-        return Operation("add", self, term(other))
+        return Combination("add", self, term(other))
 
     def __sub__(self, other: "Term | int") -> "Term":
-        return Operation("sub", self, term(other))
+        return Combination("sub", self, term(other))
 
     def __mul__(self, other: "Term | int") -> "Term":
-        return Operation("mul", self, term(other))
+        return Combination("mul", self, term(other))
 
     def __floordiv__(self, other: "Term | int") -> "Term":
-        return Operation("divu", self, term(other))
+        return Combination("divu", self, term(other))
 
     def __and__(self, other: "Term | int") -> "Term":
-        return Operation("and", self, term(other))
+        return Combination("and", self, term(other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Name(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(Term):
+class Combination(Term):
     """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, of ``min``: the
     lesser side, or of ``share``: the left side divided by the right one, which is likely a power of two."""
 
@@ -66,17 +66,17 @@ def shared(value: Term) -> Term:
 
 def quotient(value: Term, divisor: Term) -> Term:
     """The value over a number that is likely a power of two, rounded down: with XpulpV2 a shift if it is one."""
-    return Operation("share", value, divisor)
+    return Combination("share", value, divisor)
 
 
 def lesser(one: Term, other: Term) -> Term:
     """The lesser of two numbers whose difference has 32 bits."""
-    return Operation("min", one, other)
+    return Combination("min", one, other)
 
 
 def positive(value: Term) -> Term:
     """The value if it is positive, else 0."""
-    return Operation("max0", value, Number(0))
+    return Combination("max0", value, Number(0))
 
 
 def arguments_of(value: Term) -> Iterator[Argument]:
@@ -84,7 +84,7 @@ def arguments_of(value: Term) -> Iterator[Argument]:
     match value:
         case Argument():
             yield value
-        case Operation(_, left, right):
+        case Combination(_, left, right):
             yield from arguments_of(left)
             yield from arguments_of(right)
         case _:

@@ -10,7 +10,7 @@ from xpulpnn_sw.networks.kernels import buffer_of
 from xpulpnn_sw.networks.network import Stage
 from xpulpnn_sw.tiling.division import Division
 from xpulpnn_sw.tiling.maps import MapDivision, divides_by_rows
-from xpulpnn_sw.tiling.plan import Operand, Plan, Step, aligned, schedule
+from xpulpnn_sw.tiling.plan import Operand, Step, TilePlan, aligned, schedule
 from xpulpnn_sw.tiling.products import ProductDivision, divides
 
 # what a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time
@@ -24,7 +24,7 @@ class TiledLayer:
 
     name: str
     division: Division  # how its kernel computes a tile
-    plan: Plan
+    plan: TilePlan
     steps: tuple[Step, ...]  # what happens from barrier to barrier
     cores: int  # that compute; the others wait
 

@@ -22,8 +22,8 @@ from xpulpnn_sw.networks.kernels import (
 )
 from xpulpnn_sw.networks.lifetimes import results_name, weights_name
 from xpulpnn_sw.networks.tiled_layer import CALL_SLOTS, CALLS, TiledLayer
-from xpulpnn_sw.tiling.division import Addresses, Placed
-from xpulpnn_sw.tiling.operands import Outside, Transfer
+from xpulpnn_sw.tiling.division import Addresses, PlacedLayer
+from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
 
 REPORTS = "reports"  # piece of memory with readings of mcycle
 
@@ -36,14 +36,14 @@ class DeployedMemory:
     def __init__(self, plan: Deployment, base: int, report_bytes: int) -> None:
         self._plan, self.report_bytes = plan, report_bytes
         self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
-        self.outside = Outside(base)
+        self.outside = OutsideMemory(base)
         self.tohost = self.outside.place("tohost", bytes(WORD_BYTES))
         if self.has_stored_reports:
             self.outside.place(REPORTS, bytes((len(plan.steps) - 1) * report_bytes))
         self._contents = {one.name: one.content for one in plan.maps.residences}
         self._place_maps()
         self._arguments: dict[int, int] = {}
-        self._tiles: dict[int, Placed] = {}
+        self._tiles: dict[int, PlacedLayer] = {}
         self.functions: list[Words] = []
         self._place_layers()
         self.calls = [self._call(number) for number in range(len(plan.runs) - 1)]

@@ -17,8 +17,8 @@ from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.programs.bare import BareProgram
 from xpulpnn_sw.programs.cluster import CLUSTER
 from xpulpnn_sw.tiling.division import Addresses
-from xpulpnn_sw.tiling.operands import MOST_BYTES, Outside, Transfer, command_words
-from xpulpnn_sw.tiling.plan import Demand, Operand, Plan, Step, aligned, planned, schedule
+from xpulpnn_sw.tiling.operands import MOST_BYTES, OutsideMemory, Transfer, command_words
+from xpulpnn_sw.tiling.plan import Demand, Operand, Step, TilePlan, aligned, planned, schedule
 from xpulpnn_sw.tiling.products import ProductDivision
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
@@ -141,7 +141,7 @@ class TiledProgram(BareProgram):
 
     run: KernelRun  # the kernel; its image is the memory outside, where operands and results are
     division: ProductDivision
-    plan: Plan
+    plan: TilePlan
     steps: tuple[Step, ...]  # what happens when
     moved: tuple[tuple[int, int], ...]  # bytes into and out of the cluster in each step, of operands and results
     cores: int  # that share the work
@@ -171,7 +171,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
         for operand, (count, size) in plan.buffers.items()
     }
     steps = schedule(plan.tiles, overlap=plan.overlap)
-    outside = Outside(OUTSIDE_DATA)
+    outside = OutsideMemory(OUTSIDE_DATA)
     output = outside.place("output", bytes(run.image.symbols["output"].length))
     sources = (outside.place("input", run.image.view("input").tobytes()),)
     addresses = Addresses(sources=sources, output=output, buffers=buffers, buffer=inside.buffer)

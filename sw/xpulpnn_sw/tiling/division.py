@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Words
-from xpulpnn_sw.tiling.operands import Outside, Transfer
-from xpulpnn_sw.tiling.plan import Demand, Footprint, Move, Operand, Plan, Rates, Shape, Tile, planned
+from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
+from xpulpnn_sw.tiling.plan import Demand, Footprint, Move, Operand, Rates, Shape, Tile, TilePlan, planned
 
 BUFFER = "buffer"  # argument of all kernels that need memory only while they run
 STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
@@ -25,7 +25,7 @@ class Addresses:
     buffer: int | None  # what the kernel needs while it runs, in the cluster
 
 
-class Placed(ABC):
+class PlacedLayer(ABC):
     """A layer in tiles whose operands have addresses."""
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Division(ABC):
     def __init__(self, run: KernelRun) -> None:
         self.run = run
 
-    def planned(self, cores: int, memory: int, fixed: int) -> Plan:
+    def planned(self, cores: int, memory: int, fixed: int) -> TilePlan:
         """The tiles that take ``cores`` cores the least time in ``memory`` bytes, ``fixed`` of which are taken.
 
         Data are moved while tiles are computed if there is room for that. Raises :class:`LayerError` if no tile is
@@ -54,9 +54,9 @@ class Division(ABC):
         except LayerError:
             return self._planned(cores, memory, fixed, overlap=False)
 
-    def _planned(self, cores: int, memory: int, fixed: int, *, overlap: bool) -> Plan:
+    def _planned(self, cores: int, memory: int, fixed: int, *, overlap: bool) -> TilePlan:
         """The best division for every number of lines for which something different is fixed."""
-        plans: list[Plan] = []
+        plans: list[TilePlan] = []
         refused: LayerError | None = None
         for lines in self.heights:
             demand = Demand(lines=lines, overlap=overlap)
@@ -93,7 +93,7 @@ class Division(ABC):
         """Bytes that the kernel needs while it runs, for tiles of so many lines, or of any."""
 
     @abstractmethod
-    def place(self, name: str, outside: Outside, plan: Plan, addresses: Addresses) -> Placed:
+    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: Addresses) -> PlacedLayer:
         """Put filters and parameters outside, under names that begin with ``name``."""
 
     @abstractmethod

@@ -9,9 +9,20 @@ from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layers.channelwise import AddLayer, DepthwiseLayer, ReluLayer, TransposeLayer, WindowLayer
 from xpulpnn_sw.layout import Words, banked_words
-from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Addresses, Division, Placed
-from xpulpnn_sw.tiling.operands import Outside, Transfer
-from xpulpnn_sw.tiling.plan import ALIGNMENT, Footprint, Move, Operand, Plan, Rates, Shape, Tile, aligned, line_counts
+from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Addresses, Division, PlacedLayer
+from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
+from xpulpnn_sw.tiling.plan import (
+    ALIGNMENT,
+    Footprint,
+    Move,
+    Operand,
+    Rates,
+    Shape,
+    Tile,
+    TilePlan,
+    aligned,
+    line_counts,
+)
 
 # symbols that are neither inputs nor what belongs to a layer
 _NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")
@@ -20,7 +31,7 @@ _WORD_CYCLES = 2  # of each word of a window, or of a map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class MapRows:
     """A map that is divided into rows."""
 
     symbol: str  # argument with its address
@@ -72,14 +83,14 @@ class MapDivision(Division):
             if name not in (*_NOT_CONSTANTS, *(one.symbol for one in self.inputs))
         }
 
-    def _inputs(self) -> Iterator[Rows]:
+    def _inputs(self) -> Iterator[MapRows]:
         layer, symbols = self.run.layer, self.run.image.symbols
         planes = layer.channels if isinstance(layer, DepthwiseLayer) else 1
         rows = layer.height if isinstance(layer, WindowLayer) else layer.out_shape[0]
         for name in ("first", "second") if isinstance(layer, AddLayer) else ("input",):
             line = self._line(rows, symbols[name].length)
             ahead = symbols[name].length - planes * rows * line
-            yield Rows(symbol=name, line=line, planes=planes, stride=rows * line, ahead=ahead)
+            yield MapRows(symbol=name, line=line, planes=planes, stride=rows * line, ahead=ahead)
 
     def _line(self, rows: int, size: int) -> int:
         """Bytes of an input row, of one channel or of all."""
@@ -90,12 +101,12 @@ class MapDivision(Division):
             return arguments["pixel_bytes"] * arguments["width"]
         return size // rows
 
-    def _output(self) -> Rows:
+    def _output(self) -> MapRows:
         rows, size = self.run.layer.out_shape[0], self.run.image.symbols["output"].length
         if not isinstance(self.run.layer, TransposeLayer):
-            return Rows(symbol="output", line=size // rows)
+            return MapRows(symbol="output", line=size // rows)
         line = self.run.arguments["row_bytes"]
-        return Rows(symbol="output", line=line, planes=size // (rows * line), stride=rows * line)
+        return MapRows(symbol="output", line=line, planes=size // (rows * line), stride=rows * line)
 
     @property
     def heights(self) -> Sequence[int | None]:
@@ -159,7 +170,7 @@ class MapDivision(Division):
             return 0
         return aligned(self._cores * self._rows_stride(lines))
 
-    def place(self, name: str, outside: Outside, plan: Plan, addresses: Addresses) -> Placed:
+    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: Addresses) -> PlacedLayer:
         """Put the constants outside."""
         content = b"".join(self.run.image.view(symbol).tobytes() for symbol in self.constants)
         constants = outside.place(f"{name}constants", content)
@@ -171,7 +182,7 @@ class MapDivision(Division):
         return self.run.function.words
 
 
-class _PlacedMap(Placed):
+class _PlacedMap(PlacedLayer):
     """Inputs one behind the other in a buffer, constants in the buffer of filters."""
 
     def __init__(

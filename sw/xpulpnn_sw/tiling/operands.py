@@ -12,7 +12,7 @@ from xpulpnn_sw.tiling.plan import ALIGNMENT, aligned
 MOST_BYTES = (1 << DMA_LENGTH_BITS) - ALIGNMENT  # of a transfer
 
 
-class Outside:
+class OutsideMemory:
     """Memory outside the cluster, filled from ``base`` on with what belongs to a layer."""
 
     def __init__(self, base: int) -> None:

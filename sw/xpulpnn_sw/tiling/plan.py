@@ -117,7 +117,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TilePlan:
     """A division."""
 
     shape: Shape
@@ -143,7 +143,7 @@ def tiles_of(shape: Shape, lines: int, channels: int, *, channels_first: bool) -
     return tuple(shape.tile(row, column) for row, column in pairs)
 
 
-def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory: int, demand: Demand) -> Plan:
+def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory: int, demand: Demand) -> TilePlan:
     """The division that fits into ``memory`` bytes and takes ``cores`` cores the least time.
 
     Raises :class:`LayerError` if there is none, or for a demand that cannot be met.
@@ -162,7 +162,7 @@ def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory
         raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
     cost, lines, channels, channels_first = best
     tiles = tiles_of(shape, lines, channels, channels_first=channels_first)
-    return Plan(
+    return TilePlan(
         shape=shape,
         lines=lines,
         channels=channels,
@@ -283,7 +283,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class TileWork:
     """A tile to compute, and the numbers of the buffers that it uses."""
 
     number: int
@@ -295,7 +295,7 @@ class Work:
 class Step:
     """Work and moves between two barriers, all at the same time."""
 
-    work: Work | None = None
+    work: TileWork | None = None
     moves: list[Move] = field(default_factory=list[Move])
 
 
@@ -317,7 +317,7 @@ def schedule(tiles: Sequence[Tile], *, overlap: bool) -> list[Step]:
     something is computed.
     """
     counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in Operand}
-    works: list[Work] = []
+    works: list[TileWork] = []
     loads: list[list[Move]] = []
     slots, keys = dict.fromkeys(Operand, -1), dict.fromkeys(Operand, None)
     for number, tile in enumerate(tiles):
@@ -329,7 +329,7 @@ def schedule(tiles: Sequence[Tile], *, overlap: bool) -> list[Step]:
             keys[operand], slots[operand] = key, (slots[operand] + 1) % counts[operand]
             if operand is not Operand.OUTPUT:
                 fetched.append(Move(operand=operand, tile=tile, slot=slots[operand]))
-        works.append(Work(number=number, tile=tile, slots=dict(slots)))
+        works.append(TileWork(number=number, tile=tile, slots=dict(slots)))
         loads.append(fetched)
     stores = [[Move(operand=Operand.OUTPUT, tile=work.tile, slot=work.slots[Operand.OUTPUT])] for work in works]
     if overlap:

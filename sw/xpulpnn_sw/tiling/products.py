@@ -26,9 +26,9 @@ from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layout import Words, banked_words, padded_channels
-from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Addresses, Division, Placed
-from xpulpnn_sw.tiling.operands import Outside, Transfer
-from xpulpnn_sw.tiling.plan import Footprint, Move, Operand, Plan, Rates, Shape, Tile, aligned
+from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Addresses, Division, PlacedLayer
+from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
+from xpulpnn_sw.tiling.plan import Footprint, Move, Operand, Rates, Shape, Tile, TilePlan, aligned
 
 _AHEAD = 2  # words that may be read behind an input
 _BLOCK_CYCLES = 45  # cycles of the accumulators' start, requantisation and stores
@@ -37,7 +37,7 @@ _PIXEL_CYCLES = 40
 _WORD_CYCLES = 2.5  # cycles of the im2col, for a pixel and each of its words
 
 
-class Form(Enum):
+class InputForm(Enum):
     """The form of a kernel's input, by its argument structure."""
 
     MAP = "a feature map, through im2col"
@@ -46,9 +46,9 @@ class Form(Enum):
 
 
 _MAP_ARGUMENTS = (CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS, CONV1D_ARGUMENTS, CONV1D_OUTSIDE_ARGUMENTS)
-_FORMS = {structure.name: Form.MAP for structure in _MAP_ARGUMENTS} | {
-    MATMUL_ARGUMENTS.name: Form.ROWS,
-    LINEAR_ARGUMENTS.name: Form.VECTOR,
+_FORMS = {structure.name: InputForm.MAP for structure in _MAP_ARGUMENTS} | {
+    MATMUL_ARGUMENTS.name: InputForm.ROWS,
+    LINEAR_ARGUMENTS.name: InputForm.VECTOR,
 }
 
 
@@ -80,8 +80,8 @@ class ProductDivision(Division):
             raise LayerError("layer in tiles must be requantised by a rule without pv.qnt, not qnt")
         super().__init__(run)
         self.variant, self.precision, self.arguments = variant, run.precision, run.arguments
-        self._is_map = _FORMS[run.structure.name] is Form.MAP
-        self._is_rows = _FORMS[run.structure.name] is Form.ROWS
+        self._is_map = _FORMS[run.structure.name] is InputForm.MAP
+        self._is_rows = _FORMS[run.structure.name] is InputForm.ROWS
         self._blocking = Blocking(variant, run.precision, run.rule, folded=folded)
 
     @property
@@ -235,7 +235,7 @@ class ProductDivision(Division):
             },
         )
 
-    def place(self, name: str, outside: Outside, plan: Plan, addresses: Addresses) -> Placed:
+    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: Addresses) -> PlacedLayer:
         """Put the filters of each piece of channels outside."""
         filters: dict[range, tuple[int, Filters]] = {}
         for tile in plan.tiles:
@@ -262,7 +262,7 @@ class ProductDivision(Division):
         return self.specialised(calls).words
 
 
-class _PlacedProduct(Placed):
+class _PlacedProduct(PlacedLayer):
     def __init__(
         self, division: ProductDivision, filters: dict[range, tuple[int, Filters]], addresses: Addresses
     ) -> None:

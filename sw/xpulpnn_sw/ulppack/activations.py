@@ -16,7 +16,7 @@ _ONES = 0x0101_0101
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class WordColumn:
     """Words of memory that become one packed word, or two."""
 
     words: int  # words of memory, from the lowest elements to the highest
@@ -96,7 +96,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class ActivationRows:
     """Rows of activations."""
 
     packing: Packing  # how elements share a word
@@ -177,7 +177,7 @@ class Rows:
         is_split = packing.register == WORD_BITS and ends != WORD_BITS // _HALVES
         if is_split:
             b.li(upper, (1 << ends) - (1 << WORD_BITS // _HALVES))
-        column = Column(packing.columns, packing.pitch, narrow, mask, factor, upper if is_split else None)
+        column = WordColumn(packing.columns, packing.pitch, narrow, mask, factor, upper if is_split else None)
         groups = self.source_bytes // (packing.columns * WORD)
         if b.xpulp:
             with b.loop(groups, counter, level=0):

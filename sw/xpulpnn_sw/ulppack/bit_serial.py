@@ -8,10 +8,10 @@ import numpy as np
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
-from xpulpnn_sw.kernels.frame import Frame, Registers
+from xpulpnn_sw.kernels.frame import Frame, FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import pieces
+from xpulpnn_sw.kernels.share import group_shares
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
@@ -75,7 +75,7 @@ class _Code:
     def __init__(self, words: int, pixels: int, channels: int, w: int, a: int) -> None:
         self._words, self._pixels, self._channels, self._bits, self._planes = words, pixels, channels, w, a
         self._b = Builder(TEXT_BASE, xpulp=True, is_long=True)
-        registers = Registers()
+        registers = FreeRegisters()
         self._acc = [registers.take(BLOCK.nch) for _ in range(BLOCK.npx)]
         self._w, self._x = registers.take(BLOCK.nch), registers.take(BLOCK.npx)
         self._weights, self._rows = registers.one(), registers.take(BLOCK.npx)
@@ -88,7 +88,7 @@ class _Code:
         return self._words * self._planes * WORD
 
     def _terms(self) -> dict[str, Term]:
-        terms: dict[str, Term] = {"groups": Number(self._pixels // BLOCK.npx), **pieces()}
+        terms: dict[str, Term] = {"groups": Number(self._pixels // BLOCK.npx), **group_shares()}
         terms |= {
             "pixel": Name("first_group") * BLOCK.npx,
             "source": Argument("input") + Name("pixel") * (self._words * WORD_BITS),

@@ -17,16 +17,16 @@ from xpulpnn_sw.kernels.builder import (
     Label,
     fits_immediate,
 )
-from xpulpnn_sw.kernels.frame import FREE, Frame, Registers
+from xpulpnn_sw.kernels.frame import FREE, Frame, FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import pieces
+from xpulpnn_sw.kernels.share import group_shares
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
-from xpulpnn_sw.ulppack.activations import Rows
+from xpulpnn_sw.ulppack.activations import ActivationRows
 from xpulpnn_sw.ulppack.packing import Scheme
-from xpulpnn_sw.ulppack.plan import SCALAR_WORDS, Plan
+from xpulpnn_sw.ulppack.plan import SCALAR_WORDS, PackedPlan
 
 FIELDS = ("input", "packed", "weights", "corrections", "output")
 """The argument structure, a pointer per word: activations as bytes, room for packed ones and for a word per pixel,
@@ -36,11 +36,11 @@ packed weights, results."""
 class GemmCode:
     """Writes the function."""
 
-    def __init__(self, plan: Plan, *, signed: bool) -> None:
+    def __init__(self, plan: PackedPlan, *, signed: bool) -> None:
         self._plan, self._method, self._signed = plan, plan.method, signed
         nch, npx = plan.block.nch, plan.block.npx
         self._b = Builder(TEXT_BASE, xpulp=plan.method.xpulp, is_long=True)
-        registers = Registers()
+        registers = FreeRegisters()
         self._local = [registers.take(nch) for _ in range(npx)]
         has_sums = plan.chunks > 1 and not plan.sums_in_memory
         self._sums = [registers.take(nch) for _ in range(npx)] if has_sums else self._local
@@ -62,7 +62,7 @@ class GemmCode:
 
     def _terms(self) -> dict[str, Term]:
         sizes, npx = self._plan, self._plan.block.npx
-        terms: dict[str, Term] = {"groups": Number(sizes.groups), **pieces()}
+        terms: dict[str, Term] = {"groups": Number(sizes.groups), **group_shares()}
         terms |= {
             "pixel": Name("first_group") * npx,
             "source": Argument("input") + Name("pixel") * sizes.source_bytes,
@@ -110,8 +110,8 @@ class GemmCode:
         frame.end()
         return b.finish()
 
-    def _activations(self) -> Rows:
-        return Rows(
+    def _activations(self) -> ActivationRows:
+        return ActivationRows(
             packing=self._plan.packing,
             words=self._plan.words,
             operand_bytes=self._method.operand_bytes,
@@ -294,7 +294,7 @@ class GemmCode:
         return temporary, 0
 
 
-def gemm(plan: Plan, weights: Ints, activations: Ints, *, signed: bool = False, cores: int = 1) -> Function:
+def gemm(plan: PackedPlan, weights: Ints, activations: Ints, *, signed: bool = False, cores: int = 1) -> Function:
     """The product of ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
 
     The function packs the activations, which lie as bytes, and then multiplies. Where packed activations are bytes
@@ -336,7 +336,7 @@ def gemm(plan: Plan, weights: Ints, activations: Ints, *, signed: bool = False, 
     )
 
 
-def _interleaved(plan: Plan, rows: Words) -> Words:
+def _interleaved(plan: PackedPlan, rows: Words) -> Words:
     """Weight rows in the order in which they are loaded, as words of memory."""
     blocks = rows.reshape(-1, plan.block.nch, plan.words).swapaxes(1, 2).reshape(1, -1)
     return pack_words(blocks, plan.method.operand_bytes * BYTE_BITS)

@@ -20,7 +20,7 @@ _BLOCK_CYCLES = 8  # loops and pointers around a block, about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PackedPlan:
     """A way to compute a matrix product."""
 
     layer: MatmulLayer
@@ -116,7 +116,7 @@ class Plan:
         return self.chunk * self.word_cycles <= MOST_UNROLLED
 
     @property
-    def unrolled(self) -> "Plan":
+    def unrolled(self) -> "PackedPlan":
         """The same with as many iterations as need no loop."""
         return replace(self, iterations=min(self.iterations, MOST_UNROLLED // self.word_cycles))
 
@@ -195,7 +195,9 @@ class Wishes(TypedDict, total=False):
     block: str | None
 
 
-def plans(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Unpack[Wishes]) -> Iterator[Plan]:
+def plans(
+    layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Unpack[Wishes]
+) -> Iterator[PackedPlan]:
     """Every legal scheme and depth in every block with enough registers.
 
     Each comes with as many iterations as it can do, and with as many as need no loop of their own if those are fewer.
@@ -205,7 +207,7 @@ def plans(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wi
         if wishes.get("depth") not in (None, packing.depth) or (iterations or 1) > packing.iterations:
             continue
         for block in method.blocks:
-            most = Plan(
+            most = PackedPlan(
                 layer=layer,
                 method=method,
                 packing=packing,
@@ -233,6 +235,6 @@ def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) 
 
 def best_plan(
     layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Unpack[Wishes]
-) -> Plan | None:
+) -> PackedPlan | None:
     """The plan estimated to take the fewest cycles; None if nothing is legal."""
     return min(plans(layer, w, a, candidates, **wishes), key=lambda plan: plan.cycles, default=None)

@@ -14,7 +14,7 @@ from xpulpnn_sw.registers import register_number
 from xpulpnn_sw.ulppack.bit_serial import bit_serial_gemm
 from xpulpnn_sw.ulppack.gemm import gemm
 from xpulpnn_sw.ulppack.packing import ISAS, METHODS, methods
-from xpulpnn_sw.ulppack.plan import Plan, best_plan, plans
+from xpulpnn_sw.ulppack.plan import PackedPlan, best_plan, plans
 
 pytestmark = pytest.mark.unit
 
@@ -51,7 +51,7 @@ def results(function: Function, cores: int = 1) -> np.ndarray:
     return function.output.decode(function.image, after)
 
 
-def check(plan: Plan, *, signed: bool, extreme: bool, seed: int, cores: int = 1) -> None:
+def check(plan: PackedPlan, *, signed: bool, extreme: bool, seed: int, cores: int = 1) -> None:
     w, a, layer = plan.packing.w, plan.packing.a, plan.layer
     random = np.random.default_rng(seed)
     low = -(1 << w - 1) if signed else 0
@@ -120,4 +120,4 @@ def test_too_many_iterations_are_refused():
     plan = best_plan(LAYER, 2, 2, METHODS, scheme="P1-32", depth=4)
     assert plan is not None
     with pytest.raises(LayerError, match=r"^iter of P1-32 at depth 4 must be 1\.\.7, not 8$"):
-        Plan(layer=LAYER, method=plan.method, packing=plan.packing, iterations=8, block=plan.block)
+        PackedPlan(layer=LAYER, method=plan.method, packing=plan.packing, iterations=8, block=plan.block)

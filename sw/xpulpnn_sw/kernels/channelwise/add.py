@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from xpulpnn_sw.kernels.arguments import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS
 from xpulpnn_sw.kernels.builder import ZERO
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code, Requantiser
-from xpulpnn_sw.kernels.channelwise.maps import Maps, random_elements
-from xpulpnn_sw.kernels.frame import Registers
-from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
+from xpulpnn_sw.kernels.frame import FreeRegisters
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import piece
+from xpulpnn_sw.kernels.share import even_share
 from xpulpnn_sw.kernels.terms import Argument, Name
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import AddLayer
@@ -86,7 +86,7 @@ def add_table(scale: Scale, bits: int, *, signed: bool, result_signed: bool) -> 
     return pack_words(results, BYTE_BITS)
 
 
-def add_kernel(request: Request) -> KernelRun:
+def add_kernel(request: KernelRequest) -> KernelRun:
     """The sum of two maps, ``first`` and ``second``, to ``output`` (all HWC).
 
     The weights' width and sign in the precision are those of the second map.
@@ -94,7 +94,7 @@ def add_kernel(request: Request) -> KernelRun:
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
     widths = (precision.x, precision.w, precision.y)
-    maps = Maps(request, *widths)
+    maps = PlacedMaps(request, *widths)
     pixels = layer.height * layer.width
     arguments = {
         "first": maps.place("first", tensors.first, precision.x),
@@ -128,7 +128,7 @@ def add_kernel(request: Request) -> KernelRun:
 class _Addition:
     def __init__(self, level: ElementLevel, precision: Precision, *, shifted: bool) -> None:
         self._code, self._precision, self._shifted = Code(level), precision, shifted
-        self._registers = Registers()
+        self._registers = FreeRegisters()
         self._registers.take(len(ARGUMENT_REGISTERS))
         take = self._registers.take
         self._pointers, self._words, self._count = take(3), take(2), take(1)[0]
@@ -145,7 +145,7 @@ class _Addition:
         lanes = WORD_BITS // max(precision.x, precision.w, precision.y)
         parts = [lanes * bits for bits in (precision.x, precision.w, precision.y)]
         names = ("first", "second", "output")
-        terms = piece(Argument("steps"))
+        terms = even_share(Argument("steps"))
         terms |= {
             name: Argument(name) + Name("begin") * (part // BYTE_BITS) for name, part in zip(names, parts, strict=True)
         }

@@ -12,11 +12,11 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-from xpulpnn_sw.kernels.channelwise.code import FORMATS, IMMEDIATE_FORMATS, Division, Requantiser, repeated
-from xpulpnn_sw.kernels.channelwise.maps import Maps
+from xpulpnn_sw.kernels.channelwise.code import FORMATS, IMMEDIATE_FORMATS, ConstantDivision, Requantiser, repeated
+from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
-from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import AvgPoolLayer
@@ -63,10 +63,10 @@ def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Gen
     )
 
 
-def avgpool_kernel(request: Request) -> KernelRun:
+def avgpool_kernel(request: KernelRequest) -> KernelRun:
     """An average pooling of ``input`` to ``output`` (both HWC); the function is for the layer's windows and strides."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
-    maps = Maps(request, precision.x, precision.y)
+    maps = PlacedMaps(request, precision.x, precision.y)
     arguments = {
         "input": maps.place("input", tensors.activations, precision.x),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
@@ -107,7 +107,7 @@ class _AvgPooling(Pooling):
         self._offset = self.values[-1]
         self._half = 1 << (precision.x - 1) if precision.x_signed else 0
         greatest = layer.area * ((1 << precision.x) - 1)
-        self._division = Division(
+        self._division = ConstantDivision(
             self.code, layer.area, None if layer.scaled else greatest, self.registers, signed=precision.x_signed
         )
         # two fields: the sum of whole words, less the upper field, is the lower one

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, Registers
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
 from xpulpnn_sw.kernels.terms import Term
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
+from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
 from xpulpnn_sw.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
@@ -34,7 +34,7 @@ class Code:
         known: Mapping[str, int],
         terms: Mapping[str, Term],
         homes: Mapping[str, int],
-        registers: Registers,
+        registers: FreeRegisters,
         wanted: Sequence[str] = (),
         *,
         calls: bool = False,
@@ -161,11 +161,6 @@ class Code:
         self.b.place(skip)
 
 
-def words_of(elements: int, bits: int) -> int:
-    """Words that hold so many elements, the last one maybe in part."""
-    return -(-elements * bits // (WORD * BYTE_BITS))
-
-
 KAPPA, LAMBDA = 0, 1  # numbers of the factor and of the offset in ``pv.rqld``
 
 
@@ -227,7 +222,7 @@ def repeated(element: int, bits: int) -> int:
 class Packed:
     """Operations on words of ``bits``-bit elements."""
 
-    def __init__(self, code: Code, bits: int, registers: Registers, *, signed: bool) -> None:
+    def __init__(self, code: Code, bits: int, registers: FreeRegisters, *, signed: bool) -> None:
         self._code, self._bits, self._signed = code, bits, signed
         self._has_vectors = code.level.has_vectors(bits)
         self._has_masks = not self._has_vectors and bits != SIGN_BITS
@@ -298,10 +293,12 @@ def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
     return None
 
 
-class Division:
+class ConstantDivision:
     """Divides numbers by a constant."""
 
-    def __init__(self, code: Code, divisor: int, greatest: int | None, registers: Registers, *, signed: bool) -> None:
+    def __init__(
+        self, code: Code, divisor: int, greatest: int | None, registers: FreeRegisters, *, signed: bool
+    ) -> None:
         self._code, self._divisor, self._signed = code, divisor, signed
         self.shift = divisor.bit_length() - 1 if divisor.bit_count() == 1 else None
         self._greatest = greatest or 0

@@ -6,9 +6,9 @@ import numpy as np
 
 from xpulpnn_sw.kernels.arguments import DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
-from xpulpnn_sw.kernels.channelwise.maps import Maps, random_elements
+from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
 from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
-from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     AnyRequantisation,
@@ -97,7 +97,7 @@ def random_depthwise(
     )
 
 
-def depthwise_kernel(request: Request) -> KernelRun:
+def depthwise_kernel(request: KernelRequest) -> KernelRun:
     """A depthwise convolution of ``input`` (CHW) to ``output`` (HWC), with a ``buffer`` for the rows of all cores.
 
     Filters of up to three columns with steps of one column have a function for their number of rows, all others the
@@ -109,7 +109,7 @@ def depthwise_kernel(request: Request) -> KernelRun:
     is_valued = outside != precision.outside and any(layer.padding)
     structure = DEPTHWISE_OUTSIDE_ARGUMENTS if is_valued else DEPTHWISE_ARGUMENTS
     memory = request.memory
-    maps = Maps(request, precision.y)
+    maps = PlacedMaps(request, precision.y)
     top, bottom, left, right = layer.padding
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
     rule = tensors.requantisation.rule

@@ -21,10 +21,10 @@ from xpulpnn_sw.kernels.channelwise.depthwise_results import (
     parameter_registers,
 )
 from xpulpnn_sw.kernels.channelwise.strip import REGISTERS, Strip
-from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.share import piece
+from xpulpnn_sw.kernels.share import even_share
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ElementLevel
 from xpulpnn_sw.precision import Precision
@@ -48,7 +48,7 @@ class DepthwiseCode:
         self._code, self._precision, self._kept, self._rule = Code(level), precision, rows, rule
         is_valued = any(field.name == "outside" for field in structure.fields)
         self._strip = Strip(self._code, precision.x, precision.x_signed, is_valued)
-        registers = Registers()
+        registers = FreeRegisters()
         # the arguments are no longer needed when these are
         self._scratch = registers.take(REGISTERS + max(0, parameter_registers(rule) - _USUAL_PARAMETERS))
         assert self._scratch[: len(ARGUMENT_REGISTERS)] == list(ARGUMENT_REGISTERS)
@@ -72,7 +72,7 @@ class DepthwiseCode:
         stride_x, left = Argument("stride_x"), Name("left")
         terms: dict[str, Term] = {
             "groups": (channels + (self._lanes - 1)) // self._lanes,
-            **piece(Name("groups") * out_height),
+            **even_share(Name("groups") * out_height),
             "group": Name("begin") // out_height,
             "row": Name("begin") - group * out_height,
             "out_height": out_height,

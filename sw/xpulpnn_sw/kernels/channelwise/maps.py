@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.kernel import Request
+from xpulpnn_sw.kernels.kernel import KernelRequest
 from xpulpnn_sw.kernels.tensors import random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import MapLayer, ReluLayer, WindowLayer
@@ -22,10 +22,10 @@ class MapTensors:
     folded: bool = False  # whether the map is in memory as fold leaves it
 
 
-class Maps:
+class PlacedMaps:
     """Places feature maps of one number of channels, HWC, each pixel filled up to whole words of every map."""
 
-    def __init__(self, request: Request, *widths: int) -> None:
+    def __init__(self, request: KernelRequest, *widths: int) -> None:
         self._memory = request.memory
         self.padded = padded_channels(request.layer.channels, min(widths))
 

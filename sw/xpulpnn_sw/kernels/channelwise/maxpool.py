@@ -8,10 +8,10 @@ import numpy as np
 from xpulpnn_sw.kernels.arguments import MAXPOOL_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
-from xpulpnn_sw.kernels.channelwise.maps import Maps, MapTensors
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
 from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS, check_folded, fold
-from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
@@ -37,12 +37,12 @@ def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Gen
     return MapTensors(activations=random_map(layer, precision, rng))
 
 
-def maxpool_kernel(request: Request) -> KernelRun:
+def maxpool_kernel(request: KernelRequest) -> KernelRun:
     """A maximum pooling of ``input`` to ``output`` (both HWC); the function is for windows and strides of the layer."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     if tensors.folded:
         check_folded(layer)
-    maps = Maps(request, precision.x)
+    maps = PlacedMaps(request, precision.x)
     arguments = {
         "input": maps.place("input", fold(tensors.activations) if tensors.folded else tensors.activations, precision.x),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),

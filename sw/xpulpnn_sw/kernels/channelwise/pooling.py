@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from xpulpnn_sw.kernels.arguments import Structure, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
-from xpulpnn_sw.kernels.frame import RA, Registers
+from xpulpnn_sw.kernels.frame import RA, FreeRegisters
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
 from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
@@ -52,7 +52,7 @@ class Pooling(ABC):
         arguments = window_arguments(layer)
         self._known = {**known, **{name: arguments[name] for name in _WINDOW}}
         self.is_unrolled = max(layer.kernel_height, layer.kernel_width) <= _UNROLLED
-        self.registers = Registers()
+        self.registers = FreeRegisters()
         self.registers.take(len(ARGUMENT_REGISTERS))
         take = self.registers.take
         self._out, self._x, self._rows, self._row, self._remaining = take(5)

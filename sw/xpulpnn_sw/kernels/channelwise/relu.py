@@ -7,11 +7,11 @@ import numpy as np
 from xpulpnn_sw.kernels.arguments import RELU_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code, Packed
-from xpulpnn_sw.kernels.channelwise.maps import Maps, MapTensors
-from xpulpnn_sw.kernels.frame import Registers
-from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
+from xpulpnn_sw.kernels.frame import FreeRegisters
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import piece
+from xpulpnn_sw.kernels.share import even_share
 from xpulpnn_sw.kernels.terms import Argument, Name
 from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import ReluLayer
@@ -28,10 +28,10 @@ def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator
     return MapTensors(activations=np.where(rng.random(shape) < 1 / 4, -1 - values, values))
 
 
-def relu_kernel(request: Request) -> KernelRun:
+def relu_kernel(request: KernelRequest) -> KernelRun:
     """A ReLU of ``input`` to ``output`` (both HWC)."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
-    maps = Maps(request, precision.x)
+    maps = PlacedMaps(request, precision.x)
     pixels = layer.height * layer.width
     arguments = {
         "input": maps.place("input", tensors.activations, precision.x),
@@ -48,7 +48,7 @@ def relu_kernel(request: Request) -> KernelRun:
 
 
 def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
-    code, registers = Code(level), Registers()
+    code, registers = Code(level), FreeRegisters()
     registers.take(len(ARGUMENT_REGISTERS))
     source, target, turns, rest = registers.take(4)
     words = registers.take(_UNROLLED)
@@ -58,7 +58,7 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
         "words": Argument("words"),
         "input": Argument("input"),
         "output": Argument("output"),
-        **piece(Name("words")),
+        **even_share(Name("words")),
         "offset": Name("begin") * WORD,
         "source": Name("input") + Name("offset"),
         "target": Name("output") + Name("offset"),

@@ -15,11 +15,11 @@ from xpulpnn_sw.kernels.channelwise.code import (
     interleave,
     repeated,
 )
-from xpulpnn_sw.kernels.channelwise.maps import Maps, MapTensors, random_elements
-from xpulpnn_sw.kernels.frame import FREE, Registers
-from xpulpnn_sw.kernels.kernel import KernelRun, Request
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
+from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import piece
+from xpulpnn_sw.kernels.share import even_share
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import TransposeLayer
@@ -32,11 +32,11 @@ def random_transpose(layer: TransposeLayer, precision: Precision, rng: np.random
     return MapTensors(activations=random_elements(layer, precision.x, rng, signed=precision.x_signed))
 
 
-def transpose_kernel(request: Request) -> KernelRun:
+def transpose_kernel(request: KernelRequest) -> KernelRun:
     """A map channel by channel: ``input`` HWC, ``output`` CHW, rows of whole words as a depthwise layer reads them."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
-    maps = Maps(request, precision.x)
+    maps = PlacedMaps(request, precision.x)
     pixel_bytes = maps.pixel_bytes(precision.x)
     row_bytes = -(-layer.width * precision.x // (WORD * BYTE_BITS)) * WORD
     # the last pixels of a row are loaded with those behind them
@@ -89,7 +89,7 @@ class TransposeCode:
         # words of a group of pixels whose elements share bytes
         self._lanes, self._groups = BYTE_BITS // bits, _groups(level, bits)
         self._pixels = turn_pixels(level, bits)
-        registers = Registers()
+        registers = FreeRegisters()
         # the arguments are no longer needed when these are; what is over serves to compute the numbers
         self._words = registers.take(_SCRATCH)[: self._pixels]
         assert set(ARGUMENT_REGISTERS) < {*FREE[:_SCRATCH]}
@@ -111,7 +111,7 @@ class TransposeCode:
             "turns": (width + (self._pixels - 1)) // self._pixels,
             "line": width * pixel,
             "height": height,
-            **piece((pixel // WORD) * height),
+            **even_share((pixel // WORD) * height),
             "rows": Name("count"),
             "first_word": Name("begin") // height,
             "begun": Name("begin") - Name("first_word") * height,
