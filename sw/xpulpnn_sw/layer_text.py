@@ -115,7 +115,6 @@ class LayerText:
         return options
 
     def __str__(self) -> str:
-        """The text :meth:`parse` accepts, without default options."""
         text = ":".join("x".join(str(getattr(self, name)) for name in group) for group in self.sizes)
         shown = [(option, option.text(getattr(self, option.field))) for option in self.options]
         options = [f"{option.key}={value}" for option, value in shown if value != option.usual]

@@ -86,7 +86,6 @@ def npz(packed: PackedLayer) -> bytes:
 
 
 def _alignment(packed: PackedLayer, key: str) -> str:
-    """The attribute of an array that must lie at a multiple of more than a word."""
     least = parameter_alignment(packed.run.rule, packed.run.precision.y) if key == "parameters" else WORD_BYTES
     return f" __attribute__((aligned({least})))" if least > WORD_BYTES else ""
 

@@ -180,7 +180,6 @@ class PublicFunctions:
         return PublicFunction(names=names, kind=kind, parameters=given, source=source, kernels=tuple(kernels))
 
     def _elements(self, precision: Precision, run: KernelRun | None = None) -> str:
-        """Text of the elements; ``run`` is the kernel that makes the results, if it may be one that requantises."""
         return (
             f"{{.x_bits = {precision.x}, .w_bits = {precision.w}, .y_bits = {precision.y}, "
             f".x_signed = {precision.x_signed:d}, .y_signed = {precision.y_signed:d}, "
@@ -212,7 +211,6 @@ class PublicFunctions:
         return self._function(names, "conv", precision, kernel, call, runs, bias_bytes=bias_bytes)
 
     def _linear_kernel(self, precision: Precision) -> tuple[str, list[KernelRun]]:
-        """Text of the kernel, and what it calls."""
         able = [one for one in ONE_PIXEL.values() if runs_on(one, precision, self._config)]
         row_bits = able[-1].row_bits(precision.w)
         upper = Precision(row_bits, precision.w, precision.y, precision.x_signed, True, precision.y_signed)
@@ -284,7 +282,6 @@ class PublicFunctions:
         return self._function(names, kind, widths, kernel, call, runs)
 
     def _add_kernel(self, precision: Precision) -> tuple[str, KernelRun, KernelRun]:
-        """Text of the kernel; the functions by tables and by shift."""
         tables, shifted = self._kernels("add", precision)
         kernel = (
             f"static const struct xp_nn_add_kernel kernel = {{\n    .function = {tables.name},\n"

@@ -66,7 +66,6 @@ def objects(
 
 
 def _parts(public: Sequence[PublicFunction]) -> list[Path]:
-    """Return the C sources that the functions call."""
     names: set[str] = set()
     for function in public:
         for match in re.finditer(r"xp_nn_(\w+?)(?:_shift)?\(&?kernel", function.source):

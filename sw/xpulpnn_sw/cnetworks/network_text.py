@@ -197,7 +197,6 @@ def _number(value: int) -> str:
 
 
 def _address(network: CNetwork, layer: CLayer, address: int) -> str:
-    """Return the C expression of a pointer among the layer's arguments."""
     for name, symbol in layer.run.image.symbols.items():
         offset = address - symbol.address
         if not 0 <= offset < symbol.length:
@@ -245,7 +244,6 @@ def _brought(network: CNetwork) -> Iterator[str]:
 
 
 def _score(network: CNetwork) -> str:
-    """The function that takes a result of the last layer out of memory."""
     output, shape = network.layers[-1].run.output, network.results
     channels, results = shape[-1], f"results_of[{network.name}_layers - 1]"
     bit = f"number * {output.bits}"

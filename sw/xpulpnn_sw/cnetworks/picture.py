@@ -50,7 +50,6 @@ def _y(address: int, whole: int) -> float:
 
 
 def _axes(network: CNetwork, whole: int) -> Iterator[str]:
-    """Addresses on the left, steps with the bytes that they need below."""
     end = _LEFT + _STEP * len(network.plan.steps)
     unit = next(step for power in range(31) for step in (1 << power,) if whole / step <= _TICKS)
     for address in range(0, whole + 1, unit):
@@ -69,7 +68,6 @@ def _axes(network: CNetwork, whole: int) -> Iterator[str]:
 
 
 def _box(piece: Piece, place: int, whole: int) -> Iterator[str]:
-    """A piece of memory, with its name where there is room for it."""
     x, width = _LEFT + _STEP * piece.first + 1, _STEP * (piece.last - piece.first + 1) - 2
     top, bottom = _y(place + piece.size, whole), _y(place, whole)
     height = round(max(bottom - top, 1), 1)

@@ -84,7 +84,6 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
 
 
 def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Ints:
-    """The quantiser's results for every pair, exactly."""
     unit = Fraction(1, factors[0].denominator * factors[1].denominator)
     whole = [int(factor / unit) for factor in factors]
     divisor = int(np.gcd.reduce(np.array(whole, object)))

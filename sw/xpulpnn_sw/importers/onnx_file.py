@@ -255,7 +255,6 @@ def _folded(node: OnnxNode, given: Mapping[str, Value], model: Any) -> list[NDAr
 
 
 def _plain(value: Value) -> NDArray[Any]:
-    """A constant in floating point, as the model has it."""
     if isinstance(value, Quantised):
         return value.real.astype(np.float64).astype(np.float32)
     assert isinstance(value, np.ndarray)

@@ -278,7 +278,6 @@ class KnownOperator:
 
 
 def _outputs(node: OnnxNode) -> int:
-    """The axis of the outputs in the weights of ``Gemm``."""
     return 0 if node.number("transB", 0) else 1
 
 

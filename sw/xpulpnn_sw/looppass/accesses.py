@@ -28,7 +28,6 @@ class AccessTally:
 
 
 def _offset(operation: Operation) -> int | None:
-    """The offset of a plain access from its base, None for any other instruction."""
     if operation.name in _LOADS:
         return operation.values.get("imm12")
     return operation.values.get("stimm12") if operation.name in _STORES else None
@@ -109,7 +108,6 @@ def _postponed(operations: list[Operation]) -> list[Operation]:
 
 
 def _with_sums(operations: list[Operation], live_out: frozenset[int], tally: AccessTally) -> list[Operation]:
-    """The same with sums of two registers inside the access that uses them."""
     result = list(operations)
     index = 0
     while index < len(result):
@@ -160,7 +158,6 @@ def _incrementing(access: Operation, step: int) -> Operation:
 
 
 def _with_increments(operations: list[Operation], tally: AccessTally, *, swap_loads: bool) -> list[Operation]:
-    """The same with steps of pointers inside an access."""
     result = list(operations)
     index = 0
     while index < len(result):

@@ -227,7 +227,6 @@ class HardwareLoops:
 
 
 def _setup(word: int, shift: int, end: str, count: int | None) -> Operation:
-    """The set-up as a word whose distance to the end the assembler fills in."""
     name = "lp.setupi" if count is None else "lp.setup"
     operands = f"{word >> 7 & 1}, {word >> 20 if count is None else ABI_NAMES[count]}, {end}"
     text = f".4byte 0x{word:08x} + (({end} - .) << {shift})  # {name} {operands}"
@@ -241,7 +240,6 @@ def _number(register: int, value: int) -> Operation:
 
 
 def _count(counter: Counter, free: Sequence[int], *, is_exact: bool) -> list[Operation] | None:
-    """Instructions that put a count into the first free register; None if there are too few registers."""
     if not free:
         return None
     count, register, bound = free[0], counter.register, counter.bound

@@ -209,7 +209,6 @@ _ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == 4)
 
 
 def _directive(text: str, origin: int) -> Operation:
-    """An ``.insn`` line as the intrinsics and compilers write it."""
     head, _, rest = text.removeprefix(".insn").strip().partition(" ")
     parts = [part.strip() for part in _SPLIT.split(rest)]
     plain: list[str] = []

@@ -70,7 +70,6 @@ def _splits(stage: Stage, written: Shape) -> bool:
 
 
 def _unit(bits: int) -> int:
-    """Return the number that channels in memory are a multiple of, for elements of so many bits."""
     return padded_channels(1, bits)
 
 
