@@ -33,34 +33,16 @@ MAPPED = ((Scheme.P1, 16), (Scheme.P2, 16), (Scheme.P1, 32))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A request for points.
+    """A request for points."""
 
-    Parameters
-    ----------
-    layer : MatmulLayer
-        Product to compute.
-    pairs : sequence of (int, int)
-        Bits of weights and activations; empty: what is usual.
-    isas : sequence of str
-        Instruction sets.
-    scheme : str or None
-        Only this scheme.
-    depth, iterations : int or None
-        Only this depth, only so many iterations.
-    block : str or None
-        Only this block.
-    signed : bool
-        Whether weights are signed.
-    """
-
-    layer: MatmulLayer
-    pairs: Sequence[tuple[int, int]] = ()
+    layer: MatmulLayer  # product to compute
+    pairs: Sequence[tuple[int, int]] = ()  # bits of weights and activations; empty: the usual ones
     isas: Sequence[str] = ISAS
-    scheme: str | None = None
-    depth: int | None = None
-    iterations: int | None = None
-    block: str | None = None
-    signed: bool = False
+    scheme: str | None = None  # only this scheme
+    depth: int | None = None  # only this depth
+    iterations: int | None = None  # only so many iterations
+    block: str | None = None  # only this block
+    signed: bool = False  # whether weights are signed
 
     def plan(self, w: int, a: int, candidates: Iterable[Method]) -> PackedPlan | None:
         """The best plan that is as asked for."""
