@@ -165,7 +165,7 @@ class KernelCode:
 
     @property
     def _is_bare(self) -> bool:
-        """Whether there are no parameters: results are accumulators that need no start."""
+        # results are accumulators that need no start
         return self._blocking.is_fresh and not self._blocking.requantises
 
     @property
