@@ -14,6 +14,10 @@ from rich.progress import Progress
 
 from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
+from xpulpnn_sim.commands.common import read_results
+from xpulpnn_sim.commands.old_names import current
+from xpulpnn_sim.commands.tree import COMMANDS, GROUPS, complete
+from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness import build, tools
 from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.top_names import ALL_TOPS
@@ -42,145 +46,46 @@ FIELDS = {
 }
 
 BAD_INPUT = {
-    "no command": ([], "xpulpnn: the following arguments are required: COMMAND"),
-    "unknown command": (["frobnicate"], None),
-    "unknown option": (["doctor", "--frobnicate"], "xpulpnn: unrecognized arguments: --frobnicate"),
-    "unknown kernel": (["cosim", "pool"], None),
-    "unknown preset": (
-        ["cosim", "conv", "--preset", "arm"],
-        "preset must be one of ri5cy, xpulpnn, xpulpnn-cu, xpulpnn-full, xpulpnn2, not arm",
-    ),
-    "unknown setting": (["generate", "dotp", "--set", "colour=red"], None),
-    "reset kind": (["generate", "dotp", "--reset", "maybe"], "--reset must be sync or async-low, not maybe"),
-    "initial values": (["generate", "dotp", "--initial", "yes"], "--initial must be on or off, not yes"),
-    "prefix": (
-        ["generate", "dotp", "--prefix", "9"],
-        "prefix must be letters, digits and underscores, a letter first, not 9",
-    ),
-    "setting without value": (["generate", "dotp", "--set", "widths"], "--set must be KEY=VALUE, not widths"),
-    "width 3": (["cosim", "conv", "--bits", "8,3"], "--bits must be a list out of 16,8,4,2,1, not 3"),
-    "no width": (["cosim", "conv", "--bits", ""], "--bits must be a list out of 16,8,4,2,1, not empty"),
-    "setting width 3": (
-        ["generate", "dotp", "--set", "widths=16,3"],
-        "widths must be a non-empty set out of 16,8,4,2, not 16,3",
-    ),
-    "empty layer": (["cosim", "conv", "--layer", "0x0x0:1x1x1"], "height must be 1..65535, not 0"),
-    "no layer": (["cosim", "matmul", "--layer", "0x0"], "layer must be CxKxP, not 0x0"),
-    "kernel larger than input": (
-        ["cosim", "conv", "--layer", "2x2x8:4x7x7"],
-        "kernel height must be at most the padded input's 4, not 7",
-    ),
-    "unknown variant": (["cosim", "conv", "--variant", "nn_8x8"], None),
-    "variant the core lacks": (
+    "no command": ([], "COMMAND must be given"),
+    "unknown command": (["frobnicate"], "command must be one of "),
+    "unknown command of a group": (["prove", "riscv"], "PART must be one of "),
+    "unknown option": (["doctor", "--frobnicate"], "--frobnicate must be an option"),
+    "a word too many": (["doctor", "now"], "without now"),
+    "a word too few": (["generate"], "TOP must be given"),
+    "an option without its value": (["generate", "dotp", "--preset"], "--preset must be given a value"),
+    "a choice": (["generate", "dotp", "--reset", "maybe"], "--reset must be one of sync, async-low, not maybe"),
+    "a preset": (["cosim", "conv", "--preset", "arm"], "--preset must be one of ri5cy, xpulpnn, "),
+    "a word out of a choice": (["generate", "gpu"], f"TOP must be one of {', '.join(ALL_TOPS)}, not gpu"),
+    "no number": (["cosim", "conv", "--grant-stalls", "half"], "--grant-stalls must be a number, not half"),
+    "a number too small": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),
+    "a negative number": (["cosim", "conv", "--seed", "-1"], "--seed must be at least 0, not -1"),
+    "no probability": (["cosim", "conv", "--grant-stalls", "nan"], "--grant-stalls must be a probability below 1"),
+    "a list": (["cosim", "conv", "--bits", "8+3"], "--bits must be a list out of 16,8,4,2,1, not 3"),
+    "an empty list": (["cosim", "conv", "--bits", ""], "--bits must be a list out of 16,8,4,2,1, not empty"),
+    "a list of numbers": (["cosim", "conv", "--cores", ""], "--cores must be a list of "),
+    "a setting without value": (["generate", "dotp", "--set", "widths"], "--set must be KEY=VALUE, not widths"),
+    "an unknown setting": (["generate", "dotp", "--set", "colour=red"], "colour"),
+    "a setting's rule": (["generate", "dotp", "--set", "widths=16,3"], "widths must be a non-empty set out of "),
+    "a prefix": (["generate", "dotp", "--prefix", "9"], "prefix must be letters, digits and underscores"),
+    "a top the core lacks": (["generate", "nnrf", "--preset", "ri5cy"], "mac_load_nn or mac_load_cu must be true"),
+    "a layer": (["cosim", "matmul", "--layer", "0x0"], "layer must be CxKxP, not 0x0"),
+    "a variant the core lacks": (
         ["cosim", "conv", "--preset", "ri5cy", "--variant", "nn_4x4"],
         "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)",
     ),
-    "width the core lacks": (
-        ["cosim", "conv", "--set", "widths=16,8", "--variant", "simd_4x2", "--bits", "4"],
-        "bits of simd_4x2 must be among the configuration's 16,8, not 4",
-    ),
-    "width without kernel": (
-        ["cosim", "conv", "--bits", "16", "--variant", "xpulpv2_4x2"],
-        "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 16x16x16",
-    ),
-    "mixed precision": (
-        ["cosim", "conv", "--precision", "16x8x8", "--variant", "nn_4x4"],
-        "inputs and weights must both be 16 bits wide or neither, not 16x8x8",
-    ),
-    "signs that Compute&Update lacks": (
-        ["cosim", "linear", "--precision", "i8xu8x8", "--variant", "cu_4x1"],
-        "weights of cu_4x1 must be signed where inputs are, not i8xu8x8",
-    ),
-    "no linear layer": (["cosim", "linear", "--layer", "512x64"], "layer must be I:O[:raw], not 512x64"),
-    "no one-dimensional layer": (
-        ["cosim", "conv1d", "--layer", "16x8:4"],
-        "layer must be LxC:OxK[:s=,p=,d=,v=], not 16x8:4",
-    ),
-    "option that a pointwise layer lacks": (
-        ["cosim", "pointwise", "--layer", "4x4x8:4:d=2"],
-        "layer options must be s=, p= and v=, each at most once, not d=2 in 4x4x8:4:d=2",
-    ),
-    "rule of a kernel without": (
-        ["cosim", "relu", "--requantise", "shift"],
-        "--requantise must be left out with relu",
-    ),
-    "random layers and a layer": (
-        ["cosim", "conv", "--random", "2", "--layer", "4x4x4:4x1x1"],
-        "--layer must be left out with --random",
-    ),
-    "no random layers": (["cosim", "conv", "--random", "0"], "--random must be at least 1, not 0"),
-    "C program of a linear layer": (
-        ["kernel", "linear", "--variant", "nn_4x1", "--no-build"],
-        "kernel must be conv or matmul for a C program, not linear_8x8x8_nn_4x1",
-    ),
-    "no precision": (
-        ["cosim", "conv", "--precision", "8x"],
-        "precision must be XxWxY such as 8x4x8 or u8xi4xu8, not 8x",
-    ),
-    "two spellings of the width": (
-        ["cosim", "conv", "--precision", "8x8x8", "--bits", "8"],
-        "--bits must be left out with --precision",
-    ),
-    "two widths of one kernel": (
-        ["kernel", "conv", "--bits", "8,4"],
-        "--bits and --precision must be one, not 2",
-    ),
-    "interrupts of a stream": (
-        ["cosim", "conv", "--irq-rate", "0.01"],
-        "--irq-rate must be left out with --engine stream",
-    ),
-    "no rate of interrupts": (
-        ["cosim", "conv", "--engine", "core", "--irq-rate", "0.5"],
-        "--irq-rate must be a probability from 0 to 0.03, not 0.5",
-    ),
-    "too many cores": (["cosim", "conv", "--cores", "1,17"], "cores must be 1 to 16, not 17"),
-    "no cores": (["cosim", "conv", "--cores", ""], "--cores must be a list of numbers such as 8,16, not empty"),
-    "banks of one core": (["cosim", "conv", "--banks", "32"], "--banks must be left out without --cores"),
-    "an engine of a cluster": (
-        ["cosim", "conv", "--cores", "2", "--engine", "core"],
-        "--engine must be left out with --cores",
-    ),
-    "odd banks": (["cosim", "conv", "--cores", "2", "--banks", "12"], "banks must be a power of two, not 12"),
-    "an unknown arbiter": (
-        ["cosim", "conv", "--cores", "2", "--arbiter", "fair"],
-        "--arbiter must be a list out of counter,strict,fixed, not fair",
-    ),
-    "cores twice": (
-        ["cosim", "conv", "--cores", "2", "--set", "cores=4"],
-        "--set cores must be left out, for --cores says it",
-    ),
-    "no folder for the plot": (["cosim", "conv", "--cores", "2", "--plot", "/proc/none/x.html"], None),
-    "no jobs": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),
-    "negative seed": (["cosim", "conv", "--seed", "-1"], "--seed must be at least 0, not -1"),
-    "no probability": (
-        ["cosim", "conv", "--grant-stalls", "1.5"],
-        "--grant-stalls must be a probability of at least 0 and below 1, not 1.5",
-    ),
-    "not a number": (["cosim", "conv", "--grant-stalls", "nan"], None),
-    "no latency": (["cosim", "conv", "--response-latency", "0"], "--response-latency must be at least 1, not 0"),
-    "no window": (
-        ["cosim", "conv", "--waves", "w.fst", "--wave-window", "9:3"],
-        "--wave-window must be FROM:TO with FROM <= TO, not 9:3",
-    ),
-    "unknown top": (
-        ["generate", "gpu"],
-        f"TOP must be one of {', '.join(ALL_TOPS)}, not gpu",
-    ),
-    "top the configuration lacks": (
-        ["generate", "nnrf", "--preset", "ri5cy"],
-        "mac_load_nn or mac_load_cu must be true for nnrf, not both false",
-    ),
-    "waves of a program": (
-        ["cosim", "conv", "--engine", "core", "--waves", "w.fst"],
-        "--waves must be left out with --engine core: xpulpnn run writes them for programs",
-    ),
-    "no such file": (["check-vectors", "--engine", "golden", "absent.jsonl"], None),
+    "two spellings": (["cosim", "conv", "--precision", "8x8x8", "--bits", "8"], "--bits must be left out with "),
+    "options of clusters": (["cosim", "conv", "--banks", "32"], "--banks must be left out without --cores"),
+    "options of one core": (["cosim", "conv", "--cores", "2", "--engine", "core"], "--engine must be left out with "),
+    "a setting that an option says": (["cosim", "conv", "--cores", "2", "--set", "cores=4"], "--set cores must be "),
+    "too many cores": (["cosim", "conv", "--cores", "1+17"], "cores must be 1 to 16, not 17"),
+    "a window": (["cosim", "conv", "--waves", "w.fst", "--wave-window", "9:3"], "must be FROM:TO with FROM <= TO"),
+    "no such file": (["verify", "vectors", "--engine", "golden", "absent.jsonl"], "absent.jsonl"),
 }
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_is_one_line_and_code_2(case, capsys, tmp_path, monkeypatch):
+def test_bad_input_is_one_line_that_names_the_argument(case, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments, text = BAD_INPUT[case]
     assert cli.main(arguments) == 2
@@ -188,7 +93,60 @@ def test_bad_input_is_one_line_and_code_2(case, capsys, tmp_path, monkeypatch):
     assert captured.out == ""
     assert captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1
-    assert text is None or captured.err == f"error: {text}\n"
+    assert text in captured.err
+
+
+OLD_WORDS = {
+    "costs --preset ri5cy": "verify costs --preset ri5cy",
+    "check-vectors a.jsonl": "verify vectors a.jsonl",
+    "verify --seed 3": "verify --seed 3",
+    "verify --litmus 9 --cores 2": "verify litmus --rounds 9 --cores 2",
+    "verify --cores 2 --litmus": "verify litmus --cores 2",
+    "verify --c-programs 9 --c-levels 2": "verify c --programs 9 --levels 2",
+    "verify --cores 4 --banks 8,4": "verify cluster --cores 4 --banks 8,4",
+    "verify --coverage=a.html --aim 3": "verify coverage --report a.html --aim 3",
+    "verify --preset ri5cy --coverage": "verify coverage --preset ri5cy",
+    "equivalence": "prove units",
+    "equivalence mult --timeout 9": "prove units mult --timeout 9",
+    "equivalence emitter --top dotp": "prove emitter --top dotp",
+    "prove event-unit": "prove cluster event-unit",
+    "prove": "prove cluster",
+    "sequences mac_load --faults": "prove pipeline mac_load --self-test",
+    "formal --checks reg --resume": "prove riscv-formal --checks reg",
+    "formal --instructions pv.add.b,p.clip": "prove instructions pv.add.b p.clip",
+    "formal --instructions --faults": "prove instructions --self-test",
+    "mutate alu --resume": "mutate alu",
+    "run a.elf --check --lockstep": "run a.elf --check all --lockstep",
+    "cosim conv --no-check --plot a.html": "cosim conv --check results --report a.html",
+    "library --kernels conv,maxpool": "library --kernel conv,maxpool",
+    "bench --html a.html": "bench --report a.html",
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("old", OLD_WORDS)
+def test_old_names_mean_the_new_ones(old):
+    assert current(old.split()) == OLD_WORDS[old].split()
+
+
+@pytest.mark.unit
+def test_usual_commands_of_groups():
+    assert complete(["verify", "--seed", "3"]) == ["verify", "random", "--seed", "3"]
+    assert complete(["net", "digits.json"]) == ["net", "run", "digits.json"]
+    assert complete(["cosim", "bnn"]) == ["cosim", "bnn"]
+    assert complete(["verify", "--help"]) == ["verify", "--help"]
+
+
+@pytest.mark.unit
+def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["generate", "mult", "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert found.keys() == {"schema", "command", "date", "version", "results"}
+    assert (found["schema"], found["command"]) == (1, ["xpulpnn", "generate", "mult", "--json", "-"])
+    assert found["results"] == [{"top": "mult", "files": ["build/mult.v", "build/mult.json"]}]
+    assert "module xpulpnn_mult" in captured.err
 
 
 @pytest.mark.unit
@@ -233,21 +191,21 @@ def test_json_must_not_be_a_folder(tmp_path, capsys):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("command", [[], *([command] for command in cli.COMMANDS)])
+@pytest.mark.parametrize("command", ["", *GROUPS, *COMMANDS])
 def test_help(command, capsys):
-    assert cli.main([*command, "--help"]) == 0
-    assert "usage: xpulpnn" in capsys.readouterr().out
+    assert cli.main([*command.split(), "--help"]) == 0
+    assert f"Usage: xpulpnn {command}".rstrip() in capsys.readouterr().out
 
 
 @pytest.mark.unit
-def test_results_are_replaced_in_one_step(tmp_path):
+def test_files_are_replaced_in_one_step(tmp_path):
     path = tmp_path / "result.json"
-    common.write_json(path, [1])
+    write_text(path, "1")
     before = path.stat().st_ino
-    common.write_json(path, [1])
+    write_text(path, "1")
     assert path.stat().st_ino == before  # unchanged files are left alone
-    common.write_json(path, [2])
-    assert json.loads(path.read_text()) == [2]
+    write_text(path, "2")
+    assert path.read_text() == "2"
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
@@ -281,13 +239,13 @@ def test_generate_needs_no_extra(tmp_path):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize(("command", "extra"), [("cosim", "sim"), ("iss", "sim"), ("explore", "explore")])
-def test_missing_extra_is_named(command, extra):
-    done = without_extras(command, "--help")
+@pytest.mark.parametrize(("name", "extra"), [("cosim kernel", "sim"), ("iss", "sim"), ("explore", "explore")])
+def test_missing_extra_is_named(name, extra):
+    done = without_extras(*name.split(), "--help")
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
-    assert done.stderr.endswith(f" must be installed for {command}, not missing: pip install '.[{extra}]'\n")
+    assert done.stderr.endswith(f" must be installed for {name}, not missing: pip install '.[{extra}]'\n")
     assert done.stderr.count("\n") == 1
 
 
@@ -344,7 +302,7 @@ def test_doctor_fails_without_a_compiler(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert cli.main(["doctor", "--json", str(report)]) == 1
     assert "missing: apt-get install g++" in capsys.readouterr().out
-    tools = {entry["tool"]: entry for entry in json.loads(report.read_text())}
+    tools = {entry["tool"]: entry for entry in read_results(report)}
     assert tools["g++"]["path"] is None
     assert tools["amaranth"]["version"]
 
@@ -358,7 +316,7 @@ def test_doctor_shows_and_empties_the_cache(tmp_path, capsys, monkeypatch):
     cli.main(["doctor", "--json", str(tmp_path / "tools.json")])
     text = f"cache: {tmp_path}/cache (set by XPULPNN_CACHE), 1 files, 2.3 MB; --clean-cache empties it"
     assert text in capsys.readouterr().out.splitlines()
-    (cache,) = [entry for entry in json.loads((tmp_path / "tools.json").read_text()) if entry["tool"] == "cache"]
+    (cache,) = [entry for entry in read_results(tmp_path / "tools.json") if entry["tool"] == "cache"]
     assert (cache["path"], cache["files"], cache["bytes"]) == (f"{tmp_path}/cache", 1, 2_300_000)
     cli.main(["doctor", "--clean-cache"])
     assert "0 files, 0.0 MB" in capsys.readouterr().out
@@ -421,7 +379,7 @@ def test_generate_writes_verilog_and_description(tmp_path, capsys):
     names = (tmp_path / "mult.f").read_text().split()
     assert names == ["p_prefix_adder.v", "p_mult.v"]
     assert "always @(posedge clk or negedge rst_n)" in (tmp_path / "p_mult.v").read_text()
-    assert "// Command: xpulpnn generate mult --preset xpulpnn --prefix p_" in (tmp_path / "p_mult.v").read_text()
+    assert "// Command: xpulpnn generate mult --preset xpulpnn2 --prefix p_" in (tmp_path / "p_mult.v").read_text()
     capsys.readouterr()
 
 
@@ -431,7 +389,7 @@ def test_cosim_records(tmp_path, capsys, jobs):
     report = tmp_path / "records.json"
     arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", "all", "--bits", "8,2", "--jobs", jobs]
     assert cli.main([*arguments, "--grant-stalls", "0.2", "--json", str(report)]) == 0
-    records = json.loads(report.read_text())
+    records = read_results(report)
     assert len(records) == 20
     for record in records:
         assert record.keys() == FIELDS
@@ -448,7 +406,7 @@ def test_cosim_on_a_cluster(tmp_path, capsys):
     # the cluster of tests/harness, whose model is compiled anyway
     arguments += ["--set", "mac_load_cross=true", "--set", "mac_load_dot=true", "--set", "requantise=true"]
     assert cli.main([*arguments, "--placement", "all", "--json", str(report), "--plot", str(plot)]) == 0
-    records = json.loads(report.read_text())
+    records = read_results(report)
     assert [(record["variant"], record["placement"]) for record in records] == [
         *(("cu_4x2", "padded"), ("cu_4x2", "aligned"), ("nn_4x4", "padded"), ("nn_4x4", "aligned"))
     ]
@@ -466,7 +424,7 @@ def test_cosim_without_checks_gives_the_same_cycles(tmp_path, capsys):
     reports = tmp_path / "checked.json", tmp_path / "unchecked.json"
     assert cli.main([*arguments, str(reports[0])]) == 0
     assert cli.main([*arguments, str(reports[1]), "--no-check"]) == 0
-    checked, unchecked = (json.loads(report.read_text()) for report in reports)
+    checked, unchecked = (read_results(report) for report in reports)
     assert [record["cycles"] for record in checked] == [record["cycles"] for record in unchecked]
     capsys.readouterr()
 

@@ -93,7 +93,9 @@ ARROWS = {
     "sim/xpulpnn_sim/widths": Arrows((*BASE, *sim("harness", "widths")), ("numpy",)),
     "sim/xpulpnn_sim/guide": Arrows((*BASE, *sim("explorer", "commands", "cli", "guide"))),
     "sim/xpulpnn_sim/package": Arrows(("xpulpnn", "xpulpnn_sw", *sim("files", "statements", "package"))),
-    "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("numpy", "rich")),
+    "sim/xpulpnn_sim/commands": Arrows(
+        ("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("cyclopts", "docstring_parser", "numpy", "rich")
+    ),
     **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
     **{
         f"sim/xpulpnn_sim/{name}.py": Arrows(

@@ -52,7 +52,7 @@ def network(folder: Path) -> None:
     library, layer, elf = folder / "library", folder / "layer.c", folder / "network.elf"
     places = [f"-I{folder}", f"-I{library}/include", f"-L{library}/lib"]
     for words in (
-        ["library", "--kernels", "conv,maxpool", "--precision", "4x4x4", "--windows", "2x2:s=2", "-o", library],
+        ["library", "--kernel", "conv+maxpool", "--precision", "4x4x4", "--windows", "2x2:s=2", "-o", library],
         ["pack", "conv", LAYER, folder / "weights.npz", "--precision", "4x4x4", "-o", layer],
         ["cc", HERE / "main.c", layer, *places, "-lxpulpnn", "-o", elf],
     ):

@@ -40,3 +40,12 @@ def require_folder(folder: Path, option: str) -> None:
             pass
     except OSError as error:
         raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None
+
+
+def require_writable(path: Path | None, option: str) -> None:
+    """Raise :class:`InputError` unless the file ``path`` can be created, before any work is spent on its content."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{option} must be a file, not the folder {path}")
+    require_folder(path.parent, option)

@@ -10,6 +10,7 @@ from xpulpnn.errors import ConfigError, InputError, LayerError
 from xpulpnn.isa.table import find
 from xpulpnn_sim import Machine, check_vectors, cosim
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sw.precision import Precision
 
 SMALL = "8x32x8"
@@ -23,7 +24,7 @@ def test_cosim_returns_what_the_command_writes(tmp_path):
     assert tuple(seen) == results
     words = ["cosim", "matmul", "--layer", SMALL, "--bits", "4", "--variant", "nn_4x2,nn_4x4"]
     assert main([*words, "--json", str(tmp_path / "records.json")]) == 0
-    written = json.loads((tmp_path / "records.json").read_text())
+    written = read_results(tmp_path / "records.json")
     for result, record in zip(results, written, strict=True):
         assert [field.name for field in fields(result.figures)] == list(record)
         assert {name: value for name, value in result.record.items() if name not in TIMINGS} == {

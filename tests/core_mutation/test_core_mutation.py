@@ -1,12 +1,12 @@
 """Mutants of a core: where they are, how they are found, what is kept, and what the command says."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.core_mutation import core_mutants
 from xpulpnn_sim.core_mutation.design import MutatedCore, command_in, write_part
 from xpulpnn_sim.core_mutation.judges import Work
@@ -163,7 +163,7 @@ def test_programs_find_mutants_of_a_core(
     words = ["mutate", "core", "--preset", "ri5cy", "--mutants", "6", "--proof", "0", "--instructions", "500"]
     words += [word for setting in SMALL for word in ("--set", setting)]
     assert main([*words, "--jobs", "1", "-o", "out", "--json", str(report)]) == 0
-    found = json.loads(report.read_text())["cores"]["ri5cy"]
+    found = read_results(report)[0]["cores"]["ri5cy"]
     killed = [mutant for mutant in found["mutants"] if mutant["killed"]]
     assert len(found["mutants"]) == 6
     assert len(killed) >= 3

@@ -1,6 +1,5 @@
 """Coverage of lines and bits as Verilator writes it, and the command on the core."""
 
-import json
 import re
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.coverage.crosses import crosses_of
 from xpulpnn_sim.coverage.rtl import (
     ModuleCoverage,
@@ -112,7 +112,7 @@ def test_programs_on_the_core(tmp_path, capsys):
         str(record),
     ]
     assert main(["verify", *options, "--aim", ",".join(map(str, numbers))]) == 0
-    found = json.loads(record.read_text())["coverage"]
+    found = read_results(record)[0]["coverage"]
     assert not {*names} & {*found["holes"]}
     assert found["impossible"] == []
     assert found["crosses"] == sum(one["crosses"] for one in found["families"].values())

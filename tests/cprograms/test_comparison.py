@@ -1,6 +1,5 @@
 """Random C programs: the same results on this machine and on the core, and a wrong pass that is noticed."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.cprograms.comparison import Setting, host_compiler, run_seeds, run_texts, shrink
 from xpulpnn_sim.cprograms.program import program
 from xpulpnn_sw import compilers
@@ -34,7 +34,7 @@ def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     level = {"gcc": "2", "zig": "s"}[kind]
     options = ("--seed", SEED, "--c-compilers", kind, "--c-levels", level, "--jobs", 1, "--json", tmp_path / "c.json")
     assert main(["verify", "--c-programs", "10", *map(str, options)]) == 0
-    summary = json.loads((tmp_path / "c.json").read_text())
+    summary = read_results(tmp_path / "c.json")[0]
     assert (summary["programs"], summary["differences"], summary["failing_seeds"]) == (10, 0, [])
     assert summary["hardware_loops"] > summary["loops"] // 2 > 50
     assert summary["increments"] > 50

@@ -1,6 +1,5 @@
 """The examples do what they say."""
 
-import json
 import os
 import re
 import subprocess
@@ -11,6 +10,7 @@ import pytest
 
 from xpulpnn_sim import run, simulate
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"
@@ -54,7 +54,7 @@ def test_kernel_library(tmp_path):
 def test_network(tmp_path):
     printed = python("network/sides.py", "-o", str(tmp_path))
     assert main(["net", printed.strip(), "--preset", "xpulpnn-full", "--json", str(tmp_path / "net.json")]) == 0
-    (record,) = json.loads((tmp_path / "net.json").read_text())
+    (record,) = read_results(tmp_path / "net.json")
     assert [layer["name"] for layer in record["layers"]] == ["blur", "shrink", "compare"]
     assert record["mismatches"] == 0
 

@@ -1,8 +1,6 @@
 """Emitted Verilog is proved equal to its RTLIL, and text that is not is found."""
 
-import json
 import re
-from argparse import ArgumentParser
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,8 +12,9 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.verilog import EmittedVerilog, Reset, emit
-from xpulpnn_sim.commands import equivalence as command
-from xpulpnn_sim.commands import equivalence_emitter
+from xpulpnn_sim.commands import prove_emitter
+from xpulpnn_sim.commands.common import read_results
+from xpulpnn_sim.commands.main import execute
 from xpulpnn_sim.formal.emission import DIFFERENT, EQUAL, Outcome, elaborate, prove, sources
 
 
@@ -96,9 +95,7 @@ def proved(design: EmittedVerilog, name: str, text: str) -> Outcome:
 
 
 def run(*options: str) -> int:
-    parser = ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args(options))
+    return execute(["equivalence", *options])
 
 
 @pytest.mark.flow
@@ -177,7 +174,7 @@ def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
 def test_every_module_of_a_preset(tmp_path: Path):
     report = tmp_path / "report.json"
     assert run("emitter", "--preset", "xpulpnn2", "--set", "rvfi=true", "--json", str(report)) == 0
-    records = json.loads(report.read_text())
+    records = read_results(report)
     assert {record["verdict"] for record in records} == {EQUAL}
     assert {"core", "rvfi_tap", "reg_file", "dotp_unit", "decoder"} < {record["module"] for record in records}
     assert all(record["counterexample"] is None for record in records)
@@ -191,7 +188,7 @@ def test_command_fails_and_names_module_signal_and_case(
         design = emit(Words(), "words", config={})
         return replace(design, modules={"words": BY_HAND.replace("data[6:1]", "data[7:2]")})
 
-    monkeypatch.setattr(equivalence_emitter, "emit_top", faulty)
+    monkeypatch.setattr(prove_emitter, "emit_top", faulty)
     assert run("emitter") == 1
     found = re.search(r"^words: word is 0x\w+, must be 0x\w+ (.*) when index=0x", capsys.readouterr().out, re.MULTILINE)
     assert found is not None
@@ -202,8 +199,6 @@ def test_command_fails_and_names_module_signal_and_case(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("emitter", "--formats", "h"), "--formats must be left out for emitter, not given"),
-        (("dotp", "--modules", "mult"), "--modules must be left out for dotp, not given"),
         (("emitter", "--top", "alu"), "--top must be one of "),
     ],
 )

@@ -73,7 +73,7 @@ def test_broken_quantiser_is_found(old: str, new: str, claim: str):
 
 def test_requantiser():
     gates, ports = unit("requantiser")
-    # xpulpnn equivalence requantiser proves all of them
+    # xpulpnn prove units requantiser proves all of them
     claims = requantiser.claims(gates, ports, CONFIG)
     assert len(claims) == 7
     assert verdicts(claims, "pv.rqs") == {EQUAL}

@@ -1,8 +1,6 @@
 """Units of the core are proved equal to their definitions, and broken ones are found."""
 
-import json
 import re
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -12,8 +10,9 @@ import pytest
 
 from xpulpnn.config import PRESETS, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands import equivalence as command
-from xpulpnn_sim.commands import equivalence_units
+from xpulpnn_sim.commands import prove_units
+from xpulpnn_sim.commands.common import read_results
+from xpulpnn_sim.commands.main import execute
 from xpulpnn_sim.formal import cluster_parts, compressed, decoder, multiplier
 from xpulpnn_sim.formal.elaborate import ClockedGates, clocked_gates
 from xpulpnn_sim.formal.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
@@ -52,7 +51,7 @@ def verdicts(claims: Sequence[Claim], *wanted: str) -> set[str]:
 def test_booth_multiplier():
     claims = multiplier.claims(*unit("mult"))
     assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.what for one in claims}
-    # all of them are proved by xpulpnn equivalence mult; here one of each manner
+    # all of them are proved by xpulpnn prove units mult; here one of each manner
     assert verdicts([claim for claim in claims if claim.what in ("mul", "p.mac", "mulh")]) == {EQUAL}
 
 
@@ -116,22 +115,20 @@ def test_decoder_of_another_configuration_is_found():
 
 
 def run(*options: str) -> int:
-    parser = ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args(options))
+    return execute(["prove", "units", *options])
 
 
 @pytest.mark.flow
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
     assert run("compressed", "--preset", "all", "--json", str(target)) == 0
-    found = json.loads(target.read_text())
+    found = read_results(target)[0]
     assert [one["verdict"] for one in found["proofs"]] == [EQUAL, EQUAL]
     assert found["faults"] == [{"unit": "compressed decoder", "presets": list(PRESETS), "found": True}]
     printed = capsys.readouterr().out
     assert "2 of 2 proved" in printed
     assert "1 of 1 " in printed
-    monkeypatch.setattr(equivalence_units.compressed, "broken", lambda gates: [compressed.claims(gates)])
+    monkeypatch.setattr(prove_units.compressed, "broken", lambda gates: [compressed.claims(gates)])
     assert run("compressed", "--preset", "xpulpnn2") == 1
     assert "0 of 1 injected faults were found" in capsys.readouterr().out
 
@@ -151,5 +148,5 @@ def test_units_that_a_preset_does_not_have():
 
 @pytest.mark.unit
 def test_options_of_other_proofs_are_refused():
-    with pytest.raises(InputError, match=r"^--formats must be left out for mult, not given$"):
+    with pytest.raises(InputError, match=r"^--formats, --method and --all-widths must be left out for mult$"):
         run("mult", "--formats", "b")

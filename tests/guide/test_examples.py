@@ -22,10 +22,10 @@ def test_examples_of_a_page(tmp_path, path):
 def test_vectors_of_the_guide_are_right_on_the_reference_and_wrong_ones_are_found(tmp_path):
     text = (ROOT / "docs/vectors.jsonl").read_text()
     assert not Page(ROOT).run(
-        Block("files.md", 1, "console", ("$ xpulpnn check-vectors docs/vectors.jsonl --engine golden", "..."))
+        Block("files.md", 1, "console", ("$ xpulpnn verify vectors docs/vectors.jsonl --engine golden", "..."))
     )
     (tmp_path / "wrong.jsonl").write_text(text.replace('"rd_out": ', '"rd_out": 1', 1))
-    command = [ROOT / ".venv/bin/xpulpnn", "check-vectors", tmp_path / "wrong.jsonl", "--engine", "golden"]
+    command = [ROOT / ".venv/bin/xpulpnn", "verify", "vectors", tmp_path / "wrong.jsonl", "--engine", "golden"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 1
 
 

@@ -1,6 +1,5 @@
 """The CIFAR-10 network: its layers on the RTL, with random weights and with trained ones where there are any."""
 
-import json
 import os
 import re
 from dataclasses import replace
@@ -12,6 +11,7 @@ import pytest
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim import cli
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness import cifar10
 from xpulpnn_sim.harness.cifar10 import normalised, random_network, trained
@@ -295,7 +295,7 @@ def test_images_of_another_size(tmp_path, capsys):
 def test_the_table_and_the_record(tmp_path, capsys):
     path = tmp_path / "records.json"
     assert cli.main(["cosim", "cifar10", "--bits", "2", "--no-check", "--json", str(path)]) == 0
-    (record,) = json.loads(path.read_text())
+    (record,) = read_results(path)
     assert (record["mismatches"], record["cycles"] <= 1_600_000) == (0, True)
     shown = capsys.readouterr().out
     assert f"{record['cycles'] / 1e6:.3f}" in shown

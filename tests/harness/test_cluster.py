@@ -1,6 +1,5 @@
 """Programs on a cluster: every retirement of every core checked, ends told, faults of the hardware found."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cli import main
 from xpulpnn_sim.commands import run as run_command
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.elf import Executable, Segment, functions_of
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.faulty.cluster import FAULT_WORD, Fault, FaultyCluster
@@ -331,7 +331,7 @@ def test_the_command_tells_of_every_core(cluster_command, tmp_path, capfd):
     record, trace = tmp_path / "run.json", tmp_path / "trace.txt"
     options = ("--check", "--profile", "--json", str(record), "--trace", str(trace), "--l2-latency", "3")
     assert cluster_command(program(rounds=3), *options) == 0
-    told = json.loads(record.read_text())
+    told = read_results(record)[0]
     assert (told["reason"], told["engine"], told["mismatches"]) == ("pass", "cluster", 0)
     conditions = {"cores": CORES, "banks": BANKS, "l2_latency": 3}
     assert conditions.items() <= told["conditions"].items()

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from xpulpnn_sim import cli
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.netruns import job
 from xpulpnn_sim.netruns.job import Job
 
@@ -53,7 +54,7 @@ def test_answers_and_record(network, tmp_path, capsys):
     records = tmp_path / "records.json"
     command = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path)]
     assert cli.main([*command, "--json", str(records), "--plot", str(tmp_path / "net.html")]) == 0
-    (found,) = json.loads(records.read_text())
+    (found,) = read_results(records)
     assert [(run["label"], run["answer"], run["reference"], run["checked"]) for run in found["runs"]] == [
         (0, 0, 0, True),
         (1, 1, 1, False),
@@ -87,12 +88,12 @@ def test_an_interrupt_leaves_what_the_same_command_goes_on_from(network, tmp_pat
     monkeypatch.setattr(Job, "run", interrupted)
     assert cli.main(words) == 130
     assert "INCOMPLETE: interrupted after 2 of 4 runs; the same command goes on from there" in capsys.readouterr().out
-    (record,) = json.loads((tmp_path / "record.json").read_text())
+    (record,) = read_results(tmp_path / "record.json")
     assert (record["images"], record["right"], record["complete"]) == (2, 2, False)
     ran.clear()
     monkeypatch.setattr(Job, "run", lambda self, item: ran.append(item.image) or run(self, item))
     assert cli.main(words) == 0
-    (record,) = json.loads((tmp_path / "record.json").read_text())
+    (record,) = read_results(tmp_path / "record.json")
     assert (ran, record["images"], record["right"], record["complete"]) == ([2, 3], 4, 4, True)
     assert record["checked_images"] == 0
 
@@ -118,7 +119,7 @@ def test_reference(network, tmp_path, capsys):
     np.savez(tmp_path / "sides_seen.npz", images=images, labels=np.array([0, 1, 1]))
     words = ["net", "reference", str(network), "--images", str(tmp_path / "sides_seen.npz")]
     assert cli.main([*words, "--json", str(tmp_path / "record.json")]) == 0
-    record = json.loads((tmp_path / "record.json").read_text())
+    (record,) = read_results(tmp_path / "record.json")
     assert (record["network"], record["images"], record["right"]) == ("sides", 3, 2)
     assert (record["answers"], record["labels"]) == ([0, 1, 0], [0, 1, 1])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -1,6 +1,5 @@
 """Directed and random programs on the Verilated core, and its cycle costs."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
@@ -74,7 +74,7 @@ def test_cost_command(tmp_path, capsys):
     path = tmp_path / "costs.json"
     assert main(["costs", *SETTINGS, "--json", str(path)]) == 0
     assert "load, store, post-increment" in capsys.readouterr().out
-    found = json.loads(path.read_text())
+    found = read_results(path)[0]
     wrong = [case for line in found if line["wrong"] for case in line["cases"]]
     assert wrong == []
     figures = {line["event"]: (line["documented"], line["measured"]) for line in found}
@@ -92,7 +92,7 @@ def test_verify_command(tmp_path, capsys):
     path = tmp_path / "verify.json"
     assert main(["verify", "--instructions", "2000", "--seed", "5", "--jobs", "1", "--json", str(path)]) == 0
     assert "differences" in capsys.readouterr().out
-    found = json.loads(path.read_text())
+    found = read_results(path)[0]
     assert found["instructions"] >= 2000
     assert found["differences"] == 0
     assert np.sum([row["retirements"] for row in found["rows"].values()]) > 0

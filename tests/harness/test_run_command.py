@@ -1,12 +1,12 @@
 """``xpulpnn run``: what it tells, what it writes, and how every program comes to an end."""
 
-import json
 import re
 
 import pytest
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.harness import program_run
 from xpulpnn_sim.harness.models import model_library, simulated
 from xpulpnn_sim.iss.lockstep import Lockstep
@@ -68,7 +68,7 @@ def test_pass(core_elf, tmp_path, capfd):
     captured = capfd.readouterr()
     assert captured.err.startswith(f"pass ({CYCLES} cycles, {INSTRUCTIONS} instructions)\n")
     assert "198 (47.9%): taken branch" in captured.err
-    result = json.loads(record.read_text())
+    result = read_results(record)[0]
     assert (result["reason"], result["engine"], result["code"]) == ("pass", "core", 0)
     assert (result["cycles"], result["instructions"], result["interrupts"]) == (CYCLES, INSTRUCTIONS, 0)
     assert (result["ipc"], result["mismatches"], result["difference"]) == (0.5085, 0, None)
@@ -93,7 +93,7 @@ def test_the_last_exception_is_told(core_elf, tmp_path, capfd):
     assert run(core_elf(ILLEGAL, vectors="handler"), "--json", record) == 1
     told = "illegal instruction at 0x1c000084 (_start+0x4): pv.qnt.n a0, a1, (a2); xpulpnn-full has no XpulpQnt"
     assert f"\nlast exception: {told}\n" in capfd.readouterr().err
-    exception = json.loads(record.read_text())["exception"]
+    exception = read_results(record)[0]["exception"]
     assert (exception["pc"], exception["cause"], exception["symbol"]) == (ENTRY + 4, 2, "_start+0x4")
     assert exception["text"] == told
     # a handler that traps itself does not hide where it came from
@@ -209,12 +209,12 @@ def test_slow_memory_and_interrupts(core_elf, tmp_path):
     timing = ("--grant-stalls", 0.2, "--response-latency", 3, "--fetch-grant-stalls", 0.2, "--fetch-latency", 3)
     path = core_elf(source, vectors="handler")
     assert run(path, "--json", record, "--irq", "16@100", "--irq", "3@200") == 0
-    ideal = json.loads(record.read_text())
+    ideal = read_results(record)[0]
     assert ideal["interrupts"] == 2
     results = []
     for _ in range(2):
         assert run(path, "--json", record, *timing, "--irq-rate", 0.01, "--seed", 4, "--lockstep", "--profile") == 0
-        results.append(json.loads(record.read_text()))
+        results.append(read_results(record)[0])
     slow = results[0]
     assert slow["interrupts"] > 2
     assert slow["cycles"] > ideal["cycles"]
@@ -303,7 +303,7 @@ def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys,
     text = capsys.readouterr().err
     assert text.startswith("differences from the reference: 1 (")
     assert "0x1c000080 (_start)" in text
-    result = json.loads(record.read_text())
+    result = read_results(record)[0]
     assert (result["reason"], result["mismatches"]) == ("difference", 1)
     assert "addi t0, zero, 7" in result["difference"]
 

@@ -1,10 +1,9 @@
 """``xpulpnn cosim ulppack``: tables, sweeps, plots, and one line for bad input."""
 
-import json
-
 import pytest
 
 from xpulpnn_sim import cli
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.explorer.report.packed_grids import grids
 from xpulpnn_sim.harness.packed_products import Point
 from xpulpnn_sim.tools.pages import plots_of
@@ -18,7 +17,7 @@ def test_a_pair_of_widths(tmp_path, capsys):
     path = tmp_path / "records.json"
     arguments = ["cosim", "ulppack", "--weights", "2", "--activations", "1", *SMALL, "--json", str(path), "--signed"]
     assert cli.main(arguments) == 0
-    records = json.loads(path.read_text())
+    records = read_results(path)
     assert [record["product"] for record in records] == [
         *("mul", "p.mac", "pv.sdotup.h", "pv.sdotup.b", "p.cnt", "mul", "pv.sdotup.b"),
         *("rv32im_2x2", "xpulpv2_4x2", "nn_4x4", "nn_4x4", "nn_4x4"),

@@ -11,6 +11,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.table import Decoder, enabled, find
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.harness.vectors import VectorReader, check_golden
 from xpulpnn_sim.verify.drawn_vectors import drawn_vectors
 
@@ -97,7 +98,7 @@ def check(tmp_path, capsys):
         text = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
         path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
         code = main(["check-vectors", str(path), "--json", str(report), *options])
-        result = json.loads(report.read_text()) if report.exists() else None
+        result = read_results(report)[0] if report.exists() else None
         return code, result, capsys.readouterr().err
 
     return run

@@ -1,13 +1,10 @@
 """``xpulpnn iss``."""
 
-import argparse
-import json
-
 import pytest
 
 from xpulpnn.errors import InputError, XpulpnnError
-from xpulpnn_sim.commands import iss
-from xpulpnn_sim.commands.common import Parser
+from xpulpnn_sim.commands.common import read_results
+from xpulpnn_sim.commands.main import execute
 
 pytestmark = pytest.mark.unit
 
@@ -26,9 +23,7 @@ loop: addi x9, x9, -1
 
 
 def run(*arguments):
-    parser = Parser(prog="iss")
-    iss.add_arguments(parser)
-    return iss.run(parser.parse_args([str(argument) for argument in arguments], argparse.Namespace()))
+    return execute(["iss", *map(str, arguments)])
 
 
 def test_pass(elf_file, tmp_path, capsys):
@@ -37,7 +32,7 @@ def test_pass(elf_file, tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("pass (210 instructions, ")
-    result = json.loads(record.read_text())
+    result = read_results(record)[0]
     assert result.keys() == {
         "program", "reason", "code", "pc", "symbol", "address", "text", "exception", "engine", "instructions", "wall_s",
         "instructions_per_s",
@@ -77,7 +72,7 @@ def test_trace(elf_file, tmp_path):
 def test_profile(elf_file, tmp_path, capsys):
     record = tmp_path / "out.json"
     assert run(elf_file(SOURCE.format(1)), "--profile", "--json", record) == 0
-    profile = json.loads(record.read_text())["profile"]
+    profile = read_results(record)[0]["profile"]
     assert profile == [
         {"symbol": "loop", "address": ENTRY + 12, "count": 207, "share": 0.9857},
         {"symbol": "_start", "address": ENTRY, "count": 3, "share": 0.0143},
@@ -118,7 +113,6 @@ def test_ram_and_configuration(elf_file, capsys):
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        (["--max-cycles", "0"], "--max-cycles must be at least 1, not 0"),
         (["--hart-id", "-1"], "--hart-id must be a number from 0 to 4294967295, not -1"),
         (["--dump", "nobody:4:f"], "--dump must be ADDR:LEN:FILE with a number or symbol as ADDR, not nobody:4:f"),
         (["--dump", "0x10000ffe:4:f"], "--dump must be inside memory, not 0x10000ffe with 4 bytes"),
@@ -166,8 +160,8 @@ def test_cores(elf_file, tmp_path, capsys):
     assert run(path, "--cores", 2, "--quantum", 3, *options) == 0
     assert words.read_bytes() == b"\1\0\0\0\5\0\0\0"
     assert " instructions on 2 cores, " in capsys.readouterr().err
-    result = json.loads(record.read_text())
+    result = read_results(record)[0]
     assert (result["cores"], sum(result["instructions_of_cores"])) == (2, result["instructions"])
     assert sum(row["count"] for row in result["profile"]) == result["instructions"]
     assert run(path, "--preset", "cluster-ri5cy", "--set", "cores=3", "--json", record) == 0
-    assert json.loads(record.read_text())["cores"] == 3
+    assert read_results(record)[0]["cores"] == 3

@@ -1,6 +1,5 @@
 """Random programs and litmus tests on Verilated clusters: no difference, and every fault of the hardware found."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.verilog import emit
 from xpulpnn_sim.cli import main
 from xpulpnn_sim.commands import verify_cluster
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.faulty.cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.harness import program_run, session
@@ -172,7 +172,7 @@ def command(library, monkeypatch):
 def test_the_command(command, tmp_path, capfd):
     record = tmp_path / "found.json"
     assert command("--instructions", "1000", "--seed", "9", "--json", str(record)) == 0
-    found = json.loads(record.read_text())
+    found = read_results(record)[0]
     assert (found["differences"], found["failing_seeds"], found["complete"]) == (0, [], True)
     assert found["instructions"] >= 1000
     assert set(found["configurations"]) == {
@@ -187,7 +187,7 @@ def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeyp
     assert command("--instructions", "1000", "--seed", "1", "--no-shrink", "-o", str(tmp_path)) == 1
     told = capfd.readouterr().out
     assert "program 1 fails:\ndifference at hart" in told
-    assert "again: xpulpnn verify --cores 4 --preset ri5cy" in told
+    assert "again: xpulpnn verify cluster --cores 4 --preset ri5cy" in told
     assert "--seed 1 --instructions 1" in told
     assert "hart0:" in (tmp_path / "fail1.S").read_text()
     assert (tmp_path / "fail1.elf").read_bytes().startswith(b"\x7fELF")
@@ -196,7 +196,7 @@ def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeyp
 def test_the_command_runs_litmus_tests(command, tmp_path, capfd):
     record = tmp_path / "found.json"
     assert command("--litmus", "5", "--json", str(record)) == 0
-    found = json.loads(record.read_text())
+    found = read_results(record)[0]
     assert (found["forbidden"], found["rounds"], found["failures"]) == (0, 5, [])
     assert {one["test"] for one in found["tests"]} == set(BY_NAME)
     assert "store buffering" in capfd.readouterr().out

@@ -1,6 +1,5 @@
 """``xpulpnn bench``: rows, verdicts, records that are kept, the page; a few runs on the RTL."""
 
-import json
 import shlex
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ import pytest
 from xpulpnn.errors import InputError
 from xpulpnn_sim import cli
 from xpulpnn_sim.commands import bench
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.papers.catalogue import TABLES
 from xpulpnn_sim.papers.measure import measure, runs_of
 from xpulpnn_sim.papers.packed_runs import BYTES, DepthRun, PackedRun
@@ -135,7 +135,7 @@ def test_table_and_page(monkeypatch, tmp_path, capsys):
     assert cli.main(["bench", "--jobs", "1", "--html", str(page), "--json", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "2 better, 1 worse, 1 without a printed figure" in shown
-    rows = json.loads(path.read_text())
+    rows = read_results(path)
     assert [(one["ours"], one["paper"], one["verdict"]) for one in rows][:2] == [
         (300.0, 250.0, "worse"),
         (100.0, 250.0, "better"),
@@ -197,7 +197,7 @@ def test_the_command_of_a_kernel_repeats_it(tmp_path):
     one = KernelRun(kernel="matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
     path = tmp_path / "records.json"
     assert cli.main([*shlex.split(one.command)[1:], "--json", str(path)]) == 0
-    (written,) = json.loads(path.read_text())
+    (written,) = read_results(path)
     record = one.measure(check=True)
     for name in ("cycles", "opef", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
         assert record[name] == written[name]

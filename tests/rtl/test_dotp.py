@@ -101,7 +101,7 @@ def check(config: DotpConfig, found: list[tuple]) -> None:
     ids=lambda value: "+".join(map(str, value)),
 )
 def test_formats_of_every_structure(structure: tuple[str, str, str], widths: frozenset[int]) -> None:
-    """Few vectors each: the benches run many more, and ``xpulpnn equivalence`` proves the structures equal."""
+    """Few vectors each: the benches run many more, and ``xpulpnn prove units`` proves the structures equal."""
     multipliers, isolation, adders = structure
     config = DotpConfig(widths=widths, multipliers=multipliers, isolation=isolation, adders=adders)
     check(config, operations(config, 10))

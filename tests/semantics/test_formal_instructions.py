@@ -1,6 +1,5 @@
-"""``xpulpnn formal --instructions``: instructions that are proved, wrong statements and gates that are found."""
+"""``xpulpnn prove instructions``: instructions that are proved, wrong statements and gates that are found."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from xpulpnn.isa.table import find
 from xpulpnn_sim import cli
 from xpulpnn_sim.abc_tool import ABC_PROGRAMS
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.formal.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.formal.solvers import NEVER, SOMETIMES, find_case
 from xpulpnn_sim.semantics.backend import source_of
@@ -67,7 +67,7 @@ def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[s
     result, names = tmp_path / "result.json", "pv.mlsdotsup.b,p.beqimm,csrrw"
     words = ["formal", "--instructions", names, "-o", str(tmp_path), "--json", str(result)]
     assert cli.main(words) == 0
-    found = json.loads(result.read_text())
+    found = read_results(result)[0]
     assert found["left"] == ["csrrw rd,csr,rs1"]
     assert {each["verdict"] for each in (*found["granted"], *found["instructions"])} == {PROVED}
     assert "2 of 2 instructions proved" in capsys.readouterr().out
@@ -90,6 +90,6 @@ def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         str(result),
     ]
     assert cli.main(words) == 0
-    found = json.loads(result.read_text())["faults"]
+    found = read_results(result)[0]["faults"]
     assert [(each["where"], each["found"]) for each in found] == [("statements", True), ("ex_stage", True)]
     assert "1 of 1 faults of the core found" in capsys.readouterr().out

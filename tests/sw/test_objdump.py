@@ -1,12 +1,12 @@
 """``xpulpnn objdump``: programs, objects and libraries, with symbols, relocations and lines of the sources."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from xpulpnn_sim import cli
+from xpulpnn_sim.commands.common import read_results
 
 SOURCE = """\
 extern int other(int);
@@ -45,7 +45,7 @@ def test_program(folder: str, capsys: pytest.CaptureFixture[str]):
     assert re.search(r"<other>:\n.*  pv\.add\.n a0, a0, a0\n(;.*\n)?.*  c\.jr ra\n", text)
     assert "<main>" not in text
 
-    (record,) = json.loads(Path("a.json").read_text())
+    (record,) = read_results(Path("a.json"))
     (section,) = record["sections"]
     lines = {line["text"].split(" ")[0]: line for line in section["lines"]}
     assert lines["pv.add.n"]["symbol"] == "other"

@@ -1,6 +1,5 @@
 """``xpulpnn cc`` and the runtime: programs from both compilers, run on the instruction-set simulator."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.commands import cc
-from xpulpnn_sim.commands.common import Parser
+from xpulpnn_sim.commands.common import read_results
+from xpulpnn_sim.commands.main import execute
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import STDERR, STDOUT, Exit, Reason
 from xpulpnn_sim.iss.session import Session
@@ -155,9 +154,7 @@ def test_a_program_that_does_not_fit_is_not_written(program, kind: str, tmp_path
 
 
 def command(*arguments: object) -> int:
-    parser = Parser(prog="xpulpnn cc")
-    cc.add_arguments(parser)
-    return cc.run(parser.parse_args([str(argument) for argument in arguments]))
+    return execute(["cc", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -179,10 +176,22 @@ def test_command(kind: str, source, tmp_path: Path, capfd: pytest.CaptureFixture
     (folder / "value.h").write_text("enum { VALUE = 30 };")
     main = source('#include "value.h"\nint other(void);\nint main(void) { return VALUE + EXTRA + other() - 42; }')
     other = source(".globl other\nother:\n li a0, FROM_ASSEMBLY\n ret\n", "other.S")
-    options = ["--compiler", kind, "-I", folder, "-D", "EXTRA=5", "-DFROM_ASSEMBLY=7", "-Os", "-X=-Wall"]
+    options = [
+        "--compiler",
+        kind,
+        "-I",
+        folder,
+        "-D",
+        "EXTRA=5",
+        "-DFROM_ASSEMBLY=7",
+        "-Os",
+        "-X=-Wall",
+        "--preset",
+        "xpulpnn-full",
+    ]
     assert command(main, other, "-o", "out/prog.elf", "--json", "out/cc.json", *options) == 0
     assert capfd.readouterr() == ("out/prog.elf\n", "")
-    assert json.loads((tmp_path / "out/cc.json").read_text()) == {"files": ["out/prog.elf"], "compiler": kind}
+    assert read_results(tmp_path / "out/cc.json")[0] == {"files": ["out/prog.elf"], "compiler": kind}
     assert Session(load(tmp_path / "out/prog.elf"), FULL, output=print).run(1000).ok
 
     assert command(main, "-S", *options) == 0
@@ -233,7 +242,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
     ("arguments", "rule"),
     [
         ([], "FILE must be given at least once, not left out"),
-        (["main.c", "--compiler", "tcc"], "compiler must be one of gcc, zig, not tcc"),
+        (["main.c", "--compiler", "tcc"], "--compiler must be one of gcc, zig, not tcc"),
         (["none.c"], "source must be an existing file, not none.c"),
         (["main.py"], "source must end in one of .c, .S, .s, .o, .a, not main.py"),
         (["main.c", "--ram", "0"], "--ram must be a number of bytes such as 65536, 64K or 1M, not 0"),

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from xpulpnn_sim.commands.common import read_results
+
 pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.flow
@@ -23,6 +25,7 @@ EXPLORE = """
 import sys
 from pathlib import Path
 import fake_steps
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim import cli
 from xpulpnn_sim.explorer import exploration, loop
 
@@ -247,7 +250,7 @@ def test_random_programs_are_the_same_anywhere(farm, tmp_path):
     for name, words in (("one", ["--jobs", "1"]), ("two", ["--jobs", "2"]), ("dask", ["--dask", farm.address])):
         code, _, error = run([*verify, *words, "--json", f"{name}.json"], tmp_path / "cache", tmp_path)
         assert (code, error) == (0, "")
-        record = json.loads((tmp_path / f"{name}.json").read_text())
+        (record,) = read_results(tmp_path / f"{name}.json")
         assert record.pop("instructions_per_s")
         found.append(record)
     assert found[0] == found[1] == found[2]

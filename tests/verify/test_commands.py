@@ -1,10 +1,9 @@
 """The command ``verify`` on the simulator, and its bad input."""
 
-import json
-
 import pytest
 
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.verify.designs import DESIGNS
 from xpulpnn_sim.verify.trials import reference_design
 
@@ -14,7 +13,7 @@ def test_enough_instructions_and_no_difference(tmp_path, capsys):
     path = tmp_path / "result.json"
     options = ("--engine", "iss", "--instructions", "6000", "--preset", "xpulpnn-full,ri5cy", "--json", str(path))
     assert main(["verify", *options, "--jobs", "1"]) == 0
-    found = json.loads(path.read_text())
+    found = read_results(path)[0]
     assert found["instructions"] >= 6000
     assert found["differences"] == 0
     assert found["programs"] >= 2
@@ -34,7 +33,7 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
     options = ("--engine", "iss", "--jobs", "1", "-o", str(tmp_path), "--json", str(path))
     assert main(["verify", *options]) == 1
     out = capsys.readouterr().out
-    seed = json.loads(path.read_text())["failing_seeds"][0]
+    seed = read_results(path)[0]["failing_seeds"][0]
     assert f"program {seed} fails:" in out
     assert f"--seed {seed} --instructions 1" in out
     text = (tmp_path / f"fail{seed}.S").read_text()
@@ -45,18 +44,18 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
 
 BAD = [
     ("--seed -1", "--seed must be at least 0, not -1"),
-    ("--irq-rate 1", "--irq-rate must be a probability below 1, not 1.0"),
+    ("--irq-rate 1", "--irq-rate must be a probability below 1, not 1"),
     ("--preset huge", "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge"),
-    ("--c-programs 0", "--c-programs must be at least 1, not 0"),
-    ("--coverage --cores 2", "--coverage must be without --cores, not with it"),
-    ("--coverage --preset ri5cy,xpulpnn", "--coverage must be of one preset at a time, not 2"),
-    ("--coverage --aim 1,x", "--aim must be a list of numbers of crosses to reach, not 1,x"),
-    ("--aim 1", "--aim must be with --coverage, not without"),
-    ("--cores 4 --irq-rate 0.1", "--irq-rate must be left out with --cores"),
-    ("--cores 4 --engine iss", "--engine must be rtl with --cores, not iss"),
-    ("--cores 4 --banks many", "--banks must be numbers with commas between them, not many"),
+    ("--c-programs 0", "--programs must be at least 1, not 0"),
+    ("--coverage --cores 2", "--cores must be an option that --help shows"),
+    ("--coverage --preset ri5cy,xpulpnn", "--preset must be one for coverage, not 2"),
+    ("--coverage --aim 1,x", "--aim must be a list of numbers such as 8+16, not 1,x"),
+    ("--aim 1", "--aim must be an option that --help shows"),
+    ("--cores 4 --irq-rate 0.1", "--irq-rate must be an option that --help shows"),
+    ("--cores 4 --engine iss", "--engine must be an option that --help shows"),
+    ("--cores 4 --banks many", "--banks must be a list of numbers such as 8+16, not many"),
     ("--cores 17", "cores must be 1 to 16, not 17"),
-    ("--banks 4", "--banks must come with --cores, not alone"),
+    ("--banks 4", "--banks must be an option that --help shows"),
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn_sim import cli
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.images import read_images
 from xpulpnn_sim.widths.subject import Measured, Subject
@@ -34,7 +35,7 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     record, page = folder / "found.json", folder / "found.html"
     command = split(model, *CORE, "--bits", "8,2", "--verify", "9", "--floor", "90")
     assert cli.main([*command, "-o", str(folder / "out"), "--plot", str(page), "--json", str(record)]) == 0
-    found = json.loads(record.read_text())
+    found = read_results(record)[0]
     # weights of 8 bits for the image in any case, four ways for each of the other two layers
     assert (len(found["points"]), found["layers"]) == (16, ["first", "second", "third"])
     images = np.load(folder / "images.npz")
@@ -63,7 +64,7 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(Subject, "study", pytest.fail)
     again = folder / "again.json"
     assert cli.main([*command, "--verify", "0", "--json", str(again)]) == 0
-    assert json.loads(again.read_text())["points"] == found["points"]
+    assert read_results(again)[0]["points"] == found["points"]
 
 
 @pytest.mark.unit

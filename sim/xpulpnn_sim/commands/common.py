@@ -1,26 +1,25 @@
-"""What the subcommands share: options, writing of results, progress bars."""
+"""What the commands share: results as JSON, tables, progress bars."""
 
-import argparse
 import json
-import re
 import sys
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import Any, NoReturn
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, preset
-from xpulpnn.errors import InputError
-from xpulpnn.settings import apply_settings
-from xpulpnn_sim.files import require_folder as require_folder
+from xpulpnn_sim.commands.values import STANDARD_OUTPUT
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.lists import comma_list as comma_list
+from xpulpnn_sim.interrupts import single_interrupt
 
 OK = 0
 FAILED = 1
@@ -29,142 +28,60 @@ INTERRUPTED = 130
 """Exit code of a run that was interrupted."""
 
 
-_BELOW_ZERO = re.compile(r"-[\d.]+[:/,].*")
-"""Values such as -1:1, which argparse takes for options where a plain number would be a value."""
+TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
+"""The words of the command that runs, as they were typed."""
+RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
+"""Whether the standard output is for results as JSON alone."""
 
-
-def _joined(words: Iterable[str]) -> Iterator[str]:
-    """Options with such a value, as one word."""
-    option: str | None = None
-    for word in words:
-        if option is not None and _BELOW_ZERO.fullmatch(word):
-            yield f"{option}={word}"
-            option = None
-            continue
-        if option is not None:
-            yield option
-        option = word if word.startswith("--") else None
-        if option is None:
-            yield word
-    if option is not None:
-        yield option
-
-
-class Parser(argparse.ArgumentParser):
-    """Argument parser whose errors are the project's own, reported like all others."""
-
-    usual_action: str | None = None
-    """Of the actions that a subcommand has, the one that is meant where the first word is none of them."""
-
-    def parse_known_args(self, args: Any = None, *rest: Any, **named: Any) -> Any:
-        """Put the usual action first where none is."""
-        words: list[str] = list(sys.argv[1:] if args is None else args)
-        if self.usual_action is not None and words and words[0] not in (*self._action_names(), "-h", "--help"):
-            words.insert(0, self.usual_action)
-        return super().parse_known_args(list(_joined(words)), *rest, **named)
-
-    def _action_names(self) -> list[str]:
-        named = (action.choices or () for action in self._actions if action.nargs == argparse.PARSER)
-        return [str(name) for choices in named for name in choices]
-
-    def error(self, message: str) -> NoReturn:
-        """Raise :class:`InputError`."""
-        raise InputError(f"{self.prog}: {message}")
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json FILE``."""
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
-
-
-DEFAULT_PRESET = "xpulpnn"
-
-
-BOTH_FORMS = "for both forms of Mac&Load"
-"""Why some subcommands have another default preset."""
-
-
-def add_configuration(
-    parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET, why: str = "", *, clusters: bool = False
-) -> None:
-    """Add ``--preset``, with the reason for another default than that of all, and ``--set``; also for ``clusters``."""
-    shown = f"{default}, {why}" if why else default
-    of_clusters = f"; of clusters: {', '.join(CLUSTER_PRESETS)}" if clusters else ""
-    parser.add_argument(
-        "--preset",
-        default=default,
-        metavar="NAME",
-        help=f"configuration: {', '.join(PRESETS)} (default {shown}){of_clusters}",
-    )
-    add_settings(parser, "dotp.multipliers=shared or widths=16,8")
-
-
-def add_settings(parser: argparse.ArgumentParser, examples: str) -> None:
-    """Add ``--set``, of which the help text shows ``examples``."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="KEY=VALUE",
-        help=f"change one parameter of the configuration, such as {examples}; repeatable",
-    )
-
-
-def configuration(arguments: argparse.Namespace) -> CoreConfig:
-    """The configuration that ``--preset`` and ``--set`` describe."""
-    return apply_settings(preset(arguments.preset), assignments(arguments))
-
-
-def assignments(arguments: argparse.Namespace) -> dict[str, str]:
-    """The keys and values of ``--set``."""
-    settings: dict[str, str] = {}
-    for text in arguments.settings:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise InputError(f"--set must be KEY=VALUE, not {text}")
-        settings[key] = value
-    return settings
-
-
-def core_title(arguments: argparse.Namespace) -> str:
-    """What the configuration of :func:`configuration` is called: the preset and its settings."""
-    return " ".join([arguments.preset, *arguments.settings])
-
-
-def add_exact(parser: argparse.ArgumentParser) -> None:
-    """Add ``--exact``."""
-    parser.add_argument(
-        "--exact",
-        action="store_true",
-        help="simulate the very adders that generate emits (slower); otherwise sums are left to the simulator",
-    )
-
-
-def simulated_configuration(arguments: argparse.Namespace) -> CoreConfig:
-    """The configuration to simulate: with ``--exact`` the one described, else with sums left to the simulator."""
-    config = configuration(arguments)
-    if arguments.exact:
-        return config
-    # the models need packages that not every subcommand does
-    from xpulpnn_sim.harness.models import simulated
-
-    return simulated(config)
-
-
-def require_writable(path: Path | None, option: str = "--json") -> None:
-    """Raise :class:`InputError` unless the file ``path`` can be created, before any work is spent on its content."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"{option} must be a file, not the folder {path}")
-    require_folder(path.parent, option)
+SCHEMA = 1
+"""Version of the form of all results as JSON."""
 
 
 def write_json(path: Path | None, result: Any) -> None:
-    """Write ``result`` if a file was asked for."""
-    if path is not None:
-        write_text(path, json.dumps(result, indent=2) + "\n")
+    """Write a result, or a list of them, if a file was asked for."""
+    if path is None:
+        return
+    document = {
+        "schema": SCHEMA,
+        "command": ["xpulpnn", *TYPED.get()],
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": version("xpulpnn"),
+        "results": result if isinstance(result, list) else [result],
+    }
+    text = json.dumps(document, indent=2) + "\n"
+    if path == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+    else:
+        write_text(path, text)
+
+
+def read_results(path: Path) -> list[Any]:
+    """Return the results that a command has written as JSON."""
+    return json.loads(path.read_text())["results"]
+
+
+@dataclass
+class Stop:
+    """Whether work was interrupted."""
+
+    interrupted: bool = False
+
+
+@contextmanager
+def interruptible() -> Generator[Stop]:
+    """Work that an interrupt ends, to tell what there is by then."""
+    stop = Stop()
+    try:
+        with single_interrupt():
+            yield stop
+    except KeyboardInterrupt:
+        stop.interrupted = True
+
+
+def incomplete(done: str) -> int:
+    """Tell that an interrupt has ended a command, which goes on from there if it is typed again."""
+    tell(f"INCOMPLETE: interrupted after {done}; the same command goes on from there")
+    return INTERRUPTED
 
 
 _PLAIN_WIDTH = 200
@@ -173,12 +90,38 @@ _PLAIN_WIDTH = 200
 
 def output() -> Console:
     """Where results are printed; wide enough for every table unless a terminal says otherwise."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+    stream = sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
+
+
+def tell(*lines: object) -> None:
+    """Print lines of text as they are."""
+    output().print(*lines, sep="\n", markup=False, soft_wrap=True)
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str = "", left: str = "") -> Table:
+    """A table whose columns stand to the right, but those that ``left`` names, with | between, and the first."""
+    shown = Table(box=None, title=title or None, title_justify="left")
+    words = left.split("|")
+    for number, heading in enumerate(headings):
+        is_left = not number or heading in words
+        shown.add_column(heading, justify="left" if is_left else "right", no_wrap=not is_left)
+    for row in rows:
+        shown.add_row(*map(str, row))
+    return shown
 
 
 def remark(text: str) -> None:
     """Tell something on the error output that is no result."""
     print(text, file=sys.stderr, flush=True)
+
+
+def pairs(figures: Mapping[str, object]) -> Table:
+    """A table of figures by name."""
+    shown = Table(box=None, show_header=False)
+    for name, figure in figures.items():
+        shown.add_row(name, str(figure))
+    return shown
 
 
 _FIRST_LINE_S = 10.0

@@ -1,10 +1,11 @@
-"""``xpulpnn cosim``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
+"""``xpulpnn cosim KERNEL``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import CoreConfig
@@ -19,34 +20,16 @@ from xpulpnn_sim.api.cosimulation import (
     run_cases,
 )
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
-from xpulpnn_sim.commands import cosim_bnn, cosim_cifar10, cosim_cluster, cosim_ulppack
 from xpulpnn_sim.commands.channelwise_table import channelwise_table
-from xpulpnn_sim.commands.common import (
-    BOTH_FORMS,
-    FAILED,
-    OK,
-    add_configuration,
-    add_exact,
-    add_json,
-    comma_list,
-    output,
-    progress_bar,
-    require_folder,
-    require_writable,
-    simulated_configuration,
-    write_json,
-)
-from xpulpnn_sim.commands.kernel import (
-    add_kernel,
-    add_precision,
-    add_requantise,
-    add_specialise,
-    forms,
-    precisions,
-    rule_of,
-)
+from xpulpnn_sim.commands.cluster_runs import ClusterRuns, run_on_clusters
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.kernel_options import Kernel, Precisions, Requantising, Specialising, forms
+from xpulpnn_sim.commands.option_groups import DataTiming, Json, Seed, Simulated
+from xpulpnn_sim.commands.values import Count, NewFile, Preset, Repeated, Words
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sim.lists import chosen
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -55,8 +38,15 @@ from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
 from xpulpnn_sw.precision import Precision
 
-_OTHERS = (cosim_ulppack, cosim_bnn, cosim_cifar10)
-"""Modules of kernels with options and tables of their own."""
+_PRESET = (
+    f"Configuration to start from (default {DEFAULT_CONFIG}, for both forms of Mac&Load; {BEYOND_CONFIG} for variants "
+    "that need it)."
+)
+_LAYER = f"{forms()}; repeatable (default conv {kind('conv').usual}; of the others one that suits)."
+_VARIANT = (
+    f"conv and matmul: out of {', '.join(VARIANTS)} (default {', '.join(USUAL_VARIANTS)}); other kernels have others, "
+    "which an unknown name lists; or all. Of the default and of all those that the core can run."
+)
 
 _BEFORE, _AFTER = 50, 20
 """Instructions in the waveforms before and after a mismatch."""
@@ -67,171 +57,146 @@ _BEGINNING = 2000
 """Cycles of waveforms when nothing is wrong."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    add_kernel(parser, {one.NAME: one.HELP for one in _OTHERS})
-    parser.add_argument(
-        "--layer",
-        action="append",
-        metavar="SPEC",
-        help=f"{forms()}; repeatable (default conv {kind('conv').usual}; of the others one that suits)",
-    )
-    add_precision(parser, ",".join(map(str, DEFAULT_WIDTHS)), "LIST")
-    parser.add_argument(
-        "--variant",
-        metavar="LIST",
-        help=f"conv and matmul: out of {','.join(VARIANTS)} (default {','.join(USUAL_VARIANTS)}); other kernels have "
-        "others, which an unknown name lists; or all. Of the default and of all those that the core can run",
-    )
-    add_requantise(parser)
-    parser.add_argument(
-        "--random",
-        type=int,
-        metavar="N",
-        help="N random layers of the kernel instead of --layer, each with a precision, variant and rule out of those "
-        "given, or of all; one in four with random memory timing",
-    )
-    add_configuration(parser, DEFAULT_CONFIG, f"{BOTH_FORMS}; {BEYOND_CONFIG} for variants that need it")
-    # what was not asked for may differ between variants
-    parser.set_defaults(preset=None)
-    add_exact(parser)
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="stream",
-        help="stream: the back end, fed with the executed instructions; core: the whole core runs the kernel as a "
-        "program from memory (default stream)",
-    )
-    add_specialise(parser)
-    parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
-    parser.add_argument("--response-latency", type=int, default=1, metavar="N", help="responses take 1 to N cycles")
-    parser.add_argument(
-        "--irq-rate",
-        type=float,
-        default=0.0,
-        metavar="P",
-        help="probability per cycle that an interrupt line rises, with --engine core; the handler uses the stack",
-    )
-    parser.add_argument("--no-check", action="store_true", help="compare the results only, not every instruction")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of tensors and memory timing (default 0)")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
-    parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="waveforms around the first mismatch")
-    parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles of the first kernel to write instead")
-    add_json(parser)
-    cosim_cluster.add_arguments(parser)
-    for one in _OTHERS:
-        one.add_arguments(parser)
+@arguments
+class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialising, DataTiming, Seed, Json):
+    """Options of the command."""
+
+    kernel: Kernel = field(kw_only=False)
+    preset: Annotated[Preset, Parameter(help=_PRESET, show_default=False)] = ""
+    layer: Annotated[Repeated, Parameter(help=_LAYER, metavar="SPEC")] = ()
+    variant: Annotated[Words, Parameter(help=_VARIANT)] = ()
+    random: Count | None = None
+    """N random layers of the kernel instead of --layer, each with a precision, variant and rule out of those given, or
+    of all; one in four with random memory timing."""
+    engine: Annotated[str, Parameter(choices=ENGINES)] = "stream"
+    """stream: the back end, fed with the executed instructions; core: the whole core runs the kernel as a program from
+    memory."""
+    irq_rate: Annotated[float, Parameter(metavar="P")] = 0.0
+    """Probability per cycle that an interrupt line rises, with --engine core; the handler uses the stack."""
+    check: Literal["results", "all"] = "all"
+    """What is compared: the results in memory, or every instruction too."""
+    waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
+    """Waveforms around the first mismatch."""
+    wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
+    """Cycles of the first kernel to write instead."""
+
+    @property
+    def chosen(self) -> Kind:
+        """The kernel."""
+        return kind(self.kernel)
+
+    @property
+    def machine(self) -> Machine:
+        """The surroundings of the core."""
+        return Machine(
+            grant_stalls=self.grant_stalls,
+            response_latency=self.response_latency,
+            l2_latency=self.l2_latency,
+            irq_rate=self.irq_rate,
+            seed=self.seed,
+            max_cycles=MOST_CYCLES,
+        )
+
+    @property
+    def beyond(self) -> CoreConfig | None:
+        """The core of variants that need more than the default preset; None if settings leave nothing of it."""
+        if self.preset:
+            return None
+        try:
+            return replace(self, preset=BEYOND_CONFIG).simulated_core
+        except ConfigError:
+            return None
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants asked for by name or as all."""
+        known = tuple(self.chosen.variants)
+        return tuple(chosen("+".join(self.variant), known, "--variant")) if self.variant else ()
+
+    def require_fitting(self) -> None:
+        """Raise :class:`InputError` for options that do not go together."""
+        of_clusters = {
+            *("banks", "arbiter", "placement", "icache", "l2_latency", "report"),
+            *("tile_rows", "tile_channels", "no_overlap"),
+        }
+        of_one_core = {"grant_stalls", "response_latency", "irq_rate", "engine", "waves"}
+        usual = {one.name: one.default for one in fields(self)}
+        for name in of_one_core if self.cores else of_clusters:
+            if getattr(self, name) != usual[name]:
+                when = "with" if self.cores else "without"
+                raise InputError(f"--{name.replace('_', '-')} must be left out {when} --cores")
+        if self.engine == "core" and self.waves is not None:
+            raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
+        if self.engine == "stream" and self.irq_rate:
+            raise InputError("--irq-rate must be left out with --engine stream")
+        if self.random is not None and self.layer:
+            raise InputError("--layer must be left out with --random")
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: CosimOptions) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
-    for one in _OTHERS:
-        if arguments.kernel != one.NAME:
-            one.refuse_its_options(arguments)
-    is_open = arguments.preset is None
-    if is_open:
-        arguments.preset = DEFAULT_CONFIG
-    for one in _OTHERS:
-        if arguments.kernel == one.NAME:
-            return one.run(arguments, _usual(arguments.kernel))
-    cosim_cluster.require_its_options(arguments)
-    cluster = None if arguments.cores is None else cosim_cluster.configured(arguments)
-    config = simulated_configuration(arguments) if cluster is None else cluster.core
-    beyond = _beyond(arguments) if is_open else None
-    cases = _cases(arguments, config, beyond)
-    window = None if arguments.wave_window is None else Waves.window(arguments.wave_window)
-    if arguments.engine == "core" and arguments.waves is not None:
-        raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
-    if arguments.engine == "stream" and arguments.irq_rate:
-        raise InputError("--irq-rate must be left out with --engine stream")
-    require_writable(arguments.json)
-    if arguments.waves is not None:
-        require_folder(arguments.waves.parent, "--waves")
-    if cluster is not None:
-        code = cosim_cluster.run(arguments, cluster, cases)
-        _print_coverage(arguments, cases, config, beyond)
-        return code
+    options.require_fitting()
+    beyond = options.beyond
+    if not options.preset:
+        options = replace(options, preset=DEFAULT_CONFIG)
+    cluster = options.cluster if options.cores else None
+    config = options.simulated_core if cluster is None else cluster.core
+    cases = _cases(options, config, beyond)
+    window = None if options.wave_window is None else Waves.window(options.wave_window)
+    records = run_on_clusters(options, cluster, cases) if cluster is not None else _run(options, cases, window)
+    if options.random is not None:
+        every = len(turns(options.kernel, config, **_asked(options)._asdict(), beyond=beyond))
+        tell(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
+    write_json(options.json, records)
+    return FAILED if any(record["mismatches"] for record in records) else OK
+
+
+def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | None) -> list[dict[str, Any]]:
+    """The records of the cases on one core."""
+    results: list[Result] = []
     with progress_bar("kernels", len(cases)) as (progress, task):
-        results = []
-        for result in run_cases(cases, arguments.engine, arguments.jobs):
+        for result in run_cases(cases, options.engine, options.jobs):
             results.append(result)
             progress.advance(task)
-    console = output()
     for result in results:
         for report in result.reports:
-            name = "{kernel} {layer} {precision} {variant}".format(**result.record)
-            console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
+            tell("{kernel} {layer} {precision} {variant}".format(**result.record), report, "")
     shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
-    console.print(shown([result.record for result in results]))
-    _print_coverage(arguments, cases, config, beyond)
-    write_json(arguments.json, [result.record for result in results])
-    if arguments.waves is not None:
-        _write_waves(arguments.waves, window, cases, results)
-    return FAILED if any(result.record["mismatches"] for result in results) else OK
+    output().print(shown([result.record for result in results]))
+    if options.waves is not None:
+        _write_waves(options.waves, window, cases, results)
+    return [result.record for result in results]
 
 
-def _usual(kernel: str) -> argparse.Namespace:
-    """The options where none are given."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    usual = parser.parse_args([kernel])
-    usual.preset = DEFAULT_CONFIG
-    return usual
-
-
-def _beyond(arguments: argparse.Namespace) -> CoreConfig | None:
-    """The core of variants that need more than the default preset; None if the settings leave nothing of it."""
-    asked = argparse.Namespace(**vars(arguments) | {"preset": BEYOND_CONFIG})
-    try:
-        return simulated_configuration(asked)
-    except ConfigError:
-        return None
-
-
-def _variants(arguments: argparse.Namespace, chosen: Kind, config: CoreConfig, beyond: CoreConfig | None) -> list[str]:
-    """The variants asked for; of all those that the core can run."""
-    if arguments.variant is None:
-        return []
-    names = comma_list(arguments.variant, tuple(chosen.variants), "--variant")
-    return names if arguments.variant != "all" else list(able_variants(chosen, names, config, beyond))
-
-
-def _cases(arguments: argparse.Namespace, config: CoreConfig, beyond: CoreConfig | None) -> list[Case]:
-    if arguments.jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
-    machine = Machine(
-        grant_stalls=arguments.grant_stalls,
-        response_latency=arguments.response_latency,
-        l2_latency=arguments.l2_latency,
-        irq_rate=arguments.irq_rate,
-        seed=arguments.seed,
-        max_cycles=MOST_CYCLES,
-    )
-    chosen = kind(arguments.kernel)
-    if arguments.random is not None:
-        return _random_cases(arguments, config, beyond, machine)
+def _cases(options: CosimOptions, config: CoreConfig, beyond: CoreConfig | None) -> list[Case]:
+    computing = options.chosen
+    if options.random is not None:
+        return random_cases(
+            options.kernel,
+            options.random,
+            config=config,
+            beyond=beyond,
+            machine=options.machine,
+            **_asked(options)._asdict(),
+            check=options.check == "all",
+            timing=not options.cores,
+        )
+    variants = list(options.variants)
+    if options.variant == ("all",):
+        variants = list(able_variants(computing, variants, config, beyond))
     return kernel_cases(
-        arguments.kernel,
-        layers=arguments.layer or [chosen.usual if arguments.cores is None else chosen.usual_in_cluster],
-        precisions=precisions(arguments),
-        variants=_variants(arguments, chosen, config, beyond),
+        options.kernel,
+        layers=options.layer or [computing.usual_in_cluster if options.cores else computing.usual],
+        precisions=options.precisions(options.kernel, DEFAULT_WIDTHS),
+        variants=variants,
         config=config,
         beyond=beyond,
-        machine=machine,
-        check=not arguments.no_check,
-        specialise=arguments.specialise,
-        rule=rule_of(arguments),
+        machine=options.machine,
+        check=options.check == "all",
+        specialise=options.specialise,
+        rule=options.rule,
     )
-
-
-def _print_coverage(
-    arguments: argparse.Namespace, cases: list[Case], config: CoreConfig, beyond: CoreConfig | None
-) -> None:
-    """With random layers: how much of all that was asked for they have met."""
-    if arguments.random is None:
-        return
-    every = len(turns(arguments.kernel, config, **_asked(arguments)._asdict(), beyond=beyond))
-    output().print(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
 
 
 class _Asked(NamedTuple):
@@ -242,29 +207,10 @@ class _Asked(NamedTuple):
     rules: Sequence[Rule]
 
 
-def _asked(arguments: argparse.Namespace) -> _Asked:
-    is_open = arguments.bits is None and arguments.precision is None
-    known = tuple(kind(arguments.kernel).variants)
-    variants = comma_list(arguments.variant, known, "--variant") if arguments.variant else ()
-    rules = () if arguments.requantise is None else (rule_of(arguments),)
-    return _Asked(() if is_open else precisions(arguments), variants, rules)
-
-
-def _random_cases(
-    arguments: argparse.Namespace, config: CoreConfig, beyond: CoreConfig | None, machine: Machine
-) -> list[Case]:
-    if arguments.layer is not None:
-        raise InputError("--layer must be left out with --random")
-    return random_cases(
-        arguments.kernel,
-        arguments.random,
-        config=config,
-        beyond=beyond,
-        machine=machine,
-        **_asked(arguments)._asdict(),
-        check=not arguments.no_check,
-        timing=arguments.cores is None,
-    )
+def _asked(options: CosimOptions) -> _Asked:
+    is_open = not (options.bits or options.precision)
+    rules = () if options.requantise is None else (options.rule,)
+    return _Asked(() if is_open else options.precisions(options.kernel), options.variants, rules)
 
 
 def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], results: list[Result]) -> None:
@@ -303,38 +249,23 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _table(records: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, title="cycles per sdotp: MatMul alone; MAC per cycle: whole kernel", title_justify="left")
-    headings = (
-        "layer",
-        "precision",
-        "variant",
-        "cycles",
-        "cyc/sdotp",
-        "paper",
-        "model",
-        "MAC/cyc",
-        "model",
-        "OPEF",
-        "errors",
-    )
-    for heading in (*headings, "Mcyc/s"):
-        table.add_column(
-            heading, justify="left" if heading in ("layer", "precision", "variant") else "right", no_wrap=True
-        )
+    rows: list[tuple[object, ...]] = []
     for record in records:
         paper, cycles_per_sdotp, macs_per_cycle = _figures(record)
-        table.add_row(
-            record["layer"],
-            record["precision"],
-            record["variant"],
-            str(record["cycles"]),
-            _number(record["cycles_per_sdotp"], 3),
-            _number(paper, 3),
-            _number(cycles_per_sdotp, 3),
-            _number(record["macs_per_cycle"], 2),
-            _number(macs_per_cycle, 2),
-            _number(record["opef"], 2),
-            str(record["mismatches"]),
-            _number(record["sim_cycles_per_s"] / _MILLION, 2),
+        cells = (record["layer"], record["precision"], record["variant"], record["cycles"])
+        numbers = (
+            (record["cycles_per_sdotp"], 3),
+            (paper, 3),
+            (cycles_per_sdotp, 3),
+            (record["macs_per_cycle"], 2),
+            (macs_per_cycle, 2),
+            (record["opef"], 2),
         )
-    return table
+        speed = _number(record["sim_cycles_per_s"] / _MILLION, 2)
+        rows.append((*cells, *(_number(*one) for one in numbers), record["mismatches"], speed))
+    headings = (
+        *("layer", "precision", "variant", "cycles", "cyc/sdotp", "paper", "model"),
+        *("MAC/cyc", "model", "OPEF", "errors", "Mcyc/s"),
+    )
+    title = "cycles per sdotp: MatMul alone; MAC per cycle: whole kernel"
+    return table(headings, rows, title=title, left="precision|variant")

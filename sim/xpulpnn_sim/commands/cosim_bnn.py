@@ -1,44 +1,20 @@
 """``xpulpnn cosim bnn``: the binarised vehicle classifier, beside the figures of its paper."""
 
-import argparse
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    comma_list,
-    output,
-    progress_bar,
-    require_writable,
-    simulated_configuration,
-    write_json,
-)
+from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.option_groups import GrantStalls, Json, Seed, Simulated
+from xpulpnn_sim.commands.values import Preset, listed
 from xpulpnn_sim.harness.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sw.bnn.classifier import VARIANTS
-
-NAME = "bnn"
-HELP = "the binarised vehicle classifier, random weights and a synthetic image"
-
-_SHARED = (
-    "kernel",
-    "preset",
-    "settings",
-    "exact",
-    "no_check",
-    "seed",
-    "json",
-    "cores",
-    "popcount",
-    "grant_stalls",
-    "variant",
-)
 
 _WINDOW, _CRUMBS = "window", "crumbs"
 """The variant of one core only, and the one that counts by ``p.cnt`` only."""
@@ -55,46 +31,43 @@ _PAPER_OPERATIONS = {"xor": 3_302_048, "compare": 2_553_032}
 _MILLION = 1e6
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the classifier."""
-    group = parser.add_argument_group("bnn", "With the kernel bnn, which always runs as a program on whole cores:")
-    group.add_argument(
-        "--popcount",
-        metavar="LIST",
-        help=f"how bits are counted, out of {','.join(POPCOUNTS)} (default all, with --cores {HARDWARE}); --variant is "
-        f"how they lie in words, out of {','.join(VARIANTS)}: a window of one channel to a word, as in the paper, 32 "
-        "channels to a word, or these as crumbs of two bits in the second convolution (default all, with --cores all "
-        f"but {_WINDOW})",
-    )
+_CORES = tuple(str(count) for count in range(1, MAX_CORES + 1))
 
 
-def refuse_its_options(arguments: argparse.Namespace) -> None:
-    """Raise :class:`InputError` for options of this kernel with another."""
-    if arguments.popcount is not None:
-        raise InputError(f"--popcount must be left out with {arguments.kernel}: it is for {NAME}")
+@arguments
+class BnnOptions(Simulated, GrantStalls, Seed, Json):
+    """Options of the command, which always runs programs on whole cores."""
+
+    preset: Preset = DEFAULT_CONFIG
+    """Configuration to start from."""
+    variant: Annotated[tuple[str, ...], listed(tuple(VARIANTS))] = ()
+    """How bits lie in words: a window of one channel to a word, as in the paper, 32 channels to a word, or these as
+    crumbs of two bits in the second convolution (default all, with --cores all but window)."""
+    popcount: Annotated[tuple[str, ...], listed(POPCOUNTS)] = ()
+    """How bits are counted, by hardware or software (default all, with --cores hardware)."""
+    cores: Annotated[tuple[str, ...], listed(_CORES)] = ()
+    """Run on clusters of so many cores; 1 and without it one core by itself."""
+    check: Literal["results", "all"] = "all"
+    """What is compared: the results in memory, or every instruction too."""
 
 
-def run(arguments: argparse.Namespace, usual: argparse.Namespace) -> int:
-    """Classify an image in every way asked for; fails if a check does. ``usual`` are the arguments' defaults."""
-    for name, value in vars(arguments).items():
-        if name not in _SHARED and value != getattr(usual, name, value):
-            raise InputError(f"--{name.replace('_', '-')} must be left out with {NAME}")
-    cores = [1] if arguments.cores is None else _cores(arguments.cores)
-    ways = _ways(arguments)
-    require_writable(arguments.json)
-    core = simulated_configuration(arguments)
-    machine = Machine(grant_stalls=arguments.grant_stalls, seed=arguments.seed, max_cycles=MOST_CYCLES)
-    ways = _able(ways, core, is_open=arguments.variant is None)
+@command
+def run(options: BnnOptions) -> int:
+    """Classify an image in every way asked for; fails if a check does."""
+    ways = _ways(options)
+    core = options.simulated_core
+    machine = Machine(grant_stalls=options.grant_stalls, seed=options.seed, max_cycles=MOST_CYCLES)
+    ways = _able(ways, core, is_open=not options.variant)
     cases = [
         BnnCase(
             variant=variant,
             popcount=popcount,
-            config=_machine(core, count),
+            config=_machine(core, int(count)),
             machine=machine,
-            checked=not arguments.no_check,
+            checked=options.check == "all",
         )
         for variant, popcount in ways
-        for count in cores
+        for count in options.cores or _CORES[:1]
     ]
     records: list[dict[str, Any]] = []
     console = output()
@@ -105,23 +78,19 @@ def run(arguments: argparse.Namespace, usual: argparse.Namespace) -> int:
             progress.advance(task)
             for report in result.reports:
                 name = f"{case.variant}, {case.popcount} popcount, {case.cores} cores"
-                console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
+                tell(f"{name}\n{report}\n")
     console.print(_table(records))
-    write_json(arguments.json, records)
+    write_json(options.json, records)
     return FAILED if any(record["mismatches"] for record in records) else OK
 
 
-def _ways(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+def _ways(options: BnnOptions) -> list[tuple[str, str]]:
     """Variants and how they count."""
-    alone = arguments.cores is None
-    variants = [name for name in VARIANTS if alone or name != _WINDOW]
-    if arguments.variant is not None:
-        variants = comma_list(arguments.variant, tuple(VARIANTS), "--variant")
-        if not alone and _WINDOW in variants:
-            raise InputError(f"--variant must be without {_WINDOW} with --cores: its maps do not fit into the TCDM")
-    popcounts = list(POPCOUNTS if alone else POPCOUNTS[:1])
-    if arguments.popcount is not None:
-        popcounts = comma_list(arguments.popcount, POPCOUNTS, "--popcount")
+    alone = not options.cores
+    variants = options.variant or [name for name in VARIANTS if alone or name != _WINDOW]
+    if not alone and _WINDOW in variants:
+        raise InputError(f"--variant must be without {_WINDOW} with --cores: its maps do not fit into the TCDM")
+    popcounts = options.popcount or (POPCOUNTS if alone else POPCOUNTS[:1])
     ways = [(variant, popcount) for variant in variants for popcount in popcounts]
     ways = [way for way in ways if way != (_CRUMBS, SOFTWARE)]
     if not ways:
@@ -139,11 +108,6 @@ def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> li
     raise InputError(f"variant must be one that the configuration can run, not {variant} (needs {missing})")
 
 
-def _cores(text: str) -> list[int]:
-    known = tuple(str(count) for count in range(1, MAX_CORES + 1))
-    return [int(name) for name in comma_list(text, known, "--cores")]
-
-
 def _machine(core: CoreConfig, cores: int) -> CoreConfig | ClusterConfig:
     """One core has memory of its own; several are a cluster, whose adders are those of the core."""
     return core if cores == 1 else ClusterConfig(core=core, cores=cores)
@@ -152,26 +116,38 @@ def _machine(core: CoreConfig, cores: int) -> CoreConfig | ClusterConfig:
 def _table(records: list[dict[str, Any]]) -> Table:
     layers = [name for name in records[0]["layers"] if name != "setup"]
     title = "millions of instructions and cycles; layers: of core 0; paper: its cycles over ours"
-    shown = Table(box=None, title=title, title_justify="left")
-    shown.add_column("variant", no_wrap=True)
-    shown.add_column("popcount", no_wrap=True)
-    for heading in ("cores", "Minsn", "Mxor", "Mcompare", "Mcycles", "paper", "speed-up", *layers, "errors"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    rows: list[tuple[object, ...]] = []
     for popcount, (instructions, cycles) in _PAPER.items():
-        shown.add_row("paper", popcount, "1", *_millions(instructions, _PAPER_OPERATIONS, cycles))
+        blank = ("",) * (len(layers) + 3)
+        rows.append(("paper", popcount, "1", *_millions(instructions, _PAPER_OPERATIONS, cycles), *blank))
     alone = {_way(record): record["cycles"] for record in records if record["cores"] == 1}
     for record in records:
         single, (_, paper) = alone.get(_way(record)), _PAPER[record["popcount"]]
-        shown.add_row(
-            *_way(record),
-            str(record["cores"]),
-            *_millions(record["instructions"], record["operations"], record["cycles"]),
-            f"{paper / record['cycles']:.2f}",
-            "-" if single is None else f"{single / record['cycles']:.2f}",
-            *(f"{record['layers'][name] / _MILLION:.3f}" for name in layers),
-            str(record["mismatches"]),
+        rows.append(
+            (
+                *_way(record),
+                str(record["cores"]),
+                *_millions(record["instructions"], record["operations"], record["cycles"]),
+                f"{paper / record['cycles']:.2f}",
+                "-" if single is None else f"{single / record['cycles']:.2f}",
+                *(f"{record['layers'][name] / _MILLION:.3f}" for name in layers),
+                str(record["mismatches"]),
+            )
         )
-    return shown
+    headings = (
+        "variant",
+        "popcount",
+        "cores",
+        "Minsn",
+        "Mxor",
+        "Mcompare",
+        "Mcycles",
+        "paper",
+        "speed-up",
+        *layers,
+        "errors",
+    )
+    return table(headings, rows, title=title, left="popcount")
 
 
 def _way(record: dict[str, Any]) -> tuple[str, str]:

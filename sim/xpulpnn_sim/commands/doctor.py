@@ -1,66 +1,40 @@
 """``xpulpnn doctor``: which tools are there, and what the cache holds."""
 
-import argparse
+from typing import Any
 
-from rich.table import Table
-
-from xpulpnn_sim.commands.common import FAILED, OK, add_json, output, require_writable, write_json
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, table, tell, write_json
+from xpulpnn_sim.commands.option_groups import Json
 from xpulpnn_sim.harness.tools import FoundTool, survey
 from xpulpnn_sim.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
 
 _MB = 1e6
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    parser.add_argument("--clean-cache", action="store_true", help="empty the cache; models and results are made anew")
-    add_json(parser)
+@arguments
+class DoctorOptions(Json):
+    """Options of the command."""
+
+    clean_cache: bool = False
+    """Empty the cache; models and results are made anew."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: DoctorOptions) -> int:
     """Print the table; fails if a tool that co-simulation needs is missing."""
-    require_writable(arguments.json)
-    if arguments.clean_cache:
+    if options.clean_cache:
         clean_cache()
     findings = survey()
-    table = Table(box=None)
-    for heading in ("tool", "for", "version", "where"):
-        table.add_column(heading, overflow="fold")
-    for finding in findings:
-        table.add_row(finding.tool.name, finding.tool.purpose, finding.version or "-", _place(finding))
-    console = output()
-    console.print(table)
+    rows = ((one.tool.name, one.tool.purpose, one.version or "-", _place(one)) for one in findings)
+    shown = table(("tool", "for", "version", "where"), rows, left="for|version|where")
+    for column in shown.columns:
+        column.overflow, column.no_wrap = "fold", False
+    output().print(shown)
     (place, said_by), (files, size) = cache_place(), cache_size()
     told = f"set by {said_by}" if said_by != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
-    console.print(
-        f"cache: {place} ({told}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it",
-        markup=False,
-        soft_wrap=True,
-    )
-    write_json(
-        arguments.json,
-        [
-            {
-                "tool": finding.tool.name,
-                "needed": finding.tool.needed,
-                "version": finding.version or None,
-                "path": finding.place or None,
-                "install": finding.tool.install,
-            }
-            for finding in findings
-        ]
-        + [
-            {
-                "tool": "cache",
-                "needed": False,
-                "version": None,
-                "path": str(place),
-                "install": None,
-                "files": files,
-                "bytes": size,
-            }
-        ],
-    )
+    tell(f"cache: {place} ({told}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")
+    cache = {"tool": "cache", "needed": False, "version": None, "path": str(place), "install": None}
+    write_json(options.json, [*map(_record, findings), cache | {"files": files, "bytes": size}])
     return FAILED if any(finding.missing and finding.tool.needed for finding in findings) else OK
 
 
@@ -68,3 +42,13 @@ def _place(finding: FoundTool) -> str:
     if not finding.missing:
         return finding.place
     return f"{'missing' if finding.tool.needed else 'missing, optional'}: {finding.tool.install}"
+
+
+def _record(finding: FoundTool) -> dict[str, Any]:
+    return {
+        "tool": finding.tool.name,
+        "needed": finding.tool.needed,
+        "version": finding.version or None,
+        "path": finding.place or None,
+        "install": finding.tool.install,
+    }

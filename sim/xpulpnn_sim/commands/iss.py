@@ -1,73 +1,64 @@
 """``xpulpnn iss``: a program on the instruction-set simulator."""
 
-import argparse
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Annotated, TextIO
+
+from cyclopts import Parameter
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim import trace
-from xpulpnn_sim.commands.cluster_options import add_cores, described
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    add_configuration,
-    add_json,
-    core_title,
-    output,
-    progress_bar,
-    require_writable,
-    write_json,
-)
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, write_json
 from xpulpnn_sim.commands.program import (
+    DEFAULT_LIMIT,
     Ending,
-    add_program,
-    bus_errors,
+    ProgramOptions,
     by_function,
     dumps,
     end_record,
-    hart_id,
     load_program,
     profile_table,
     replacing,
     report,
-    require_file,
     show,
+    with_named_core,
     write_dumps,
 )
+from xpulpnn_sim.commands.values import Count
 from xpulpnn_sim.exits import Exit
 from xpulpnn_sim.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.iss.observe import Retired
 from xpulpnn_sim.iss.session import Session
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    add_program(parser, limit_options=("--max-instructions", "--max-cycles"), unit="instructions")
-    add_configuration(parser)
-    add_cores(parser)
-    parser.add_argument(
-        "--quantum",
-        type=int,
-        metavar="N",
-        help=f"with --cores: the cores take turns of N instructions (default {DEFAULT_QUANTUM}); results of programs "
-        "without races do not depend on it",
-    )
-    add_json(parser)
+@arguments
+class IssOptions(ProgramOptions):
+    """Options of the command."""
+
+    limit: Annotated[Count, Parameter(name=("--max-instructions", "--max-cycles"))] = DEFAULT_LIMIT
+    """Give up after N instructions."""
+    quantum: Annotated[
+        Count | None,
+        Parameter(
+            help=f"With --cores: the cores take turns of N instructions (default {DEFAULT_QUANTUM}); results of "
+            "programs without races do not depend on it."
+        ),
+    ] = None
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: IssOptions) -> int:
     """Run the program; fails unless it reports success."""
-    target = described(arguments)
+    options = with_named_core(options)
+    target = options.target
     config = target.core if isinstance(target, ClusterConfig) else target
-    _require_turns(arguments, target)
-    executable, ram = load_program(arguments, target)
-    errors = bus_errors(arguments)
-    pieces = dumps(arguments, executable, ram, target)
-    require_writable(arguments.json)
-    require_file(arguments.trace, "--trace")
-    visits: dict[int, int] | None = {} if arguments.profile else None
+    _require_turns(options, target)
+    executable = load_program(options, target)
+    ram, errors = options.windows, options.bus_errors
+    pieces = dumps(options, executable, ram, target)
+    visits: dict[int, int] | None = {} if options.profile else None
 
     def execute(observer: Callable[[Retired], None] | None) -> tuple[Session | ClusterSession, Exit]:
         if isinstance(target, CoreConfig):
@@ -76,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
                 config,
                 ram=ram,
                 errors=errors,
-                hart_id=hart_id(arguments),
+                hart_id=options.hart_id,
                 output=show,
                 observer=observer,
                 visits=visits,
@@ -85,25 +76,25 @@ def run(arguments: argparse.Namespace) -> int:
             session = ClusterSession(
                 executable,
                 target,
-                quantum=DEFAULT_QUANTUM if arguments.quantum is None else arguments.quantum,
+                quantum=DEFAULT_QUANTUM if options.quantum is None else options.quantum,
                 ram=ram,
                 errors=errors,
                 output=show,
                 visits=visits,
             )
         with progress_bar("instructions", None) as (progress, task):
-            return session, session.run(arguments.limit, lambda done: progress.update(task, completed=done))
+            return session, session.run(options.limit, lambda done: progress.update(task, completed=done))
 
     begin = time.perf_counter()
-    if arguments.trace is None:
+    if options.trace is None:
         session, ended = execute(None)
     else:
-        with replacing(arguments.trace) as temporary, temporary.open("w") as file:
+        with replacing(options.trace) as temporary, temporary.open("w") as file:
             session, ended = execute(_writer(file))
     seconds = time.perf_counter() - begin
     executed = session.executed
     speed = executed / seconds
-    ending = Ending(executable, ended, session.trapped, config, core_title(arguments))
+    ending = Ending(executable, ended, session.trapped, config, options.title)
     cores = f" on {target.cores} cores" if isinstance(target, ClusterConfig) else ""
     report(ending, f"{executed} instructions{cores}, {speed:,.0f} per second")
     record = end_record(ending) | {
@@ -119,20 +110,20 @@ def run(arguments: argparse.Namespace) -> int:
         record["profile"] = by_function(executable, visits)
         output().print(profile_table(record["profile"], "instructions"))
     write_dumps(pieces, session.memory.read_bytes)
-    write_json(arguments.json, record)
+    write_json(options.json, record)
     return OK if ended.ok else FAILED
 
 
-def _require_turns(arguments: argparse.Namespace, target: CoreConfig | ClusterConfig) -> None:
+def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:
     """Raise :class:`InputError` for an option of one core alone with a cluster, or the other way round."""
     if isinstance(target, CoreConfig):
-        if arguments.quantum is not None:
-            raise InputError(f"--quantum must come with --cores, not alone with {arguments.quantum}")
+        if options.quantum is not None:
+            raise InputError(f"--quantum must come with --cores, not alone with {options.quantum}")
         return
-    if arguments.trace is not None:
-        raise InputError(f"--trace must be left out with --cores, not {arguments.trace}")
-    if arguments.hart_id != "0":
-        raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {arguments.hart_id}")
+    if options.trace is not None:
+        raise InputError(f"--trace must be left out with --cores, not {options.trace}")
+    if options.hart_id:
+        raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
 
 
 def _writer(file: TextIO) -> Callable[[Retired], None]:

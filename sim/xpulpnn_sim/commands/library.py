@@ -1,128 +1,101 @@
 """``xpulpnn library``: the kernels as a library for C programs."""
 
-import argparse
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from xpulpnn.errors import InputError
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    add_configuration,
-    add_json,
-    configuration,
-    core_title,
-    output,
-    progress_bar,
-    require_folder,
-    require_writable,
-    write_json,
+from cyclopts import Parameter
+
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, progress_bar, tell, write_json
+from xpulpnn_sim.commands.kernel_options import CompilerChoice, Requantising
+from xpulpnn_sim.commands.option_groups import (
+    Configuration,
+    Json,
 )
-from xpulpnn_sim.commands.kernel import add_requantise, rule_of
+from xpulpnn_sim.commands.values import (
+    NewFolder,
+    Words,
+    listed,
+)
 from xpulpnn_sim.files import write_text
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.functions import WINDOWS, Selection, library_functions
 from xpulpnn_sw.clibrary.public import PublicFunction, PublicFunctions
 from xpulpnn_sw.clibrary.write import objects, texts
-from xpulpnn_sw.compilers import COMPILERS, CompileError, find
+from xpulpnn_sw.compilers import CompileError, find
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.precision import Precision
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    parser.add_argument("--kernels", metavar="LIST", help=f"out of {','.join(KINDS)} (default all)")
-    parser.add_argument(
-        "--precision",
-        metavar="LIST",
-        help="widths of inputs, weights and results such as 8x8x8,8x4x8 (default: all of 8, 4 and 2 bits, and "
-        "accumulators)",
-    )
-    parser.add_argument(
-        "--variant", metavar="LIST", help="ways to write them, as of cosim (default: the fastest on the core)"
-    )
-    parser.add_argument(
-        "--windows", metavar="LIST", help=f"windows and strides of pools, KyxKx[:s=] (default {','.join(WINDOWS)})"
-    )
-    add_requantise(parser)
-    parser.add_argument(
-        "--outside",
-        action="store_true",
-        help="also functions that are told the value around the map, such as the zero point of the inputs",
-    )
-    parser.add_argument(
-        "--pulp-nn",
-        action="store_true",
-        help="functions with the public names of PULP-NN, and of the kernels those alone that they need unless "
-        "--kernels names others; --requantise bn64: those with kappa and lambda of 64 bits",
-    )
-    add_configuration(parser)
-    parser.add_argument("--compiler", metavar="NAME", help=f"{' or '.join(COMPILERS)} (default: the first installed)")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("build/library"), metavar="DIR", help="folder (default build/library)"
-    )
-    add_json(parser)
+_WINDOWS = Parameter(help=f"Windows and strides of pools, KyxKx[:s=] (default {'+'.join(WINDOWS)}).")
 
 
-def run(arguments: argparse.Namespace) -> int:
+@arguments
+class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
+    """Options of the command."""
+
+    kernel: Annotated[tuple[str, ...], listed(tuple(KINDS), "Kernels; repeatable (default all)")] = ()
+    precision: Words = ()
+    """Widths of inputs, weights and results such as 8x8x8+8x4x8 (default: all of 8, 4 and 2 bits, and accumulators)."""
+    variant: Words = ()
+    """Ways to write them, as of cosim (default: the fastest on the core)."""
+    windows: Annotated[Words, _WINDOWS] = ()
+    outside: bool = False
+    """Also functions that are told the value around the map, such as the zero point of the inputs."""
+    pulp_nn: bool = False
+    """Functions with the public names of PULP-NN, and of the kernels those alone that they need unless --kernel names
+    others; --requantise bn64: those with kappa and lambda of 64 bits."""
+    output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build/library")
+    """Folder of library, headers and README."""
+
+
+@command
+def run(options: LibraryOptions) -> int:
     """Write library, headers and README."""
-    config = configuration(arguments)
+    config = options.core
     selection = Selection(
-        kernels=_list(arguments.kernels, "--kernels"),
-        precisions=[Precision.parse(text) for text in _list(arguments.precision, "--precision")],
-        variants=_list(arguments.variant, "--variant"),
-        windows=_list(arguments.windows, "--windows") or WINDOWS,
-        rule=rule_of(arguments),
-        outside=arguments.outside,
+        kernels=options.kernel,
+        precisions=[Precision.parse(text) for text in options.precision],
+        variants=options.variant,
+        windows=options.windows or WINDOWS,
+        rule=options.rule,
+        outside=options.outside,
     )
-    find(arguments.compiler)
-    require_writable(arguments.json)
+    find(options.compiler)
     functions: dict[str, KernelRun] = {}
     public: list[PublicFunction] = []
     with progress_bar("functions", None) as (bar, task):
-        if arguments.pulp_nn:
+        if options.pulp_nn:
             for function in PublicFunctions(selection.precisions, selection.rule, config, selection.windows):
                 public.append(function)
                 functions |= {kernel.name: kernel for kernel in function.kernels}
                 bar.advance(task)
-        if selection.kernels or not arguments.pulp_nn:
+        if selection.kernels or not options.pulp_nn:
             for kernel in library_functions(selection, config):
                 functions[kernel.name] = kernel
                 bar.advance(task)
-    require_folder(arguments.output, "--output")
     with progress_bar(f"objects of {len(functions)} functions", None):
         try:
             built = objects(
                 list(functions.values()),
-                arguments.output,
-                compiler=arguments.compiler,
+                options.output,
+                compiler=options.compiler,
                 options=Options(config=config),
                 public=public,
             )
         except CompileError as error:
             print(error.messages, file=sys.stderr)
             return FAILED
-    settings = " ".join([f"--preset {arguments.preset}", *(f"--set {text}" for text in arguments.settings)])
     written = [built]
-    for name, text in texts(list(functions.values()), core_title(arguments), settings, public).items():
-        write_text(arguments.output / name, text)
-        written.append(arguments.output / name)
-    output().print("\n".join(str(path) for path in written), markup=False, soft_wrap=True)
+    for name, text in texts(list(functions.values()), options.title, options.command_words, public).items():
+        write_text(options.output / name, text)
+        written.append(options.output / name)
+    tell("\n".join(str(path) for path in written))
     names = [name for function in public for name in function.names]
-    output().print(f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""), markup=False)
+    tell(f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""))
     write_json(
-        arguments.json,
+        options.json,
         {"functions": list(functions), "public": names, "files": [str(path) for path in written]},
     )
     return OK
-
-
-def _list(text: str | None, option: str) -> list[str]:
-    """The words of a list, each once; none if it was not given."""
-    if text is None:
-        return []
-    words = list(dict.fromkeys(text.split(",")))
-    if "" in words:
-        raise InputError(f"{option} must be words with a comma between them, not {text or 'nothing'}")
-    return words

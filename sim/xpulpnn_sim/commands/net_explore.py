@@ -1,30 +1,20 @@
 """``xpulpnn net explore``: bits of the layers of a model in floating point, by accuracy and cycles."""
 
-import argparse
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn_sim.commands import cosim_cluster
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    add_configuration,
-    add_exact,
-    add_json,
-    comma_list,
-    output,
-    progress_bar,
-    require_folder,
-    require_writable,
-    simulated_configuration,
-    write_json,
-)
-from xpulpnn_sim.commands.network_samples import add_samples, normalisation_of, samples_of
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, tell, write_json
+from xpulpnn_sim.commands.network_samples import Samples, normalisation_of, samples_of
+from xpulpnn_sim.commands.option_groups import Json, Report, Simulated
+from xpulpnn_sim.commands.values import Count, Natural, NewFolder, between, listed, rule
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sim.images import FORMS, Images, read_images
 from xpulpnn_sim.widths.exploration import Best, Exploration, Settings, explore
@@ -44,131 +34,104 @@ _MILLION = 1e6
 _PERCENT = 100
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the action."""
-    parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="the model, in floating point")
-    parser.add_argument(
-        "--images",
-        type=Path,
-        metavar="PATH",
-        required=True,
-        help=f"labelled images: the first give the ranges of activations, those behind them decide: {FORMS}",
-    )
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="IDX file with the classes of --images")
-    parser.add_argument(
-        "--test",
-        type=Path,
-        metavar="PATH",
-        help="labelled images that decide nothing, for what accuracies are shown of (default: the rest of --images)",
-    )
-    parser.add_argument("--test-labels", type=Path, metavar="FILE", help="IDX file with the classes of --test")
-    parser.add_argument("--test-limit", type=int, metavar="N", help="only the first N images of --test")
-    for name, usual, what in (
-        ("calibrate", 100, "images that ranges are of"),
-        ("decide", 1000, "images behind those that decide"),
-        ("trials", 300, "assignments that are evaluated: all if there are not more, else the outcome of a search"),
-        ("verify", 3, "points that are run on the design as whole networks, the chosen one first"),
-        ("jobs", 1, "processes"),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=usual, metavar="N", help=f"{what} (default {usual})")
-    parser.add_argument(
-        "--bits", default=",".join(_KNOWN), metavar="LIST", help="widths to choose from (default 8,4,2)"
-    )
-    parser.add_argument(
-        "--floor",
-        type=float,
-        metavar="PERCENT",
-        help="choose the fastest point that classifies so much of the images as labelled",
-    )
-    add_samples(parser)
-    parser.add_argument(
-        "--cores",
-        type=int,
-        metavar="N",
-        help="1 for one core by itself, more for a cluster (default 1, or the cluster of the preset)",
-    )
-    add_configuration(parser, clusters=True)
-    add_exact(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="write the networks of the front as net run reads them"
-    )
-    parser.add_argument("--plot", type=Path, metavar="FILE.html", help="plot all points, by cycles and by weights")
-    add_json(parser)
+_IMAGES = Parameter(
+    help=f"Labelled images: the first give the ranges of activations, those behind them decide: {FORMS}.",
+    metavar="PATH",
+)
 
 
-def run(arguments: argparse.Namespace) -> int:
+@arguments
+class NetExploreOptions(Simulated, Samples, Report, Json):
+    """Options of the command."""
+
+    model: Annotated[Path, Parameter(metavar="MODEL.onnx")] = field(kw_only=False)
+    """The model, in floating point."""
+    images: Annotated[Path, _IMAGES]
+    labels: Path | None = None
+    """IDX file with the classes of --images."""
+    test: Path | None = None
+    """Labelled images that decide nothing, for what accuracies are shown of (default: the rest of --images)."""
+    test_labels: Path | None = None
+    """IDX file with the classes of --test."""
+    test_limit: Count | None = None
+    """Only the first N images of --test."""
+    calibrate: Count = 100
+    """Images that ranges are of."""
+    decide: Count = 1000
+    """Images behind those that decide."""
+    trials: Count = 300
+    """Assignments that are evaluated: all if there are not more, else the outcome of a search."""
+    verify: Natural = 3
+    """Points that are run on the design as whole networks, the chosen one first."""
+    jobs: Count = 1
+    """Processes side by side."""
+    bits: Annotated[tuple[str, ...], listed(_KNOWN, "Widths to choose from")] = _KNOWN
+    floor: Annotated[float | None, rule("0 to 100 percent", lambda value: 0 <= value <= _PERCENT, "PERCENT")] = None
+    """Choose the fastest point that classifies so much of the images as labelled."""
+    cores: Annotated[int | None, between(1, MAX_CORES)] = None
+    """1 for one core by itself, more for a cluster (default 1, or the cluster of the preset)."""
+    output: Annotated[NewFolder | None, Parameter(alias="-o")] = None
+    """Write the networks of the front as net run reads them."""
+
+    @property
+    def target(self) -> CoreConfig | ClusterConfig:
+        """The core, or the cluster of so many."""
+        if self.cores is None:
+            return self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core
+        cluster = self.cluster
+        return cluster.core if self.cores == 1 else replace(cluster, cores=self.cores)
+
+
+@command
+def run(asked: NetExploreOptions) -> int:
     """Search, show and write; fails if a run on the design does."""
-    _check(arguments)
-    config = _target(arguments)
-    bits = tuple(int(name) for name in comma_list(arguments.bits, _KNOWN, "--bits"))
-    calibrating, deciding, test = _images(arguments)
-    subject = _subject(arguments, calibrating, deciding, config)
+    _check(asked)
+    config = asked.target
+    bits = tuple(int(name) for name in asked.bits)
+    calibrating, deciding, test = _images(asked)
+    subject = _subject(asked, calibrating, deciding, config)
     space = subject.space(bits)
     classes = subject.described(space.uniform()[0]).classes
     for one in (deciding, test):
         one.known(classes)
-    floor = 0.0 if arguments.floor is None else arguments.floor / _PERCENT
-    settings = Settings(floor=floor, trials=arguments.trials, runs=arguments.verify)
+    floor = 0.0 if asked.floor is None else asked.floor / _PERCENT
+    settings = Settings(floor=floor, trials=asked.trials, runs=asked.verify)
     with (
-        workers(arguments.jobs) as processes,
-        progress_bar("assignments", min(len(space), arguments.trials)) as (progress, task),
+        workers(asked.jobs) as processes,
+        progress_bar("assignments", min(len(space), asked.trials)) as (progress, task),
     ):
 
-        def tell(known: int, runs: int) -> None:
+        def told(known: int, runs: int) -> None:
             progress.update(task, completed=known, description=f"assignments, {runs} runs on the design")
 
-        found = explore(subject, space, test, settings, processes, tell)
-    _show(found, deciding, test, arguments.floor)
-    _write(arguments, subject, found)
+        found = explore(subject, space, test, settings, processes, told)
+    _show(found, deciding, test, asked.floor)
+    _write(asked, subject, found)
     return FAILED if found.reports else OK
 
 
-def _target(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
-    """The core, or the cluster of so many."""
-    cores: int | None = arguments.cores
-    if cores is None and arguments.preset not in CLUSTER_PRESETS:
-        return simulated_configuration(arguments)
-    cluster = cosim_cluster.configured(arguments)
-    if cores is None:
-        return cluster
-    if not 1 <= cores <= MAX_CORES:
-        raise InputError(f"--cores must be 1 to {MAX_CORES}, not {cores}")
-    return cluster.core if cores == 1 else replace(cluster, cores=cores)
-
-
-def _check(arguments: argparse.Namespace) -> None:
+def _check(asked: NetExploreOptions) -> None:
     """Raise :class:`InputError` for what can be known to be wrong before anything is read."""
-    for name, least in (("calibrate", 1), ("decide", 1), ("trials", 1), ("verify", 0), ("jobs", 1), ("test_limit", 1)):
-        value = getattr(arguments, name)
-        if value is not None and value < least:
-            raise InputError(f"--{name.replace('_', '-')} must be at least {least}, not {value}")
-    if arguments.floor is not None and not 0 <= arguments.floor <= _PERCENT:
-        raise InputError(f"--floor must be 0 to 100 percent, not {arguments.floor:g}")
     for option in ("test_labels", "test_limit"):
-        if getattr(arguments, option) is not None and arguments.test is None:
+        if getattr(asked, option) is not None and asked.test is None:
             raise InputError(f"--{option.replace('_', '-')} must come with --test, not alone")
-    require_writable(arguments.json)
-    if arguments.plot is not None:
-        require_folder(arguments.plot.parent, "--plot")
-    if arguments.output is not None:
-        require_folder(arguments.output, "--output")
 
 
-def _images(arguments: argparse.Namespace) -> tuple[Images, Images, Images]:
+def _images(asked: NetExploreOptions) -> tuple[Images, Images, Images]:
     """Images that give ranges, those that decide, and those that do neither."""
-    given = read_images(arguments.images, arguments.labels)
-    first, last = arguments.calibrate, arguments.calibrate + arguments.decide
-    needed = last + (arguments.test is None)
+    given = read_images(asked.images, asked.labels)
+    first, last = asked.calibrate, asked.calibrate + asked.decide
+    needed = last + (asked.test is None)
     if len(given.samples) < needed:
-        rest = "" if arguments.test is not None else ", and some for the test"
+        rest = "" if asked.test is not None else ", and some for the test"
         raise InputError(
-            f"--images must be {last} at least, {first} for ranges and {arguments.decide} that decide{rest}, "
+            f"--images must be {last} at least, {first} for ranges and {asked.decide} that decide{rest}, "
             f"not {len(given.samples)}"
         )
-    if arguments.test is None:
+    if asked.test is None:
         test = given.between(last, None)
     else:
-        test = read_images(arguments.test, arguments.test_labels).first(arguments.test_limit)
+        test = read_images(asked.test, asked.test_labels).first(asked.test_limit)
     if test.samples.shape[1:] != given.samples.shape[1:]:
         raise InputError(
             f"--test must be of the size of --images {given.samples.shape[1:]}, not {test.samples.shape[1:]}"
@@ -177,14 +140,14 @@ def _images(arguments: argparse.Namespace) -> tuple[Images, Images, Images]:
 
 
 def _subject(
-    arguments: argparse.Namespace, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
+    asked: NetExploreOptions, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
 ) -> Subject:
     """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
-    path: Path = arguments.model
+    path: Path = asked.model
     options = ImportOptions(
         name=path.stem,
-        samples=samples_of(arguments),
-        normalisation=normalisation_of(arguments),
+        samples=samples_of(asked),
+        normalisation=normalisation_of(asked),
         images=calibrating.samples,
     )
     with packages_for(path) as reader:
@@ -202,7 +165,7 @@ def _show(found: Exploration, deciding: Images, test: Images, floor: float | Non
     """The front, and what is to be said about the rest."""
     console = output()
     title = f"bits of weights/maps read, by layer: {', '.join(found.layers)}"
-    console.print(title, markup=False, soft_wrap=True)
+    tell(title)
     table = Table(box=None)
     table.add_column("bits", no_wrap=True)
     for heading in (
@@ -229,13 +192,11 @@ def _show(found: Exploration, deciding: Images, test: Images, floor: float | Non
             soft_wrap=True,
         )
     for report in found.reports:
-        console.print(report, markup=False, soft_wrap=True)
-    console.print(
-        f"{len(found.points)} assignments evaluated; --quantise of net import takes their bits", soft_wrap=True
-    )
+        tell(report)
+    tell(f"{len(found.points)} assignments evaluated; --quantise of net import takes their bits")
     if floor is not None:
         chosen = "none has as much" if found.chosen is None else text_of(found.chosen.widths)
-        console.print(f"fastest with {floor:g} % of the images that decide: {chosen}", soft_wrap=True)
+        tell(f"fastest with {floor:g} % of the images that decide: {chosen}")
 
 
 def _row(best: Best, tested: int) -> list[str]:
@@ -252,26 +213,26 @@ def _row(best: Best, tested: int) -> list[str]:
     return [*cells, f"{best.measured / _MILLION:.3f}", f"{best.error:+.2%}"]
 
 
-def _write(arguments: argparse.Namespace, subject: Subject, found: Exploration) -> None:
+def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> None:
     """Networks, plot and record."""
     files: list[Path] = []
-    folder: Path | None = arguments.output
+    folder: Path | None = asked.output
     for best in found.best if folder is not None else ():
         assert folder is not None
         widths = best.point.widths
-        name = _name(arguments.model.stem, widths)
+        name = _name(asked.model.stem, widths)
         path = folder / f"{name}.json"
         weights = path.with_suffix(".npz")
         text, arrays = written(subject.described(widths, name), weights.name)
         write_bytes(weights, arrays)
         write_text(path, text)
         files.append(path)
-    if arguments.plot is not None:
-        write_page(arguments.plot, arguments.model.name, found)
-        files.append(arguments.plot)
+    if asked.report is not None:
+        write_page(asked.report, asked.model.name, found)
+        files.append(asked.report)
     if files:
-        output().print("\n".join(map(str, files)), markup=False, soft_wrap=True)
-    write_json(arguments.json, found.record() | {"model": arguments.model.name, "files": list(map(str, files))})
+        tell("\n".join(map(str, files)))
+    write_json(asked.json, found.record() | {"model": asked.model.name, "files": list(map(str, files))})
 
 
 def _name(model: str, widths: Assignment) -> str:

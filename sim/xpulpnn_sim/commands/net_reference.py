@@ -1,13 +1,19 @@
 """``xpulpnn net reference``: how many images a network classifies as labelled, by the reference alone."""
 
-import argparse
+from dataclasses import field
 from pathlib import Path
 from time import perf_counter
+from typing import Annotated
 
-from xpulpnn_sim.commands.common import OK, add_json, output, progress_bar, require_writable, write_json
-from xpulpnn_sim.commands.network_images import add_images, images_of
+from cyclopts import Parameter
+
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import OK, output, progress_bar, write_json
 from xpulpnn_sim.commands.network_tables import class_table
+from xpulpnn_sim.commands.option_groups import Json
+from xpulpnn_sim.commands.values import Count
 from xpulpnn_sim.harness.classified import classified
+from xpulpnn_sim.images import FORMS, read_images
 from xpulpnn_sw.networks.form import read_network
 
 _DIGITS = 4
@@ -15,18 +21,24 @@ _MOST_CLASSES = 20
 """Of which a table is shown."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the action."""
-    parser.add_argument("network", type=Path, metavar="FILE.json", help="the network, its weights in the npz beside it")
-    add_images(parser, "classify these", required=True)
-    add_json(parser)
+@arguments
+class ReferenceOptions(Json):
+    """Options of the command."""
+
+    network: Path = field(kw_only=False)
+    """The network, FILE.json, its weights in the npz beside it."""
+    images: Annotated[Path, Parameter(help=f"Classify these: {FORMS}.", metavar="PATH")]
+    labels: Path | None = None
+    """IDX file with the classes of the images (default: the one beside them called labels-idx1)."""
+    limit: Count | None = None
+    """Only the first N images."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: ReferenceOptions) -> int:
     """Compute the network for every image, and show how many answers are right."""
-    require_writable(arguments.json)
-    described = read_network(arguments.network)
-    images = images_of(arguments)
+    described = read_network(options.network)
+    images = read_images(options.images, options.labels).first(options.limit)
     started = perf_counter()
     with progress_bar("images", len(images.samples)) as (progress, task):
         result = classified(described, images, lambda done: progress.update(task, completed=done))
@@ -37,5 +49,5 @@ def run(arguments: argparse.Namespace) -> int:
     console.print(
         f"{result.right} of {len(result.labels)} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s"
     )
-    write_json(arguments.json, result.record() | {"wall_s": round(wall, _DIGITS)})
+    write_json(options.json, result.record() | {"wall_s": round(wall, _DIGITS)})
     return OK

@@ -1,26 +1,29 @@
 """Images for networks on the command line."""
 
-import argparse
 from pathlib import Path
+from typing import Annotated
 
-from xpulpnn.errors import InputError
+from cyclopts import Parameter
+
+from xpulpnn_sim.commands.command import arguments
+from xpulpnn_sim.commands.values import Count
 from xpulpnn_sim.images import FORMS, Images, read_images
 
-
-def add_images(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
-    """Add ``--images``, which says ``what`` happens with them, ``--labels`` and ``--limit``."""
-    parser.add_argument("--images", type=Path, metavar="PATH", required=required, help=f"{what}: {FORMS}")
-    parser.add_argument(
-        "--labels",
-        type=Path,
-        metavar="FILE",
-        help="IDX file with the classes of the images (default: the one beside them called labels-idx1)",
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N images")
+_IMAGES = Parameter(help=f"Images, with labels for answers to be counted: {FORMS}.", metavar="PATH")
 
 
-def images_of(arguments: argparse.Namespace) -> Images:
-    """The images that are asked for; raises :class:`InputError` for others."""
-    if arguments.limit is not None and arguments.limit < 1:
-        raise InputError(f"--limit must be at least 1, not {arguments.limit}")
-    return read_images(arguments.images, arguments.labels).first(arguments.limit)
+@arguments
+class ImageOptions:
+    """Images for a network."""
+
+    images: Annotated[
+        Path | None, Parameter(help=f"Images, with labels for answers to be counted: {FORMS}.", metavar="PATH")
+    ] = None
+    labels: Path | None = None
+    """IDX file with the classes of the images (default: the one beside them called labels-idx1)."""
+    limit: Count | None = None
+    """Only the first N images."""
+
+    def read(self) -> Images | None:
+        """The images that are asked for, if any; raises :class:`~xpulpnn.errors.InputError` for others."""
+        return None if self.images is None else read_images(self.images, self.labels).first(self.limit)

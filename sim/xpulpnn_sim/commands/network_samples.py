@@ -1,30 +1,31 @@
 """What the samples of images are for a model, on the command line."""
 
-import argparse
+import re
 from fractions import Fraction
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.command import arguments
 
 
-def add_samples(parser: argparse.ArgumentParser) -> None:
-    """Add ``--samples``, ``--mean`` and ``--std``."""
-    parser.add_argument(
-        "--samples",
-        metavar="LOW:HIGH",
-        help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the "
-        "codes of the input as they are)",
-    )
-    parser.add_argument(
-        "--mean",
-        metavar="LIST",
-        help="numbers that are subtracted from that, by colour or one for all, before a network of ONNX sees it",
-    )
-    parser.add_argument("--std", metavar="LIST", help="numbers that it is divided by then, as many (default 1)")
+@arguments
+class Samples:
+    """What the samples of images are for a model."""
+
+    samples: Annotated[str | None, Parameter(metavar="LOW:HIGH")] = None
+    """What the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the codes of the
+    input as they are)."""
+    mean: Annotated[str | None, Parameter(metavar="LIST")] = None
+    """Numbers that are subtracted from that, by colour or one for all, before a network of ONNX sees it."""
+    std: Annotated[str | None, Parameter(metavar="LIST")] = None
+    """Numbers that it is divided by then, as many (default 1)."""
 
 
-def samples_of(arguments: argparse.Namespace) -> tuple[Fraction, Fraction] | None:
+def samples_of(options: Samples) -> tuple[Fraction, Fraction] | None:
     """What is meant by ``LOW:HIGH``; None: nothing is said."""
-    text: str | None = arguments.samples
+    text: str | None = options.samples
     if text is None:
         return None
     try:
@@ -36,16 +37,16 @@ def samples_of(arguments: argparse.Namespace) -> tuple[Fraction, Fraction] | Non
     return low, high
 
 
-def normalisation_of(arguments: argparse.Namespace) -> list[tuple[Fraction, Fraction]]:
+def normalisation_of(options: Samples) -> list[tuple[Fraction, Fraction]]:
     """What is meant by both lists."""
-    mean: str | None = arguments.mean
-    std: str | None = arguments.std
+    mean: str | None = options.mean
+    std: str | None = options.std
     lists: list[list[Fraction]] = []
     for option, text, usual in (("--mean", mean, 0), ("--std", std, 1)):
         try:
-            lists.append([Fraction(usual)] if text is None else [Fraction(one) for one in text.split(",")])
+            lists.append([Fraction(usual)] if text is None else [Fraction(one) for one in re.split("[,+]", text)])
         except (ValueError, ZeroDivisionError):
-            raise InputError(f"{option} must be numbers with commas between, not {text}") from None
+            raise InputError(f"{option} must be numbers such as 0.5,0.4, not {text}") from None
     means, deviations = lists
     if mean is None and std is None:
         return []

@@ -1,7 +1,7 @@
 """``xpulpnn objdump``: what programs, objects and libraries hold, disassembled."""
 
-import argparse
 from collections.abc import Iterator
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,14 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.commands.common import OK, add_json, output, require_writable, write_json
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import OK, output, tell, write_json
+from xpulpnn_sim.commands.option_groups import (
+    Json,
+)
+from xpulpnn_sim.commands.values import (
+    Repeated,
+)
 from xpulpnn_sim.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.disasm import render
 
@@ -21,60 +28,60 @@ _ALL = Decoder(INSNS)
 _LOOPS = "lp."
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="programs (.elf), objects (.o), libraries (.a)"
-    )
-    parser.add_argument(
-        "--section", action="append", default=[], metavar="NAME", help="show this section only; repeatable"
-    )
-    parser.add_argument(
-        "--function", action="append", default=[], metavar="NAME", help="show what belongs to this symbol; repeatable"
-    )
-    parser.add_argument("--headers", action="store_true", help="show the sections and symbols instead of the code")
-    parser.add_argument("--no-source", action="store_true", help="without the lines of the sources")
-    add_json(parser)
+@arguments
+class ObjdumpOptions(Json):
+    """Options of the command."""
+
+    files: tuple[Path, ...] = field(kw_only=False)
+    """Programs (.elf), objects (.o), libraries (.a)."""
+    section: Repeated = ()
+    """Show this section only; repeatable."""
+    function: Repeated = ()
+    """Show what belongs to this symbol; repeatable."""
+    headers: bool = False
+    """Show the sections and symbols instead of the code."""
+    no_source: bool = False
+    """Without the lines of the sources."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: ObjdumpOptions) -> int:
     """Show the files; fails on one that cannot be read."""
-    require_writable(arguments.json)
-    objects = [item for path in arguments.files for item in read_objects(path)]
-    _require_names(arguments, objects)
+    objects = [item for path in options.files for item in read_objects(path)]
+    _require_names(options, objects)
     console, records = output(), []
     for item in objects:
-        sections = [section for section in item.sections if _is_chosen(section, arguments)]
+        sections = [section for section in item.sections if _is_chosen(section, options)]
         for line in _heading(item):
-            console.print(line, markup=False, soft_wrap=True)
+            tell(line)
         for section in sections:
-            if arguments.headers:
+            if options.headers:
                 _show_header(section, console)
             else:
-                _show_code(item, section, arguments, console)
-        records.append(_record(item, sections, arguments))
-    write_json(arguments.json, records)
+                _show_code(item, section, options, console)
+        records.append(_record(item, sections, options))
+    write_json(options.json, records)
     return OK
 
 
-def _require_names(arguments: argparse.Namespace, objects: list[ObjectFile]) -> None:
+def _require_names(options: ObjdumpOptions, objects: list[ObjectFile]) -> None:
     """Raise :class:`InputError` for a section or symbol that is in no file."""
     sections = [section for item in objects for section in item.sections]
     for option, wanted, known in (
-        ("--section", arguments.section, {section.name for section in sections}),
-        ("--function", arguments.function, {symbol.name for section in sections for symbol in section.symbols}),
+        ("--section", options.section, {section.name for section in sections}),
+        ("--function", options.function, {symbol.name for section in sections for symbol in section.symbols}),
     ):
         for name in wanted:
             if name not in known:
                 raise InputError(f"{option} must be a name in the files, not {name}")
 
 
-def _is_chosen(section: CodeSection, arguments: argparse.Namespace) -> bool:
-    if arguments.section:
-        return section.name in arguments.section
-    if arguments.function:
-        return any(symbol.name in arguments.function for symbol in section.symbols)
-    return section.is_code or arguments.headers
+def _is_chosen(section: CodeSection, options: ObjdumpOptions) -> bool:
+    if options.section:
+        return section.name in options.section
+    if options.function:
+        return any(symbol.name in options.function for symbol in section.symbols)
+    return section.is_code or options.headers
 
 
 def _heading(item: ObjectFile) -> list[str]:
@@ -84,27 +91,27 @@ def _heading(item: ObjectFile) -> list[str]:
 
 def _show_header(section: CodeSection, console: Console) -> None:
     kind = "code" if section.is_code else "data"
-    console.print(f"{section.name}: {len(section.data)} bytes of {kind} at 0x{section.address:08x}", markup=False)
+    tell(f"{section.name}: {len(section.data)} bytes of {kind} at 0x{section.address:08x}")
     for symbol in section.symbols:
-        console.print(f"  {symbol.address:08x} {symbol.size:6} {symbol.name}", markup=False, soft_wrap=True)
+        tell(f"  {symbol.address:08x} {symbol.size:6} {symbol.name}")
     console.print()
 
 
-def _show_code(item: ObjectFile, section: CodeSection, arguments: argparse.Namespace, console: Console) -> None:
-    console.print(f"section {section.name}, {len(section.data)} bytes", markup=False)
+def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions, console: Console) -> None:
+    tell(f"section {section.name}, {len(section.data)} bytes")
     names: dict[int, list[str]] = {}
     for symbol in section.symbols:
         names.setdefault(symbol.address, []).append(symbol.name)
     before: SourceLine | None = None
-    for line in _lines(item, section, arguments):
+    for line in _lines(item, section, options):
         for name in names.get(line["address"], ()):
-            console.print(f"\n{line['address']:08x} <{name}>:", markup=False, soft_wrap=True)
+            tell(f"\n{line['address']:08x} <{name}>:")
         source = section.lines.get(line["address"])
-        if source is not None and source != before and not arguments.no_source:
-            console.print(f"; {_place(source)}", markup=False, soft_wrap=True)
+        if source is not None and source != before and not options.no_source:
+            tell(f"; {_place(source)}")
             before = source
         digits = f"{line['word']:0{2 * line['size']}x}"
-        console.print(f"{line['address']:08x}:  {digits:8}  {line['text']}", markup=False, soft_wrap=True)
+        tell(f"{line['address']:08x}:  {digits:8}  {line['text']}")
     console.print()
 
 
@@ -123,9 +130,9 @@ def _text_of(path: str) -> list[str]:
         return []
 
 
-def _lines(item: ObjectFile, section: CodeSection, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
     """The instructions and data of a section that are asked for."""
-    ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in arguments.function]
+    ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in options.function]
     offset = 0
     while offset < len(section.data):
         address = section.address + offset
@@ -165,7 +172,7 @@ def _instruction(item: ObjectFile, section: CodeSection, insn: Insn, word: int, 
     return f"{text}  # 0x{targets[0]:x}{f' <{name}>' if name else ''}"
 
 
-def _record(item: ObjectFile, sections: list[CodeSection], arguments: argparse.Namespace) -> dict[str, Any]:
+def _record(item: ObjectFile, sections: list[CodeSection], options: ObjdumpOptions) -> dict[str, Any]:
     """A file for machines."""
     return {
         "file": item.title,
@@ -178,17 +185,17 @@ def _record(item: ObjectFile, sections: list[CodeSection], arguments: argparse.N
                 "bytes": len(section.data),
                 "code": section.is_code,
                 "symbols": [symbol._asdict() for symbol in section.symbols],
-                "lines": [] if arguments.headers else list(_with_source(item, section, arguments)),
+                "lines": [] if options.headers else list(_with_source(item, section, options)),
             }
             for section in sections
         ],
     }
 
 
-def _with_source(item: ObjectFile, section: CodeSection, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _with_source(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
     """The lines of a section, each with its symbol and where it comes from."""
     source: SourceLine | None = None
-    for line in _lines(item, section, arguments):
+    for line in _lines(item, section, options):
         source = section.lines.get(line["address"], source)
         place = None if source is None else {"file": source.path, "line": source.line}
         yield line | {"symbol": section.name_of(line["address"]), "source": place}

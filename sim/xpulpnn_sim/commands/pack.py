@@ -1,21 +1,24 @@
 """``xpulpnn pack``: weights of a trained layer in the order of a kernel."""
 
-import argparse
 import re
+from dataclasses import field
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands.common import (
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import OK, tell, write_json
+from xpulpnn_sim.commands.kernel_options import Requantising, forms
+from xpulpnn_sim.commands.option_groups import (
     DEFAULT_PRESET,
-    OK,
-    add_json,
-    output,
-    require_folder,
-    require_writable,
-    write_json,
+    Json,
 )
-from xpulpnn_sim.commands.kernel import add_requantise, forms, rule_of
+from xpulpnn_sim.commands.values import (
+    NewFile,
+)
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sw.clibrary.packed_layer import PackedLayer, read_arrays
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source, npz
@@ -28,64 +31,47 @@ _KERNELS = (*PACKED_KERNELS, *MAP_KERNELS)
 _USUAL_BITS = 8
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    parser.add_argument("kernel", choices=_KERNELS, metavar="KERNEL", help=", ".join(_KERNELS))
-    parser.add_argument("layer", metavar="LAYER", help=forms(_KERNELS))
-    parser.add_argument(
-        "weights",
-        type=Path,
-        nargs="?",
-        metavar="WEIGHTS.npz",
-        help="arrays of integers: weights [out][ky][kx][in], depthwise [channel][ky][kx], conv1d [out][k][in], linear "
-        "and matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factor "
-        "and shift, or shift, or thresholds [out][levels - 1]; none of these with results of 32 bits. add: factors, "
-        "summands, shifts [2], or with :shift factors [2], shift and maybe a summand; avgpool with :scaled factor, "
-        "summand, shift; the other pools and relu without file",
-    )
-    parser.add_argument(
-        "--precision",
-        metavar="XxWxY",
-        help="widths of inputs, weights (add: of the second map) and results (default 8 bits, signs as usual)",
-    )
-    parser.add_argument(
-        "--variant",
-        metavar="NAME",
-        help=f"way to write the kernel, as of cosim (default: the fastest on {DEFAULT_PRESET})",
-    )
-    add_requantise(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("build/layer.c"),
-        metavar="FILE",
-        help="NAME.c, and NAME.h beside it; NAME.h, with the arrays in it; or NAME.npz (default build/layer.c)",
-    )
-    add_json(parser)
+@arguments
+class PackOptions(Requantising, Json):
+    """Options of the command."""
+
+    kernel: Annotated[str, Parameter(choices=_KERNELS, show_choices=True)] = field(kw_only=False)
+    """Kernel whose order the weights take."""
+    layer: Annotated[str, Parameter(help=f"{forms(_KERNELS)}.")] = field(kw_only=False)
+    weights: Path | None = field(default=None, kw_only=False)
+    """Arrays of integers: weights [out][ky][kx][in], depthwise [channel][ky][kx], conv1d [out][k][in], linear and
+    matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factor and
+    shift, or shift, or thresholds [out][levels - 1]; none of these with results of 32 bits. add: factors, summands,
+    shifts [2], or with :shift factors [2], shift and maybe a summand; avgpool with :scaled factor, summand, shift;
+    the other pools and relu without file."""
+    precision: Annotated[str | None, Parameter(metavar="XxWxY")] = None
+    """Widths of inputs, weights (add: of the second map) and results (default 8 bits, signs as usual)."""
+    variant: str | None = None
+    """Way to write the kernel, as of cosim (default: the fastest on the usual core)."""
+    output: Annotated[NewFile, Parameter(alias="-o")] = Path("build/layer.c")
+    """NAME.c, and NAME.h beside it; NAME.h, with the arrays in it; or NAME.npz."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: PackOptions) -> int:
     """Pack and write."""
-    path: Path = arguments.output
+    path: Path = options.output
     if path.suffix not in _SUFFIXES:
         raise InputError(f"--output must end in one of {', '.join(_SUFFIXES)}, not {path}")
     if path.suffix != ".npz" and not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
         raise InputError(f"--output must be called like a name in C, not {path.name}")
-    computing = kind(arguments.kernel)
-    layer = computing.layer.parse(arguments.layer)
-    variant = arguments.variant or _fastest(computing)
+    computing = kind(options.kernel)
+    layer = computing.layer.parse(options.layer)
+    variant = options.variant or _fastest(computing)
     has_weights = computing.name in PACKED_KERNELS
     usual = Precision.uniform(_USUAL_BITS) if has_weights else computing.uniform(_USUAL_BITS)
-    precision = usual if arguments.precision is None else Precision.parse(arguments.precision)
-    arrays = {} if arguments.weights is None else read_arrays(arguments.weights)
-    result = packed(computing, layer, precision, variant, arrays, rule_of(arguments))
-    require_folder(path.parent, "--output")
-    require_writable(arguments.json)
+    precision = usual if options.precision is None else Precision.parse(options.precision)
+    arrays = {} if options.weights is None else read_arrays(options.weights)
+    result = packed(computing, layer, precision, variant, arrays, options.rule)
     written = _write(result, path)
-    output().print("\n".join(str(file) for file in written), markup=False, soft_wrap=True)
+    tell("\n".join(str(file) for file in written))
     write_json(
-        arguments.json,
+        options.json,
         {
             "function": result.run.name,
             "files": [str(file) for file in written],

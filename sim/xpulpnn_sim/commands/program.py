@@ -1,23 +1,38 @@
 """What the subcommands that run a program share: its options, its output, dumps and profiles."""
 
-import argparse
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+from cyclopts import Parameter, Token
 from rich.table import Table
 
-from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cluster_program import cluster_windows, load_for
-from xpulpnn_sim.commands.common import core_title, require_folder
-from xpulpnn_sim.elf import Executable, Window, parse_number, parse_ram, windows
+from xpulpnn_sim.commands.command import arguments
+from xpulpnn_sim.commands.common import (
+    RESULTS_ON_OUTPUT,
+    table,
+)
+from xpulpnn_sim.commands.option_groups import (
+    DEFAULT_PRESET,
+    Cores,
+    Json,
+)
+from xpulpnn_sim.commands.values import (
+    NewFile,
+    Preset,
+    Repeated,
+)
+from xpulpnn_sim.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.exits import STDERR, Exit, Output
+from xpulpnn_sim.files import require_writable
 from xpulpnn_sim.trap_report import Trapped, describe
 from xpulpnn_sim.trap_report import record as trap_record
 from xpulpnn_sw.core_note import require_core
@@ -36,75 +51,72 @@ class Dump:
     path: Path
 
 
-def add_program(parser: argparse.ArgumentParser, *, limit_options: Sequence[str], unit: str) -> None:
-    """Add the program and the options of every run."""
-    parser.add_argument("program", type=Path, metavar="PROG.elf", help="32-bit RISC-V executable")
-    parser.add_argument(
-        "--ram",
-        action="append",
-        default=[],
-        metavar="BASE:SIZE",
-        help="memory beside the program's segments, such as 0x80000000:1M; repeatable",
-    )
-    parser.add_argument(
-        "--bus-error",
-        action="append",
-        default=[],
-        metavar="BASE:SIZE",
-        help="words that the bus answers with an error: fetch, load and store access faults; repeatable",
-    )
-    parser.add_argument(
-        *limit_options,
-        dest="limit",
-        type=int,
-        default=DEFAULT_LIMIT,
-        metavar="N",
-        help=f"give up after N {unit} (default {DEFAULT_LIMIT})",
-    )
-    parser.add_argument("--hart-id", default="0", metavar="N", help="value of mhartid (default 0)")
-    parser.add_argument(
-        "--dump",
-        action="append",
-        default=[],
-        metavar="ADDR:LEN:FILE",
-        help="write LEN bytes of memory to FILE after the run; ADDR is a number or a symbol; repeatable",
-    )
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a line for every instruction")
-    parser.add_argument("--profile", action="store_true", help=f"{unit} by function")
-
-
-def load_program(
-    arguments: argparse.Namespace, config: CoreConfig | ClusterConfig
-) -> tuple[Executable, tuple[Window, ...]]:
-    """The program and the memory beside it; raises :class:`InputError` also for bad limits, another core, and another
-    number of cores."""
-    if arguments.limit < 1:
-        raise InputError(f"--max-cycles must be at least 1, not {arguments.limit}")
-    ram = tuple(parse_ram(text) for text in arguments.ram)
-    executable = load_for(arguments.program, config, ram)
-    core = config.core if isinstance(config, ClusterConfig) else config
-    require_core(executable.cores, core, str(executable.path), core_title(arguments))
-    return executable, ram
-
-
-def bus_errors(arguments: argparse.Namespace) -> tuple[Window, ...]:
-    """The words that the bus answers with an error."""
-    return tuple(parse_ram(text) for text in arguments.bus_error)
-
-
-def hart_id(arguments: argparse.Namespace) -> int:
-    """The value of ``--hart-id``."""
+def _number(_kind: type, tokens: Sequence[Token]) -> int:
     try:
-        number = int(arguments.hart_id, 0)
+        number = int(tokens[0].value, 0)
     except ValueError:
         number = -1
     if not 0 <= number < HART_LIMIT:
-        raise InputError(f"--hart-id must be a number from 0 to {HART_LIMIT - 1}, not {arguments.hart_id}")
+        raise ValueError(f"must be a number from 0 to {HART_LIMIT - 1}")
     return number
 
 
+@arguments
+class ProgramOptions(Cores, Json):
+    """The program and the options of every run."""
+
+    program: Annotated[Path, Parameter(metavar="PROG.elf")] = field(kw_only=False)
+    """32-bit RISC-V executable."""
+    preset: Annotated[Preset, Parameter(show_default=False)] = ""
+    """Configuration to start from (default: the core that the program names, else xpulpnn2)."""
+    ram: Annotated[Repeated, Parameter(metavar="BASE:SIZE")] = ()
+    """Memory beside the program's segments, such as 0x80000000:1M; repeatable."""
+    bus_error: Annotated[Repeated, Parameter(metavar="BASE:SIZE")] = ()
+    """Words that the bus answers with an error: fetch, load and store access faults; repeatable."""
+    hart_id: Annotated[int, Parameter(converter=_number, metavar="N")] = 0
+    """Value of mhartid."""
+    dump: Annotated[Repeated, Parameter(metavar="ADDR:LEN:FILE")] = ()
+    """Write LEN bytes of memory to FILE after the run; ADDR is a number or a symbol; repeatable."""
+    trace: NewFile | None = None
+    """Write a line for every instruction."""
+    profile: bool = False
+    """Show what each function took."""
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The memory beside the program's segments."""
+        return tuple(parse_ram(text) for text in self.ram)
+
+    @property
+    def bus_errors(self) -> tuple[Window, ...]:
+        """The words that the bus answers with an error."""
+        return tuple(parse_ram(text) for text in self.bus_error)
+
+
+Running = TypeVar("Running", bound=ProgramOptions)
+
+
+def with_named_core(options: Running) -> Running:
+    """The options, with the core that the program names where they name none."""
+    if options.preset:
+        return options
+    names = {note.name for note in load(options.program, ram=options.windows).cores}
+    name, *settings = names.pop().split() if len(names) == 1 else [DEFAULT_PRESET]
+    if name not in PRESETS and name not in CLUSTER_PRESETS:
+        return replace(options, preset=DEFAULT_PRESET)
+    return replace(options, preset=name, settings=(*settings, *options.settings))
+
+
+def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
+    """The program; raises :class:`InputError` also for one for another core or another number of cores."""
+    executable = load_for(options.program, config, options.windows)
+    core = config.core if isinstance(config, ClusterConfig) else config
+    require_core(executable.cores, core, str(executable.path), options.title)
+    return executable
+
+
 def dumps(
-    arguments: argparse.Namespace,
+    options: ProgramOptions,
     executable: Executable,
     ram: Sequence[Window],
     config: CoreConfig | ClusterConfig | None = None,
@@ -113,7 +125,7 @@ def dumps(
     is_cluster = isinstance(config, ClusterConfig)
     memory = cluster_windows(executable, config, ram) if is_cluster else windows(executable, ram)
     found: list[Dump] = []
-    for text in arguments.dump:
+    for text in options.dump:
         where, _, rest = text.partition(":")
         length, _, name = rest.partition(":")
         try:
@@ -126,18 +138,9 @@ def dumps(
         if not any(base <= address and address + size <= base + extent for base, extent in memory):
             raise InputError(f"--dump must be inside memory, not 0x{address:08x} with {size} bytes")
         path = Path(name)
-        require_file(path, "--dump")
+        require_writable(path, "--dump")
         found.append(Dump(address, size, path))
     return tuple(found)
-
-
-def require_file(path: Path | None, option: str) -> None:
-    """Raise :class:`InputError` unless the file of an option can be created."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"{option} must be a file, not the folder {path}")
-    require_folder(path.parent, option)
 
 
 @contextmanager
@@ -163,7 +166,8 @@ def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> No
 
 def show(printed: Output) -> None:
     """Pass on what the program prints, byte by byte."""
-    stream = sys.stderr if printed.descriptor == STDERR else sys.stdout
+    is_error = printed.descriptor == STDERR or RESULTS_ON_OUTPUT.get()
+    stream = sys.stderr if is_error else sys.stdout
     stream.flush()
     stream.buffer.write(printed.data)
     stream.buffer.flush()
@@ -232,12 +236,10 @@ def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[
 
 def profile_table(rows: Sequence[Mapping[str, Any]], unit: str) -> Table:
     """The counts of :func:`by_function` for people."""
-    table = Table(box=None, title=f"{unit} by function", title_justify="left")
-    table.add_column("function", no_wrap=True)
-    table.add_column("address", justify="right")
-    table.add_column(unit, justify="right")
-    table.add_column("share", justify="right")
-    for row in rows:
-        address = "" if row["address"] is None else f"0x{row['address']:08x}"
-        table.add_row(row["symbol"], address, str(row["count"]), f"{row['share']:.1%}")
-    return table
+    shown = ((row["symbol"], address_text(row["address"]), row["count"], f"{row['share']:.1%}") for row in rows)
+    return table(("function", "address", unit, "share"), shown, title=f"{unit} by function")
+
+
+def address_text(address: int | None) -> str:
+    """An address in hexadecimal digits, empty for none."""
+    return "" if address is None else f"0x{address:08x}"

@@ -1,13 +1,13 @@
 """``xpulpnn run``: a program on the design, compiled for simulation."""
 
-import argparse
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
@@ -15,37 +15,28 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn_sim import trace
-from xpulpnn_sim.commands.cluster_options import add_cluster, target_configuration
 from xpulpnn_sim.commands.cluster_report import core_records, cores_table
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    add_configuration,
-    add_exact,
-    add_json,
-    core_title,
-    output,
-    progress_bar,
-    require_folder,
-    require_writable,
-    write_json,
-)
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.option_groups import Check, ClusterOptions, MemoryTiming, Seed
 from xpulpnn_sim.commands.program import (
+    DEFAULT_LIMIT,
     OUTSIDE,
     Ending,
-    add_program,
-    bus_errors,
+    ProgramOptions,
+    address_text,
     dumps,
     end_record,
-    hart_id,
     load_program,
     replacing,
     report,
-    require_file,
     show,
+    with_named_core,
     write_dumps,
 )
+from xpulpnn_sim.commands.values import Count, NewFile, Repeated
 from xpulpnn_sim.elf import Executable, Window
+from xpulpnn_sim.files import require_folder, require_writable
 from xpulpnn_sim.harness.machine import ALL_CYCLES, Machine, Waves
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.profile import MEANING, Profile
@@ -60,76 +51,62 @@ _TIMING = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_late
 _IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    add_program(parser, limit_options=("--max-cycles",), unit="cycles")
-    add_configuration(parser)
-    add_cluster(parser)
-    add_exact(parser)
-    parser.add_argument("--check", action="store_true", help="check every instruction: operands, result, memory, pc")
-    parser.add_argument(
-        "--lockstep", action="store_true", help="compare every instruction with the instruction-set simulator"
-    )
-    parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="waveforms, with a save file for GTKWave")
-    parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles in the waveforms (default all)")
-    parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
-    parser.add_argument("--response-latency", type=int, default=1, metavar="N", help="responses take 1 to N cycles")
-    parser.add_argument(
-        "--fetch-grant-stalls", type=float, default=0.0, metavar="P", help="the same of the instruction memory"
-    )
-    parser.add_argument("--fetch-latency", type=int, default=1, metavar="N", help="the same of the instruction memory")
-    parser.add_argument(
-        "--irq",
-        action="append",
-        default=[],
-        metavar="LINE@CYCLE",
-        help="raise an interrupt line until it is taken; repeatable",
-    )
-    parser.add_argument(
-        "--irq-rate", type=float, default=0.0, metavar="P", help="probability per cycle that some interrupt line rises"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of memory timing and interrupts (default 0)")
-    add_json(parser)
+@arguments
+class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
+    """Options of the command."""
+
+    limit: Annotated[Count, Parameter(name="--max-cycles")] = DEFAULT_LIMIT
+    """Give up after N cycles."""
+    check: Check = "none"
+    """What is compared: nothing, the end alone (results), or all: operands, result, memory, pc of every instruction."""
+    lockstep: bool = False
+    """Compare every instruction with the instruction-set simulator."""
+    waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
+    """Waveforms, with a save file for GTKWave."""
+    wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
+    """Cycles in the waveforms (default all)."""
+    irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
+    """Raise an interrupt line until it is taken; repeatable."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: RunOptions) -> int:
     """Run the program; fails unless it reports success and no check finds a difference."""
-    config = target_configuration(arguments)
-    executable, ram = load_program(arguments, config)
-    machine = _machine(arguments, ram)
+    options = with_named_core(options)
+    config = options.simulated_target
+    executable, ram = load_program(options, config), options.windows
+    machine = _machine(options, ram)
     target = Target.of(config, machine)
     target.require(executable, ram)
-    pieces = dumps(arguments, executable, (*ram, *target.memory))
-    require_writable(arguments.json)
-    require_file(arguments.trace, "--trace")
-    window = _wave_window(arguments)
-    _require_waves(arguments.waves)
+    pieces = dumps(options, executable, (*ram, *target.memory))
+    window = _wave_window(options)
+    _require_waves(options.waves)
     with progress_bar("compiling the model", None):
-        model_library(target.engine, config, trace=arguments.waves is not None)
+        model_library(target.engine, config, trace=options.waves is not None)
     with ExitStack() as stack:
-        observer = None if arguments.trace is None else stack.enter_context(_tracing(arguments.trace, target))
+        observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, target))
         waves = None
-        if arguments.waves is not None:
+        if options.waves is not None:
             first, last = window
-            waves = Waves(path=stack.enter_context(replacing(arguments.waves)), first=first, last=last)
+            waves = Waves(path=stack.enter_context(replacing(options.waves)), first=first, last=last)
         progress, task = stack.enter_context(progress_bar("cycles", None))
         result = run_program(
             executable,
             config,
             machine,
-            check=arguments.check,
-            lockstep=arguments.lockstep,
+            check=options.check == "all",
+            lockstep=options.lockstep,
             observer=observer,
-            account=arguments.profile,
+            account=options.profile,
             output=show,
             progress=lambda cycles: progress.update(task, completed=cycles),
             waves=waves,
         )
-    if arguments.waves is not None:
-        _write_save_file(arguments.waves, executable, config)
-    profile = Profile(executable, result.account) if arguments.profile else None
-    ending = Ending(executable, result.exit, result.trapped, target.core, core_title(arguments))
-    record = _record(arguments, ending, machine, result, profile)
+    if options.waves is not None:
+        _write_save_file(options.waves, executable, config)
+    profile = Profile(executable, result.account) if options.profile else None
+    ending = Ending(executable, result.exit, result.trapped, target.core, options.title)
+    record = _record(options, ending, machine, result, profile)
     if target.cluster is not None:
         record |= {"engine": "cluster", "by_core": core_records(result)}
         record["conditions"] |= {"cores": target.cluster.cores, "banks": target.cluster.banks}
@@ -140,25 +117,25 @@ def run(arguments: argparse.Namespace) -> int:
             output().print(cores_table(record["by_core"]))
         output().print(_profile_table(record["profile"]))
     write_dumps(pieces, result.read)
-    write_json(arguments.json, record)
+    write_json(options.json, record)
     return OK if result.exit.ok and not result.mismatches else FAILED
 
 
-def _machine(arguments: argparse.Namespace, ram: tuple[Window, ...]) -> Machine:
+def _machine(options: RunOptions, ram: tuple[Window, ...]) -> Machine:
     """The surroundings that the options describe; raises :class:`InputError`."""
     return Machine(
         ram=ram,
-        bus_errors=bus_errors(arguments),
-        hart_id=hart_id(arguments),
-        grant_stalls=arguments.grant_stalls,
-        response_latency=arguments.response_latency,
-        fetch_grant_stalls=arguments.fetch_grant_stalls,
-        fetch_latency=arguments.fetch_latency,
-        l2_latency=1 if arguments.l2_latency is None else arguments.l2_latency,
-        irq_rate=arguments.irq_rate,
-        irqs=tuple(_irq(text) for text in arguments.irq),
-        seed=arguments.seed,
-        max_cycles=arguments.limit,
+        bus_errors=options.bus_errors,
+        hart_id=options.hart_id,
+        grant_stalls=options.grant_stalls,
+        response_latency=options.response_latency,
+        fetch_grant_stalls=options.fetch_grant_stalls,
+        fetch_latency=options.fetch_latency,
+        l2_latency=1 if options.l2_latency is None else options.l2_latency,
+        irq_rate=options.irq_rate,
+        irqs=tuple(_irq(text) for text in options.irq),
+        seed=options.seed,
+        max_cycles=options.limit,
     )
 
 
@@ -170,12 +147,12 @@ def _irq(text: str) -> tuple[int, int]:
     return int(cycle), int(line)
 
 
-def _wave_window(arguments: argparse.Namespace) -> tuple[int, int]:
+def _wave_window(options: RunOptions) -> tuple[int, int]:
     """First and last cycle of the waveforms."""
-    text = arguments.wave_window
+    text = options.wave_window
     if text is None:
         return ALL_CYCLES
-    if arguments.waves is None:
+    if options.waves is None:
         raise InputError(f"--wave-window must come with --waves, not alone with {text}")
     return Waves.window(text)
 
@@ -186,12 +163,11 @@ def _require_waves(path: Path | None) -> None:
         return
     if path.suffix != WAVE_SUFFIX:
         raise InputError(f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
-    require_file(path, "--waves")
     # reading the generator takes seconds, which only waveforms are worth
     from xpulpnn_sim.harness.waves import save_files
 
     save_file, folder = save_files(path)
-    require_file(save_file, "--waves")
+    require_writable(save_file, "--waves")
     require_folder(folder, "--waves")
 
 
@@ -216,7 +192,7 @@ def _tracing(path: Path, target: Target) -> Generator[Callable[[Sequence[Records
 
 
 def _record(
-    arguments: argparse.Namespace,
+    options: RunOptions,
     ending: Ending,
     machine: Machine,
     result: RunResult,
@@ -224,10 +200,10 @@ def _record(
 ) -> dict[str, Any]:
     """The result for machines."""
     conditions = asdict(machine) | {
-        "preset": arguments.preset,
-        "set": arguments.settings,
-        "check": arguments.check,
-        "lockstep": arguments.lockstep,
+        "preset": options.preset,
+        "set": list(options.settings),
+        "check": options.check == "all",
+        "lockstep": options.lockstep,
     }
     record = end_record(ending) | {
         "engine": "core",
@@ -253,7 +229,7 @@ def _tell(ending: Ending, result: RunResult, record: dict[str, Any]) -> None:
     report(ending, f"{result.cycles} cycles, {result.instructions} instructions")
     console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
     if result.difference is not None:
-        console.print(result.difference, markup=False, soft_wrap=True)
+        tell(result.difference)
     table = Table(box=None, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
@@ -300,20 +276,23 @@ def _conditions(conditions: dict[str, Any]) -> str:
 
 
 def _profile_table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, title="cycles by function", title_justify="left")
-    table.add_column("function", no_wrap=True)
-    for heading in ("address", "cycles", "share", "instructions", "CPI"):
-        table.add_column(heading, justify="right")
-    table.add_column("stalls")
-    for row in rows:
-        stalls = sorted(row["stalls"].items(), key=lambda item: -item[1])
-        table.add_row(
+    shown = (
+        (
             row["symbol"],
-            "" if row["address"] is None else f"0x{row['address']:08x}",
-            str(row["cycles"]),
+            address_text(row["address"]),
+            row["cycles"],
             f"{row['share']:.1%}",
-            str(row["instructions"]),
+            row["instructions"],
             f"{row['cpi']:.2f}",
-            ", ".join(f"{cause} {cycles}" for cause, cycles in stalls),
+            ", ".join(
+                f"{cause} {cycles}" for cause, cycles in sorted(row["stalls"].items(), key=lambda item: -item[1])
+            ),
         )
-    return table
+        for row in rows
+    )
+    headings = ("function", "address", "cycles", "share", "instructions", "CPI", "stalls")
+    return table(headings, shown, title="cycles by function", left="stalls")
+
+
+def _stalls(cycles: dict[str, int]) -> str:
+    return ", ".join(f"{cause} {count}" for cause, count in sorted(cycles.items(), key=lambda item: -item[1]))

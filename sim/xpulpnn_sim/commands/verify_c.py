@@ -1,78 +1,67 @@
-"""``xpulpnn verify --c-programs``: random C programs with and without the loop pass, and on this machine."""
+"""``xpulpnn verify c``: random C programs with and without the loop pass, and on this machine."""
 
-import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.commands.common import FAILED, OK, comma_list, output, progress_bar, require_writable, write_json
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, pairs, progress_bar, tell, write_json
+from xpulpnn_sim.commands.option_groups import Configuration, Jobs, Json, Seed
+from xpulpnn_sim.commands.values import Count, Natural, listed
 from xpulpnn_sim.cprograms.comparison import BATCH, LEVELS, Comparison, Setting, host_compiler, run_seeds, shrink
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sw.compilers import COMPILERS, find
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options for C programs."""
-    group = parser.add_argument_group("random C programs instead of random instructions")
-    group.add_argument(
-        "--c-programs",
-        type=int,
-        metavar="N",
-        help="compile N programs with and without the loop pass of cc, and for this machine; compare their results",
-    )
-    group.add_argument(
-        "--c-compilers",
-        metavar="LIST",
-        help=f"compilers, taken in turn: out of {','.join(COMPILERS)}, or all (default: all that are installed)",
-    )
-    levels = ",".join(level.removeprefix("-O") for level in LEVELS)
-    group.add_argument("--c-levels", default="all", metavar="LIST", help=f"levels, taken in turn: out of {levels}")
-    group.add_argument(
-        "--c-rtl",
-        type=int,
-        default=0,
-        metavar="K",
-        help=f"run one of K groups of {BATCH} programs on the RTL in lock step, others on the ISS (default 0: none)",
-    )
+_NAMES = tuple(level.removeprefix("-O") for level in LEVELS)
 
 
-def run(arguments: argparse.Namespace, config: CoreConfig) -> int:
+@arguments
+class CProgramsOptions(Configuration, Seed, Jobs, Json):
+    """Options of the command."""
+
+    programs: Count = 1000
+    """C programs to draw, compile and run; --seed is the number of the first."""
+    no_shrink: bool = False
+    """Leave a failing program as it is."""
+    compilers: Annotated[tuple[str, ...], listed(COMPILERS)] = ()
+    """Compilers, taken in turn, or all (default: all that are installed)."""
+    levels: Annotated[tuple[str, ...], listed(_NAMES, "Levels, taken in turn")] = _NAMES
+    rtl: Annotated[Natural, Parameter(metavar="K")] = 0
+    """Run one of K groups of programs on the RTL in lock step, others on the ISS; 0: none."""
+
+
+@command
+def run(options: CProgramsOptions) -> int:
     """Run the programs; fails if a result differs."""
-    for name, low in (("c_programs", 1), ("seed", 0), ("jobs", 1), ("c_rtl", 0)):
-        if getattr(arguments, name) < low:
-            raise InputError(f"--{name.replace('_', '-')} must be at least {low}, not {getattr(arguments, name)}")
+    config = options.core
     if not config.xpulpv2:
         raise InputError("--preset must have XpulpV2, not leave it out")
-    require_writable(arguments.json)
     host_compiler()
-    settings = _settings(arguments, config)
-    total, console = Comparison(), output()
-    groups = range(arguments.seed, arguments.seed + arguments.c_programs, BATCH)
-    with progress_bar("programs", arguments.c_programs) as (progress, task):
-        for result in _results(arguments, groups, settings):
+    settings = _settings(options, config)
+    total = Comparison()
+    groups = range(options.seed, options.seed + options.programs, BATCH)
+    with progress_bar("programs", options.programs) as (progress, task):
+        for result in _results(options, groups, settings):
             total.merge(result)
             progress.advance(task, result.programs)
     for failure in total.failures:
-        small = failure if arguments.no_shrink else shrink(failure)
-        console.print(small.text, markup=False, soft_wrap=True)
+        small = failure if options.no_shrink else shrink(failure)
+        tell(small.text)
     summary = _summary(total)
-    console.print(_table(summary))
-    write_json(arguments.json, summary)
+    output().print(_table(summary))
+    write_json(options.json, summary)
     return FAILED if total.failures else OK
 
 
-def _settings(arguments: argparse.Namespace, config: CoreConfig) -> list[Setting]:
-    if arguments.c_compilers is None:
-        # those that are not installed are left out; one there must be
-        kinds = [kind for kind in COMPILERS if _is_installed(kind)] or [find().kind]
-    else:
-        kinds = [find(kind).kind for kind in comma_list(arguments.c_compilers, COMPILERS, "--c-compilers")]
-    names = tuple(level.removeprefix("-O") for level in LEVELS)
-    levels = comma_list(arguments.c_levels, names, "--c-levels")
-    return [Setting(config=config, compiler=kind, level=f"-O{level}") for level in levels for kind in kinds]
+def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:
+    # those that are not installed are left out; one there must be
+    wanted = options.compilers or [kind for kind in COMPILERS if _is_installed(kind)]
+    kinds = [find(kind).kind for kind in wanted] or [find().kind]
+    return [Setting(config=config, compiler=kind, level=f"-O{level}") for level in options.levels for kind in kinds]
 
 
 def _is_installed(kind: str) -> bool:
@@ -83,14 +72,14 @@ def _is_installed(kind: str) -> bool:
     return True
 
 
-def _results(arguments: argparse.Namespace, groups: range, settings: list[Setting]) -> Iterator[Comparison]:
+def _results(options: CProgramsOptions, groups: range, settings: list[Setting]) -> Iterator[Comparison]:
     work: list[tuple[range, Setting]] = []
     for number, start in enumerate(groups):
         setting = settings[number % len(settings)]
-        if arguments.c_rtl and number % arguments.c_rtl == 0:
+        if options.rtl and number % options.rtl == 0:
             setting = Setting(config=setting.config, compiler=setting.compiler, level=setting.level, engine="rtl")
         work.append((range(start, min(start + BATCH, groups.stop)), setting))
-    with executor(arguments.jobs) as pool:
+    with executor(options.jobs) as pool:
         for _, result in completed(pool, _run_group, work):
             yield result
 
@@ -115,9 +104,6 @@ def _summary(total: Comparison) -> dict[str, Any]:
 
 
 def _table(summary: dict[str, Any]) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column()
-    table.add_column()
     executed = summary["executed"]
     rows = {
         "programs": str(summary["programs"]),
@@ -127,6 +113,4 @@ def _table(summary: dict[str, Any]) -> Table:
         "accesses": f"{summary['increments']} with increment, {summary['sums']} with a sum for their address",
         "executed": f"{executed['without']:,} instructions without the pass, {executed['with']:,} with it",
     }
-    for name, text in rows.items():
-        table.add_row(name, text)
-    return table
+    return pairs(rows)

@@ -1,103 +1,89 @@
-"""``xpulpnn verify --coverage``: what random programs have reached, as tables and a page."""
+"""``xpulpnn verify coverage``: what random programs have reached, as tables and a page."""
 
-import argparse
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands.common import require_writable
-from xpulpnn_sim.coverage.covered_trials import CoveredResult, Total
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import output, table, tell, write_json
+from xpulpnn_sim.commands.option_groups import Report
+from xpulpnn_sim.commands.values import Numbers
+from xpulpnn_sim.commands.verify_random import StressedPrograms, gather, report
+from xpulpnn_sim.coverage.covered_trials import CoveredResult, Total, run_covered_chunk
 from xpulpnn_sim.coverage.crosses import crosses_of
 from xpulpnn_sim.coverage.page import write_page
 from xpulpnn_sim.coverage.rtl import module_table
 from xpulpnn_sim.coverage.steering import aimed, steered
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.verify.spread import Runner, results, work
+from xpulpnn_sim.verify.spread import Runner, results, runner, work
 from xpulpnn_sim.verify.trials import Plan
 
 SHOWN = 20
 """Holes told on the terminal."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of coverage."""
-    parser.add_argument(
-        "--coverage",
-        nargs="?",
-        const=Path(),
-        type=Path,
-        metavar="FILE.html",
-        help="count crosses of instructions, hazards, waits and interrupts, and lines and bits of the Verilog; "
-        "write a page with them",
-    )
-    parser.add_argument(
-        "--aim",
-        metavar="LIST",
-        help="numbers of the crosses that one program aims at, as a failing program names them; with --seed",
-    )
-    parser.add_argument(
-        "--no-steering",
-        action="store_true",
-        help="with --coverage: no programs that aim at what is missing",
-    )
+@arguments
+class CoverageOptions(StressedPrograms, Report):
+    """Options of the command."""
+
+    aim: Numbers = ()
+    """Numbers of the crosses that one program aims at, as a failing program names them; with --seed."""
+    no_steering: bool = False
+    """No programs that aim at what is missing."""
+
+    def plan(self) -> Plan:
+        """The core, aimed if the options say so."""
+        plans = self.plans()
+        if len(plans) > 1:
+            raise InputError(f"--preset must be one for coverage, not {len(plans)}")
+        (plan,) = plans
+        if not self.aim:
+            return plan
+        states = crosses_of(plan.config).states
+        if any(aim >= len(states) or states[aim] for aim in self.aim):
+            raise InputError(f"--aim must be numbers of crosses to reach, not {'+'.join(map(str, self.aim))}")
+        return aimed(plan, self.aim)
 
 
-def plan_of(plan: Plan, arguments: argparse.Namespace) -> Plan:
-    """The plan, aimed if the options say so."""
-    if arguments.aim is None:
-        return plan
-    states = crosses_of(plan.config).states
-    aims = tuple(int(part) for part in arguments.aim.split(",") if part.isdecimal())
-    if len(aims) != arguments.aim.count(",") + 1 or any(aim >= len(states) or states[aim] for aim in aims):
-        raise InputError(f"--aim must be a list of numbers of crosses to reach, not {arguments.aim}")
-    return aimed(plan, aims)
-
-
-def require(arguments: argparse.Namespace) -> None:
-    """Raises :class:`InputError` for options that do not go with coverage."""
-    if arguments.coverage is None:
-        for name, given in (("aim", arguments.aim is not None), ("no-steering", arguments.no_steering)):
-            if given:
-                raise InputError(f"--{name} must be with --coverage, not without")
-        return
-    for name in ("dask", "cores", "c_programs"):
-        if getattr(arguments, name):
-            raise InputError(f"--coverage must be without --{name.replace('_', '-')}, not with it")
-    if arguments.engine != "rtl":
-        raise InputError(f"--coverage must be of --engine rtl, not {arguments.engine}")
+@command
+def run(options: CoverageOptions) -> int:
+    """Run programs until there are enough instructions, and tell what they reach; fails if one of them does."""
+    plan = options.plan()
+    covered = CoverageRun(options, plan)
+    outcome = gather(options, runner("rtl", jobs=options.jobs, run=run_covered_chunk), covered.results)
+    summary = report(options, [plan], outcome, "rtl")
+    covered.show(output())
+    reached = covered.summary()
+    summary |= {"coverage": reached}
+    covered.write(summary)
+    write_json(options.json, summary)
+    return outcome.code(wrong=bool(reached["impossible"]))
 
 
 class CoverageRun:
-    """Programs with their coverage.
+    """Programs with their coverage."""
 
-    Raises :class:`InputError` for a page that cannot be written, and for aims that are no crosses.
-    """
-
-    def __init__(self, arguments: argparse.Namespace, plan: Plan) -> None:
-        self._arguments, self._plan = arguments, plan_of(plan, arguments)
-        if arguments.coverage != Path():
-            require_writable(arguments.coverage)
+    def __init__(self, options: CoverageOptions, plan: Plan) -> None:
+        self._options, self._plan = options, plan
         self.total = Total(plan.config)
 
-    def results(self, runner: Runner) -> Iterator[CoveredResult]:
+    def results(self, processes: Runner) -> Iterator[CoveredResult]:
         """Results until there are enough instructions."""
-        arguments, collector = self._arguments, self.total.collector
+        options, collector = self._options, self.total.collector
         done = 0
-        if arguments.aim is None and not arguments.no_steering:
-            source = steered(runner, self._plan, arguments.seed, collector)
+        if not options.aim and not options.no_steering:
+            source = steered(processes, self._plan, options.seed, collector)
         else:
-            programs = work(arguments.seed, [self._plan])
-            source = results(runner, programs, arguments.instructions, keep_going=arguments.keep_going)
+            programs = work(options.seed, [self._plan])
+            source = results(processes, programs, options.instructions, keep_going=options.keep_going)
         for result in source:
             self.total.add(result)
             yield result
             done += result.verdict.instructions
-            failed = result.verdict.reason is not Reason.PASS and not arguments.keep_going
-            if done >= arguments.instructions or failed:
+            failed = result.verdict.reason is not Reason.PASS and not options.keep_going
+            if done >= options.instructions or failed:
                 return
 
     def summary(self) -> dict[str, Any]:
@@ -128,8 +114,8 @@ class CoverageRun:
 
     def write(self, summary: Mapping[str, Any]) -> None:
         """Write the page, if one is wanted."""
-        arguments, crosses = self._arguments, summary["coverage"]
-        if arguments.coverage == Path():
+        options, crosses = self._options, summary["coverage"]
+        if options.report is None:
             return
         share = 100 * crosses["reached"] / max(crosses["crosses"], 1)
         facts = {
@@ -141,31 +127,33 @@ class CoverageRun:
             "Differences": str(summary["differences"]),
             "Crosses reached": f"{crosses['reached']:,} of {crosses['crosses']:,}, {share:.2f} %",
         }
-        command = f"xpulpnn verify {self._plan.label} --seed {arguments.seed} --instructions {arguments.instructions}"
-        write_page(arguments.coverage, self.total, crosses, facts, f"{command} --coverage {arguments.coverage.name}")
+        command = (
+            f"xpulpnn verify coverage {self._plan.label} --seed {options.seed} --instructions {options.instructions}"
+        )
+        write_page(options.report, self.total, crosses, facts, command)
 
     def show(self, console: Console) -> None:
         """Tables for people."""
         summary = self.summary()
-        table = Table(box=None, title="crosses", title_justify="left")
-        for heading in ("of", "to reach", "reached", "", "out of reach"):
-            table.add_column(heading, justify="left" if heading == "of" else "right")
-        for name, family in (*summary["families"].items(), ("all", summary)):
-            share = f"{100 * family['reached'] / max(family['crosses'], 1):.2f} %"
-            table.add_row(name, str(family["crosses"]), str(family["reached"]), share, str(family["out_of_reach"]))
-        console.print(table)
-        verilog = Table(box=None, title="Verilog", title_justify="left")
-        for heading in ("of", "counted", "used", ""):
-            verilog.add_column(heading, justify="left" if heading == "of" else "right")
-        names = {"lines": "lines", "branches": "branches", "changes": "changes of bits"}
-        for kind, pair in summary["verilog"].items():
-            share = f"{100 * pair['used'] / max(pair['counted'], 1):.2f} %"
-            verilog.add_row(names[kind], str(pair["counted"]), str(pair["used"]), share)
-        console.print(verilog)
+        rows = (
+            (name, one["crosses"], one["reached"], _share(one["reached"], one["crosses"]), one["out_of_reach"])
+            for name, one in (*summary["families"].items(), ("all", summary))
+        )
+        console.print(table(("of", "to reach", "reached", "", "out of reach"), rows, title="crosses"))
+        kinds = {"lines": "lines", "branches": "branches", "changes": "changes of bits"}
+        rows = (
+            (kinds[kind], pair["counted"], pair["used"], _share(pair["used"], pair["counted"]))
+            for kind, pair in summary["verilog"].items()
+        )
+        console.print(table(("of", "counted", "used", ""), rows, title="Verilog"))
         for title, names in (("not reached", summary["holes"]), ("reached, and cannot be", summary["impossible"])):
             if names:
-                console.print(f"{title}:", markup=False)
+                tell(f"{title}:")
                 for name in names[:SHOWN]:
-                    console.print(f"  {name}", markup=False, soft_wrap=True)
+                    tell(f"  {name}")
                 if len(names) > SHOWN:
-                    console.print(f"  and {len(names) - SHOWN} more: --json names them", markup=False)
+                    tell(f"  and {len(names) - SHOWN} more: --json names them")
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / max(whole, 1):.2f} %"

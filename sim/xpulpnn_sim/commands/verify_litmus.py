@@ -1,53 +1,59 @@
-"""``xpulpnn verify --litmus``: litmus tests on all cores of a cluster."""
+"""``xpulpnn verify litmus``: litmus tests on all cores of a cluster."""
 
-import argparse
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from rich.table import Table
-
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, write_json
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.values import rule
+from xpulpnn_sim.commands.verify_cluster import ClusterPrograms, compile_models
 from xpulpnn_sim.multihart.cluster_trials import ClusterPlan
 from xpulpnn_sim.multihart.litmus import TESTS, Histogram, Outcome
-from xpulpnn_sim.multihart.litmus_run import run_litmus
-
-ROUNDS = 500
+from xpulpnn_sim.multihart.litmus_run import MOST_ROUNDS, run_litmus
 
 
-def run(arguments: argparse.Namespace, plans: Sequence[ClusterPlan]) -> int:
+@arguments
+class LitmusOptions(ClusterPrograms):
+    """Options of the command."""
+
+    rounds: Annotated[int, rule(f"1 to {MOST_ROUNDS} rounds", lambda value: 1 <= value <= MOST_ROUNDS, "N")] = 500
+    """Rounds of each test."""
+
+
+@command
+def run(options: LitmusOptions) -> int:
     """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference."""
+    plans = options.plans()
+    compile_models(plans)
     counts = {test.name: Counter[Outcome]() for test in TESTS}
     reports: list[str] = []
     with progress_bar("litmus tests", len(TESTS) * len(plans)) as (progress, task):
         for number, plan in enumerate(plans):
             for test in TESTS:
-                seed = arguments.seed + number
+                seed = options.seed + number
                 machine = plan.machine(seed)
-                histogram, result = run_litmus(test, plan.config, machine, arguments.litmus, seed=seed)
+                histogram, result = run_litmus(test, plan.config, machine, options.rounds, seed=seed)
                 if result.mismatches or not result.exit.ok:
-                    again = f"xpulpnn verify {plan.label} --seed {seed} --litmus {arguments.litmus}"
+                    again = f"xpulpnn verify litmus {plan.label} --seed {seed} --rounds {options.rounds}"
                     reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
                 counts[test.name].update(histogram.counts)
                 progress.advance(task)
-    return _tell(arguments, plans, counts, reports)
+    return _tell(options, plans, counts, reports)
 
 
 def _tell(
-    arguments: argparse.Namespace, plans: Sequence[ClusterPlan], counts: dict[str, Counter[Outcome]], reports: list[str]
+    options: LitmusOptions, plans: Sequence[ClusterPlan], counts: dict[str, Counter[Outcome]], reports: list[str]
 ) -> int:
     """Print and write what was found."""
-    console = output()
-    table = Table(box=None, title=f"litmus tests, {arguments.litmus * len(plans)} rounds", title_justify="left")
-    for heading in ("test", "", "found", "rounds", ""):
-        table.add_column(heading, justify="right" if heading == "rounds" else "left")
+    rows: list[tuple[object, ...]] = []
     records: list[dict[str, Any]] = []
     for test in TESTS:
         histogram = Histogram(test=test, counts=counts[test.name])
         forbidden = histogram.forbidden
         for line, (outcome, count) in enumerate(sorted(histogram.counts.items())):
             head = (test.name, test.what) if line == 0 else ("", "")
-            table.add_row(*head, test.shown(outcome), str(count), "FORBIDDEN" if outcome in forbidden else "")
+            rows.append((*head, test.shown(outcome), count, "FORBIDDEN" if outcome in forbidden else ""))
         records.append(
             {
                 "test": test.name,
@@ -58,15 +64,16 @@ def _tell(
             }
         )
     for report in reports:
-        console.print(report, markup=False, soft_wrap=True)
-    console.print(table)
+        tell(report)
+    title = f"litmus tests, {options.rounds * len(plans)} rounds"
+    output().print(table(("test", "what", "found", "rounds", ""), rows, title=title, left="what|found|"))
     total = sum(record["forbidden"] for record in records)
     unseen = sum(len(record["unseen"]) for record in records)
-    console.print(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(one['allowed'] for one in records)}")
+    tell(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(one['allowed'] for one in records)}")
     write_json(
-        arguments.json,
+        options.json,
         {
-            "rounds": arguments.litmus * len(plans),
+            "rounds": options.rounds * len(plans),
             "configurations": [plan.label for plan in plans],
             "forbidden": total,
             "failures": reports,

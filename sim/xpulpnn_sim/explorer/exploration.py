@@ -25,7 +25,7 @@ from xpulpnn_sim.explorer.space import Point, Space, build_space, parse_space, p
 from xpulpnn_sim.explorer.task import PointStep
 from xpulpnn_sim.files import require_folder, write_text
 from xpulpnn_sim.folder_lock import folder_lock
-from xpulpnn_sim.lists import comma_list
+from xpulpnn_sim.lists import chosen
 from xpulpnn_sim.tools.dask_workers import require_dask
 from xpulpnn_sim.tools.named_table import NamedTable
 
@@ -158,7 +158,7 @@ def _write(options: ExploreOptions, finished: FinishedRun) -> None:
 
 def _request(options: ExploreOptions) -> Request:
     default = "asic" if options.liberty is not None else "builtin"
-    names = comma_list(options.flow or default, FLOWS, "--flow")
+    names = chosen(options.flow or default, FLOWS, "--flow")
     if "asic" in names and options.liberty is None:
         raise InputError("--liberty must be given for the flow asic")
     script = options.script or SCRIPTS[0]

@@ -1,10 +1,11 @@
-"""Reference of the command line, from its parsers."""
+"""Reference of the command line, from its help."""
 
 import contextlib
 import io
 import os
 
 from xpulpnn_sim import cli
+from xpulpnn_sim.commands.tree import COMMANDS
 
 _COLUMNS = "100"
 
@@ -16,7 +17,7 @@ def help_text(command: str) -> str:
     os.environ["COLUMNS"] = _COLUMNS
     try:
         with contextlib.redirect_stdout(text):
-            cli.main([command, "--help"])
+            cli.main([*command.split(), "--help"])
     finally:
         if before is None:
             del os.environ["COLUMNS"]
@@ -26,5 +27,5 @@ def help_text(command: str) -> str:
 
 
 def commands() -> str:
-    """A section for every subcommand."""
-    return "\n".join(f"## {name}\n\n```text\n{help_text(name)}\n```\n" for name in cli.COMMANDS)
+    """Return a section for every command."""
+    return "\n".join(f"## {name}\n\n```text\n{help_text(name)}\n```\n" for name in COMMANDS)

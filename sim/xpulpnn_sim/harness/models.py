@@ -140,7 +140,7 @@ def simulated(config: Config) -> Config:
 
     Same function, cycle by cycle, faster: a simulator adds words faster than it evaluates compressors, finds a word
     in an array faster than in a tree of selections, and computes only the format that is asked for where each has
-    operators of its own. ``xpulpnn equivalence`` proves the dot-product structures equal.
+    operators of its own. ``xpulpnn prove units`` proves the dot-product structures equal.
     """
     if isinstance(config, ClusterConfig):
         return replace(config, core=simulated(config.core))

@@ -93,7 +93,7 @@ class ClusterPlan:
     def command(self, seed: int) -> str:
         """The command that runs the program ``seed`` again."""
         latency = [] if self.l2_latency is None else [f"--l2-latency {self.l2_latency}"]
-        return " ".join(["xpulpnn verify", self.label, f"--seed {seed} --instructions 1", *latency])
+        return " ".join(["xpulpnn verify cluster", self.label, f"--seed {seed} --instructions 1", *latency])
 
 
 ClusterResult = Trial[ClusterPlan, Reached]

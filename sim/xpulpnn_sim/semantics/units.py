@@ -1,6 +1,6 @@
 """Functions of the units that are left out of a back end: definitions, which other proofs hold them to.
 
-``xpulpnn equivalence dotp`` and ``mult`` prove the gates of both units equal to these sums for all operands. Of the
+``xpulpnn prove units dotp`` and ``mult`` prove the gates of both units equal to these sums for all operands. Of the
 divider only that it gets the operands, and which of its functions.
 """
 

@@ -1,6 +1,5 @@
 """The binarised classifier: its words, and its layers on the RTL."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim import cli
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.golden import binary
 from xpulpnn_sim.harness import bnn_run
 from xpulpnn_sim.harness.bnn_run import BnnCase, run_bnn
@@ -207,5 +207,5 @@ def test_a_failed_check_is_exit_code_1(monkeypatch, capsys, tmp_path):
     )
     path = tmp_path / "bnn.json"
     assert cli.main(["cosim", "bnn", "--variant", "dense", "--popcount", "hardware", "--json", str(path)]) == 1
-    assert json.loads(path.read_text()) == [record]
+    assert read_results(path) == [record]
     assert "map1: 3 of 9 wrong" in capsys.readouterr().out

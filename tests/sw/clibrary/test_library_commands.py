@@ -1,12 +1,12 @@
 """``xpulpnn library`` and ``xpulpnn pack``: what they write, and what they refuse in one line."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sw import compilers
 
 ARRAYS = {
@@ -41,7 +41,7 @@ def weights(tmp_path: Path) -> Path:
 def test_a_library_has_headers_objects_and_a_table(tmp_path, capsys):
     record = tmp_path / "record.json"
     assert main(["library", *FEW, "-o", str(tmp_path), "--json", str(record)]) == 0
-    names = json.loads(record.read_text())["functions"]
+    names = read_results(record)[0]["functions"]
     assert {"xp_linear_4x4x4_nn_4x1", "xp_relu_i4xi4_xpulpnn"} < set(names)
     header = (tmp_path / "include/xpulpnn_kernels.h").read_text()
     table = (tmp_path / "README.md").read_text()

@@ -1,14 +1,13 @@
 """Whole C programs with the loop pass: interrupts between two turns, the figures of public kernels, options of cc."""
 
-import argparse
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.commands import cc
+from xpulpnn_sim.commands.common import read_results
+from xpulpnn_sim.commands.main import execute
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Output, Reason
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
@@ -75,9 +74,7 @@ def test_a_handler_keeps_the_loops(kind: str, tmp_path: Path, monkeypatch: pytes
 
 
 def command(*arguments: object) -> int:
-    parser = argparse.ArgumentParser()
-    cc.add_arguments(parser)
-    return cc.run(parser.parse_args([str(argument) for argument in arguments]))
+    return execute(["cc", *map(str, arguments)])
 
 
 @pytest.mark.flow
@@ -96,7 +93,7 @@ def test_report(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     )
     common = ("-S", source, "-o", tmp_path / "main.s", "--compiler", kind, "--json", tmp_path / "cc.json")
     assert command(*common, "--loop-report") == 0
-    record = json.loads((tmp_path / "cc.json").read_text())["loop_pass"]
+    record = read_results(tmp_path / "cc.json")[0]["loop_pass"]
     assert (record["hardware_loops"], record["refusals"], record["skipped_functions"]) == (
         1,
         {"calls a function": 1},

@@ -1,22 +1,20 @@
-"""``xpulpnn costs``: the cycle costs of the core, measured beside the documented ones."""
+"""``xpulpnn verify costs``: the cycle costs of the core, measured beside the documented ones."""
 
-import argparse
 from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
 
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.commands.common import (
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, table, write_json
+from xpulpnn_sim.commands.option_groups import (
     BOTH_FORMS,
-    FAILED,
-    OK,
-    add_configuration,
-    add_json,
-    configuration,
-    output,
-    require_writable,
-    write_json,
+    Configuration,
+    Json,
+)
+from xpulpnn_sim.commands.values import (
+    CorePreset,
 )
 from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import Line, lines_of
@@ -26,16 +24,18 @@ _SHOWN = 5
 """Wrong rows listed of each group."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    add_configuration(parser, "xpulpnn-full", BOTH_FORMS)
-    add_json(parser)
+@arguments
+class CostOptions(Configuration, Json):
+    """Options of the command."""
+
+    preset: CorePreset = BOTH_FORMS
+    """Configuration to start from, for both forms of Mac&Load."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: CostOptions) -> int:
     """Print the table; fails if a documented figure is not met."""
-    config = configuration(arguments)
-    require_writable(arguments.json)
+    config = options.core
     lines = lines_of(measured_costs(config, cost_rows(config)))
     console = output()
     console.print(_table(lines))
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
                 markup=False,
                 soft_wrap=True,
             )
-    write_json(arguments.json, [_record(line) for line in lines])
+    write_json(options.json, [_record(line) for line in lines])
     return FAILED if wrong else OK
 
 
@@ -57,12 +57,11 @@ def _shown(waits: Mapping[WaitCause, int] | None) -> str:
 
 
 def _table(lines: list[Line]) -> Table:
-    table = Table(box=None, title="cycles; memory grants at once and answers in the next cycle", title_justify="left")
-    for heading in ("event", "documented", "measured", "cases", "wrong"):
-        table.add_column(heading, justify="left" if heading == "event" else "right")
-    for line in lines:
-        table.add_row(line.group, line.documented, line.found, str(len(line.measured)), str(len(line.wrong)))
-    return table
+    return table(
+        ("event", "documented", "measured", "cases", "wrong"),
+        ((one.group, one.documented, one.found, len(one.measured), len(one.wrong)) for one in lines),
+        title="cycles; memory grants at once and answers in the next cycle",
+    )
 
 
 def _record(line: Line) -> dict[str, Any]:

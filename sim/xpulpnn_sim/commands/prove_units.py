@@ -1,19 +1,32 @@
-"""``xpulpnn equivalence mult``, ``compressed`` …: units of the core against their definitions."""
+"""``xpulpnn prove units``: units of the core against their definitions."""
 
-import argparse
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from types import ModuleType
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
+from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, preset
 from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.commands.common import FAILED, OK, assignments, output, progress_bar, write_json
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    OK,
+    output,
+    progress_bar,
+    table,
+    tell,
+    write_json,
+)
+from xpulpnn_sim.commands.option_groups import (
+    DEFAULT_PRESET,
+)
+from xpulpnn_sim.commands.prove_products import ProductOptions, prove_products
 from xpulpnn_sim.formal import compressed, decoder, divider, dot_products, multiplier, quantiser, requantiser
 from xpulpnn_sim.formal.elaborate import clocked_gates
 from xpulpnn_sim.formal.equivalence import structures
@@ -39,13 +52,13 @@ Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]
 """Of a configuration and its fields that are fixed."""
 
 
-def _unit(name: str, top: str, config: CoreConfig, about: ModuleType, *arguments: str, key: object = None) -> Subject:
+def _unit(name: str, top: str, config: CoreConfig, about: ModuleType, *needs: str, key: object = None) -> Subject:
     """A unit whose claims a module makes of its gates and, if named, its ``ports`` and the ``config``."""
     verilog, manifest = cached_emission(top, config)
 
     def given() -> list[Any]:
         known = {"ports": manifest["ports"], "config": config}
-        return [clocked_gates(verilog, manifest["top"]), *(known[each] for each in arguments)]
+        return [clocked_gates(verilog, manifest["top"]), *(known[each] for each in needs)]
 
     return Subject(
         name=name,
@@ -122,21 +135,37 @@ _ALL: Mapping[str, Subjects] = {**UNITS, "dotp": _dot_products}
 """The same with the dot products, which take longest."""
 
 
-def _subjects(arguments: argparse.Namespace, told: Callable[[str], None]) -> list[tuple[Subject, list[str]]]:
+DOTP, EVERY = "dotp", "all"
+
+
+@arguments
+class UnitOptions(ProductOptions):
+    """Options of the command."""
+
+    unit: Annotated[str, Parameter(choices=(DOTP, *UNITS, EVERY), metavar="UNIT")] = field(default=DOTP, kw_only=False)
+    """dotp: each structure of the dot-product unit against its definition; mult: every operation of the multiplier;
+    div: the divider; quantiser: pv.qnt, for any thresholds and memory; requantiser: pv.rq*; decoder: every 32-bit word
+    against the instruction table; compressed: every 16-bit word; cluster: arbiters and event unit; all: all of them in
+    one table."""
+    preset: Annotated[str, Parameter(choices=(*PRESETS, EVERY), metavar="NAME")] = DEFAULT_PRESET
+    """Configuration to start from; of all units but dotp also all."""
+
+
+def _subjects(options: UnitOptions, told: Callable[[str], None]) -> list[tuple[Subject, list[str]]]:
     """What is to be proved, each with the presets that have it; ``told`` hears of what is being read."""
-    fixed = [text.partition("=")[0].replace("-", "_") for text in arguments.settings]
-    wanted = _ALL if arguments.what == "all" else {arguments.what: UNITS[arguments.what]}
-    names = PRESETS if arguments.preset == "all" else [arguments.preset]
+    fixed = [text.partition("=")[0].replace("-", "_") for text in options.settings]
+    wanted = _ALL if options.unit == EVERY else {options.unit: UNITS[options.unit]}
+    names = PRESETS if options.preset == EVERY else [options.preset]
     found: dict[Hashable, tuple[Subject, list[str]]] = {}
     for (unit, subjects), name in product(wanted.items(), names):
         told(f"reading {unit} of {name}")
-        for one in subjects(apply_settings(preset(name), assignments(arguments)), fixed):
+        for one in subjects(apply_settings(preset(name), options.assignments), fixed):
             presets = found.setdefault(one.key, (one, []))[1]
             # two structures of a unit may have the same gates
             if name not in presets:
                 presets.append(name)
     if not found:
-        raise InputError(f"preset must have the unit {arguments.what}, not be {arguments.preset}")
+        raise InputError(f"preset must have the unit {options.unit}, not be {options.preset}")
     return list(found.values())
 
 
@@ -149,30 +178,35 @@ class _Result:
     faults: Sequence[bool]
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: UnitOptions) -> int:
     """Print the table; fails unless every fault was found and every claim proved."""
+    if options.unit == DOTP:
+        return prove_products(options)
+    if options.formats or options.method or options.all_widths:
+        raise InputError(f"--formats, --method and --all-widths must be left out for {options.unit}")
     results: list[_Result] = []
     with progress_bar("reading", None) as (progress, task):
-        subjects = _subjects(arguments, lambda text: progress.update(task, description=text))
+        subjects = _subjects(options, lambda text: progress.update(task, description=text))
         progress.reset(task, total=len(subjects))
         for one, presets in subjects:
             progress.update(task, description=f"{one.name}: faults")
             faults: list[bool] = []
             for broken in one.broken():
-                outcomes = proofs(one.name, broken, timeout_s=arguments.timeout)
+                outcomes = proofs(one.name, broken, timeout_s=options.timeout)
                 faults.append(any(outcome.verdict == DIFFERENT for outcome in outcomes))
             found: list[UnitProof] = []
             for claim in one.claims():
                 progress.update(task, description=f"{one.name}: {claim.what}")
-                found += proofs(one.name, [claim], timeout_s=arguments.timeout)
+                found += proofs(one.name, [claim], timeout_s=options.timeout)
             results.append(_Result(presets=presets, proofs=found, faults=faults))
             progress.advance(task)
     console = output()
-    console.print(_table(results, list(PRESETS) if arguments.preset == "all" else [arguments.preset]))
+    console.print(_table(results, list(PRESETS) if options.preset == EVERY else [options.preset]))
     outcomes = [outcome for result in results for outcome in result.proofs]
     for outcome in outcomes:
         if outcome.verdict == DIFFERENT:
-            console.print(f"{outcome.unit} {outcome.what}: {outcome.example}", markup=False, soft_wrap=True)
+            tell(f"{outcome.unit} {outcome.what}: {outcome.example}")
     equal = sum(outcome.verdict == EQUAL for outcome in outcomes)
     caught = [seen for result in results for seen in result.faults]
     console.print(
@@ -180,7 +214,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"{sum(caught)} of {len(caught)} injected faults were found"
     )
     write_json(
-        arguments.json,
+        options.json,
         {
             "proofs": [_record(outcome, result.presets) for result in results for outcome in result.proofs],
             "faults": [
@@ -195,18 +229,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _table(results: Sequence[_Result], presets: Sequence[str]) -> Table:
     """A row for each claim; the column of presets only if there are several."""
-    table = Table(box=None, title=_TITLE, title_justify="left")
     several = len(presets) > 1
-    for heading in ("unit", *(["presets"] if several else []), "what", "method", "seconds", "verdict", "faults found"):
-        table.add_column(heading, justify="right" if heading == "seconds" else "left")
+    rows: list[tuple[object, ...]] = []
     for result in results:
-        where = "all" if len(result.presets) == len(presets) else " ".join(result.presets)
+        where = EVERY if len(result.presets) == len(presets) else " ".join(result.presets)
         caught = f"{sum(result.faults)} of {len(result.faults)}"
         for number, one in enumerate(result.proofs):
             unit, preset_names, faults = ("", "", "") if number else (one.unit, where, caught)
             first = (unit, preset_names) if several else (unit,)
-            table.add_row(*first, one.what, one.method, f"{one.seconds:.1f}", one.verdict, faults)
-    return table
+            rows.append((*first, one.what, one.method, f"{one.seconds:.1f}", one.verdict, faults))
+    headings = ("unit", *(["presets"] if several else []), "what", "method", "seconds", "verdict", "faults found")
+    return table(headings, rows, title=_TITLE, left="presets|what|method|verdict|faults found")
 
 
 def _record(one: UnitProof, presets: Sequence[str]) -> dict[str, Any]:

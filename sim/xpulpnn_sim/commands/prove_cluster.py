@@ -1,25 +1,18 @@
-"""``xpulpnn prove``: what the cluster's parts promise, for every sequence of inputs."""
+"""``xpulpnn prove cluster``: what the cluster's parts promise, for every sequence of inputs."""
 
-import argparse
 import time
-from typing import Any
+from dataclasses import field
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig
-from xpulpnn.errors import InputError
+from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    add_json,
-    add_settings,
-    assignments,
-    output,
-    progress_bar,
-    require_writable,
-    write_json,
-)
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.option_groups import Json, Settings, Timeout
+from xpulpnn_sim.commands.values import Seconds
 from xpulpnn_sim.formal.induction import PROVED, REFUTED, Finding, prove
 from xpulpnn_sim.properties.cluster import PARTS
 from xpulpnn_sim.properties.obligation import Obligation
@@ -28,45 +21,32 @@ _TITLE = "what holds in every cycle after a reset, by induction over the clock e
 _EXPECTED = "as must be"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    parser.add_argument(
-        "parts",
-        nargs="*",
-        metavar="PART",
-        help=f"part of the cluster out of {', '.join(PARTS)} (default all): the arbiter of a bank, in all kinds; the "
-        "event unit's mutex and barrier, and its part for each core",
+@arguments
+class ClusterProofOptions(Settings, Timeout, Json):
+    """Options of the command."""
+
+    parts: Annotated[tuple[str, ...], Parameter(choices=tuple(PARTS), metavar="PART")] = field(
+        default=(), kw_only=False
     )
-    parser.add_argument(
-        "--preset",
-        default="cluster",
-        metavar="NAME",
-        help=f"configuration: {', '.join(CLUSTER_PRESETS)} (default cluster)",
-    )
-    add_settings(parser, "cores=16")
-    parser.add_argument(
-        "--timeout",
-        type=int,
-        default=120,
-        metavar="S",
-        help="seconds for each half of the proof of a claim (default 120)",
-    )
-    add_json(parser)
+    """Parts of the cluster (default all): the arbiter of a bank, in all kinds; the event unit's mutex and barrier, and
+    its part for each core."""
+    preset: Annotated[str, Parameter(choices=tuple(CLUSTER_PRESETS), metavar="NAME")] = "cluster"
+    """Configuration to start from."""
+    timeout: Seconds = 120.0
+    """Seconds for each half of the proof of a claim."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command
+def run(options: ClusterProofOptions) -> int:
     """Print the table; fails unless every claim is proved, or refuted where it must be."""
-    require_writable(arguments.json)
-    if arguments.timeout < 1:
-        raise InputError(f"--timeout must be at least 1, not {arguments.timeout}")
-    config = _configuration(arguments)
+    config = apply_settings(CLUSTER_PRESETS[options.preset], options.assignments)
     found: list[tuple[Obligation, list[Finding], float]] = []
-    obligations = [each for part in _parts(arguments) for each in PARTS[part](config)]
+    obligations = [each for part in PARTS if part in (options.parts or PARTS) for each in PARTS[part](config)]
     with progress_bar("proving", len(obligations)) as (progress, task):
         for obligation in obligations:
             progress.update(task, description=obligation.unit)
             began = time.monotonic()
-            findings = prove(obligation, obligation.emit().text, timeout_s=arguments.timeout)
+            findings = prove(obligation, obligation.emit().text, timeout_s=int(options.timeout))
             found.append((obligation, findings, time.monotonic() - began))
             progress.advance(task)
     console = output()
@@ -76,22 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
         for finding in findings:
             if finding.verdict != _wanted(obligation, finding):
                 wrong += 1
-                console.print(_shown(obligation, finding), markup=False, soft_wrap=True)
-    write_json(arguments.json, [_record(*each) for each in found])
+                tell(_shown(obligation, finding))
+    write_json(options.json, [_record(*each) for each in found])
     return FAILED if wrong else OK
-
-
-def _parts(arguments: argparse.Namespace) -> list[str]:
-    for part in arguments.parts:
-        if part not in PARTS:
-            raise InputError(f"PART must be one of {', '.join(PARTS)}, not {part}")
-    return [part for part in PARTS if part in (arguments.parts or PARTS)]
-
-
-def _configuration(arguments: argparse.Namespace) -> ClusterConfig:
-    if arguments.preset not in CLUSTER_PRESETS:
-        raise InputError(f"--preset must be one of {', '.join(CLUSTER_PRESETS)}, not {arguments.preset}")
-    return apply_settings(CLUSTER_PRESETS[arguments.preset], assignments(arguments))
 
 
 def _wanted(obligation: Obligation, finding: Finding) -> str:
@@ -99,17 +66,15 @@ def _wanted(obligation: Obligation, finding: Finding) -> str:
 
 
 def _table(found: list[tuple[Obligation, list[Finding], float]]) -> Table:
-    table = Table(box=None, title=_TITLE, title_justify="left")
-    for heading in ("unit", "claim", "cycles", "seconds", "verdict"):
-        table.add_column(heading, justify="right" if heading in ("cycles", "seconds") else "left")
+    rows: list[tuple[object, ...]] = []
     for obligation, findings, seconds in found:
         unit, spent = obligation.unit, f"{seconds:.1f}"
         for finding in findings:
             expected = finding.claim in obligation.refuted and finding.verdict == REFUTED
             verdict = f"{finding.verdict}, {_EXPECTED}" if expected else finding.verdict
-            table.add_row(unit, obligation.claims[finding.claim], str(finding.cycles), spent, verdict)
+            rows.append((unit, obligation.claims[finding.claim], finding.cycles, spent, verdict))
             unit = spent = ""
-    return table
+    return table(("unit", "claim", "cycles", "seconds", "verdict"), rows, title=_TITLE, left="claim|verdict")
 
 
 def _shown(obligation: Obligation, finding: Finding) -> str:

@@ -1,6 +1,5 @@
-"""``xpulpnn formal --instructions --faults``: wrong statements and faults of the core, which the proofs must find."""
+"""``xpulpnn prove instructions --self-test``: wrong statements and faults of the core, which the proofs must find."""
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -8,8 +7,18 @@ from rich.table import Table
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
-from xpulpnn_sim.commands.common import FAILED, INTERRUPTED, OK, core_title, output, progress_bar, write_json
-from xpulpnn_sim.interrupts import single_interrupt
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    interruptible,
+    output,
+    progress_bar,
+    table,
+    tell,
+    write_json,
+)
+from xpulpnn_sim.commands.option_groups import ProofOptions
 from xpulpnn_sim.semantics.backend import backend_gates, source_of
 from xpulpnn_sim.semantics.instruction_proofs import REFUTED, Proofs, Verdict, provable
 from xpulpnn_sim.semantics.seeded import seeded
@@ -33,36 +42,30 @@ class Seed:
         return self.verdict.verdict == REFUTED
 
 
-def run(arguments: argparse.Namespace, proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys) -> int:
+def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys) -> int:
     """Print the tables; fails unless every fault was found."""
     chosen = [row for row in rows if provable(row)]
     tries = [*_wrong_statements(proofs, chosen), *_wrong_gates(proofs, config, chosen, yosys)]
     found: list[Seed] = []
-    stopped = False
-    with progress_bar("faults", len(tries)) as (progress, task):
-        try:
-            with single_interrupt():
-                for attempt in tries:
-                    found.append(attempt())
-                    progress.update(task, description=found[-1].verdict.name)
-                    progress.advance(task)
-        except KeyboardInterrupt:
-            stopped = True
-    console = output()
-    console.print(f"faults seeded into {core_title(arguments)}, and into the statements of its instructions")
-    console.print(_table([seed for seed in found if seed.where != STATEMENTS]))
+    with progress_bar("faults", len(tries)) as (progress, task), interruptible() as stop:
+        for attempt in tries:
+            found.append(attempt())
+            progress.update(task, description=found[-1].verdict.name)
+            progress.advance(task)
+    output().print(f"faults seeded into {options.title}, and into the statements of its instructions")
+    output().print(_table([seed for seed in found if seed.where != STATEMENTS]))
     missed = [seed for seed in found if not seed.found]
     for seed in missed:
-        console.print(f"NOT FOUND: {seed.verdict.name}: {seed.fault}: {seed.verdict.verdict}", markup=False)
+        tell(f"NOT FOUND: {seed.verdict.name}: {seed.fault}: {seed.verdict.verdict}")
     for name, is_statement in (("wrong statements", True), ("faults of the core", False)):
         seeds = [seed for seed in found if (seed.where == STATEMENTS) is is_statement]
-        console.print(f"{sum(seed.found for seed in seeds)} of {len(seeds)} {name} found")
+        tell(f"{sum(seed.found for seed in seeds)} of {len(seeds)} {name} found")
     records = [
         {"fault": seed.fault, "where": seed.where, "instruction": seed.verdict.name, "found": seed.found}
         for seed in found
     ]
-    write_json(arguments.json, {"complete": not stopped, "faults": records})
-    if stopped:
+    write_json(options.json, {"complete": not stop.interrupted, "faults": records})
+    if stop.interrupted:
         return INTERRUPTED
     return FAILED if missed else OK
 
@@ -101,10 +104,9 @@ def _wrong_gates(
 
 
 def _table(found: Sequence[Seed]) -> Table:
-    table = Table(box=None)
-    for heading in ("fault", "module", "instruction", "seconds", "verdict"):
-        table.add_column(heading, justify="right" if heading == "seconds" else "left")
-    for seed in found:
+    def row(seed: Seed) -> tuple[str, ...]:
         verdict = "found" if seed.found else "NOT FOUND"
-        table.add_row(seed.fault, seed.where, seed.verdict.name, f"{seed.verdict.seconds:.1f}", verdict)
-    return table
+        return (seed.fault, seed.where, seed.verdict.name, f"{seed.verdict.seconds:.1f}", verdict)
+
+    headings = ("fault", "module", "instruction", "seconds", "verdict")
+    return table(headings, map(row, found), left="module|instruction|verdict")

@@ -1,0 +1,227 @@
+"""``xpulpnn prove riscv-formal``: the checks of riscv-formal on the emitted core."""
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.command import arguments, command
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    incomplete,
+    interruptible,
+    output,
+    progress_bar,
+    table,
+    tell,
+    write_json,
+)
+from xpulpnn_sim.commands.option_groups import Jobs, ProofOptions
+from xpulpnn_sim.commands.proof_options import workplace
+from xpulpnn_sim.commands.values import Words, between
+from xpulpnn_sim.riscv_formal import model_check
+from xpulpnn_sim.riscv_formal.core_checks import CoreChecks
+from xpulpnn_sim.riscv_formal.counterexample import WAVEFORM, retirements, write_waveform
+from xpulpnn_sim.riscv_formal.cutpoints import class_of, shown
+from xpulpnn_sim.riscv_formal.gates import emit_design
+from xpulpnn_sim.riscv_formal.model_check import Outcome
+from xpulpnn_sim.riscv_formal.seeded import FaultOutcome, find_faults
+from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
+
+_MOST_DEPTH = 200
+_LEAST_DEPTH = 6
+"""Cycle in which an instruction has certainly been able to retire, and one before it."""
+
+_FOOT = (
+    "cycle: the one after reset in which what retires is checked; without a verdict, the last searched to its end; "
+    "cut: what takes any value in the core (--list)"
+)
+
+
+_SUITE = Parameter(
+    name="--riscv-formal", help=f"Folder of riscv-formal (default: what {VARIABLE} says).", metavar="DIR"
+)
+
+
+@arguments
+class RiscvFormalOptions(ProofOptions, Jobs):
+    """Options of the command."""
+
+    suite: Annotated[Path | None, _SUITE] = None
+    checks: Words = ("*",)
+    """Checks by their names in riscv-formal, such as reg+pc_fwd or insn_c_* (default all that apply)."""
+    depth: Annotated[int, between(_LEAST_DEPTH, _MOST_DEPTH)] = DEPTH
+    """Clock cycle after reset in which what retires is checked."""
+    uncut: bool = False
+    """Cut nothing: for a failure that the core itself may not be able to show (slow)."""
+
+
+@command
+def run(options: RiscvFormalOptions) -> int:
+    """Print the table; fails if a check fails or time is up."""
+    config = options.core
+    suite = find_suite(options.suite)
+    checks = _chosen(options.checks, suite.checks(config, options.depth))
+    if options.uncut:
+        checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
+    if options.listing:
+        output().print(_listing(checks))
+        output().print(_cut_classes(checks))
+        return OK
+    with workplace(options, "formal") as work:
+        campaign = CoreChecks(
+            suite=suite,
+            design=emit_design(config, suite.masks),
+            folder=work.folder,
+            yosys=work.yosys,
+            abc=work.abc,
+            timeout_s=options.timeout,
+        )
+        return _find_faults(options, campaign, checks) if options.self_test else _run(options, campaign, checks)
+
+
+def _run(options: RiscvFormalOptions, campaign: CoreChecks, checks: list[Check]) -> int:
+    """The checks on the core as it is."""
+    outcomes: dict[str, Outcome] = {}
+    with progress_bar("checks", len(checks)) as (progress, task), interruptible() as stop:
+        for outcome in campaign.run(checks, options.jobs, resume=not options.fresh):
+            outcomes[outcome.name] = outcome
+            if outcome.trace:
+                write_waveform(outcome.trace, campaign.folder / outcome.name / WAVEFORM)
+            progress.update(task, description=outcome.name)
+            progress.advance(task)
+    console = output()
+    found = [(check, outcomes[check.name]) for check in checks if check.name in outcomes]
+    console.print(f"riscv-formal on {options.title}, grants and answers at any time")
+    console.print(_table(found))
+    console.print(_FOOT, soft_wrap=True)
+    for check, outcome in found:
+        if outcome.trace:
+            where = campaign.folder / check.name / WAVEFORM
+            tell(f"{check.name} fails; what retires until then ({where}):", *retirements(outcome.trace))
+    write_json(options.json, {"complete": not stop.interrupted, "checks": [_record(*each) for each in found]})
+    if stop.interrupted:
+        return incomplete(f"{len(found)} of {len(checks)} checks")
+    return OK if all(outcome.verdict == model_check.PASSED for _, outcome in found) else FAILED
+
+
+def _find_faults(options: RiscvFormalOptions, campaign: CoreChecks, checks: list[Check]) -> int:
+    """Print the table; fails unless every fault of the checks chosen is found."""
+    # Amaranth takes long to import
+    from xpulpnn_sim.faulty.core import CORE_FAULTS
+
+    names = {check.name for check in checks}
+    faults = [fault for fault in CORE_FAULTS if fault.check in names]
+    found: list[FaultOutcome] = []
+    with progress_bar("faults", len(faults)) as (progress, task), interruptible() as stop:
+        for each in find_faults(campaign, faults, checks, resume=not options.fresh):
+            found.append(each)
+            progress.update(task, description=each.fault.name)
+            progress.advance(task)
+    seen = sum(_is_found(each) for each in found)
+    output().print(f"faults seeded into {options.title}")
+    output().print(_fault_table(found))
+    output().print(f"{seen} of {len(faults)} faults found")
+    write_json(options.json, {"complete": not stop.interrupted, "faults": [_fault_record(each) for each in found]})
+    if stop.interrupted:
+        return INTERRUPTED
+    return OK if seen == len(faults) else FAILED
+
+
+def _chosen(patterns: Sequence[str], checks: list[Check]) -> list[Check]:
+    """The checks of a list of names and patterns."""
+    taken: set[str] = set()
+    for pattern in patterns:
+        names = fnmatch.filter([check.name for check in checks], pattern)
+        if not names:
+            raise InputError(f"--checks must be names of checks (--list shows them), not {pattern}")
+        taken |= {*names}
+    return [check for check in checks if check.name in taken]
+
+
+def _assumed(check: Check) -> str:
+    return ", ".join(ASSUMPTIONS[name] for name in check.assumed)
+
+
+def _listing(checks: list[Check]) -> Table:
+    table = Table(box=None)
+    for heading in ("check", "cycle", "cut", "assumed"):
+        table.add_column(heading, justify="right" if heading == "cycle" else "left")
+    for check in checks:
+        table.add_row(check.name, str(check.cycle), class_of(check.cutpoints), _assumed(check))
+    return table
+
+
+def _cut_classes(checks: list[Check]) -> Table:
+    """What is free under each name in the column ``cut``."""
+    table = Table(box=None)
+    for heading in ("cut", "free in it"):
+        table.add_column(heading)
+    for cuts in dict.fromkeys(check.cutpoints for check in checks):
+        table.add_row(class_of(cuts), shown(cuts))
+    return table
+
+
+def _table(found: list[tuple[Check, Outcome]]) -> Table:
+    rows = (
+        (
+            check.name,
+            outcome.cycle if outcome.cycle >= 0 else "-",
+            f"{outcome.seconds:.1f}",
+            outcome.verdict,
+            class_of(check.cutpoints),
+            _assumed(check),
+        )
+        for check, outcome in found
+    )
+    return table(("check", "cycle", "seconds", "verdict", "cut", "assumed"), rows, left="verdict|cut|assumed")
+
+
+def _record(check: Check, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "check": check.name,
+        "cycle": outcome.cycle,
+        "wanted": check.cycle,
+        "seconds": round(outcome.seconds, 3),
+        "verdict": outcome.verdict,
+        "free": [cut.name for cut in check.cutpoints if cut.name],
+        "assumed": [ASSUMPTIONS[name] for name in check.assumed],
+        "retired": retirements(outcome.trace),
+    }
+
+
+def _is_found(each: FaultOutcome) -> bool:
+    return each.outcome.verdict == model_check.FAILED
+
+
+def _fault_table(found: list[FaultOutcome]) -> Table:
+    rows = (
+        (
+            each.fault.name,
+            each.fault.module,
+            each.fault.check,
+            each.outcome.cycle,
+            f"{each.outcome.seconds:.1f}",
+            "found" if _is_found(each) else f"NOT FOUND: {each.outcome.verdict}",
+        )
+        for each in found
+    )
+    return table(("fault", "module", "check", "cycle", "seconds", "verdict"), rows, left="module|check|verdict")
+
+
+def _fault_record(each: FaultOutcome) -> dict[str, Any]:
+    return {
+        "fault": each.fault.name,
+        "module": each.fault.module,
+        "check": each.fault.check,
+        "cycle": each.outcome.cycle,
+        "seconds": round(each.outcome.seconds, 3),
+        "found": _is_found(each),
+    }
