@@ -42,10 +42,17 @@ def require_folder(folder: Path, option: str) -> None:
         raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None
 
 
+def require_place(folder: Path, option: str) -> None:
+    """Raise :class:`InputError` unless ``folder`` can be written into, or be made; makes nothing."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)) or there.is_relative_to("/proc"):
+        raise InputError(f"{option} must be in a writable folder, not {folder}")
+
+
 def require_writable(path: Path | None, option: str) -> None:
     """Raise :class:`InputError` unless the file ``path`` can be created, before any work is spent on its content."""
     if path is None:
         return
     if path.is_dir():
         raise InputError(f"{option} must be a file, not the folder {path}")
-    require_folder(path.parent, option)
+    require_place(path.parent, option)

@@ -268,7 +268,7 @@ BAD_INPUT = {
     "alone": (["--network", "a.npz"], "--network must be given together with --images, not by itself"),
     "bits": (["--bits", "16"], "--bits must be a list out of 8,4,2, not 16"),
     "both": (["--network", "a", "--images", ".", "--bits", "8"], "--bits must be left out with --network"),
-    "layer": (["--layer", "1x1x1"], "--layer must be left out with cifar10"),
+    "layer": (["--layer", "1x1x1"], "--layer must be an option that --help shows"),
 }
 
 

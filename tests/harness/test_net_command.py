@@ -171,12 +171,12 @@ BAD_INPUT = {
     "no labels": (["reference", "{}", "--images", "../few.npz"], "images must have labels, not be without, in "),
     "size": (["reference", "{}", "--images", "../small.npz"], "image must have the shape (4, 4, 3), not (4, 3)"),
     "label": (["run", "{}", "--images", "../wrong.npz"], "labels of images must be 0..1, not 2, in "),
-    "nothing": (["reference", "{}"], "xpulpnn net reference: the following arguments are required: --images"),
+    "nothing": (["reference", "{}"], "--images must be given"),
     "no model": (["import", "none.onnx", "-o", "net.json"], "model must be a file that can be read, not none.onnx: "),
     "samples": (["import", "none.onnx", "-o", "n.json", "--samples", "1"], "--samples must be LOW:HIGH, two numbers, "),
     "mean": (
         ["import", "m.onnx", "-o", "n.json", "--mean", "0.5;1"],
-        "--mean must be numbers with commas between, not",
+        "--mean must be numbers such as 0.5,0.4, not",
     ),
     "alone": (["import", "none.onnx", "-o", "n.json", "--quantise", "4"], "--quantise must come with --images, not al"),
     "memory": (
@@ -185,8 +185,8 @@ BAD_INPUT = {
     ),
     "l2": (["{}", "--l2-bytes", "3000"], "code and data of sides must be at most the memory's 3000 bytes, not "),
     "weights": (["{}", "--l2-bytes", "30"], "weights of sides must be at most the memory's 30 bytes, not "),
-    "plot": (["{}", "--plot", "."], "--plot must be a file, not the folder ."),
-    "check": (["{}", "--check", "some"], "xpulpnn net run: argument --check: invalid choice: 'some' (choose from "),
+    "plot": (["{}", "--plot", "."], "--report must be a file, not the folder ."),
+    "check": (["{}", "--check", "some"], "--check must be one of first, all, "),
     "dask": (["{}", "--dask", "machine"], "--dask must be HOST:PORT of a Dask scheduler, not machine"),
     "library": (
         ["{}", "--liberty", "none.lib"],

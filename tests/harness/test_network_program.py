@@ -176,7 +176,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     ("words", "message"),
     [
         (["--seed", "-1"], "--seed must be at least 0, not -1"),
-        (["--compiler", "tcc", "--build"], "compiler must be one of gcc, zig, not tcc"),
+        (["--compiler", "tcc", "--build"], "--compiler must be one of gcc, zig, not tcc"),
         (["--compiler", "gcc"], "--compiler must come with --build, not alone with gcc"),
     ],
 )

@@ -76,7 +76,7 @@ BAD_INPUT = {
     "no activations": (["--weights", "2"], "--weights must be given together with --activations, not by itself"),
     "depth": (["--depth", "0"], "--depth must be at least 1, not 0"),
     "matmul": (["--matmul", "4x4"], "layer must be CxKxP, not 4x4"),
-    "option of layers": (["--layer", "4x4x4"], "--layer must be left out with ulppack"),
+    "option of layers": (["--layer", "4x4x4"], "--layer must be an option that --help shows"),
     "folder": (["--plot", "/dev/null/plot.html"], None),
     "illegal": (
         ["--weights", "7", "--activations", "7", "--depth", "3"],

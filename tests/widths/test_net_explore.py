@@ -103,7 +103,6 @@ def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.Mon
     ("more", "message"),
     [
         (["--decide", "50"], "--images must be 60 at least, 10 for ranges and 50 that decide, and some for the test"),
-        (["--decide", "0"], "--decide must be at least 1, not 0"),
         (["--floor", "101"], "--floor must be 0 to 100 percent, not 101"),
         (["--bits", "8,3"], "--bits must be a list out of 8,4,2, not 3"),
         (["--test-limit", "4"], "--test-limit must come with --test, not alone"),
@@ -118,7 +117,12 @@ def test_errors(
 ) -> None:
     monkeypatch.chdir(model.parent)
     np.savez("other.npz", images=np.zeros((3, 4, 4), np.uint8), labels=np.zeros(3, int))
-    assert cli.main(split(model, *more, "-o", "out", "--json", "found.json")) == 2
+    words = split(model, "-o", "out", "--json", "found.json")
+    if more[0] in words:
+        words[words.index(more[0]) + 1] = more[1]
+    else:
+        words += more
+    assert cli.main(words) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert message is None or message in lines[0]

@@ -125,6 +125,7 @@ def run(asked: CcOptions) -> int:
     """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them."""
     config = asked.target_core
     if asked.headers is not None:
+        require_folder(asked.headers, "--headers")
         names = write_all(asked.headers, config, asked.title, _cluster(asked))
         tell("\n".join(str(path) for path in names))
         write_json(asked.json, {"files": [str(path) for path in names]})

@@ -18,7 +18,7 @@ from xpulpnn_sim.commands.values import (
     Words,
     listed,
 )
-from xpulpnn_sim.files import write_text
+from xpulpnn_sim.files import require_folder, write_text
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.functions import WINDOWS, Selection, library_functions
 from xpulpnn_sw.clibrary.public import PublicFunction, PublicFunctions
@@ -75,6 +75,7 @@ def run(options: LibraryOptions) -> int:
             for kernel in library_functions(selection, config):
                 functions[kernel.name] = kernel
                 bar.advance(task)
+    require_folder(options.output, "--output")
     with progress_bar(f"objects of {len(functions)} functions", None):
         try:
             built = objects(

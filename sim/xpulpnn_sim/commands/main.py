@@ -10,6 +10,7 @@ from cyclopts import Argument, CycloptsError
 from cyclopts.exceptions import (
     CoercionError,
     MissingArgumentError,
+    RepeatArgumentError,
     UnknownCommandError,
     UnknownOptionError,
     UnusedCliTokensError,
@@ -92,6 +93,10 @@ def _told(error: CycloptsError) -> str:
     if isinstance(error, ValidationError) and argument:
         value = argument.tokens[0].value if argument.tokens else argument.value
         return f"{name} {error.exception_message}, not {value}"
+    if isinstance(error, RepeatArgumentError):
+        return f"{error.token.keyword} must be given once, not again"
+    if isinstance(error, CoercionError) and argument and str(error.msg or "").startswith("must be"):
+        return f"{name} {error.msg}, not {argument.tokens[0].value}"
     if isinstance(error, CoercionError) and argument:
         choices = argument.get_choices(force=True)
         kind = f"one of {', '.join(choices)}" if choices else _KINDS.get(error.target_type or str, "as --help shows")

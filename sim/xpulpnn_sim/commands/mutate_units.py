@@ -15,6 +15,7 @@ from xpulpnn_sim.commands.command import arguments, command
 from xpulpnn_sim.commands.common import OK, incomplete, interruptible, output, progress_bar, table, tell, write_json
 from xpulpnn_sim.commands.option_groups import Fresh, Jobs, Json, YosysChoice
 from xpulpnn_sim.commands.values import Count, Natural, NewFolder, at_least
+from xpulpnn_sim.files import require_folder
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.mutation.judged import Judged
 from xpulpnn_sim.mutation.summary import collected, rows_of
@@ -102,6 +103,7 @@ def hunt(
 ) -> tuple[dict[str, Sequence[Judged]], bool]:
     """Judge the mutants of one thing after the other, with a bar; also whether all were judged before an interrupt."""
     found: dict[str, Sequence[Judged]] = {}
+    require_folder(folder, "--output")
     with folder_lock(folder, "--output"), progress_bar("mutants", None) as (progress, task), interruptible() as stop:
         for name in names:
 

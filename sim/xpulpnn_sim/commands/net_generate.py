@@ -16,7 +16,7 @@ from xpulpnn_sim.commands.kernel_options import CompilerChoice, Specialising
 from xpulpnn_sim.commands.network_images import ImageOptions
 from xpulpnn_sim.commands.option_groups import Cores, Json, Seed
 from xpulpnn_sim.commands.values import NewFolder
-from xpulpnn_sim.files import write_text
+from xpulpnn_sim.files import require_folder, write_text
 from xpulpnn_sim.harness.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sw.compilers import CompileError, find
 from xpulpnn_sw.networks.described import Described
@@ -62,6 +62,7 @@ def run(asked: NetGenerateOptions) -> int:
     if program.network.outside:
         remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
     folder: Path = asked.output
+    require_folder(folder, "--output")
     written: list[Path] = []
     for name, text in program.texts.items():
         written.append(folder / name)

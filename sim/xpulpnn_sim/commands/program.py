@@ -146,6 +146,7 @@ def dumps(
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
     """A temporary file that takes the place of ``path`` when it is complete, and goes away if it is not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
     temporary = Path(name)

@@ -9,7 +9,7 @@ from cyclopts import Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.files import require_folder, require_writable
+from xpulpnn_sim.files import require_place, require_writable
 from xpulpnn_sim.lists import chosen, words
 
 STANDARD_OUTPUT = Path("-")
@@ -72,7 +72,7 @@ Repeated = tuple[str, ...]
 
 def _folder(_kind: type, tokens: Sequence[Token]) -> Path:
     (token,) = tokens
-    require_folder(Path(token.value), token.keyword or "folder")
+    require_place(Path(token.value), token.keyword or "folder")
     return Path(token.value)
 
 
@@ -87,7 +87,7 @@ def _file(_kind: type, tokens: Sequence[Token]) -> Path:
 NewFile = Annotated[Path, Parameter(converter=_file, metavar="FILE")]
 """A file that can be written."""
 NewFolder = Annotated[Path, Parameter(converter=_folder, metavar="DIR")]
-"""A folder that files can be written into, which is made if there is none."""
+"""A folder that files can be written into, or that can be made."""
 
 Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
 CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", show_choices=True)]

@@ -167,7 +167,7 @@ def test_a_wrong_layer_is_named(weights):
 
 BAD_INPUT = {
     "popcount": (["--popcount", "quick"], "--popcount must be a list out of hardware,software, not quick"),
-    "layer": (["--layer", "1x1x1"], "--layer must be left out with bnn"),
+    "layer": (["--layer", "1x1x1"], "--layer must be an option that --help shows"),
     "window on cores": (
         ["--variant", "window", "--cores", "8"],
         "--variant must be without window with --cores: its maps do not fit into the TCDM",
@@ -176,7 +176,7 @@ BAD_INPUT = {
         ["--variant", "dense,crumbs", "--preset", "ri5cy"],
         "variant must be one that the configuration can run, not crumbs (needs XpulpMLnn)",
     ),
-    "other kernel": (["--depth", "2"], "--depth must be left out with bnn: it is for ulppack"),
+    "other kernel": (["--depth", "2"], "--depth must be an option that --help shows"),
 }
 
 
