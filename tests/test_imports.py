@@ -80,7 +80,7 @@ ARROWS = {
         (*BASE, *sim("harness", "verify", "formal", "mutation", "core_mutation")), ("amaranth", "numpy")
     ),
     "sim/xpulpnn_sim/properties": Arrows(("xpulpnn", *sim("properties")), ("amaranth",)),
-    "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "properties", "formal")), ("amaranth", "numpy")),
+    "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("faulty", "harness", "properties", "formal")), ("amaranth", "numpy")),
     "sim/xpulpnn_sim/sequencing": Arrows(
         (*BASE, *sim("faulty", "formal", "riscv_formal", "sequencing")), ("amaranth",)
     ),

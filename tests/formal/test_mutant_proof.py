@@ -23,6 +23,7 @@ from xpulpnn_sim.formal.mutant_proof import (
     Comparison,
     Held,
     Judge,
+    Occurring,
     Situation,
 )
 from xpulpnn_sim.formal.mutated_gates import Change, MutatedGates, read_mutated
@@ -91,7 +92,7 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> MutatedGates:
 
 
 def judge(gates: MutatedGates, number: int, *situations: Situation) -> Comparison:
-    return Judge(gates=gates, abc=find_abc(), timeout_s=10, situations=situations).compare(number)
+    return Judge(gates=gates, abc=find_abc(), timeout_s=10, occurring=Occurring(situations=situations)).compare(number)
 
 
 def test_output(gates: MutatedGates):
@@ -137,7 +138,7 @@ def test_later_cycles(gates: MutatedGates):
     ],
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):
-    found = Judge(gates=gates, abc=find_abc(), timeout_s=10, **environment).compare(number)
+    found = Judge(gates=gates, abc=find_abc(), timeout_s=10, occurring=Occurring(**environment)).compare(number)
     assert (found.verdict, found.scope) == (EQUIVALENT, REACHED)
     assert judge(gates, number).scope == OUTPUTS
 

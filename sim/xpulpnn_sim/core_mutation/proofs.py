@@ -15,9 +15,9 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.core_mutation.design import BASE, TOP, command_in, write_part
 from xpulpnn_sim.formal import mutant_proof
-from xpulpnn_sim.formal.mutant_proof import Answered, Comparison, Judge, Situation
+from xpulpnn_sim.formal.mutant_proof import Answered, Comparison, Judge, Occurring, Situation
 from xpulpnn_sim.formal.mutated_gates import Change, MutatedGates, read_mutated
-from xpulpnn_sim.formal.situations import OCCURRING, Occurring
+from xpulpnn_sim.formal.situations import OCCURRING
 from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL
 from xpulpnn_sim.mutation.mutants import Mutant
 from xpulpnn_sim.tools.results import Results
@@ -35,9 +35,11 @@ _UNITS = {
 }
 """Units, by their instances, of which it is known what occurs at their ports."""
 
-_RUNNING = (Situation(values={"rst": {0}}),)
-_ANSWERED = tuple(
-    Answered(request=f"{port}__req", grant=f"{port}__gnt", answer=f"{port}__rvalid") for port in ("instr", "data")
+_RUNNING = Occurring(
+    situations=[Situation(values={"rst": {0}})],
+    answered=[
+        Answered(request=f"{port}__req", grant=f"{port}__gnt", answer=f"{port}__rvalid") for port in ("instr", "data")
+    ],
 )
 """What surrounds a core that runs: reset is over, and buses answer what they have granted."""
 
@@ -108,7 +110,7 @@ class Prover:
         told(len(left) - len(waiting), len(left))
         occurring = [(place, OCCURRING[unit](self._config)) for place, unit in _UNITS.items()]
         # what changes nothing in a part of the core whatever comes does not in the core; from the inside out
-        around = [(place, Occurring(situations=())) for place in _parts(waiting)]
+        around = [(place, Occurring()) for place in _parts(waiting)]
         for place, occurs in (*occurring, *around):
             left_here = [mutant for mutant in waiting if mutant.number not in found]
             members = [mutant for mutant in left_here if f"{mutant.module}.".startswith(f"{place}.")]
@@ -120,13 +122,7 @@ class Prover:
                         keep(mutant, proved)
         waiting = [mutant for mutant in waiting if mutant.number not in found]
         if waiting:
-            judge = Judge(
-                gates=self._gates(waiting),
-                abc=find_abc(),
-                timeout_s=self._timeout_s,
-                situations=_RUNNING,
-                answered=_ANSWERED,
-            )
+            judge = Judge(gates=self._gates(waiting), abc=find_abc(), timeout_s=self._timeout_s, occurring=_RUNNING)
             for mutant in waiting:
                 keep(mutant, _proof(judge.compare(mutant.number)))
         return found
@@ -141,8 +137,7 @@ class Prover:
             gates=read_mutated(self._folder / f"{part}.il", part, changes, self._yosys),
             abc=find_abc(),
             timeout_s=self._timeout_s,
-            situations=occurring.situations,
-            held=occurring.held,
+            occurring=occurring,
         )
 
     def _gates(self, mutants: Sequence[Mutant] | None = None) -> MutatedGates:

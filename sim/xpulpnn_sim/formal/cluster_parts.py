@@ -1,14 +1,14 @@
 """Promises of parts of a cluster, one claim for each part; see :mod:`~xpulpnn_sim.formal.induction`."""
 
-import re
+from amaranth.hdl import Fragment, Value
+from amaranth.lib.wiring import Out
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.faulty.core_fault import CoreFault
 from xpulpnn_sim.formal.induction import PROVED, REFUTED, UNDECIDED, prove
 from xpulpnn_sim.formal.solvers import GaveUpError
 from xpulpnn_sim.formal.unit_proof import Claim
 from xpulpnn_sim.properties.obligation import Obligation
-
-_OUTPUT = re.compile(r"^ *output (?:wire )?(?:\[[^\]]*\] )?(\w+)", re.MULTILINE)
 
 
 def claims(obligation: Obligation, text: str) -> list[Claim]:
@@ -32,13 +32,13 @@ def claims(obligation: Obligation, text: str) -> list[Claim]:
 
 
 def broken(obligation: Obligation) -> list[list[Claim]]:
-    """Claims that are wrong: the first output of the part that gates drive is inverted."""
-    design = obligation.emit()
-    name = design.manifest["hierarchy"]["claims.unit"]
-    text = design.modules[name]
-    for output in _OUTPUT.findall(text):
-        driven = f" assign {output} = "
-        if text.count(driven) == 1:
-            changed = {**design.modules, name: text.replace(driven, f"{driven}~")}
-            return [claims(obligation, "\n".join(changed.values()))]
+    """Claims that are wrong: the first output of the part that gates drive, no register, is inverted."""
+    component = obligation.make()
+    parts = {name: part for part, name, _ in Fragment.get(component, None).subfragments}
+    driven = parts["unit"].statements["comb"]._lhs_signals()
+    for path, member, port in component.unit.signature.flatten(component.unit):
+        if member.flow is Out and Value.cast(port) in driven:
+            name = ".".join(map(str, path))
+            with CoreFault("inverted", type(component.unit), {name: lambda right, _: ~right}, "").seeded():
+                return [claims(obligation, obligation.emit().text)]
     raise ToolError(f"{obligation.unit} must have an output that gates drive, but has none")

@@ -65,6 +65,16 @@ class Alone(Port):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Occurring:
+    """Inputs that occur at a unit."""
+
+    situations: Sequence[Situation] = ()  # one of them in every cycle; none for any
+    held: Sequence[Held] = ()  # what stays as it is during an operation
+    answered: Sequence[Answered] = ()  # ports whose answers belong to requests of earlier cycles
+    alone: Sequence[Alone] = ()  # ports with one request outstanding at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Verdict on a mutant."""
 
@@ -82,16 +92,13 @@ class Judge:
     gates: MutatedGates
     abc: str
     timeout_s: float  # seconds for each question
-    situations: Sequence[Situation] = ()  # those that occur; none for all
-    held: Sequence[Held] = ()  # what stays as it is in later cycles
-    answered: Sequence[Answered] = ()  # ports whose answers belong to requests of earlier cycles
-    alone: Sequence[Alone] = ()  # ports with one request outstanding at most
+    occurring: Occurring = Occurring()
     _generator: random.Random = field(default_factory=lambda: random.Random(1), init=False)
 
     @property
     def assumes(self) -> bool:
         """Return whether anything is known about what occurs."""
-        return bool(self.situations or self.held or self.answered or self.alone)
+        return self.occurring != Occurring()
 
     def compare(self, number: int) -> Comparison:
         """Is the mutant equal to the unit?
@@ -112,7 +119,7 @@ class Judge:
         if differs == FALSE:
             return Comparison(verdict=EQUIVALENT, scope=EVERYWHERE)
         asked = [(differs, EVERYWHERE)]
-        if self.situations:
+        if self.occurring.situations:
             asked.append((self._seen(bits), SITUATIONS))
         found = Comparison(verdict=UNDECIDED)
         for literal, scope in asked:
@@ -146,11 +153,12 @@ class Judge:
         if self.assumes:
             # what came before must have occurred, too
             violated = graph.input()
-            follows = [self._stays(one, latches) for one in self.held]
-            follows += [self._was_asked(one, latches) for one in self.answered]
-            follows += [self._is_alone(one, latches) for one in self.alone]
-            occurs = self.gates.graph.any(self._holds(one) for one in self.situations) if self.situations else TRUE
-            so_far = self.gates.graph.all((violated ^ 1, occurs, *follows))
+            known = self.occurring
+            follows = [self._stays(one, latches) for one in known.held]
+            follows += [self._was_asked(one, latches) for one in known.answered]
+            follows += [self._is_alone(one, latches) for one in known.alone]
+            occurs = graph.any(self._holds(one) for one in known.situations) if known.situations else TRUE
+            so_far = graph.all((violated ^ 1, occurs, *follows))
             latches[violated] = (so_far ^ 1, 0)
             literal = graph.and_(literal, so_far)
         if literal == FALSE:
@@ -234,10 +242,10 @@ class Judge:
         """Literal of a difference that is looked at."""
         graph = self.gates.graph
         unequal = [(name, graph.xor(one, other)) for name, one, other in bits]
-        if not self.situations:
+        if not self.occurring.situations:
             return self.gates.graph.any(literal for _, literal in unequal)
         groups: dict[frozenset[str] | None, list[Situation]] = {}
-        for situation in self.situations:
+        for situation in self.occurring.situations:
             outputs = situation.outputs
             groups.setdefault(outputs if outputs is None else frozenset(outputs), []).append(situation)
         found: list[int] = []

@@ -1,8 +1,7 @@
 """Inputs that occur at a unit when the core executes instructions, and the outputs that then matter."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from amaranth.hdl import Const
@@ -19,7 +18,7 @@ from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.formal.mutant_proof import Alone, Answered, Held, Situation
+from xpulpnn_sim.formal.mutant_proof import Held, Occurring, Situation
 
 _NO_REGISTER = 0x1F << 20
 """The field rs2 as bits of a word."""
@@ -29,16 +28,6 @@ _SHIFT = 0x1F << _SHIFT_LSB
 """The field of the number of places as bits of a word."""
 
 _LANE_SELECTS = ("pv.extract", "pv.extractu", "pv.insert")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occurring:
-    """Inputs that occur at a unit."""
-
-    situations: Sequence[Situation]  # one of them in every cycle
-    held: Sequence[Held] = ()  # what stays as it is during an operation
-    answered: Sequence[Answered] = ()  # ports whose answers belong to requests of earlier cycles
-    alone: Sequence[Alone] = ()  # ports with one request outstanding at most
 
 
 def _rows(config: CoreConfig) -> Iterator[tuple[Insn, Mapping[str, Any]]]:

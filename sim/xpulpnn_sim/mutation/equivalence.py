@@ -57,15 +57,7 @@ class Prover:
         else:
             outputs = [port["name"] for port in unit.design.manifest["ports"] if port["direction"] == "output"]
             occurring = handshakes_of(UNITS[name].bench, unit.inputs, outputs)
-        self._judge = Judge(
-            gates=self._gates,
-            abc=find_abc(),
-            timeout_s=timeout_s,
-            situations=occurring.situations,
-            held=occurring.held,
-            answered=occurring.answered,
-            alone=occurring.alone,
-        )
+        self._judge = Judge(gates=self._gates, abc=find_abc(), timeout_s=timeout_s, occurring=occurring)
 
     def is_identical(self, number: int) -> bool:
         """Return whether a mutant has the gates of the unit, equal gates being one."""

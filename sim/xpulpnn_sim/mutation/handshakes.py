@@ -6,8 +6,7 @@ it asks for until it is granted, and is answered only what was granted (OBI).
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from xpulpnn_sim.formal.mutant_proof import Alone, Answered, Held, Situation
-from xpulpnn_sim.formal.situations import Occurring
+from xpulpnn_sim.formal.mutant_proof import Alone, Answered, Held, Occurring, Situation
 
 _SEEN_WITH: Mapping[str, Sequence[str]] = {
     "req": ("addr", "we", "be", "beats"),

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-
-from amaranth.lib import wiring
+from typing import Any
 
 from xpulpnn.verilog import EmittedVerilog, emit
 
@@ -13,7 +12,7 @@ class Obligation:
     """Claims about a unit, each an output of a component that contains it: 1 in every cycle after a reset."""
 
     unit: str
-    make: Callable[[], wiring.Component]  # builds the component
+    make: Callable[[], Any]  # builds the component, with the unit as its `unit`
     claims: Mapping[str, str]  # what each output means
     # inputs of the component that are to show a register of the unit, and the register's name
     registers: Mapping[str, str] = field(default_factory=dict)
