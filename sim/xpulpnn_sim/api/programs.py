@@ -18,7 +18,7 @@ from xpulpnn_sim.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.session import Session
 
-DEFAULT_CONFIG = "xpulpnn"
+DEFAULT_CONFIG = "xpulpnn2"
 DEFAULT_LIMIT = 1_000_000_000
 """Cycles or instructions after which a program is given up."""
 
