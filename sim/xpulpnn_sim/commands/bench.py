@@ -55,19 +55,18 @@ def run(options: BenchOptions) -> int:
 
 
 def _command(options: BenchOptions) -> str:
-    """What was typed, without the files to write."""
+    """Return the words that were typed, without the files to write."""
     words = ["xpulpnn bench", *(f"--table {name}" for name in options.table)]
     flags = {"--quick": options.quick, "--check results": options.check != "all"}
     return " ".join([*words, *(flag for flag, is_set in flags.items() if is_set)])
 
 
 def _checked(options: BenchOptions) -> bool:
-    """Whether every retired instruction is compared."""
     return not (options.quick or options.check != "all")
 
 
 def _conditions(options: BenchOptions) -> list[str]:
-    """What holds for all figures."""
+    """Return the conditions that hold for all figures."""
     instructions = ", every retired instruction with the instruction-set simulator" if _checked(options) else ""
     return [
         f"Every figure is of the RTL; all results are compared with numpy{instructions}.",

@@ -1,4 +1,4 @@
-"""What a run on a cluster tells about each core."""
+"""Tables and records of each core after a run on a cluster."""
 
 from collections.abc import Sequence
 from typing import Any

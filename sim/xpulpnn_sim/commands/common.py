@@ -1,4 +1,4 @@
-"""What the commands share: results as JSON, tables, progress bars."""
+"""Results as JSON, tables and progress bars of all commands."""
 
 import json
 import sys
@@ -62,7 +62,7 @@ def read_results(path: Path) -> list[Any]:
 
 @dataclass
 class Stop:
-    """Whether work was interrupted."""
+    """State of work that an interrupt may end."""
 
     interrupted: bool = False
 

@@ -200,7 +200,7 @@ def _cases(options: CosimOptions, config: CoreConfig, beyond: CoreConfig | None)
 
 
 class _Asked(NamedTuple):
-    """What random layers are to have; nothing: anything."""
+    """Properties that random layers must have; an empty one leaves the choice open."""
 
     precisions: Sequence[Precision]
     variants: Sequence[str]

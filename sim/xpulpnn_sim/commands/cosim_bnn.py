@@ -99,7 +99,7 @@ def _ways(options: BnnOptions) -> list[tuple[str, str]]:
 
 
 def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> list[tuple[str, str]]:
-    """Those that the core can run: it must be all unless the choice was left open."""
+    """Return the ways that the core can run, which must be all unless the choice was left open."""
     able = [way for way in ways if VARIANTS[way[0]] <= core.extensions]
     if able and (is_open or len(able) == len(ways)):
         return able

@@ -52,7 +52,7 @@ class Precisions:
 
 @arguments
 class Requantising:
-    """How results come of accumulators."""
+    """Conversion of accumulators to results."""
 
     requantise: Annotated[
         str | None,

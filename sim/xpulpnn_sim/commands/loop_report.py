@@ -1,4 +1,4 @@
-"""What the loop pass of ``xpulpnn cc`` did, for people and for machines."""
+"""Report of the loop pass of ``xpulpnn cc``, for people and for machines."""
 
 from dataclasses import asdict
 from typing import Any

@@ -77,7 +77,7 @@ def parsed(typed: Sequence[str]) -> tuple[Callable[..., int | None], BoundArgume
 
 
 def _told(error: CycloptsError) -> str:
-    """What is wrong with the words: the argument and the rule it broke."""
+    """Return a line with the argument that is wrong and the rule it broke."""
     argument = error.argument
     name = _name(argument) if argument else ""
     if isinstance(error, UnknownCommandError):
@@ -105,7 +105,7 @@ def _told(error: CycloptsError) -> str:
 
 
 def _name(argument: Argument) -> str:
-    """What an argument is called: an option by its name, a word without one as in the usage."""
+    """Return the name of an option, or of a word without one as in the usage."""
     token = argument.tokens[0].keyword if argument.tokens else None
     if argument.field_info.is_keyword:
         return token or argument.name
@@ -113,7 +113,7 @@ def _name(argument: Argument) -> str:
 
 
 def _missing(error: ImportError, command: str) -> str:
-    """What to install for a command; raises ``error`` again if the missing module is our own."""
+    """Return what to install for a command; raises ``error`` again if the missing module is our own."""
     cause = error if isinstance(error, ModuleNotFoundError) else error.__cause__
     module = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
     if module in ("", "xpulpnn", "xpulpnn_sim", "xpulpnn_sw"):

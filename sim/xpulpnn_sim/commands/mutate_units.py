@@ -33,7 +33,7 @@ _PROOFS = _NUMBERS.index("equivalent")
 
 @arguments
 class MutationOptions(Fresh, Jobs, YosysChoice, Json):
-    """What campaigns of mutants have in common."""
+    """Options of all campaigns of mutants."""
 
     mutants: Count = 200
     """Mutants of each unit, or of each core."""
@@ -149,7 +149,7 @@ def _report(found: Mapping[str, Sequence[Judged]]) -> None:
 
 
 def _counts(judged: Sequence[Judged]) -> dict[str, int]:
-    """How many there are of each outcome; what only cores know of is there where it has been found."""
+    """Return the number of mutants with each outcome; outcomes that only cores know are there if one was found."""
     counts = dict.fromkeys(_NUMBERS, 0) | {"mutants": len(judged)}
     for each in judged:
         counts[each.outcome] = counts.get(each.outcome, 0) + 1

@@ -236,5 +236,4 @@ def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> No
 
 
 def _name(model: str, widths: Assignment) -> str:
-    """Of a network and its file."""
     return f"{model}_{text_of(widths).replace(',', '_').replace('/', 'a')}"

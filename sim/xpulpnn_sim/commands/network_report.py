@@ -38,7 +38,7 @@ _COUNTS = tuple(str(count) for count in range(1, MAX_CORES + 1))
 
 @arguments
 class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
-    """How networks are run."""
+    """Options of all runs of networks."""
 
     cores: Annotated[tuple[str, ...], listed(_COUNTS)] = ()
     """1 for one core by itself, more for clusters, whose memory outside has input and weights (default 1, or the
@@ -178,7 +178,7 @@ def _show(console: Console, shown: Sequence[dict[str, Any]], paper_cycles: int |
 
 
 def _checked(record: dict[str, Any]) -> str:
-    """What was compared."""
+    """Return a clause that says which images were compared."""
     every = {record["images"]: "all images", 0: "no image"}.get(
         record["checked_images"],
         "the first image" if record["checked_images"] == 1 else f"{record['checked_images']} images",
@@ -187,7 +187,7 @@ def _checked(record: dict[str, Any]) -> str:
 
 
 def _conditions(options: NetworkRuns, shown: Sequence[dict[str, Any]]) -> list[str]:
-    """What holds for all figures."""
+    """Return the conditions that hold for all figures."""
     found = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
     if not shown[0]["complete"]:
         found.append("Interrupted: not all images were run.")

@@ -1,4 +1,4 @@
-"""What the samples of images are for a model, on the command line."""
+"""Options that say which numbers a model takes for the samples of images."""
 
 import re
 from fractions import Fraction
@@ -12,7 +12,7 @@ from xpulpnn_sim.commands.command import arguments
 
 @arguments
 class Samples:
-    """What the samples of images are for a model."""
+    """Numbers that a model takes for the samples of images."""
 
     samples: Annotated[str | None, Parameter(metavar="LOW:HIGH")] = None
     """What the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the codes of the
@@ -24,7 +24,7 @@ class Samples:
 
 
 def samples_of(options: Samples) -> tuple[Fraction, Fraction] | None:
-    """What is meant by ``LOW:HIGH``; None: nothing is said."""
+    """Return the bounds in ``LOW:HIGH``, or None if none are given."""
     text: str | None = options.samples
     if text is None:
         return None
@@ -38,7 +38,7 @@ def samples_of(options: Samples) -> tuple[Fraction, Fraction] | None:
 
 
 def normalisation_of(options: Samples) -> list[tuple[Fraction, Fraction]]:
-    """What is meant by both lists."""
+    """Return the mean and the deviation of each channel."""
     mean: str | None = options.mean
     std: str | None = options.std
     lists: list[list[Fraction]] = []

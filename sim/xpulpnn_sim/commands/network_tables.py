@@ -67,7 +67,7 @@ def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:
 
 
 def _manner(layer: Record, cores: int) -> str:
-    """How a layer is computed, on fewer cores than there are or in tiles."""
+    """Return a remark on layers that run in tiles or on fewer cores than there are."""
     tiles, used = layer.get("tiles", 0), layer.get("cores", cores)
     parts = (f", {tiles} tiles" if tiles else "", f", {used} cores" if used < cores else "")
     return f"{layer['variant']}{', folded' * layer['folded']}{''.join(parts)}"

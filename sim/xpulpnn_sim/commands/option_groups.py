@@ -105,7 +105,7 @@ class Configuration(Settings):
 
 @arguments
 class Exact:
-    """How faithful the simulated adders are."""
+    """Choice between exact and fast adders in simulation."""
 
     exact: bool = False
     """Simulate the very adders that generate emits (slower); otherwise sums are left to the simulator."""
@@ -173,7 +173,7 @@ class ClusterOptions(Cores, Exact):
 
     @property
     def simulated_target(self) -> CoreConfig | ClusterConfig:
-        """What to simulate, in the structure that models have."""
+        """The core or cluster to simulate, in the structure that models have."""
         target = self.target
         if isinstance(target, ClusterConfig):
             return self.simulated(target)
@@ -238,7 +238,7 @@ class MemoryTiming(DataTiming, Interrupts):
 
 @arguments
 class Seed:
-    """What random choices follow from."""
+    """Seed of random choices."""
 
     seed: Natural = 0
     """Seed of random choices."""
@@ -262,7 +262,7 @@ class Dask:
 
 @arguments
 class Fresh:
-    """Whether results of earlier runs are used."""
+    """Choice to do without the results of earlier runs."""
 
     fresh: bool = False
     """Start anew: use nothing that an earlier run left."""
@@ -285,7 +285,7 @@ Check = Literal["none", "results", "all"]
 
 @arguments
 class Checking:
-    """What is compared."""
+    """Extent of the comparison with the simulator."""
 
     check: Check = "all"
     """What is compared: nothing, results alone, or all retired instructions too."""
@@ -293,7 +293,7 @@ class Checking:
 
 @arguments
 class Timeout:
-    """How long a step may take."""
+    """Limit of time for each step."""
 
     timeout: Seconds = 600.0
     """Seconds after which a step counts as undecided."""
@@ -301,7 +301,7 @@ class Timeout:
 
 @arguments
 class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
-    """What proofs about a core have in common."""
+    """Options of all proofs about a core."""
 
     self_test: bool = False
     """Instead, put faults into the core, one by one, and see whether what must find each does."""

@@ -1,4 +1,4 @@
-"""What the subcommands that run a program share: its options, its output, dumps and profiles."""
+"""Options, output, dumps and profiles of the subcommands that run a program."""
 
 import os
 import sys
@@ -176,7 +176,7 @@ def show(printed: Output) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended."""
+    """End of a run."""
 
     executable: Executable
     exit: Exit

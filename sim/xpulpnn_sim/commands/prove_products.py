@@ -83,7 +83,7 @@ def prove_products(options: ProductOptions) -> int:
 
 
 def _all_shown(outcomes: list[Comparison]) -> bool:
-    """Whether no operation is different and each was decided by a method, the others having given up."""
+    """Say whether no operation is different and a method decided each, even if others gave up."""
     operations: dict[tuple[str, ElemFmt, str], set[str]] = {}
     for outcome in outcomes:
         operations.setdefault((outcome.structure, outcome.fmt, str(outcome.signs)), set()).add(outcome.verdict)

@@ -160,7 +160,7 @@ def _listing(checks: list[Check]) -> Table:
 
 
 def _cut_classes(checks: list[Check]) -> Table:
-    """What is free under each name in the column ``cut``."""
+    """Return a table of what each name in the column ``cut`` stands for."""
     table = Table(box=None)
     for heading in ("cut", "free in it"):
         table.add_column(heading)

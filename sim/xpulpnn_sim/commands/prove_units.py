@@ -152,7 +152,7 @@ class UnitOptions(ProductOptions):
 
 
 def _subjects(options: UnitOptions, told: Callable[[str], None]) -> list[tuple[Subject, list[str]]]:
-    """What is to be proved, each with the presets that have it; ``told`` hears of what is being read."""
+    """Return the units to prove, each with the presets that have it; ``told`` hears of what is being read."""
     fixed = [text.partition("=")[0].replace("-", "_") for text in options.settings]
     wanted = _ALL if options.unit == EVERY else {options.unit: UNITS[options.unit]}
     names = PRESETS if options.preset == EVERY else [options.preset]
@@ -171,7 +171,7 @@ def _subjects(options: UnitOptions, told: Callable[[str], None]) -> list[tuple[S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """What became of a subject: its presets, its claims, and for each fault whether it was found."""
+    """Outcome for a unit: its presets, its claims, and for each fault whether it was found."""
 
     presets: Sequence[str]
     proofs: Sequence[UnitProof]

@@ -71,7 +71,7 @@ class StressedPrograms(RandomPrograms):
     """Probability per cycle that an interrupt line rises (default: differs between programs)."""
 
     def plans(self) -> list[Plan]:
-        """What to run the programs on."""
+        """Designs to run the programs on."""
         return [
             Plan(
                 config=config,
@@ -114,7 +114,7 @@ def run(options: RandomOptions) -> int:
 
 @dataclass
 class Gathered:
-    """What came of random programs, of which an interrupt or the loss of all workers may have ended the last."""
+    """Results of random programs; an interrupt or the loss of all workers may have ended the last."""
 
     results: list[Any]
     interrupted: bool = False

@@ -38,7 +38,7 @@ class Seed:
 
     @property
     def found(self) -> bool:
-        """Whether the proof fails."""
+        """True if the proof fails."""
         return self.verdict.verdict == REFUTED
 
 
