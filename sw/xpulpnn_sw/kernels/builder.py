@@ -255,6 +255,29 @@ class Builder:
         self._append(_row("jal"), (link,), target)
 
     @contextmanager
+    def skipped(self, mnemonic: str, rs1: int, rs2: int) -> Generator[None]:
+        """Branch behind the instructions written meanwhile."""
+        end = Label()
+        self.branch(mnemonic, rs1, rs2, end)
+        yield
+        self.place(end)
+
+    @contextmanager
+    def replaced(self, mnemonic: str, rs1: int, rs2: int, write: Callable[[], None]) -> Generator[None]:
+        """Branch to what ``write`` puts behind all other instructions, in place of those written meanwhile."""
+        other, end = Label(), Label()
+
+        def write_other() -> None:
+            self.place(other)
+            write()
+            self.jump(end)
+
+        (self.far_branch if self.is_long else self.branch)(mnemonic, rs1, rs2, other)
+        self.aside(write_other)
+        yield
+        self.place(end)
+
+    @contextmanager
     def loop(self, count: Value, counter: int, *, level: int | None = None, short: bool = False) -> Generator[None]:
         """Repeat the instructions written meanwhile ``count`` >= 1 times; no loop instructions if that is a 1.
 
@@ -275,6 +298,18 @@ class Builder:
             self("addi", counter, counter, -1)
             is_far = (self.here - (start.position or 0)) * WORD > _REACH
             (self.far_branch if is_far else self.branch)("bne", counter, ZERO, start)
+
+    def repeat(self, count: Value, counter: int, body: Callable[[], None], *, level: int | None = None) -> None:
+        """Repeat the instructions of ``body`` ``count`` times, which may be none.
+
+        With a hardware loop the last instruction is no branch, and what follows is in the same body of an outer one.
+        """
+        if isinstance(count, Held):
+            with self.skipped("beq", count.register, ZERO), self.loop(count, counter, level=level):
+                body()
+        elif count:
+            with self.loop(count, counter, level=level):
+                body()
 
     @contextmanager
     def _hardware_loop(self, count: Value, counter: int, level: int, *, short: bool) -> Generator[None]:

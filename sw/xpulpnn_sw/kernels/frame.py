@@ -6,9 +6,10 @@ when the function starts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Value, fits_immediate
 from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Combination, Name, Number, Term, arguments_of
 from xpulpnn_sw.registers import register_number
 
@@ -361,20 +362,12 @@ class Frame:
         self._b.mv(rd, result)
 
     def _share(self, rd: int, a: int, divisor: int) -> None:
-        b, division, done = self._b, Label(), Label()
+        b, divide = self._b, partial(self._b, "divu", rd, a, divisor)
         if not b.xpulp:
-            b("divu", rd, a, divisor)
+            divide()
             return
-
-        def divide() -> None:
-            b.place(division)
-            b("divu", rd, a, divisor)
-            b.jump(done)
-
         b("p.cnt", rd, divisor)
         b("addi", rd, rd, -1)
-        (b.far_branch if b.is_long else b.branch)("bne", rd, ZERO, division)
-        b.aside(divide)
-        b("p.ff1", rd, divisor)
-        b("srl", rd, a, rd)
-        b.place(done)
+        with b.replaced("bne", rd, ZERO, divide):
+            b("p.ff1", rd, divisor)
+            b("srl", rd, a, rd)

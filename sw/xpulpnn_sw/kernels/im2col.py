@@ -209,31 +209,21 @@ class _Group:
         b.add(self.source, self._value("stride_x_bytes", self._columns), work)
         held = self._held.get("x_end")
         end = self.frame.register("x_end", self._top) if held is None else held.register
-        same_row = Label()
-        b.branch("bne", self.x, end, same_row)
-        for register, name in ((self.x, "x_back"), (self.y, "stride_y"), (self.source, "line_step")):
-            b.add(register, self.frame.value(name, self._rows), work)
-        b.place(same_row)
+        with b.skipped("bne", self.x, end):
+            for register, name in ((self.x, "x_back"), (self.y, "stride_y"), (self.source, "line_step")):
+                b.add(register, self.frame.value(name, self._rows), work)
         b.add(self.target, self._value("target_gap", self._rows), work)
 
     def _pixel(self) -> None:
         if self.im2col.inside:
             self._inside()
             return
-        b, border, done = self.b, Label(), Label()
-
-        def write_border() -> None:
-            b.place(border)
-            self._border()
-            b.jump(done)
-
+        b = self.b
         b.below(self._work, self.y, self._value("rows", self._rows))
         b.below(self._top, self.x, self._value("columns", self._columns))
         b("and", self._work, self._work, self._top)
-        (b.far_branch if b.is_long else b.branch)("beq", self._work, ZERO, border)
-        b.aside(write_border)
-        self._inside()
-        b.place(done)
+        with b.replaced("beq", self._work, ZERO, self._border):
+            self._inside()
 
     def _inside(self) -> None:
         b, work = self.b, self._work

@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.arguments import Structure
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
+from xpulpnn_sw.kernels.builder import WORD, Builder
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.im2col import Im2col
@@ -181,21 +181,11 @@ class RequantisedCode(KernelCode):
             with b.loop(self._count, counter, level=1):
                 self._one_block(self._store)
             return
-        self._repeat(self._count, self._words_of_blocks)
+        b.repeat(self._count, counter, self._words_of_blocks, level=1)
         rest = frame.value("rest_steps", counter)
         if rest != 0 and self._walks:
             frame.load("out_back", self._back)
-        self._repeat(rest, partial(self._one_block, self._store))
-
-    def _repeat(self, count: Value, write: Callable[[], None]) -> None:
-        b, end = self._b, Label()
-        if count == 0:
-            return
-        if isinstance(count, Held):
-            b.branch("beq", count.register, ZERO, end)
-        with b.loop(count, self._temporaries[0], level=1):
-            write()
-        b.place(end)
+        b.repeat(rest, counter, partial(self._one_block, self._store), level=1)
 
     def _words_of_blocks(self) -> None:
         """As many blocks as make a word of results."""

@@ -10,6 +10,7 @@ outside the input are not copied at all.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
@@ -123,29 +124,25 @@ class SameRow:
 
     def _move(self) -> None:
         """Go on to the next group, in the next row if this one is complete."""
-        b, frame, next_row, same_row = self._b, self._frame, Label(), Label()
+        b, frame = self._b, self._frame
         moves = ((self._x, "x_back"), (self._y, "stride_y"), (self._source, "line_step"))
         temporaries = (self._rows, self._first, self._start)
 
         def write_next_row() -> None:
-            b.place(next_row)
             values = [frame.value(name, one) for (_, name), one in zip(moves, temporaries, strict=True)]
             for (register, _), value in zip(moves, values, strict=True):
                 b.add(register, value, self._work)
-            b.jump(same_row)
 
         steps = [(self._x, "group_x"), (self._source, "group_source")]
         values = [frame.value(name, one) for (_, name), one in zip(steps, temporaries, strict=False)]
         end = frame.register("x_end", self._start)
         for (register, _), value in zip(steps, values, strict=True):
             b.add(register, value, self._work)
-        b.branch("beq", self._x, end, next_row)
-        b.aside(write_next_row)
-        b.place(same_row)
+        with b.replaced("beq", self._x, end, write_next_row):
+            pass
 
     def _copy(self) -> None:
         """Copy ``_rows`` filter rows of all pixels, from ``_first`` to ``_start``, both lost."""
-        b, apart, done = self._b, Label(), Label()
         if self._inside:
             self._copy_apart()
             return
@@ -153,17 +150,9 @@ class SameRow:
         if isinstance(is_apart, int):
             (self._copy_apart if is_apart else self._copy_shared)()
             return
-
-        def write_apart() -> None:
-            b.place(apart)
-            self._copy_apart()
-            b.jump(done)
-
         gap = self._frame.value("shared_gap", self._pixels)
-        b.branch("bne", is_apart.register, ZERO, apart)
-        b.aside(write_apart)
-        self._copy_shared(gap)
-        b.place(done)
+        with self._b.replaced("bne", is_apart.register, ZERO, self._copy_apart):
+            self._copy_shared(gap)
 
     def _copy_apart(self) -> None:
         """Pixel by pixel, in pairs of words; what an odd run writes too much is written again later."""
@@ -188,7 +177,6 @@ class SameRow:
     def _copy_shared(self, gap: Value | None = None) -> None:
         """Column by column, each to the pixels that it belongs to; runs of all are complete at the same time."""
         b, frame, last = self._b, self._frame, self._npx - 1
-        middle, back = Label(), Label()
         gap = frame.value("shared_gap", self._pixels) if gap is None else gap
         pairs = frame.value("column_pairs", self._counter)
         rest = frame.value("middle_pairs", self._work)
@@ -204,15 +192,8 @@ class SameRow:
             for column in range(last):
                 self._column(pairs, rows[: column + 1])
             if isinstance(rest, Held):
-
-                def write_middle() -> None:
-                    b.place(middle)
-                    self._column(rest, rows)
-                    b.jump(back)
-
-                b.branch("bne", rest.register, ZERO, middle)
-                b.aside(write_middle)
-                b.place(back)
+                with b.replaced("bne", rest.register, ZERO, partial(self._column, rest, rows)):
+                    pass
             elif rest:
                 self._column(rest, rows)
             for column in range(last):
@@ -255,45 +236,37 @@ class SameRow:
 
     def _replace(self) -> None:
         """Replace what has been copied from beside the input, and the filter rows above and below it."""
-        b, frame, x, all_inside = self._b, self._frame, self._first, Label()
+        b, frame, x = self._b, self._frame, self._first
         # nothing is copied any more
         self._outside = self._words.outside(frame)
         columns = frame.value("group_columns", self._work)
         self._set_start()
         b.below(self._work, self._x, columns)
-        b.branch("bne", self._work, ZERO, all_inside)
-        b.mv(x, self._x)
-        with b.loop(self._npx, self._pixels):
-            self._replace_columns(x)
-            for register, name in ((x, "stride_x"), (self._start, "pixel_gap")):
-                b.add(register, frame.value(name, self._counter), self._work)
-        b.place(all_inside)
+        with b.skipped("bne", self._work, ZERO):
+            b.mv(x, self._x)
+            with b.loop(self._npx, self._pixels):
+                self._replace_columns(x)
+                for register, name in ((x, "stride_x"), (self._start, "pixel_gap")):
+                    b.add(register, frame.value(name, self._counter), self._work)
         self._replace_rows()
 
     def _replace_columns(self, x: int) -> None:
         b, frame, work = self._b, self._frame, self._work
-        left, left_done, right, right_done = Label(), Label(), Label(), Label()
 
         def write_left() -> None:
-            b.place(left)
             b("sub", work, ZERO, x)
             self._fill_columns(are_last=False)
             frame.load("last_column", self._counter)
-            b.jump(left_done)
 
         def write_right() -> None:
-            b.place(right)
             b("sub", work, x, frame.register("last_column", work))
             self._fill_columns(are_last=True)
-            b.jump(right_done)
 
         last = frame.register("last_column", self._counter)
-        b.branch("blt", x, ZERO, left)
-        b.aside(write_left)
-        b.place(left_done)
-        b.branch("blt", last, x, right)
-        b.aside(write_right)
-        b.place(right_done)
+        with b.replaced("blt", x, ZERO, write_left):
+            pass
+        with b.replaced("blt", last, x, write_right):
+            pass
 
     def _fill_columns(self, *, are_last: bool) -> None:
         """Replace the first or last pixels, ``_work`` but no more than there are, of each run of a row."""
@@ -316,22 +289,19 @@ class SameRow:
     def _replace_rows(self) -> None:
         """Replace the filter rows below the input, and those above it."""
         b, frame = self._b, self._frame
-        none_below, none_above = Label(), Label()
         below, begin, count = self._pointer, self._pixels, self._counter
         kernel_height, run = frame.register("kernel_height", below), frame.register("written_run", self._start)
         b("sub", below, kernel_height, self._rows)
         b("sub", below, below, self._above)
-        b.branch("beq", below, ZERO, none_below)
-        b("mul", count, below, run)
-        b("add", begin, self._above, self._rows)
-        b("mul", begin, begin, run)
-        b("add", begin, begin, self._target)
-        self._fill(begin)
-        b.place(none_below)
-        b.branch("beq", self._above, ZERO, none_above)
-        b("mul", count, self._above, run)
-        self._fill(self._target)
-        b.place(none_above)
+        with b.skipped("beq", below, ZERO):
+            b("mul", count, below, run)
+            b("add", begin, self._above, self._rows)
+            b("mul", begin, begin, run)
+            b("add", begin, begin, self._target)
+            self._fill(begin)
+        with b.skipped("beq", self._above, ZERO):
+            b("mul", count, self._above, run)
+            self._fill(self._target)
 
     def _fill(self, begin: int) -> None:
         """Replace ``_counter`` bytes of rows at ``begin``, which is lost, of all pixels."""

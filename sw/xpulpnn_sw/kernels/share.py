@@ -50,15 +50,14 @@ def group_turns() -> dict[str, Term]:
 def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, registers: list[int]) -> None:
     """Move on to the core's next group and go to ``start``; fall through if there is none."""
     left, turn, passed, cores, work, *others = registers
-    done, same_round, same_row, next_row = Label(), Label(), Label(), Label()
+    done, next_row = Label(), Label()
     frame.load("left", left)
     frame.load("turn", turn)
     cores = frame.register("cores", cores)
     b("addi", passed, cores, -_PASSED)
-    b.branch("bne", turn, ZERO, same_round)
-    b("add", passed, passed, cores)
-    b.mv(turn, cores)
-    b.place(same_round)
+    with b.skipped("bne", turn, ZERO):
+        b("add", passed, passed, cores)
+        b.mv(turn, cores)
     b("addi", turn, turn, -1)
     b("sub", left, left, passed)
     b("addi", left, left, -1)
@@ -78,12 +77,11 @@ def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, 
     end = frame.register("x_end", left)
     steps = [(x, "x_back", turn), (y, "stride_y", passed), (source, "line_step", cores)]
     moves = [(register, frame.value(name, temporary)) for register, name, temporary in steps]
-    b.branch("blt", x, end, same_row)
-    b.place(next_row)
-    for register, distance in moves:
-        b.add(register, distance, work)
-    b.branch("bge", x, end, next_row)
-    b.place(same_row)
+    with b.skipped("blt", x, end):
+        b.place(next_row)
+        for register, distance in moves:
+            b.add(register, distance, work)
+        b.branch("bge", x, end, next_row)
     for name, register in (("x", x), ("y", y), ("source", source)):
         frame.store(name, register)
     b.li(work, 1)

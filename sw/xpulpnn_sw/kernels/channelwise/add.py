@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.arguments import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS
 from xpulpnn_sw.kernels.builder import ZERO
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code, Requantiser
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, Requantiser
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
@@ -127,7 +127,7 @@ def add_kernel(request: KernelRequest) -> KernelRun:
 
 class _Addition:
     def __init__(self, level: ElementLevel, precision: Precision, *, shifted: bool) -> None:
-        self._code, self._precision, self._shifted = Code(level), precision, shifted
+        self._b, self._precision, self._shifted = ElementBuilder(level), precision, shifted
         self._registers = FreeRegisters()
         self._registers.take(len(ARGUMENT_REGISTERS))
         take = self._registers.take
@@ -138,10 +138,10 @@ class _Addition:
         self._summand: int | None = None
         self._requantiser: Requantiser | None = None
         if level.requantises:
-            self._requantiser = Requantiser(self._code, precision.y, signed=precision.y_signed)
+            self._requantiser = Requantiser(self._b, precision.y, signed=precision.y_signed)
 
     def write(self, known: Mapping[str, int]) -> Program:
-        code, precision = self._code, self._precision
+        b, precision = self._b, self._precision
         lanes = WORD_BITS // max(precision.x, precision.w, precision.y)
         parts = [lanes * bits for bits in (precision.x, precision.w, precision.y)]
         names = ("first", "second", "output")
@@ -161,19 +161,19 @@ class _Addition:
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
         small = {} if self._shifted else self._small_tables()
         terms |= {f"own_{name}": Argument(name) for name in small}
-        frame = code.frame(structure, known, terms, homes, self._registers)
+        frame = b.frame(structure, known, terms, homes, self._registers)
         frame.begin()
         for name, table in small.items():
-            code.load(self._work, table)
+            b.load(self._work, table)
             frame.store(f"own_{name}", self._work)
             frame.address(f"own_{name}", table)
         if self._requantiser is not None:
             summand = frame.value("summand", self._out) if self._shifted else 0
             self._requantiser.set(1, summand, self._work)
-        with code.b.region("body"):
-            code.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
+        with b.region("body"):
+            b.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
         frame.end()
-        return code.b.finish()
+        return b.finish()
 
     def _small_tables(self) -> dict[str, int]:
         """Registers of the tables of one word, which each core copies to its stack: all cores would meet in a bank."""
@@ -182,10 +182,10 @@ class _Addition:
 
     def _step(self, parts: list[int], lanes: int) -> None:
         """Add the elements of a word of the widest map, two at a time so that nothing waits for its load."""
-        code, precision = self._code, self._precision
+        b, precision = self._b, self._precision
         first_part, second_part, out_part = parts
         for word, pointer, part in zip(self._words, self._pointers, (first_part, second_part), strict=False):
-            code.load(word, pointer, part // BYTE_BITS, bits=part)
+            b.load(word, pointer, part // BYTE_BITS, bits=part)
         for lane in range(0, lanes, 2):
             pair = range(2)
             for number in pair:
@@ -193,7 +193,7 @@ class _Addition:
                     (self._words[0], self._firsts[number], precision.x, precision.x_signed),
                     (self._words[1], self._seconds[number], precision.w, precision.w_signed),
                 ):
-                    code.extract(value, word, bits, (lane + number) * bits, signed=signed and self._shifted)
+                    b.extract(value, word, bits, (lane + number) * bits, signed=signed and self._shifted)
             if self._shifted:
                 self._products()
             else:
@@ -204,39 +204,39 @@ class _Addition:
             for number in pair:
                 value, place = self._firsts[number], (lane + number) * precision.y
                 target = value if place else self._out
-                code.clip(target, value, precision.y, self._work, signed=precision.y_signed)
-                code.insert(self._out, target, precision.y, place)
-        code.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
+                b.clip(target, value, precision.y, self._work, signed=precision.y_signed)
+                b.insert(self._out, target, precision.y, place)
+        b.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
 
     def _requantised(self, requantiser: Requantiser, lane: int) -> None:
         """The last step of both sums, and their places in the results: not one right behind the other."""
-        code = self._code
+        b = self._b
         for number, (value, other) in enumerate(zip(self._firsts, self._seconds, strict=True)):
             if self._shifted:
-                code.b.accumulate(value, other, self._scales[1], self._work)
+                b.accumulate(value, other, self._scales[1], self._work)
             else:
-                code.b("add", value, value, other)
+                b("add", value, value, other)
             requantiser.put(self._out, value, lane + number, self._shift if self._shifted else ZERO)
 
     def _scaled(self) -> None:
         """The sums of the scaled elements, or what is to be added up."""
-        code = self._code
+        b = self._b
         for table, values in zip(self._scales, (self._firsts, self._seconds), strict=True):
             for value in values:
-                code.load_at(value, table, value, self._work, bits=BYTE_BITS, signed=self._precision.y_signed)
+                b.load_at(value, table, value, self._work, bits=BYTE_BITS, signed=self._precision.y_signed)
         if self._requantiser is not None:
             return
         for value, other in zip(self._firsts, self._seconds, strict=True):
-            code.b("add", value, value, other)
+            b("add", value, value, other)
 
     def _products(self) -> None:
         """The shifted sums of the products and of the summand, or the first products."""
-        code = self._code
+        b = self._b
         for value, other in zip(self._firsts, self._seconds, strict=True):
-            code.b("mul", value, value, self._scales[0])
+            b("mul", value, value, self._scales[0])
             if self._requantiser is not None:
                 continue
-            code.b.accumulate(value, other, self._scales[1], self._work)
+            b.accumulate(value, other, self._scales[1], self._work)
             if self._summand is not None:
-                code.b("add", value, value, self._summand)
-            code.b("sra", value, value, self._shift)
+                b("add", value, value, self._summand)
+            b("sra", value, value, self._shift)

@@ -108,7 +108,7 @@ class _AvgPooling(Pooling):
         self._half = 1 << (precision.x - 1) if precision.x_signed else 0
         greatest = layer.area * ((1 << precision.x) - 1)
         self._division = ConstantDivision(
-            self.code, layer.area, None if layer.scaled else greatest, self.registers, signed=precision.x_signed
+            self.b, layer.area, None if layer.scaled else greatest, self.registers, signed=precision.x_signed
         )
         # two fields: the sum of whole words, less the upper field, is the lower one
         self._is_split = len(self._sums) == 2
@@ -117,7 +117,7 @@ class _AvgPooling(Pooling):
         self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
         self._requantiser: Requantiser | None = None
         if level.requantises and not self._is_shifted:
-            self._requantiser = Requantiser(self.code, precision.y, signed=precision.y_signed)
+            self._requantiser = Requantiser(self.b, precision.y, signed=precision.y_signed)
 
     @property
     def extra_terms(self) -> dict[str, Term]:
@@ -142,7 +142,7 @@ class _AvgPooling(Pooling):
         return is_plain and self._division.shift is not None and precision.x == precision.y
 
     def begin(self) -> None:
-        b = self.code.b
+        b = self.b
         # where words are shuffled, no field needs a mask
         b.li(self._mask, _TURNS if self._is_shuffled else repeated((1 << self._bits) - 1, self._width))
         if self._half:
@@ -172,14 +172,14 @@ class _AvgPooling(Pooling):
 
     def start(self, pointer: int) -> None:
         for register in self._sums:
-            self.code.b.mv(register, ZERO)
+            self.b.mv(register, ZERO)
 
     def take(self, word: int) -> None:
         self._add(word, is_first=False)
 
     def finish(self, out: int, rows: int, columns: int) -> None:
         if self._half:
-            b = self.code.b
+            b = self.b
             b("mul", self._offset, rows, columns)
             b("slli", self._offset, self._offset, self._bits - 1)
         self._results(out)
@@ -198,12 +198,12 @@ class _AvgPooling(Pooling):
                     is_first = False
                 self._settle()
         if self._half:
-            self.code.b.li(self._offset, self.layer.area * self._half)
+            self.b.li(self._offset, self.layer.area * self._half)
         self._results(out)
 
     def _add(self, word: int, *, is_first: bool) -> None:
         """Add the elements of a word to the sums, or let them be the sums."""
-        b = self.code.b
+        b = self.b
         if self._half:
             b("xor", word, word, self._flip)
         for number, total in enumerate(self._sums):
@@ -226,16 +226,16 @@ class _AvgPooling(Pooling):
     def _settle(self) -> None:
         """Keep a word that no other one has been added to, before its register is used again."""
         if self._pending is not None:
-            self.code.b.mv(self._sums[0], self._pending)
+            self.b.mv(self._sums[0], self._pending)
             self._pending = None
 
     def _field(self, rd: int, word: int, number: int) -> None:
         """The elements that belong to the sums ``number``."""
-        b, place = self.code.b, number * self._bits
+        b, place = self.b, number * self._bits
         is_top = number == len(self._sums) - 1
         if is_top and self._width == WORD_BITS:
             b("srli", rd, word, place)
-        elif is_top and self.code.xpulp and self._width in IMMEDIATE_FORMATS:
+        elif is_top and self.b.xpulp and self._width in IMMEDIATE_FORMATS:
             b(f"pv.srl.sci.{FORMATS[self._width]}", rd, word, place)
         elif place:
             b("srli", rd, word, place)
@@ -244,7 +244,7 @@ class _AvgPooling(Pooling):
             b("and", rd, word, self._mask)
 
     def _results(self, out: int) -> None:
-        b = self.code.b
+        b = self.b
         if self._is_split:
             b("slli", self._work, self._sums[1], self._bits)
             b("sub", self._sums[0], self._sums[0], self._work)
@@ -256,10 +256,10 @@ class _AvgPooling(Pooling):
 
     def _shifted(self, shift: int) -> None:
         """All quotients at once, in the first sum."""
-        b = self.code.b
+        b = self.b
         first, *others = self._sums
         for number, total in enumerate(self._sums):
-            if self.code.xpulp and self._width in IMMEDIATE_FORMATS:
+            if self.b.xpulp and self._width in IMMEDIATE_FORMATS:
                 b(f"pv.srl.sci.{FORMATS[self._width]}", total, total, shift)
             else:
                 b("srli", total, total, shift)
@@ -273,7 +273,7 @@ class _AvgPooling(Pooling):
             b("or", first, first, total)
 
     def _each(self, out: int) -> None:
-        code, b, precision = self.code, self.code.b, self.precision
+        b, precision = self.b, self.precision
         value, work, word, other, third, *_ = self.values
         signed = precision.y_signed
         lanes, bits = WORD_BITS // self._bits, precision.y
@@ -281,7 +281,7 @@ class _AvgPooling(Pooling):
         last = ZERO if self._requantiser is None else self._last_shift(third)
         for lane in range(lanes):
             number, place = lane % len(self._sums), lane // len(self._sums) * self._width
-            code.extract(value, self._sums[number], self._width, place, signed=False)
+            b.extract(value, self._sums[number], self._width, place, signed=False)
             if self._half:
                 b("sub", value, value, self._offset)
             if self._requantiser is not None:
@@ -303,10 +303,10 @@ class _AvgPooling(Pooling):
                 position = lane % per_word * bits
                 target = value if position else word
                 if self._scaled or (precision.x, precision.x_signed) != (bits, signed):
-                    code.clip(target, value, bits, work, signed=signed)
+                    b.clip(target, value, bits, work, signed=signed)
                 elif target != value:
                     b.mv(target, value)
-                code.insert(word, target, bits, position)
+                b.insert(word, target, bits, position)
             if lane == lanes - 1:
                 self._store_last(word, out, lanes * bits)
             elif lane % per_word == per_word - 1:
@@ -314,7 +314,7 @@ class _AvgPooling(Pooling):
 
     def _divide(self, value: int, work: int, other: int) -> None:
         if self._scaled and not self._is_folded:
-            self.code.b("mul", value, value, self.frame.register("factor", work))
+            self.b("mul", value, value, self.frame.register("factor", work))
         if not self._is_folded and self._quotient is None:
             self._division.emit(value, work, other)
 
@@ -324,7 +324,7 @@ class _AvgPooling(Pooling):
             return self.frame.register("shift", register)
         if self._quotient is None or self._quotient[1] == 0:
             return ZERO
-        self.code.b.li(register, self._quotient[1])
+        self.b.li(register, self._quotient[1])
         return register
 
     def _store_last(self, word: int, out: int, bits: int) -> None:
@@ -333,5 +333,5 @@ class _AvgPooling(Pooling):
             self.store(word, out, bits)
             return
         last = bits // BYTE_BITS - WORD
-        self.code.b("sw", word, last, out)
-        self.code.b("add", out, out, self.out_pixel)
+        self.b("sw", word, last, out)
+        self.b("add", out, out, self.out_pixel)

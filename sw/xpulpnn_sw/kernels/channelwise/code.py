@@ -1,10 +1,10 @@
 """Accesses, fields and ranges, in the instructions of each level."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Value, fits_immediate
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
 from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
@@ -21,12 +21,12 @@ _AT_REGISTER = {"l": "rd,rs2(rs1)", "s": "rs2,rs3(rs1)"}
 ARGUMENT_REGISTERS = (ARGUMENTS_POINTER, CORE, CORES)
 
 
-class Code:
+class ElementBuilder(Builder):
     """Writes instructions, those of XpulpV2 where the level has them."""
 
     def __init__(self, level: ElementLevel) -> None:
-        self.level, self.xpulp = level, level.xpulp
-        self.b = Builder(TEXT_BASE, xpulp=level.xpulp)
+        super().__init__(TEXT_BASE, xpulp=level.xpulp)
+        self.level = level
 
     def frame(
         self,
@@ -51,7 +51,7 @@ class Code:
         spare = free[: len(wanted)]
         used = {*FREE} - {*free[len(wanted) :]}
         fields = [field.name for field in structure.fields]
-        return Frame(self.b, fields, known, terms, homes, wanted, spare, used, passing)
+        return Frame(self, fields, known, terms, homes, wanted, spare, used, passing)
 
     # -- memory
 
@@ -69,23 +69,23 @@ class Code:
         """Load the element ``offset`` bytes after ``base``, both registers; without XpulpV2 ``work`` is lost."""
         mnemonic = _LOADS[bits, signed]
         if self.xpulp:
-            self.b.of_form(f"p.{mnemonic}", _AT_REGISTER["l"], rd, offset, base)
+            self.of_form(f"p.{mnemonic}", _AT_REGISTER["l"], rd, offset, base)
         else:
-            self.b("add", work, base, offset)
-            self.b(mnemonic, rd, 0, work)
+            self("add", work, base, offset)
+            self(mnemonic, rd, 0, work)
 
     def _access(self, mnemonic: str, register: int, pointer: int, step: Value) -> None:
         kind = mnemonic[0]
         if step == 0 or not self.xpulp:
-            self.b(mnemonic, register, 0, pointer)
+            self(mnemonic, register, 0, pointer)
             if isinstance(step, Held):
-                self.b("add", pointer, pointer, step.register)
+                self("add", pointer, pointer, step.register)
             elif step:
-                self.b("addi", pointer, pointer, step)
+                self("addi", pointer, pointer, step)
         elif isinstance(step, Held):
-            self.b.of_form(f"p.{mnemonic}", _BY_REGISTER[kind], register, step.register, pointer)
+            self.of_form(f"p.{mnemonic}", _BY_REGISTER[kind], register, step.register, pointer)
         else:
-            self.b.of_form(f"p.{mnemonic}", _BY_IMMEDIATE[kind], register, step, pointer)
+            self.of_form(f"p.{mnemonic}", _BY_IMMEDIATE[kind], register, step, pointer)
 
     # -- elements of a word
 
@@ -94,71 +94,54 @@ class Code:
         top = WORD_BITS - bits - place
         if bits == WORD_BITS:
             if rd != word:
-                self.b.mv(rd, word)
+                self.mv(rd, word)
         elif self.xpulp:
-            self.b("p.extracti" if signed else "p.extractui", rd, word, bits - 1, place)
+            self("p.extracti" if signed else "p.extractui", rd, word, bits - 1, place)
         elif signed:
-            self.b("slli", rd, word, top)
-            self.b("srai", rd, rd, WORD_BITS - bits)
+            self("slli", rd, word, top)
+            self("srai", rd, rd, WORD_BITS - bits)
         elif place == 0 and fits_immediate((1 << bits) - 1):
-            self.b("andi", rd, word, (1 << bits) - 1)
+            self("andi", rd, word, (1 << bits) - 1)
         elif top == 0:
-            self.b("srli", rd, word, place)
+            self("srli", rd, word, place)
         else:
-            self.b("slli", rd, word, top)
-            self.b("srli", rd, rd, WORD_BITS - bits)
+            self("slli", rd, word, top)
+            self("srli", rd, rd, WORD_BITS - bits)
 
     def insert(self, word: int, value: int, bits: int, place: int) -> None:
         """Make ``value``, in the range of an element and lost, an element of ``word``; the first one is at place 0."""
         if place == 0:
             if word != value:
-                self.b.mv(word, value)
+                self.mv(word, value)
             if not self.xpulp:
-                self.b("andi", word, word, (1 << bits) - 1)
+                self("andi", word, word, (1 << bits) - 1)
         elif self.xpulp:
-            self.b("p.inserti", word, value, bits - 1, place)
+            self("p.inserti", word, value, bits - 1, place)
         else:
-            self.b("andi", value, value, (1 << bits) - 1)
-            self.b("slli", value, value, place)
-            self.b("or", word, word, value)
+            self("andi", value, value, (1 << bits) - 1)
+            self("slli", value, value, place)
+            self("or", word, word, value)
 
     def clip(self, rd: int, value: int, bits: int, work: int, *, signed: bool) -> None:
         """``value`` clipped to the range of an element; without XpulpV2 ``value`` and ``work`` are lost."""
         if self.xpulp:
             if signed:
-                self.b("p.clipi", rd, value, bits)
+                self("p.clipi", rd, value, bits)
             else:
-                self.b("p.clipui", rd, value, bits + 1)
+                self("p.clipui", rd, value, bits + 1)
             return
         half = 1 << (bits - 1) if signed else 0
         if half:
-            self.b("addi", value, value, half)
+            self("addi", value, value, half)
         # all ones if out of range; the sign then turns that of negative values to 0
-        self.b("sltiu", work, value, 1 << bits)
-        self.b("addi", work, work, -1)
-        self.b("or", work, work, value)
-        self.b("srai", value, value, WORD_BITS - 1)
-        self.b("xor", rd, work, value)
-        self.b("andi", rd, rd, (1 << bits) - 1)
+        self("sltiu", work, value, 1 << bits)
+        self("addi", work, work, -1)
+        self("or", work, work, value)
+        self("srai", value, value, WORD_BITS - 1)
+        self("xor", rd, work, value)
+        self("andi", rd, rd, (1 << bits) - 1)
         if half:
-            self.b("addi", rd, rd, -half)
-
-    # -- arithmetic and control
-
-    def repeat(self, count: Value, counter: int, body: Callable[[], None], *, level: int | None = None) -> None:
-        """Repeat the instructions of ``body`` ``count`` times, which may be none.
-
-        ``level`` is the hardware loop to use where there are any. Then the last instruction is no branch, and what
-        follows the loop is in the same body of an outer one.
-        """
-        if count == 0:
-            return
-        skip = Label()
-        if isinstance(count, Held):
-            self.b.branch("beq", count.register, ZERO, skip)
-        with self.b.loop(count, counter, level=level):
-            body()
-        self.b.place(skip)
+            self("addi", rd, rd, -half)
 
 
 KAPPA, LAMBDA = 0, 1  # numbers of the factor and of the offset in ``pv.rqld``
@@ -184,17 +167,17 @@ class Requantiser:
     A word that one instruction changes is not ready for the next one.
     """
 
-    def __init__(self, code: Code, bits: int, *, signed: bool) -> None:
-        self._code, self._bits = code, bits
+    def __init__(self, b: ElementBuilder, bits: int, *, signed: bool) -> None:
+        self._b, self._bits = b, bits
         self._mnemonic = f"pv.rq{'s' if signed else 'u'}.{FORMATS[bits]}"
 
     def load(self, entry: int, pointer: int) -> None:
         """Load the factor or the offset at ``pointer``, which moves on by a word."""
-        self._code.b("pv.rqld", entry, pointer)
+        self._b("pv.rqld", entry, pointer)
 
     def set(self, kappa: Value, lam: Value, work: int) -> None:
         """Load both from constants or registers, by way of the stack; ``work`` is lost."""
-        b = self._code.b
+        b = self._b
         b("addi", SP, SP, -STACK_ALIGNMENT)
         for number, value in enumerate((kappa, lam)):
             if isinstance(value, int):
@@ -207,7 +190,7 @@ class Requantiser:
 
     def put(self, word: int, value: int, lane: int, shift: int = ZERO) -> None:
         """Make the result of ``value`` the element ``lane`` of ``word``; ``shift`` is a register."""
-        self._code.b(self._mnemonic, word, value, shift, lane)
+        self._b(self._mnemonic, word, value, shift, lane)
 
 
 FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}  # suffix of the vector instructions by element width
@@ -222,9 +205,9 @@ def repeated(element: int, bits: int) -> int:
 class Packed:
     """Operations on words of ``bits``-bit elements."""
 
-    def __init__(self, code: Code, bits: int, registers: FreeRegisters, *, signed: bool) -> None:
-        self._code, self._bits, self._signed = code, bits, signed
-        self._has_vectors = code.level.has_vectors(bits)
+    def __init__(self, b: ElementBuilder, bits: int, registers: FreeRegisters, *, signed: bool) -> None:
+        self._emit, self._bits, self._signed = b, bits, signed
+        self._has_vectors = b.level.has_vectors(bits)
         self._has_masks = not self._has_vectors and bits != SIGN_BITS
         taken = registers.take(5) if self._has_masks else [ZERO] * 5
         self._high, self._low, self._a, self._b, self._mask = taken
@@ -232,12 +215,12 @@ class Packed:
     def begin(self) -> None:
         """Load the constants."""
         if self._has_masks:
-            self._code.b.li(self._high, repeated(1 << (self._bits - 1), self._bits))
-            self._code.b("xori", self._low, self._high, -1)
+            self._emit.li(self._high, repeated(1 << (self._bits - 1), self._bits))
+            self._emit("xori", self._low, self._high, -1)
 
     def max(self, rd: int, a: int, b: int) -> None:
         """The greater one of each two elements; ``rd`` may be one of the operands."""
-        emit = self._code.b
+        emit = self._emit
         if self._has_vectors:
             emit(f"pv.max{'' if self._signed else 'u'}.{FORMATS[self._bits]}", rd, a, b)
             return
@@ -261,7 +244,7 @@ class Packed:
 
     def relu(self, rd: int, a: int) -> None:
         """Each element, or 0 if it is negative; ``rd`` may be ``a``."""
-        emit = self._code.b
+        emit = self._emit
         if self._has_vectors:
             emit(f"pv.max.sc.{FORMATS[self._bits]}", rd, a, ZERO)
             return
@@ -272,7 +255,7 @@ class Packed:
 
     def _spread(self, bit: int, work: int) -> None:
         """All bits of the elements whose highest bit is set in ``bit``, which holds nothing else."""
-        emit = self._code.b
+        emit = self._emit
         emit("srli", work, bit, self._bits - 1)
         emit("slli", bit, bit, 1)
         emit("sub", bit, bit, work)
@@ -297,9 +280,9 @@ class ConstantDivision:
     """Divides numbers by a constant."""
 
     def __init__(
-        self, code: Code, divisor: int, greatest: int | None, registers: FreeRegisters, *, signed: bool
+        self, b: ElementBuilder, divisor: int, greatest: int | None, registers: FreeRegisters, *, signed: bool
     ) -> None:
-        self._code, self._divisor, self._signed = code, divisor, signed
+        self._b, self._divisor, self._signed = b, divisor, signed
         self.shift = divisor.bit_length() - 1 if divisor.bit_count() == 1 else None
         self._greatest = greatest or 0
         self._reciprocal = None if greatest is None else reciprocal(divisor, greatest)
@@ -308,7 +291,7 @@ class ConstantDivision:
     def begin(self) -> None:
         """Load the constant."""
         if self.shift is None:
-            self._code.b.li(self._constant, self._divisor if self._reciprocal is None else self._reciprocal[0])
+            self._b.li(self._constant, self._divisor if self._reciprocal is None else self._reciprocal[0])
 
     @property
     def by_product(self) -> tuple[int, int] | None:
@@ -321,7 +304,7 @@ class ConstantDivision:
 
     def emit(self, number: int, work: int, other: int) -> None:
         """Divide ``number``; ``work`` and ``other`` are lost."""
-        b = self._code.b
+        b = self._b
         if self.shift == 0:
             return
         if self.shift is not None:

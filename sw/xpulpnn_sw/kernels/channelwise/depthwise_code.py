@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.channelwise.depthwise_results import (
     ChannelResults,
     merge,
@@ -45,9 +45,9 @@ class DepthwiseCode:
         rows: int | None,
         rule: Rule,
     ) -> None:
-        self._code, self._precision, self._kept, self._rule = Code(level), precision, rows, rule
+        self._b, self._precision, self._kept, self._rule = ElementBuilder(level), precision, rows, rule
         is_valued = any(field.name == "outside" for field in structure.fields)
-        self._strip = Strip(self._code, precision.x, precision.x_signed, is_valued)
+        self._strip = Strip(self._b, precision.x, precision.x_signed, is_valued)
         registers = FreeRegisters()
         # the arguments are no longer needed when these are
         self._scratch = registers.take(REGISTERS + max(0, parameter_registers(rule) - _USUAL_PARAMETERS))
@@ -55,7 +55,7 @@ class DepthwiseCode:
         self._out, self._out_pixel, self._position, self._rows, self._shift = registers.take(5)
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}
         wanted = ("pitch", "gap") if rows is None else ("pitch",)
-        self._frame = self._code.frame(structure, known, self._terms(), homes, registers, wanted)
+        self._frame = self._b.frame(structure, known, self._terms(), homes, registers, wanted)
 
     @property
     def _parameter_bytes(self) -> int:
@@ -102,7 +102,7 @@ class DepthwiseCode:
         if self._kept is not None:
             terms |= {"pairs": out_width // 2, "odd": out_width & 1}
         else:
-            width = kernel_width if not self._code.xpulp else Name("row_words") * WORD
+            width = kernel_width if not self._b.xpulp else Name("row_words") * WORD
             terms |= {
                 "kernel_width": kernel_width,
                 "stride_x": stride_x,
@@ -113,14 +113,14 @@ class DepthwiseCode:
 
     def write(self) -> Program:
         """The whole function."""
-        code, b, frame = self._code, self._code.b, self._frame
+        b, frame = self._b, self._frame
         work, other, *_ = self._scratch
         start, channel, end = Label(), Label(), Label()
         frame.begin()
         count = frame.register("count", work)
         b.far_branch("beq", count, ZERO, end)
         b.place(start)
-        b.li(self._position, (self._precision.y - 1) << _REGISTER_FIELD if code.xpulp else 0)
+        b.li(self._position, (self._precision.y - 1) << _REGISTER_FIELD if b.xpulp else 0)
         b.place(channel)
         with b.region("im2col"):
             self._strip.emit(frame, self._scratch)
@@ -150,12 +150,12 @@ class DepthwiseCode:
         work, other, temporary, *_ = self._scratch
         self._frame.load(name, work)
         value = distance.value if isinstance(distance, Number) else self._frame.value(distance, other)
-        self._code.b.add(work, value, temporary)
+        self._b.add(work, value, temporary)
         self._frame.store(name, work)
 
     def _next_group(self, count: int) -> None:
         """Start with the next channels; so many rows of them and of others are left."""
-        b, frame = self._code.b, self._frame
+        b, frame = self._b, self._frame
         _, rows, work, other, temporary, *_ = self._scratch
         frame.load("out_height", rows)
         b.at_most(rows, count, work, other)
@@ -180,7 +180,7 @@ class DepthwiseCode:
     # -- filters in registers
 
     def _kept_filter(self, rows: int) -> None:
-        code, b, frame = self._code, self._code.b, self._frame
+        b, frame = self._b, self._frame
         taken = iter(self._scratch)
         first, second, words, pointers = ([next(taken) for _ in range(rows)] for _ in range(4))
         parameters = [next(taken) for _ in range(parameter_registers(self._rule))]
@@ -189,7 +189,7 @@ class DepthwiseCode:
         finishing = self._finishing(parameters, words + rest)
         frame.load("weights", acc[0])
         for register in first:
-            code.load(register, acc[0], WORD)
+            b.load(register, acc[0], WORD)
         frame.store("weights", acc[0])
         for register, further in zip(first, second, strict=True):
             b("slli", further, register, BYTE_BITS)
@@ -205,7 +205,7 @@ class DepthwiseCode:
 
         def pixels(count: int) -> None:
             for word, pointer in zip(words, pointers, strict=True):
-                code.load(word, pointer, count)
+                b.load(word, pointer, count)
             is_empty = finishing.start == ZERO
             for accumulator, weights in zip(acc[:count], (first, second), strict=False):
                 if not is_empty:
@@ -214,7 +214,7 @@ class DepthwiseCode:
                     self._dot(accumulator, word, weight, adds=number > 0 or not is_empty)
             self._store(finishing, acc[:count], stored[:count])
 
-        code.repeat(frame.value("pairs", acc[0]), acc[0], lambda: pixels(2), level=0)
+        b.repeat(frame.value("pairs", acc[0]), acc[0], lambda: pixels(2), level=0)
         odd, skip = frame.value("odd", acc[0]), Label()
         if odd != 0:
             if isinstance(odd, Held):
@@ -228,7 +228,7 @@ class DepthwiseCode:
     # -- filters read along
 
     def _moving_filter(self) -> None:
-        code, b, frame = self._code, self._code.b, self._frame
+        b, frame = self._b, self._frame
         count = parameter_registers(self._rule)
         parameters, others = self._scratch[:count], self._scratch[count:]
         base, filters, pointer, weights, accumulator, element, weight, columns, inner, outer, work, result, *_ = others
@@ -245,16 +245,16 @@ class DepthwiseCode:
         for register, source in ((pointer, base), (weights, filters), (accumulator, finishing.start)):
             b.mv(register, source)
         with b.loop(frame.value("kernel_height", outer), outer, level=1):
-            if code.xpulp:
+            if b.xpulp:
                 with b.loop(frame.value("row_words", inner), inner, level=0):
-                    code.load(weight, weights, WORD)
-                    code.load(element, pointer, WORD)
+                    b.load(weight, weights, WORD)
+                    b.load(element, pointer, WORD)
                     self._dot(accumulator, element, weight, adds=True)
             else:
                 with b.loop(frame.value("kernel_width", inner), inner):
-                    code.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
-                    code.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
-                    code.b.accumulate(accumulator, element, weight, work)
+                    b.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
+                    b.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
+                    b.accumulate(accumulator, element, weight, work)
                 b.add(weights, frame.value("filter_gap", work), element)
             b.add(pointer, frame.value("gap", work), element)
         self._store(finishing, [accumulator], [result])
@@ -270,7 +270,7 @@ class DepthwiseCode:
     # -- both
 
     def _finishing(self, parameters: list[int], temporaries: list[int]) -> ChannelResults:
-        return ChannelResults(self._code, self._rule, self._precision, self._shift, parameters, temporaries)
+        return ChannelResults(self._b, self._rule, self._precision, self._shift, parameters, temporaries)
 
     def _dot(self, rd: int, word: int, weights: int, *, adds: bool) -> None:
         """Multiply the bytes of a word of inputs with weights, and add the products to ``rd`` or put them there."""
@@ -278,23 +278,23 @@ class DepthwiseCode:
         signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
         # the unsigned factor comes first
         factors = (weights, word) if x_signed and not w_signed else (word, weights)
-        self._code.b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
+        self._b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
 
     def _store(self, finishing: ChannelResults, accumulators: list[int], results: list[int]) -> None:
         """Requantise the accumulators of the next pixels, which are lost, and store the results."""
-        code, bits = self._code, self._precision.y
+        b, bits = self._b, self._precision.y
         finishing.scale(results, accumulators)
         if bits < BYTE_BITS:
             first, *others = accumulators
-            code.load(first, self._out, bits=BYTE_BITS)
+            b.load(first, self._out, bits=BYTE_BITS)
             for register in others:
-                code.load_at(register, self._out, self._out_pixel, register, bits=BYTE_BITS)
+                b.load_at(register, self._out, self._out_pixel, register, bits=BYTE_BITS)
         work, other = self._scratch[-1], self._scratch[-2]
         finishing.finish(results, work)
         stored = results
         if bits < BYTE_BITS:
             stored = accumulators
             for byte, result in zip(accumulators, results, strict=True):
-                merge(code, byte, result, bits, self._position, (work, other))
+                merge(b, byte, result, bits, self._position, (work, other))
         for register in stored:
-            code.store(register, self._out, Held(self._out_pixel), bits=BYTE_BITS)
+            b.store(register, self._out, Held(self._out_pixel), bits=BYTE_BITS)

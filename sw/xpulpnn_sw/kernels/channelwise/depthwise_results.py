@@ -4,7 +4,7 @@ With ``bn32`` lambda holds the bias's share. By all other rules accumulators sta
 """
 
 from xpulpnn_sw.kernels.builder import HALF, WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.code import KAPPA, LAMBDA, Code, Requantiser
+from xpulpnn_sw.kernels.channelwise.code import KAPPA, LAMBDA, ElementBuilder, Requantiser
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.precision import Precision
@@ -29,12 +29,18 @@ class ChannelResults:
     """Writes what turns accumulators of one channel into results."""
 
     def __init__(
-        self, code: Code, rule: Rule, precision: Precision, shift: int, parameters: list[int], temporaries: list[int]
+        self,
+        b: ElementBuilder,
+        rule: Rule,
+        precision: Precision,
+        shift: int,
+        parameters: list[int],
+        temporaries: list[int],
     ) -> None:
-        self._code, self._rule, self._precision, self._shift = code, rule, precision, shift
+        self._b, self._rule, self._precision, self._shift = b, rule, precision, shift
         self._parameters, self._temporaries = parameters, temporaries
-        is_normalised = rule is Rule.BN32 and code.level.requantises
-        self._requantiser = Requantiser(code, precision.y, signed=precision.y_signed) if is_normalised else None
+        is_normalised = rule is Rule.BN32 and b.level.requantises
+        self._requantiser = Requantiser(b, precision.y, signed=precision.y_signed) if is_normalised else None
 
     @property
     def start(self) -> int:
@@ -43,7 +49,7 @@ class ChannelResults:
 
     def load(self, pointer: int) -> None:
         """Load the parameters at ``pointer``, which is lost."""
-        b = self._code.b
+        b = self._b
         if self._requantiser is not None:
             self._requantiser.load(LAMBDA, pointer)
             self._requantiser.load(KAPPA, pointer)
@@ -55,7 +61,7 @@ class ChannelResults:
 
     def scale(self, results: list[int], accumulators: list[int]) -> None:
         """The results before :meth:`finish`, or lowest bits of them; the accumulators are lost."""
-        b = self._code.b
+        b = self._b
         if self._requantiser is not None:
             for result, accumulator in zip(results, accumulators, strict=True):
                 self._requantiser.put(result, accumulator, 0, self._shift)
@@ -89,12 +95,12 @@ class ChannelResults:
             return
         if self._rule is Rule.MULTIPLY:
             for result in results:
-                self._code.b("sra", result, result, self._shift)
+                self._b("sra", result, result, self._shift)
         for result in results:
-            self._code.clip(result, result, precision.y, work, signed=precision.y_signed)
+            self._b.clip(result, result, precision.y, work, signed=precision.y_signed)
 
     def _search(self, pairs: list[tuple[int, int]]) -> None:
-        b, table, places = self._code.b, self._parameters[1], [place for place, _ in pairs]
+        b, table, places = self._b, self._parameters[1], [place for place, _ in pairs]
         for place in places:
             b.mv(place, table)
         b.search(places, [accumulator for _, accumulator in pairs], self._temporaries, self._precision.y)
@@ -105,13 +111,12 @@ class ChannelResults:
                 b("xori", place, place, 1 << self._precision.y - 1)
 
 
-def merge(code: Code, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:
+def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:
     """Put a result, which is lost, into a byte, at the place that a register tells as ``p.insert`` wants it.
 
     Without XpulpV2 ``position`` is the place alone, and both temporaries are lost.
     """
-    b = code.b
-    if code.xpulp:
+    if b.xpulp:
         b("p.insert", byte, result, position)
         return
     mask, kept = temporaries

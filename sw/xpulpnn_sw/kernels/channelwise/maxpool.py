@@ -69,7 +69,7 @@ class MaxPooling(Pooling):
         self._relu, self._best = layer.relu, self.registers.one()
         common = max(0, layer.kernel_width - layer.stride[1]) if self.is_unrolled else 0
         self._common = self.registers.take(common)
-        self.packed = Packed(self.code, precision.x, self.registers, signed=precision.x_signed)
+        self.packed = Packed(self.b, precision.x, self.registers, signed=precision.x_signed)
 
     def begin(self) -> None:
         """Load the constants."""
@@ -77,7 +77,7 @@ class MaxPooling(Pooling):
 
     def start(self, pointer: int) -> None:
         """Begin a window at the edge with its first word."""
-        self.code.load(self._best, pointer)
+        self.b.load(self._best, pointer)
 
     def take(self, word: int) -> None:
         """Take a word of a window at the edge."""
@@ -120,19 +120,19 @@ class MaxPooling(Pooling):
         assert result is not None
         self.store_result(result, out)
         if len(self._common) == 1 == self.layer.kernel_width - 1:
-            self.code.b.mv(self._common[0], last[0])
+            self.b.mv(self._common[0], last[0])
 
     def _shift(self) -> None:
         """Make the last of the common columns free."""
         for register, following in pairwise(self._common):
-            self.code.b.mv(register, following)
+            self.b.mv(register, following)
 
     def _reduce(self, column: list[int], result: int | None = None) -> int:
         """The maximum of a column in the register ``result``, or in its first one."""
         first, *others = column
         if not others:
             if result is not None:
-                self.code.b.mv(result, first)
+                self.b.mv(result, first)
             return first if result is None else result
         for number, register in enumerate(others, 1):
             target = first if result is None or number < len(others) else result
@@ -168,7 +168,7 @@ class FoldedMaxPooling(MaxPooling):
     def _windows(self) -> None:
         frame = self.frame
         self._row_pointers()
-        self.code.repeat(
+        self.b.repeat(
             frame.value("inner", self._remaining), self._remaining, lambda: self._places(has_next=True), level=0
         )
         self._places(has_next=False)
@@ -194,7 +194,7 @@ class FoldedMaxPooling(MaxPooling):
     def _load(self, words: list[int], step: int) -> None:
         """A word of each row, whose pointers move on."""
         for word, pointer in zip(words, self._pointers, strict=True):
-            self.code.load(word, pointer, Held(step))
+            self.b.load(word, pointer, Held(step))
 
     def _greatest_of(self, words: list[int]) -> None:
         """The maxima of the rows, in the first register."""

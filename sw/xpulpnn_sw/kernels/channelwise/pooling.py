@@ -8,10 +8,11 @@ windows, are cut off at the edges and read by two nested loops.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 
 from xpulpnn_sw.kernels.arguments import Structure, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.frame import RA, FreeRegisters
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
@@ -47,7 +48,7 @@ class Pooling(ABC):
         *,
         repeats_rows: bool,
     ) -> None:
-        self.code, self.precision, self.layer = Code(level), precision, layer
+        self.b, self.precision, self.layer = ElementBuilder(level), precision, layer
         self._structure, self._repeats_rows = structure, repeats_rows
         arguments = window_arguments(layer)
         self._known = {**known, **{name: arguments[name] for name in _WINDOW}}
@@ -101,7 +102,7 @@ class Pooling(ABC):
 
     def store(self, word: int, out: int, bits: int = WORD_BITS) -> None:
         """Store a result, the last one of a pixel there, at ``out`` and move that to the next pixel."""
-        self.code.store(word, out, Held(self.out_pixel), bits=bits)
+        self.b.store(word, out, Held(self.out_pixel), bits=bits)
 
     def load_columns(self, pointers: list[int], count: int, *, skips: bool) -> list[list[int]]:
         """Load the next words of each row into registers; returns those of each column.
@@ -113,7 +114,7 @@ class Pooling(ABC):
         for number, column in enumerate(columns, 1):
             step = self._distances["next_window"] if skips and number == count else self._pixel
             for register, pointer in zip(column, pointers, strict=True):
-                self.code.load(register, pointer, Held(step))
+                self.b.load(register, pointer, Held(step))
         return columns
 
     @property
@@ -173,9 +174,9 @@ class Pooling(ABC):
 
     def write(self) -> Program:
         """The whole function."""
-        code, b = self.code, self.code.b
+        b = self.b
         extra = self.extra_terms
-        self.frame = frame = code.frame(
+        self.frame = frame = b.frame(
             self._structure,
             self._known,
             self._terms() | extra,
@@ -203,7 +204,7 @@ class Pooling(ABC):
 
     def _unit(self) -> None:
         """A word of channels in a row of outputs."""
-        b, frame = self.code.b, self.frame
+        b, frame = self.b, self.frame
         first, second, third, *_ = self.values
         y = frame.register("y", first)
         b.mv(self._rows, y)
@@ -220,27 +221,26 @@ class Pooling(ABC):
 
     def _windows(self) -> None:
         """All windows of a unit, whose first row is known, and how many rows of it are inside."""
-        b, frame = self.code.b, self.frame
-        first, second, *_ = self.values
+        b = self.b
         if not self.is_unrolled:
             self._at_edge("out_width")
             return
-        done, cut_off = Label(), Label()
-        if not self._repeats_rows:
-            b("addi", first, self._rows, -self.layer.kernel_height)
-            b.branch("bne", first, ZERO, cut_off)
+        if self._repeats_rows:
+            self._whole_windows()
+            return
+        b("addi", self.values[0], self._rows, -self.layer.kernel_height)
+        with b.replaced("bne", self.values[0], ZERO, partial(self._at_edge, "out_width")):
+            self._whole_windows()
 
-            def write_cut_off() -> None:
-                b.place(cut_off)
-                self._at_edge("out_width")
-                b.jump(done)
-
-            b.aside(write_cut_off)
+    def _whole_windows(self) -> None:
+        """The windows of a unit whose rows are all inside, or taken for another."""
+        b, frame = self.b, self.frame
+        first, second, *_ = self.values
         self._at_edge("left_edge")
         self._row_pointers()
         self.prepare(self._pointers)
         # there is another way to the end of the loop: into what follows
-        self.code.repeat(
+        self.b.repeat(
             frame.value("inner", self._remaining),
             self._remaining,
             lambda: self.inside(self._pointers, self._out),
@@ -248,11 +248,10 @@ class Pooling(ABC):
         )
         b.add(self._x, frame.value("inner_x", first), second)
         self._at_edge("right_edge")
-        b.place(done)
 
     def _row_pointers(self) -> None:
         """Where the rows of the first window inside begin; a row below the last one is that one again."""
-        b, frame = self.code.b, self.frame
+        b, frame = self.b, self.frame
         work, negative, *_ = self.values
         first, *others = self._pointers
         b.mv(first, self._row)
@@ -270,9 +269,8 @@ class Pooling(ABC):
 
     def _next_unit(self) -> None:
         """Move on; the number of units left is then in the register for what remains."""
-        b, frame = self.code.b, self.frame
+        b, frame = self.b, self.frame
         source, target, left, work, other, *_ = self.values
-        same_row = Label()
         source, target = frame.register("source", source), frame.register("target", target)
         left, count = frame.register("left", left), frame.register("count", self._remaining)
         y = frame.register("y", other)
@@ -280,12 +278,11 @@ class Pooling(ABC):
         b.add(target, frame.value("target_step", work), self._row)
         b.add(y, frame.value("y_step", work), self._row)
         b("sub", left, left, frame.register("word_step", work))
-        b.branch("blt", ZERO, left, same_row)
-        b("add", left, left, frame.register("words", work))
-        b("sub", source, source, self._pixel)
-        b.add(target, frame.value("out_row", work), self._row)
-        b.add(y, frame.value("stride_y", work), self._row)
-        b.place(same_row)
+        with b.skipped("blt", ZERO, left):
+            b("add", left, left, frame.register("words", work))
+            b("sub", source, source, self._pixel)
+            b.add(target, frame.value("out_row", work), self._row)
+            b.add(y, frame.value("stride_y", work), self._row)
         b("addi", self._remaining, count, -1)
         state = {"source": source, "target": target, "y": y, "left": left, "count": self._remaining}
         for name, register in state.items():
@@ -293,7 +290,7 @@ class Pooling(ABC):
 
     def _at_edge(self, count: str) -> None:
         """Compute the next windows, so many of them."""
-        b, frame = self.code.b, self.frame
+        b, frame = self.b, self.frame
         value, skip = frame.value(count, self._remaining), Label()
         if value == 0:
             return
@@ -305,7 +302,7 @@ class Pooling(ABC):
         b.place(skip)
 
     def _windows_at_edge(self) -> None:
-        code, b, frame = self.code, self.code.b, self.frame
+        b, frame = self.b, self.frame
         pointer, columns, word, gap, inner, outer, work = self.values
         b.place(self._edge)
         b.mv(gap, self._x)
@@ -321,7 +318,7 @@ class Pooling(ABC):
         self.start(pointer)
         with b.loop(Held(self._rows), outer, level=1):
             with b.loop(Held(columns), inner, level=0):
-                code.load(word, pointer, Held(self._pixel))
+                b.load(word, pointer, Held(self._pixel))
                 self.take(word)
             b("add", pointer, pointer, gap)
         self.finish(self._out, self._rows, columns)

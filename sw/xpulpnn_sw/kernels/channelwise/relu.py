@@ -6,7 +6,7 @@ import numpy as np
 
 from xpulpnn_sw.kernels.arguments import RELU_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code, Packed
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, Packed
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
@@ -48,11 +48,11 @@ def relu_kernel(request: KernelRequest) -> KernelRun:
 
 
 def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
-    code, registers = Code(level), FreeRegisters()
+    b, registers = ElementBuilder(level), FreeRegisters()
     registers.take(len(ARGUMENT_REGISTERS))
     source, target, turns, rest = registers.take(4)
     words = registers.take(_UNROLLED)
-    packed = Packed(code, bits, registers, signed=True)
+    packed = Packed(b, bits, registers, signed=True)
     # what is loaded first is there when it is needed
     terms = {
         "words": Argument("words"),
@@ -68,20 +68,20 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
     homes = {"source": source, "target": target, "turns": turns, "rest": rest, "input": source, "output": target}
     # not needed in the loop
     homes |= dict(zip(("words", "piece", "begin", "count"), words, strict=True))
-    frame = code.frame(RELU_ARGUMENTS, known, terms, homes, registers, ("offset",))
+    frame = b.frame(RELU_ARGUMENTS, known, terms, homes, registers, ("offset",))
 
     def several(count: int) -> None:
         for word in words[:count]:
-            code.load(word, source, WORD)
+            b.load(word, source, WORD)
         for word in words[:count]:
             packed.relu(word, word)
         for word in words[:count]:
-            code.store(word, target, WORD)
+            b.store(word, target, WORD)
 
     frame.begin()
-    with code.b.region("body"):
+    with b.region("body"):
         packed.begin()
-        code.repeat(frame.value("turns", turns), turns, lambda: several(_UNROLLED), level=0)
-        code.repeat(frame.value("rest", rest), rest, lambda: several(1), level=0)
+        b.repeat(frame.value("turns", turns), turns, lambda: several(_UNROLLED), level=0)
+        b.repeat(frame.value("rest", rest), rest, lambda: several(1), level=0)
     frame.end()
-    return code.b.finish()
+    return b.finish()

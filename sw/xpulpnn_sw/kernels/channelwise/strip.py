@@ -5,9 +5,10 @@ has too much of is replaced by the padding right of it or by the next row.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
-from xpulpnn_sw.kernels.channelwise.code import INTERLEAVED, UPPER_HALVES, Code, interleave, repeated
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
+from xpulpnn_sw.kernels.channelwise.code import INTERLEAVED, UPPER_HALVES, ElementBuilder, interleave, repeated
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.terms import Argument, Name, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
@@ -23,7 +24,7 @@ _BYTE = (1 << BYTE_BITS) - 1
 class Strip:
     """The copy."""
 
-    code: Code  # takes the instructions
+    b: ElementBuilder  # takes the instructions
     bits: int  # width of the inputs
     signed: bool  # whether they are two's complement
     valued: bool = False  # whether there is an argument `outside`, the value around the map; else zeros lie there
@@ -34,7 +35,7 @@ class Strip:
         pitch_words = (left + right + width + (WORD - 1)) // WORD
         # what is loaded at a time
         unit = 2 * WORD_BITS // self.bits if self.bits == BYTE_BITS else WORD_BITS // self.bits
-        loads = (width + (unit - 1)) // unit if self.code.xpulp else (width * self.bits + (BYTE_BITS - 1)) // BYTE_BITS
+        loads = (width + (unit - 1)) // unit if self.b.xpulp else (width * self.bits + (BYTE_BITS - 1)) // BYTE_BITS
         return {
             "pitch_words": pitch_words,
             "pitch": Name("pitch_words") * WORD,
@@ -51,7 +52,7 @@ class Strip:
 
     def emit(self, frame: Frame, registers: list[int]) -> None:
         """Fill the buffer with ``inputs`` rows from row ``first_y`` on, of the channel at ``source``."""
-        b = self.code.b
+        b = self.b
         source, row, y, rows, read, write, counter, work, *others = registers
         self._begin(others)
         frame.load("inputs", rows)
@@ -59,33 +60,25 @@ class Strip:
         frame.load("buffer", row)
         b("mul", source, y, frame.register("row_bytes", work))
         b("add", source, source, frame.register("channel_source", work))
-        start, outside, done = Label(), Label(), Label()
 
-        def write_outside() -> None:
-            b.place(outside)
+        def around(count: str, start: str | None = None) -> None:
             b.mv(write, row)
-            self._around(frame, "pitch_words", write, counter, others)
-            b.jump(done)
+            if start is not None:
+                b.add(write, frame.value(start, work), counter)
+            self._around(frame, count, write, counter, others)
 
-        b.place(start)
-        b.below(work, y, frame.value("height", work))
-        b.branch("beq", work, ZERO, outside)
-        b.aside(write_outside)
-        b.mv(write, row)
-        self._around(frame, "left_words", write, counter, others)
-        b.mv(write, row)
-        b.add(write, frame.value("pad_left", work), counter)
-        b.mv(read, source)
-        self.code.repeat(frame.value("loads", counter), counter, lambda: self._copy(read, write, others), level=0)
-        b.mv(write, row)
-        b.add(write, frame.value("data_end", work), counter)
-        self._around(frame, "right_words", write, counter, others)
-        b.place(done)
-        b.add(row, frame.value("pitch", work), counter)
-        b.add(source, frame.value("row_bytes", work), counter)
-        b("addi", y, y, 1)
-        b("addi", rows, rows, -1)
-        b.branch("bne", rows, ZERO, start)
+        with b.loop(Held(rows), rows):
+            b.below(work, y, frame.value("height", work))
+            with b.replaced("beq", work, ZERO, partial(around, "pitch_words")):
+                around("left_words")
+                b.mv(write, row)
+                b.add(write, frame.value("pad_left", work), counter)
+                b.mv(read, source)
+                b.repeat(frame.value("loads", counter), counter, lambda: self._copy(read, write, others), level=0)
+                around("right_words", "data_end")
+            b.add(row, frame.value("pitch", work), counter)
+            b.add(source, frame.value("row_bytes", work), counter)
+            b("addi", y, y, 1)
 
     def _around(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
         """Write so many words of what lies around the map.
@@ -95,22 +88,22 @@ class Strip:
         """
         outside = ZERO
         if self.valued:
-            outside = registers[_CONSTANTS if self.code.xpulp and self.bits < BYTE_BITS else 0]
+            outside = registers[_CONSTANTS if self.b.xpulp and self.bits < BYTE_BITS else 0]
             frame.load("outside", outside)
 
         def word() -> None:
-            if self.code.xpulp:
-                self.code.store(outside, write, WORD)
+            if self.b.xpulp:
+                self.b.store(outside, write, WORD)
                 return
             for number in range(WORD):
-                self.code.b("sb", outside, number, write)
-            self.code.b("addi", write, write, WORD)
+                self.b("sb", outside, number, write)
+            self.b("addi", write, write, WORD)
 
-        self.code.repeat(frame.value(count, counter), counter, word, level=0)
+        self.b.repeat(frame.value(count, counter), counter, word, level=0)
 
     def _begin(self, registers: list[int]) -> None:
-        b = self.code.b
-        if self.code.xpulp and self.bits < BYTE_BITS:
+        b = self.b
+        if self.b.xpulp and self.bits < BYTE_BITS:
             mask, low, high, halves = registers[:_CONSTANTS]
             b.li(mask, repeated((1 << self.bits) - 1, BYTE_BITS))
             b.li(low, INTERLEAVED[0])
@@ -119,17 +112,17 @@ class Strip:
                 b.li(halves, UPPER_HALVES)
 
     def _copy(self, read: int, write: int, registers: list[int]) -> None:
-        code, b = self.code, self.code.b
-        if not code.xpulp:
+        b = self.b
+        if not b.xpulp:
             self._copy_byte(read, write, registers)
             return
         if self.bits == BYTE_BITS:
             words: list[int] = registers[:2]
             for word in words:
-                code.load(word, read, WORD)
+                b.load(word, read, WORD)
         else:
             _, low, high, halves, word, *rest = registers
-            code.load(word, read, WORD)
+            b.load(word, read, WORD)
             fields = rest[: BYTE_BITS // self.bits]
             spare = rest[len(fields) :]
             for number, field in enumerate(fields):
@@ -148,10 +141,10 @@ class Strip:
                     b("pv.shuffle2.h", ab, cd, halves)
                     words += [lower, ab]
         for register in words:
-            code.store(register, write, WORD)
+            b.store(register, write, WORD)
 
     def _field(self, rd: int, word: int, number: int, mask: int) -> None:
-        b, above = self.code.b, BYTE_BITS - self.bits
+        b, above = self.b, BYTE_BITS - self.bits
         place = number * self.bits
         if self.signed:
             if place < above:
@@ -167,15 +160,15 @@ class Strip:
 
     def _copy_byte(self, read: int, write: int, registers: list[int]) -> None:
         byte, element, *_ = registers
-        self.code.load(byte, read, 1, bits=BYTE_BITS)
+        self.b.load(byte, read, 1, bits=BYTE_BITS)
         count = BYTE_BITS // self.bits
         for number in range(count):
             source = byte
             if self.bits < BYTE_BITS:
-                self.code.extract(element, byte, self.bits, number * self.bits, signed=self.signed)
+                self.b.extract(element, byte, self.bits, number * self.bits, signed=self.signed)
                 source = element
-            self.code.b("sb", source, number, write)
-        self.code.b("addi", write, write, count)
+            self.b("sb", source, number, write)
+        self.b("addi", write, write, count)
 
 
 def row_pitch(width: int, left: int, right: int) -> int:

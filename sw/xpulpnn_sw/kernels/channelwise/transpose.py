@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from xpulpnn_sw.kernels.arguments import TRANSPOSE_ARGUMENTS, Structure
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.code import (
     ARGUMENT_REGISTERS,
     INTERLEAVED,
     UPPER_HALVES,
-    Code,
+    ElementBuilder,
     interleave,
     repeated,
 )
@@ -85,7 +85,7 @@ class TransposeCode:
     """Writes the function."""
 
     def __init__(self, level: ElementLevel, bits: int, structure: Structure, known: Mapping[str, int]) -> None:
-        self._code, self._bits = Code(level), bits
+        self._b, self._bits = ElementBuilder(level), bits
         # words of a group of pixels whose elements share bytes
         self._lanes, self._groups = BYTE_BITS // bits, _groups(level, bits)
         self._pixels = turn_pixels(level, bits)
@@ -101,7 +101,7 @@ class TransposeCode:
         self._steps = dict(zip(steps, registers.take(len(steps)), strict=True))
         homes = {**self._steps, "source": self._source, "target": self._target, "left": self._left}
         wanted = ("turns", "height", "source_wrap", "target_wrap")
-        self._frame = self._code.frame(structure, known, self._terms(), homes, registers, wanted)
+        self._frame = self._b.frame(structure, known, self._terms(), homes, registers, wanted)
 
     def _terms(self) -> dict[str, Term]:
         height, width, pixel, row = (Argument(name) for name in ("height", "width", "pixel_bytes", "row_bytes"))
@@ -130,7 +130,7 @@ class TransposeCode:
 
     def write(self) -> Program:
         """The function."""
-        b, frame = self._code.b, self._frame
+        b, frame = self._b, self._frame
         frame.begin()
         with b.region("body"):
             for distance, mask in enumerate(self._masks):
@@ -138,18 +138,17 @@ class TransposeCode:
                 b.li(mask, repeated((1 << width) - 1, 2 * width))
             for selector, value in zip(self._selectors, (*INTERLEAVED, UPPER_HALVES), strict=False):
                 b.li(selector, value)
-            self._code.repeat(frame.value("rows", self._rows), self._rows, self._row, level=1)
+            self._b.repeat(frame.value("rows", self._rows), self._rows, self._row, level=1)
         frame.end()
         return b.finish()
 
     def _row(self) -> None:
         """A row of the channels in a word, those of the next word if the last row was the map's."""
-        b, frame, same = self._code.b, self._frame, Label()
-        b.branch("bne", self._left, ZERO, same)
-        b.add(self._source, frame.value("source_wrap", self._work), self._work)
-        b.add(self._target, frame.value("target_wrap", self._work), self._work)
-        frame.load("height", self._left)
-        b.place(same)
+        b, frame = self._b, self._frame
+        with b.skipped("bne", self._left, ZERO):
+            b.add(self._source, frame.value("source_wrap", self._work), self._work)
+            b.add(self._target, frame.value("target_wrap", self._work), self._work)
+            frame.load("height", self._left)
         b("addi", self._left, self._left, -1)
         with b.loop(frame.value("turns", self._counter), self._counter, level=0):
             self._turn()
@@ -158,7 +157,7 @@ class TransposeCode:
 
     def _turn(self) -> None:
         for word in self._words:
-            self._code.load(word, self._source, Held(self._steps["pixel"]))
+            self._b.load(word, self._source, Held(self._steps["pixel"]))
         for distance, mask in enumerate(self._masks):
             for number, word in enumerate(self._words):
                 if not number >> distance & 1:
@@ -175,13 +174,13 @@ class TransposeCode:
             for place in range(places):
                 for word in together:
                     if place:
-                        self._code.b("srli", word, word, bits)
+                        self._b("srli", word, word, bits)
                     step = "back" if (word, place) == last else "plane"
-                    self._code.store(word, self._target, Held(self._steps[step]), bits=bits)
+                    self._b.store(word, self._target, Held(self._steps[step]), bits=bits)
 
     def _exchange(self, one: int, other: int, width: int, mask: int) -> None:
         """Upper elements of each pair in ``one`` and lower ones in ``other``, of so many bits, change places."""
-        b, work = self._code.b, self._work
+        b, work = self._b, self._work
         b("srli", work, one, width)
         b("xor", work, work, other)
         b("and", work, work, mask)
@@ -191,7 +190,7 @@ class TransposeCode:
 
     def _together(self, words: list[int], free: int) -> tuple[list[int], int]:
         """Words with the same bytes of all words side by side, first bytes first, and a register that is free then."""
-        b = self._code.b
+        b = self._b
         if len(words) == 1:
             return words, free
         if len(words) == 2:
