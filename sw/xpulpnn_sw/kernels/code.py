@@ -373,6 +373,4 @@ class KernelCode:
         moved = frame.value("group_bytes", distance)
         names = [f"row{pixel}" for pixel in range(len(self._inner.activations))]
         for name in names if self._blocking.variant.xpulp else [*names, "row_end"]:
-            register = frame.register(name, temporary)
-            self._b.add(register, moved, self._inner.acc[0][0])
-            frame.store(name, register)
+            frame.advance(name, moved, temporary, self._inner.acc[0][0])

@@ -5,11 +5,12 @@ their names. A term whose names are all known when the kernel is generated becom
 when the function starts.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Combination, Name, Number, Term, arguments_of
 from xpulpnn_sw.registers import register_number
 
@@ -204,6 +205,20 @@ class Frame:
             self._b("sw", register, self._slots[name], SP)
         elif home != register:
             self._b.mv(home, register)
+
+    def advance(self, name: str, distance: Value, temporary: int, other: int) -> None:
+        """Add to a number; ``temporary`` is lost unless it has a register, and maybe ``other``."""
+        register = self.register(name, temporary)
+        self._b.add(register, distance, other)
+        self.store(name, register)
+
+    @contextmanager
+    def repeated(self, name: str, temporary: int) -> Generator[None]:
+        """Repeat what is written meanwhile as often as the number says, which becomes 0."""
+        start = Label(self._b.here)
+        yield
+        self.advance(name, -1, temporary, temporary)
+        self._b.far_branch("bne", self.home(name) or temporary, ZERO, start)
 
     def address(self, name: str, rd: int) -> None:
         """Where the number lies, which has no register and is no constant."""

@@ -144,15 +144,6 @@ class Variant(Level):
         """
         return max(1, precision.x // self.row_bits(precision.w))
 
-    def products_per_iteration(self, bits: int) -> int:
-        """Sum-of-dot-product instructions of one inner iteration; scalar multiplications in RV32IM."""
-        blocks = self.nch * self.npx * self.unrolled
-        if self.unpacks and bits == SIGN_BITS:
-            return blocks
-        if self.style is Style.SCALAR:
-            return blocks * (1 if bits == BYTE_BITS else WORD_BITS // bits)
-        return blocks * self.row_bits(bits) // bits
-
     def vectors(self, precision: Precision) -> frozenset[int]:
         """Element widths of the dot products, which the core must have."""
         if self.counts(precision):

@@ -6,17 +6,14 @@ accumulators doubled wherever it falls by one.
 
 import numpy as np
 
-from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
-from xpulpnn_sw.kernels.frame import Frame, FreeRegisters
-from xpulpnn_sw.kernels.kernel import Function, finished_function
-from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import group_shares
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.builder import WORD, Held, Label
+from xpulpnn_sw.kernels.frame import FreeRegisters
+from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
+from xpulpnn_sw.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.ulppack.packing import METHODS, Block
+from xpulpnn_sw.ulppack.product import BlockedProduct, ProductCode, packed_function
 
 BLOCK = Block(nch=4, npx=2)  # results computed together
 
@@ -39,107 +36,54 @@ def bit_serial_gemm(
     The function splits the activations, which lie as bytes, into words of one bit each, and then multiplies.
     """
     words = -(-layer.reduction // WORD_BITS)
-    channels = -(-layer.out_channels // BLOCK.nch) * BLOCK.nch
-    pixels = -(-layer.pixels // BLOCK.npx) * BLOCK.npx
-    memory = ImageBuilder()
-    source = pad_axis(pad_axis(activations, 0, pixels), 1, words * WORD_BITS)
-    planes = _planes(pad_axis(weights, 0, channels), w)
+    product = BlockedProduct(
+        layer=layer,
+        block=BLOCK,
+        source_bytes=words * WORD_BITS,
+        row_bytes=words * a * WORD,
+        weight_row_bytes=words * w * WORD,
+    )
+    planes = _planes(pad_axis(weights, 0, product.channels), w)
     blocks = planes.reshape(-1, BLOCK.nch, w, words).transpose(0, 2, 3, 1)
-    addresses = {
-        "input": memory.place("input", pack_words(source, BYTE_BITS)),
-        "packed": memory.reserve("packed", pixels * words * a * WORD),
-        "weights": memory.place("weights", np.ascontiguousarray(blocks).reshape(1, -1)),
-        "output": memory.reserve("output", pixels * channels * WORD),
-    }
-    return finished_function(
-        memory,
-        _FIELDS,
-        addresses,
+    return packed_function(
+        product,
+        _Code(product, words, w, a),
+        np.ascontiguousarray(blocks).reshape(1, -1),
+        activations,
         cores,
         name=f"bit_serial_w{w}a{a}",
-        function=_Code(words, pixels, channels, w, a).write(),
         extensions=METHODS[-1].extensions,
-        output=OutputLayout(
-            symbol="output",
-            bits=WORD_BITS,
-            shape=(layer.pixels, layer.out_channels),
-            pixel_bytes=channels * WORD,
-        ),
-        macs=layer.macs,
     )
 
 
-class _Code:
-    """Writes the function, for so many words of a row, pixels, channels, bits of weights and activations."""
-
-    def __init__(self, words: int, pixels: int, channels: int, w: int, a: int) -> None:
-        self._words, self._pixels, self._channels, self._bits, self._planes = words, pixels, channels, w, a
-        self._b = Builder(TEXT_BASE, xpulp=True, is_long=True)
+class _Code(ProductCode):
+    def __init__(self, product: BlockedProduct, words: int, w: int, a: int) -> None:
+        self._words, self._bits, self._planes = words, w, a
         registers = FreeRegisters()
         self._acc = [registers.take(BLOCK.nch) for _ in range(BLOCK.npx)]
         self._w, self._x = registers.take(BLOCK.nch), registers.take(BLOCK.npx)
         self._weights, self._rows = registers.one(), registers.take(BLOCK.npx)
         self._block, self._starts = registers.one(), registers.take(BLOCK.npx)
-        self._out, self._bits_set = registers.one(), registers.one()
-        self._frame = Frame(self._b, _FIELDS, {}, self._terms(), {"out": self._out}, [], [])
-
-    @property
-    def _row_bytes(self) -> int:
-        return self._words * self._planes * WORD
-
-    def _terms(self) -> dict[str, Term]:
-        terms: dict[str, Term] = {"groups": Number(self._pixels // BLOCK.npx), **group_shares()}
-        terms |= {
-            "pixel": Name("first_group") * BLOCK.npx,
-            "source": Argument("input") + Name("pixel") * (self._words * WORD_BITS),
-            "row0": Argument("packed") + Name("pixel") * self._row_bytes,
-        }
-        return terms | {
-            "weights": Argument("weights"),
-            "weights_end": Argument("weights") + self._channels * self._words * self._bits * WORD,
-            "out": Argument("output") + Name("pixel") * (self._channels * WORD),
-        }
-
-    def write(self) -> Program:
-        b, frame = self._b, self._frame
-        frame.begin()
-        group, other = self._w[:2]
-        start, end = Label(), Label()
-        b.far_branch("beq", frame.register("group", group), ZERO, end)
-        with b.region("im2col"):
-            self._split()
-        b.place(start)
-        with b.region("matmul"):
-            frame.load("weights", self._block)
-            frame.load("row0", self._starts[0])
-            b.mv(self._starts[1], self._starts[0])
-            b.add(self._starts[1], self._row_bytes, other)
-            self._blocks()
-        row = frame.register("row0", group)
-        b.add(row, BLOCK.npx * self._row_bytes, other)
-        frame.store("row0", row)
-        b.add(self._out, (BLOCK.npx - 1) * self._channels * WORD, other)
-        group = frame.register("group", group)
-        b("addi", group, group, -1)
-        frame.store("group", group)
-        b.far_branch("bne", group, ZERO, start)
-        b.place(end)
-        frame.end()
-        return b.finish()
+        out, self._bits_set = registers.one(), registers.one()
+        super().__init__(product, out, self._w, xpulp=True)
 
     def _blocks(self) -> None:
         """All blocks of a pixel group, in a hardware loop if it reaches around one."""
-        b, (temporary, end, *_) = self._b, self._w
+        b, frame, (temporary, end, *_) = self._b, self._frame, self._w
+        frame.load("weights", self._block)
+        frame.load("row0", self._starts[0])
+        b.mv(self._starts[1], self._starts[0])
+        b.add(self._starts[1], self._sizes.row_bytes, end)
         step = self._words * self._bits * BLOCK.nch * WORD
         if self._bits * self._planes <= _LOOPED_PAIRS:
-            with b.loop(self._channels // BLOCK.nch, temporary, level=1):
+            with b.loop(self._sizes.channels // BLOCK.nch, temporary, level=1):
                 self._one_block()
                 b.add(self._block, step, temporary)
             return
         start = Label()
         b.place(start)
         self._one_block()
-        self._frame.load("weights_end", end)
+        frame.load("weights_end", end)
         b.add(self._block, step, temporary)
         b.far_branch("bne", self._block, end, start)
 
@@ -158,7 +102,7 @@ class _Code:
                 pointer = self._out
                 if pixel:
                     pointer = self._w[0]
-                    b.li(pointer, pixel * self._channels * WORD)
+                    b.li(pointer, pixel * self._sizes.out_stride)
                     b("add", pointer, pointer, self._out)
                 for channel, accumulator in enumerate(accumulators):
                     b("sw", accumulator, channel * WORD, pointer)
@@ -182,7 +126,7 @@ class _Code:
                     b("p.cnt", self._bits_set, self._bits_set)
                     b("add", accumulator, accumulator, self._bits_set)
 
-    def _split(self) -> None:
+    def _pack(self) -> None:
         """The activations of all groups of a core, four at a time, into words of one bit of 32 of them."""
         b, frame = self._b, self._frame
         planes = [register for accumulators in self._acc for register in accumulators][: self._planes]

@@ -7,45 +7,39 @@ word, so that one pointer walks through them.
 
 import numpy as np
 
-from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import (
     MAX_COUNT_IMMEDIATE,
     MAX_SHORT_BODY,
     WORD,
     ZERO,
-    Builder,
     Label,
     fits_immediate,
 )
-from xpulpnn_sw.kernels.frame import FREE, Frame, FreeRegisters
-from xpulpnn_sw.kernels.kernel import Function, finished_function
-from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import group_shares
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
+from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
-from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
+from xpulpnn_sw.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.ulppack.activations import ActivationRows
 from xpulpnn_sw.ulppack.packing import Scheme
 from xpulpnn_sw.ulppack.plan import SCALAR_WORDS, PackedPlan
-
-FIELDS = ("input", "packed", "weights", "corrections", "output")
-"""The argument structure, a pointer per word: activations as bytes, room for packed ones and for a word per pixel,
-packed weights, results."""
+from xpulpnn_sw.ulppack.product import ProductCode, packed_function
 
 
-class GemmCode:
+class GemmCode(ProductCode):
     """Writes the function."""
 
+    fields = ("input", "packed", "weights", "corrections", "output")
+    has_all_rows = True
+
     def __init__(self, plan: PackedPlan, *, signed: bool) -> None:
-        self._plan, self._method, self._signed = plan, plan.method, signed
+        self._plan, self._method, self.is_corrected = plan, plan.method, signed
         nch, npx = plan.block.nch, plan.block.npx
-        self._b = Builder(TEXT_BASE, xpulp=plan.method.xpulp, is_long=True)
         registers = FreeRegisters()
         self._local = [registers.take(nch) for _ in range(npx)]
         has_sums = plan.chunks > 1 and not plan.sums_in_memory
         self._sums = [registers.take(nch) for _ in range(npx)] if has_sums else self._local
         self._w, self._x = registers.take(nch), registers.take(plan.factors)
-        self._weights, self._rows, self._out = registers.one(), registers.take(npx), registers.one()
+        self._weights, self._rows, out = registers.one(), registers.take(npx), registers.one()
         self._product = ZERO if plan.method.accumulating else registers.one()
         self._unit = registers.one() if plan.has_unit else ZERO
         self._word_counter = registers.one() if plan.word_counter else self._w[0]
@@ -55,73 +49,31 @@ class GemmCode:
         self._word_level = self._level(is_needed=not plan.is_unrolled)
         self._chunk_level = self._level(is_needed=plan.chunks > 2)
         self._block_level = self._level(is_needed=True)
-        self._frame = Frame(self._b, FIELDS, {}, self._terms(), {"out": self._out}, [], [])
+        super().__init__(plan.sizes, out, self._w, xpulp=plan.method.xpulp)
 
     def _level(self, *, is_needed: bool) -> int | None:
         return self._levels.pop(0) if is_needed and self._levels else None
 
-    def _terms(self) -> dict[str, Term]:
-        sizes, npx = self._plan, self._plan.block.npx
-        terms: dict[str, Term] = {"groups": Number(sizes.groups), **group_shares()}
-        terms |= {
-            "pixel": Name("first_group") * npx,
-            "source": Argument("input") + Name("pixel") * sizes.source_bytes,
-            "row0": Argument("packed") + Name("pixel") * sizes.row_bytes,
-        }
-        for pixel in range(1, npx):
-            terms[f"row{pixel}"] = Name(f"row{pixel - 1}") + sizes.row_bytes
-        return terms | {
-            "weights": Argument("weights"),
-            "weights_end": Argument("weights") + sizes.weight_bytes,
-            "corrections": Argument("corrections") + Name("pixel") * WORD,
-            "out": Argument("output") + Name("pixel") * sizes.out_stride,
-        }
-
-    def write(self) -> Program:
-        """The whole function."""
-        b, frame, sizes, npx = self._b, self._frame, self._plan, self._plan.block.npx
-        temporary, other = self._w[:2]
-        frame.begin()
-        start, end = Label(), Label()
-        b.far_branch("beq", frame.register("group", temporary), ZERO, end)
-        with b.region("im2col"):
-            free = [register for register in FREE if register != self._out]
-            self._activations().emit(b, frame, free)
+    def _pack(self) -> None:
+        b = self._b
+        self._activations().emit(b, self._frame, [register for register in FREE if register != self._out])
         if self._unit:
-            b.li(self._unit, 1 << self._plan.packing.position)
-        b.place(start)
-        with b.region("matmul"):
-            frame.load("weights", self._weights)
-            self._blocks()
-        for pixel in range(npx):
-            row = frame.register(f"row{pixel}", temporary)
-            b.add(row, npx * sizes.row_bytes, other)
-            frame.store(f"row{pixel}", row)
-        if self._signed:
-            corrections = frame.register("corrections", temporary)
-            b.add(corrections, npx * WORD, other)
-            frame.store("corrections", corrections)
-        b.add(self._out, (npx - 1) * sizes.out_stride, other)
-        group = frame.register("group", temporary)
-        b("addi", group, group, -1)
-        frame.store("group", group)
-        b.far_branch("bne", group, ZERO, start)
-        b.place(end)
-        frame.end()
-        return b.finish()
+            with b.region("setup"):
+                b.li(self._unit, 1 << self._plan.packing.position)
 
     def _activations(self) -> ActivationRows:
         return ActivationRows(
             packing=self._plan.packing,
             words=self._plan.words,
             operand_bytes=self._method.operand_bytes,
-            source_bytes=self._plan.source_bytes,
+            source_bytes=self._sizes.source_bytes,
             group=self._plan.block.npx,
-            signed=self._signed,
+            signed=self.is_corrected,
         )
 
     def _blocks(self) -> None:
-        b, count = self._b, self._plan.out_stride // WORD // self._plan.block.nch
+        b, count = self._b, self._sizes.channels // self._plan.block.nch
+        self._frame.load("weights", self._weights)
         if self._block_level is not None:
             with b.loop(count, self._w[0], level=self._block_level):
                 self._block()
@@ -141,7 +93,7 @@ class GemmCode:
             self._frame.load(f"row{pixel}", row)
         self._chunk(plan.first_chunk)
         self._take_out(is_first=True)
-        if self._signed:
+        if self.is_corrected:
             self._correct()
         if plan.chunks > 1:
             if plan.sums_in_memory:
@@ -286,7 +238,7 @@ class GemmCode:
 
     def _place(self, pixel: int, temporary: int) -> tuple[int, int]:
         """Register and distance of a pixel's results; ``temporary`` may be needed for that."""
-        distance = pixel * self._plan.out_stride
+        distance = pixel * self._sizes.out_stride
         if fits_immediate(distance + self._plan.block.nch * WORD):
             return self._out, distance
         self._b.li(temporary, distance)
@@ -300,39 +252,18 @@ def gemm(plan: PackedPlan, weights: Ints, activations: Ints, *, signed: bool = F
     The function packs the activations, which lie as bytes, and then multiplies. Where packed activations are bytes
     nothing is packed. Weights are packed beforehand; ``signed`` ones, in two's complement, are stored with an offset
     of half their range, and the function takes the offset times the sum of the activations from each result.
-
-    Memory symbols: ``input``, ``packed``, ``weights``, ``corrections``, ``output``, ``arguments``, ``stack``.
     """
-    layer, packing = plan.layer, plan.packing
+    packing, sizes = plan.packing, plan.sizes
     offset = 1 << packing.w - 1 if signed else 0
-    memory = ImageBuilder()
-    source = pad_axis(pad_axis(activations, 0, plan.pixels), 1, plan.source_bytes)
-    stored = pad_axis(weights.astype(np.int64) + offset, 0, plan.channels)
-    is_free = packing.is_bytes
-    addresses = {"input": memory.place("input", pack_words(source, BYTE_BITS))}
-    room = 0 if is_free else plan.pixels * plan.row_bytes
-    addresses |= {
-        "packed": addresses["input"] if is_free else memory.reserve("packed", room),
-        "weights": memory.place("weights", _interleaved(plan, packing.pack_weights(stored))),
-        "corrections": memory.reserve("corrections", plan.pixels * WORD),
-        "output": memory.reserve("output", plan.pixels * plan.out_stride),
-    }
-    name = f"ulppack_w{packing.w}a{packing.a}_{plan.method.isa}_{packing.name}_{packing.depth}_{plan.iterations}"
-    return finished_function(
-        memory,
-        FIELDS,
-        addresses,
+    stored = pad_axis(weights.astype(np.int64) + offset, 0, sizes.channels)
+    return packed_function(
+        sizes,
+        GemmCode(plan, signed=signed),
+        _interleaved(plan, packing.pack_weights(stored)),
+        activations,
         cores,
-        name=name,
-        function=GemmCode(plan, signed=signed).write(),
+        name=f"ulppack_w{packing.w}a{packing.a}_{plan.method.isa}_{packing.name}_{packing.depth}_{plan.iterations}",
         extensions=plan.method.extensions,
-        output=OutputLayout(
-            symbol="output",
-            bits=WORD_BITS,
-            shape=(layer.pixels, layer.out_channels),
-            pixel_bytes=plan.out_stride,
-        ),
-        macs=layer.macs,
     )
 
 

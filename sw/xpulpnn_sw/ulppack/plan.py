@@ -10,6 +10,7 @@ from xpulpnn_sw.kernels.frame import FREE
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.packing import Block, Method, Packing, Scheme, legal_depths
+from xpulpnn_sw.ulppack.product import BlockedProduct
 
 MOST_UNROLLED = 256  # most instructions of a chunk without a loop of its own
 SCALAR_WORDS = 8  # words of an iteration where every loop costs a branch
@@ -60,42 +61,19 @@ class PackedPlan:
         """Words of the first chunk, 1 at least."""
         return self.words - (self.chunks - 1) * self.chunk
 
-    # -- sizes in memory
-
     @property
-    def channels(self) -> int:
-        """Channels, those of the last block filled up."""
-        return -(-self.layer.out_channels // self.block.nch) * self.block.nch
-
-    @property
-    def groups(self) -> int:
-        """Pixel groups, the last one filled up."""
-        return -(-self.layer.pixels // self.block.npx)
-
-    @property
-    def pixels(self) -> int:
-        """Pixels of all groups."""
-        return self.groups * self.block.npx
-
-    @property
-    def source_bytes(self) -> int:
-        """Bytes of a row of activations before packing: whole packed words, and whole words of memory."""
-        return -(-self.words * self.packing.elements // WORD) * WORD
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a packed row of activations."""
-        return self.source_bytes if self.packing.is_bytes else self.words * self.method.operand_bytes
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of all packed weights."""
-        return self.channels * self.words * self.method.operand_bytes
-
-    @property
-    def out_stride(self) -> int:
-        """Bytes from the results of one pixel to those of the next."""
-        return self.channels * WORD
+    def sizes(self) -> BlockedProduct:
+        """Sizes in memory, where rows of activations are whole packed words and whole words of memory."""
+        source_bytes = -(-self.words * self.packing.elements // WORD) * WORD
+        packed = self.words * self.method.operand_bytes
+        return BlockedProduct(
+            layer=self.layer,
+            block=self.block,
+            source_bytes=source_bytes,
+            row_bytes=source_bytes if self.packing.is_bytes else packed,
+            weight_row_bytes=packed,
+            in_place=self.packing.is_bytes,
+        )
 
     # -- schedule
 
@@ -169,12 +147,8 @@ class PackedPlan:
         take_out = size * (self.packing.scheme is not Scheme.BYTES)
         again = size * ((1 if self.is_lane else 2) + (2 if self.sums_in_memory else 0))
         loops = self.chunks * self._chunk_cycles
-        return (
-            self.channels
-            // self.block.nch
-            * self.groups
-            * (multiply + take_out + more * again + loops + size + _BLOCK_CYCLES)
-        )
+        blocks = self.sizes.channels // self.block.nch * self.sizes.groups
+        return blocks * (multiply + take_out + more * again + loops + size + _BLOCK_CYCLES)
 
     @property
     def _chunk_cycles(self) -> int:

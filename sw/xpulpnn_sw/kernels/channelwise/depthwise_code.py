@@ -9,6 +9,7 @@ those of the others there, whose channels the core computes next.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 
 from xpulpnn_sw.kernels.arguments import Structure
@@ -115,27 +116,23 @@ class DepthwiseCode:
         """The whole function."""
         b, frame = self._b, self._frame
         work, other, *_ = self._scratch
-        start, channel, end = Label(), Label(), Label()
+        start, end = Label(), Label()
         frame.begin()
         count = frame.register("count", work)
         b.far_branch("beq", count, ZERO, end)
         b.place(start)
         b.li(self._position, (self._precision.y - 1) << _REGISTER_FIELD if b.xpulp else 0)
-        b.place(channel)
-        with b.region("im2col"):
-            self._strip.emit(frame, self._scratch)
-        with b.region("body"):
-            if self._kept is None:
-                self._moving_filter()
-            else:
-                self._kept_filter(self._kept)
-        b("addi", self._position, self._position, self._precision.y)
-        self._advance("channel_source", "channel_bytes")
-        self._advance("parameters", Number(self._parameter_bytes))
-        lanes = frame.register("lanes", work)
-        b("addi", work, lanes, -1)
-        frame.store("lanes", work)
-        b.far_branch("bne", work, ZERO, channel)
+        with frame.repeated("lanes", work):
+            with b.region("im2col"):
+                self._strip.emit(frame, self._scratch)
+            with b.region("body"):
+                if self._kept is None:
+                    self._moving_filter()
+                else:
+                    self._kept_filter(self._kept)
+            b("addi", self._position, self._position, self._precision.y)
+            self._advance("channel_source", "channel_bytes")
+            self._advance("parameters", Number(self._parameter_bytes))
         # the next channels, from their first row on
         b("sub", work, frame.register("count", work), frame.register("rows", other))
         frame.store("count", work)
@@ -197,11 +194,6 @@ class DepthwiseCode:
         frame.load("target", self._out)
         frame.load("rows", self._rows)
         frame.load("buffer", pointers[0])
-        line = Label()
-        b.place(line)
-        for above, pointer in pairwise(pointers):
-            b.mv(pointer, above)
-            b.add(pointer, frame.value("pitch", acc[0]), acc[1])
 
         def pixels(count: int) -> None:
             for word, pointer in zip(words, pointers, strict=True):
@@ -214,16 +206,18 @@ class DepthwiseCode:
                     self._dot(accumulator, word, weight, adds=number > 0 or not is_empty)
             self._store(finishing, acc[:count], stored[:count])
 
-        b.repeat(frame.value("pairs", acc[0]), acc[0], lambda: pixels(2), level=0)
-        odd, skip = frame.value("odd", acc[0]), Label()
-        if odd != 0:
+        with b.loop(Held(self._rows), self._rows):
+            for above, pointer in pairwise(pointers):
+                b.mv(pointer, above)
+                b.add(pointer, frame.value("pitch", acc[0]), acc[1])
+            b.repeat(frame.value("pairs", acc[0]), acc[0], partial(pixels, 2), level=0)
+            odd = frame.value("odd", acc[0])
             if isinstance(odd, Held):
-                b.branch("beq", odd.register, ZERO, skip)
-            pixels(1)
-            b.place(skip)
-        b.add(pointers[0], frame.value("line_gap", acc[0]), acc[1])
-        b("addi", self._rows, self._rows, -1)
-        b.branch("bne", self._rows, ZERO, line)
+                with b.skipped("beq", odd.register, ZERO):
+                    pixels(1)
+            elif odd:
+                pixels(1)
+            b.add(pointers[0], frame.value("line_gap", acc[0]), acc[1])
 
     # -- filters read along
 
@@ -238,32 +232,31 @@ class DepthwiseCode:
         frame.load("target", self._out)
         frame.load("rows", self._rows)
         frame.load("buffer", base)
-        line, pixel = Label(), Label()
-        b.place(line)
-        frame.load("out_width", columns)
-        b.place(pixel)
-        for register, source in ((pointer, base), (weights, filters), (accumulator, finishing.start)):
-            b.mv(register, source)
-        with b.loop(frame.value("kernel_height", outer), outer, level=1):
-            if b.xpulp:
-                with b.loop(frame.value("row_words", inner), inner, level=0):
-                    b.load(weight, weights, WORD)
-                    b.load(element, pointer, WORD)
-                    self._dot(accumulator, element, weight, adds=True)
-            else:
-                with b.loop(frame.value("kernel_width", inner), inner):
-                    b.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
-                    b.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
-                    b.accumulate(accumulator, element, weight, work)
-                b.add(weights, frame.value("filter_gap", work), element)
-            b.add(pointer, frame.value("gap", work), element)
-        self._store(finishing, [accumulator], [result])
-        b.add(base, frame.value("stride_x", work), element)
-        b("addi", columns, columns, -1)
-        b.branch("bne", columns, ZERO, pixel)
-        b.add(base, frame.value("line_gap", work), element)
-        b("addi", self._rows, self._rows, -1)
-        b.branch("bne", self._rows, ZERO, line)
+
+        def window() -> None:
+            for register, source in ((pointer, base), (weights, filters), (accumulator, finishing.start)):
+                b.mv(register, source)
+            with b.loop(frame.value("kernel_height", outer), outer, level=1):
+                if b.xpulp:
+                    with b.loop(frame.value("row_words", inner), inner, level=0):
+                        b.load(weight, weights, WORD)
+                        b.load(element, pointer, WORD)
+                        self._dot(accumulator, element, weight, adds=True)
+                else:
+                    with b.loop(frame.value("kernel_width", inner), inner):
+                        b.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
+                        b.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
+                        b.accumulate(accumulator, element, weight, work)
+                    b.add(weights, frame.value("filter_gap", work), element)
+                b.add(pointer, frame.value("gap", work), element)
+            self._store(finishing, [accumulator], [result])
+            b.add(base, frame.value("stride_x", work), element)
+
+        with b.loop(Held(self._rows), self._rows):
+            frame.load("out_width", columns)
+            with b.loop(Held(columns), columns):
+                window()
+            b.add(base, frame.value("line_gap", work), element)
         b.add(filters, frame.value("filter_bytes", work), element)
         frame.store("weights", filters)
 
