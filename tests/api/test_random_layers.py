@@ -5,23 +5,17 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tests.designs import BEYOND, FULL
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.random_layers import LAYERS, covered, random_cases, turns
 from xpulpnn_sim.harness.kernel_run import case_tensors, run_case
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.precision import Precision
-
-FULL = simulated(preset("xpulpnn-full"))
-"""As the command line runs kernels unless told otherwise, so that models are shared."""
-
-BEYOND = simulated(preset("xpulpnn2"))
-"""Likewise for variants that FULL cannot run."""
 
 PRODUCTS = ("conv", "conv1d", "linear", "matmul", "pointwise")
 WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))

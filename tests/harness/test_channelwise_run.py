@@ -1,22 +1,12 @@
 """Channel-wise kernels on the RTL: every retirement and result right, whatever the memory and the interrupts do."""
 
-from dataclasses import replace
-
 import pytest
+from tests.designs import FOUR, FULL
 
-from xpulpnn.config import ClusterConfig, preset
 from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, run_case
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.kernels.kinds import kind
-
-FULL = simulated(preset("xpulpnn-full"))
-"""As the command line runs kernels unless told otherwise, so that models are shared."""
-
-EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
-FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
-"""A cluster that other tests use too."""
 
 LAYERS = {
     "depthwise": "5x6x5:3x3",

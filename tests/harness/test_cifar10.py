@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.designs import FOUR, FULL
 
-from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim import cli
 from xpulpnn_sim.commands.common import read_results
@@ -30,10 +31,7 @@ from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
 
-FULL = simulated(preset("xpulpnn-full"))
 MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10
-EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
-FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 MOST_CYCLES = {8: 2_300_000, 4: 1_700_000}
 MOST_CYCLES_OF_FOUR = 1_400_000 / 3.75
 NETS = os.environ.get("XPULPNN_NETS")

@@ -3,23 +3,18 @@
 from dataclasses import replace
 
 import pytest
+from tests.designs import BEYOND, FOUR, FULL
 
-from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs import cluster
-
-FULL, BEYOND = (simulated(preset(name)) for name in ("xpulpnn-full", "xpulpnn2"))
-EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
-FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
-"""One cluster for all tests, so that one model is compiled."""
 
 CONV = ConvLayer.parse("6x6x8:8x3x3")
 MATMUL = MatmulLayer.parse("8x32x14")

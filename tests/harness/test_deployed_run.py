@@ -3,30 +3,19 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
+from tests.designs import FOUR, FULL
+from tests.networks import network_of, wrong_on_the_simulator
 
-from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.deployed_run import deployed_network
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
-from xpulpnn_sim.harness.network_work import compared
-from xpulpnn_sim.harness.workload import executable_of
-from xpulpnn_sim.iss.cluster import ClusterSession
-from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.networks import planning
-from xpulpnn_sw.networks.network import Network, Stage
-from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.deployed import deployed_program
-
-FULL = simulated(preset("xpulpnn-full"))
-EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
-FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 
 LAYERS = (
     ("conv", "8x8x16:16x3x3"),
@@ -38,18 +27,8 @@ LAYERS = (
 WEIGHTS = ("conv0", "conv2", "linear4")
 
 
-def small_network(layers=LAYERS, bits: int = 8) -> tuple[Network, np.ndarray]:
-    rng, stages = np.random.default_rng(bits), []
-    for number, (name, text) in enumerate(layers):
-        layer = kind(name).layer.parse(text)
-        precision = Precision(bits, bits, bits, x_signed=True, y_signed=True)
-        tensors = kind_of(layer).tensors(layer, precision, rng)
-        stages.append(Stage(name=f"{name}{number}", layer=layer, precision=precision, tensors=tensors))
-    return Network(name="small", stages=tuple(stages)), stages[0].tensors.activations
-
-
 def small_case(layers=LAYERS, *, checked: bool = False, l2_latency: int = 1) -> NetworkCase:
-    network, image = small_network(layers)
+    network, image = network_of([(*layer, "i8x8xi8") for layer in layers], seed=8)
     machine = Machine(l2_latency=l2_latency)
     return NetworkCase(network=network, image=image, config=FOUR, machine=machine, checked=checked)
 
@@ -105,14 +84,7 @@ def test_filters_wait_where_memory_is_short(memory):
     program = deployed_program(case.network, case.image, case.variants, cores=4, memory=memory)
     assert [step.loads for step in program.deployment.steps] == LATE[memory]
     assert len(program.data) <= memory
-    told = bytearray()
-    session = ClusterSession(
-        executable_of(program, "late", [program.outside]), FOUR, output=lambda one: told.extend(one.data)
-    )
-    assert session.run(200_000).ok
-    stored = program.outside.symbols["linear1.output"]
-    results = [*program.results(bytes(told)), program.final(session.memory.read_bytes(stored.address, stored.length))]
-    assert [found.wrong for found in compared(case, results)] == [0, 0]
+    assert wrong_on_the_simulator(case, program) == [0, 0]
 
 
 @pytest.mark.unit

@@ -4,29 +4,18 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from tests import random_graphs
+from tests.designs import FOUR
+from tests.networks import network_of, wrong_on_the_simulator
 
-from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness import deployed_run
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
-from xpulpnn_sim.harness.network_work import compared
-from xpulpnn_sim.harness.workload import executable_of
-from xpulpnn_sim.iss.cluster import ClusterSession
-from xpulpnn_sw.kernels.kinds import kind, kind_of
-from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.networks import planning, tiled_layer
-from xpulpnn_sw.networks.network import Network, Stage
-from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.deployed import DeployedProgram, deployed_program
-
-EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
-FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 
 BRANCHES = (
     ("conv", "12x13x3:16x3x3:p=1x1x0x1:image", "i8x8xi8"),
@@ -40,21 +29,6 @@ BRANCHES = (
 """Of 43 KiB, at most 9 of which are needed for a layer."""
 
 
-def network_of(layers, seed: int = 0) -> tuple[Network, np.ndarray]:
-    rng, stages = np.random.default_rng(seed), []
-    for number, (name, text, precision, *sources) in enumerate(layers):
-        layer = (ImageConvLayer if text.endswith(":image") else kind(name).layer).parse(text)
-        known = kind_of(layer)
-        widths = known.precision(layer, Precision.parse(precision))
-        tensors = known.tensors(layer, widths, rng)
-        pad = getattr(layer, "outside", 0)
-        stage = Stage(
-            name=f"{name}{number}", layer=layer, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad
-        )
-        stages.append(stage)
-    return Network(name="branches", stages=tuple(stages)), stages[0].tensors.activations
-
-
 def case_of(layers, *, checked: bool = False, l2_latency: int = 1) -> NetworkCase:
     network, image = network_of(layers)
     return NetworkCase(
@@ -64,18 +38,6 @@ def case_of(layers, *, checked: bool = False, l2_latency: int = 1) -> NetworkCas
 
 def planned(case: NetworkCase, memory: int) -> DeployedProgram:
     return deployed_program(case.computed, case.given, case.variants, cores=case.cores, memory=memory)
-
-
-def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:
-    """Wrong results of each layer."""
-    told = bytearray()
-    session = ClusterSession(
-        executable_of(program, "tiles", [program.outside]), case.config, output=lambda one: told.extend(one.data)
-    )
-    assert session.run(10_000_000).ok
-    stored = program.outside.symbols[program.outputs[-1].symbol]
-    results = [*program.results(bytes(told)), program.final(session.memory.read_bytes(stored.address, stored.length))]
-    return [found.wrong for found in compared(case, results)]
 
 
 def require_apart(program: DeployedProgram, memory: int) -> None:

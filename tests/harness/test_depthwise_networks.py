@@ -1,23 +1,14 @@
 """Networks of depthwise and pointwise convolutions by turns: maps change their order in memory between them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from tests.designs import BEYOND, FOUR
+from tests.networks import network_of
 
-from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
-from xpulpnn_sw.kernels.kinds import kind
-from xpulpnn_sw.networks.network import Network, Stage
-from xpulpnn_sw.precision import Precision
-
-ONE = simulated(preset("xpulpnn2"))
-EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
-FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
-"""As other tests use them, so that models are shared."""
 
 LAYERS = (
     ("conv", "8x8x3:12x3x3", "8x8x{bits}"),
@@ -30,24 +21,15 @@ LAYERS = (
 )
 
 
-def separable(bits: int) -> Network:
-    rng, stages = np.random.default_rng(bits), []
-    for number, (kernel, text, precision) in enumerate(LAYERS):
-        chosen, widths = kind(kernel), Precision.parse(precision.format(bits=bits))
-        layer = chosen.layer.parse(text)
-        widths = chosen.precision(layer, widths)
-        tensors = chosen.tensors(layer, widths, rng)
-        stages.append(Stage(name=f"{kernel}{number}", layer=layer, precision=widths, tensors=tensors))
-    return Network(name="separable", stages=tuple(stages))
-
-
 @pytest.mark.cosim
-@pytest.mark.parametrize("bits", [8, 4, 2])
-@pytest.mark.parametrize("config", [ONE, FOUR], ids=["one", "four"])
+@pytest.mark.parametrize(("config", "bits"), [(BEYOND, 8), (BEYOND, 2), (FOUR, 4)], ids=["one-8", "one-2", "four-4"])
 def test_every_layer(config: ClusterConfig, bits: int):
     """All are as the reference says, and transpositions take less than a fifth of what is behind them."""
     image = np.random.default_rng(9).integers(0, 256, (8, 8, 3))
-    result = run_network(NetworkCase(network=separable(bits), image=image, config=config, machine=Machine()))
+    network, _ = network_of(
+        [(name, layer, precision.format(bits=bits)) for name, layer, precision in LAYERS], seed=bits
+    )
+    result = run_network(NetworkCase(network=network, image=image, config=config, machine=Machine()))
     layers = {layer["name"]: layer for layer in result.record["layers"]}
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert list(layers) == [

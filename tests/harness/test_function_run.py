@@ -4,21 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.designs import FULL
 
-from xpulpnn.config import CoreConfig, DotpConfig, preset
+from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
 from xpulpnn_sim.harness.function_run import run_function
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.packed_products import Point, run_point
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.gemm import gemm
 from xpulpnn_sw.ulppack.packing import METHODS, Packing, methods
 from xpulpnn_sw.ulppack.plan import best_plan
 
-FULL = simulated(preset("xpulpnn-full"))
-"""As the command line runs them, so that models are shared."""
 LAYER = MatmulLayer.parse("32x512x8")
 SMALL = MatmulLayer.parse("4x64x4")
 

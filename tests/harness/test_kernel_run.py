@@ -4,21 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.designs import BEYOND, FULL
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine, Waves
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 
-FULL, BEYOND = (simulated(preset(name)) for name in ("xpulpnn-full", "xpulpnn2"))
-"""As the command line runs kernels unless told otherwise, so that models are shared: on the second core what the first
-cannot."""
 CONV = ConvLayer.parse("5x6x8:8x3x3")
 MATMUL = MatmulLayer.parse("8x32x8")
 CALL = 16

@@ -6,41 +6,34 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import networks
+from tests.designs import BEYOND
 from tests.random_graphs import random_graph
 
-from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.classified import classified
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import build_network, run_network
 from xpulpnn_sim.images import read_images
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.registry import import_model
-from xpulpnn_sw.kernels.kinds import kind, kind_of
-from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.networks import chain
 from xpulpnn_sw.networks.kernels import input_pieces, kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.precision import Precision
 
-EVERYTHING = simulated(preset("xpulpnn2"))
 NETS = os.environ.get("XPULPNN_NETS")
 
 needs_nets = pytest.mark.skipif(NETS is None, reason="XPULPNN_NETS names no folder with models and cifar20")
 
 
 def case_of(network: Network, image: np.ndarray) -> NetworkCase:
-    return NetworkCase(network=network, image=image, config=EVERYTHING, machine=Machine(), checked=False)
+    return NetworkCase(network=network, image=image, config=BEYOND, machine=Machine(), checked=False)
 
 
 def stage(name: str, kernel: str, layer: str, precision: str, *sources: str) -> Stage:
-    chosen = kind(kernel)
-    parsed, widths = chosen.layer.parse(layer), Precision.parse(precision)
-    tensors = chosen.tensors(parsed, widths, np.random.default_rng(len(name)))
-    return Stage(name=name, layer=parsed, precision=widths, tensors=tensors, sources=sources)
+    return networks.stage(name, kernel, layer, precision, *sources, rng=np.random.default_rng(len(name)))
 
 
 DIAMOND = (
@@ -78,17 +71,11 @@ def test_another_input_for_all_that_read_it():
     assert first.scores.tolist() != second.scores.tolist()
 
 
-def image_stage(name: str, layer: str, precision: str) -> Stage:
-    parsed, widths = ImageConvLayer.parse(layer), Precision.parse(precision)
-    tensors = kind_of(parsed).tensors(parsed, widths, np.random.default_rng(0))
-    return Stage(name=name, layer=parsed, precision=widths, tensors=tensors, sources=(NETWORK_INPUT,))
-
-
 @pytest.mark.cosim
 def test_an_input_in_several_orders():
     """With margins, without, and channel by channel."""
     stages = (
-        image_stage("margins", "5x6x4:4x3x3:image", "8x8x8"),
+        stage("margins", "conv", "5x6x4:4x3x3:image", "8x8x8", NETWORK_INPUT),
         stage("without", "pointwise", "5x6x4:4", "8x8x8", NETWORK_INPUT),
         stage("apart", "depthwise", "5x6x4:3x3", "8x8x8", NETWORK_INPUT),
         stage("two", "add", "5x6x4", "8xu8x8", "margins", "without"),

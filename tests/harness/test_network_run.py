@@ -4,25 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.designs import BEYOND, FOUR, FULL
 
-from xpulpnn.config import ClusterConfig, preset
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.memory_plan import memory_plan, outside_plan
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import BuiltChain, build_network, run_network
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.tiling.operands import Transfer
-
-FOUR = ClusterConfig(
-    core=simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True)),
-    cores=4,
-    icache_private=0,
-)
 
 
 def case(bits: int, config, layers: int = 7) -> NetworkCase:
@@ -32,7 +25,7 @@ def case(bits: int, config, layers: int = 7) -> NetworkCase:
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("config", [simulated(preset("xpulpnn-full")), FOUR], ids=["core", "cluster"])
+@pytest.mark.parametrize("config", [FULL, FOUR], ids=["core", "cluster"])
 def test_the_program_for_another_input_is_the_one_made_for_it(config):
     first = case(2, config)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
@@ -43,7 +36,7 @@ def test_the_program_for_another_input_is_the_one_made_for_it(config):
 
 @pytest.mark.cosim
 def test_another_input_has_other_results_and_what_is_expected_counts():
-    first = case(2, simulated(preset("xpulpnn-full")), layers=2)
+    first = case(2, FULL, layers=2)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
     expected = [values[0] for values in run_reference(other.network, other.image[np.newaxis])]
     result = build_network(first).run(replace(other, expected=expected))
@@ -58,9 +51,9 @@ def test_another_input_has_other_results_and_what_is_expected_counts():
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("name", ["xpulpnn-full", "xpulpnn2"])
-def test_bytes_loaded_and_stored_are_those_of_the_retirements(name):
-    one = case(2, simulated(preset(name)), layers=3)
+@pytest.mark.parametrize("config", [FULL, BEYOND], ids=["full", "beyond"])
+def test_bytes_loaded_and_stored_are_those_of_the_retirements(config):
+    one = case(2, config, layers=3)
     built = build_network(one)
     assert isinstance(built, BuiltChain)
     layers = built.run(one).record["layers"]
@@ -83,7 +76,7 @@ def test_bytes_loaded_and_stored_are_those_of_the_retirements(name):
 
 @pytest.mark.unit
 def test_memory_by_lifetime():
-    network = case(2, simulated(preset("xpulpnn-full"))).network
+    network = case(2, FULL).network
     names = ("im2col", "input", "conv1.output", "conv1.ahead", "conv1.weights", "pool1.output", "stack")
     symbols = {name: Symbol(64 * number, 64 * (name != "conv1.ahead")) for number, name in enumerate(names)}
     found = {

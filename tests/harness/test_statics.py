@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.words import encode_line
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.isa.csr import csr_address
@@ -18,54 +19,24 @@ NN_READS = P.READS_RD | P.WRITES_RD | P.READS_ACT | P.READS_WGT
 UPDATE = P.READS_RS1 | P.WRITES_BASE | P.LOADS | P.WRITES_NN
 
 CASES = {
-    "add": (("add", None), {"rd": 1, "rs1": 2, "rs2": 3}, P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
-    "lui": (("lui", None), {"rd": 1, "uimm20": 0}, P.WRITES_RD, 0),
-    "lhu": (("lhu", None), {"rd": 1, "rs1": 2, "imm12": 0}, P.READS_RS1 | P.WRITES_RD | P.LOADS, 2),
-    "p.lw": (
-        ("p.lw", "rd,rs2(rs1!)"),
-        {"rd": 1, "rs1": 2, "rs2": 3},
-        P.READS_RS1 | P.READS_RS2 | P.WRITES_RD | P.WRITES_BASE | P.LOADS,
-        4,
-    ),
-    "p.sb": (
-        ("p.sb", "rs2,rs3(rs1!)"),
-        {"rs2": 3, "rs3": 4, "rs1": 2},
-        P.READS_RS1 | P.READS_RS2 | P.READS_RD | P.WRITES_BASE | P.STORES,
-        1,
-    ),
-    "bne": (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, P.READS_RS1 | P.READS_RS2, 0),
-    "jal": (("jal", None), {"rd": 1, "joff21": 8}, P.WRITES_RD, 0),
-    "pv.qnt.c": (("pv.qnt.c", None), {"rd": 1, "rs1": 2, "rs2": 3}, P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
-    "div": (("div", None), {"rd": 1, "rs1": 2, "rs2": 3}, P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
-    "p.mac": (
-        ("p.mac", None),
-        {"rd": 1, "rs1": 2, "rs2": 3},
-        P.READS_RS1 | P.READS_RS2 | P.READS_RD | P.WRITES_RD,
-        0,
-    ),
-    "mlsdot": (("pv.mlsdotup.n", None), {"rd": 1, "rs1": 2, "nnimm5": 0b00101}, NN_READS, 0),
-    "mlsdot act": (("pv.mlsdotup.n", None), {"rd": 1, "rs1": 2, "nnimm5": 0b01101}, NN_READS | UPDATE, 4),
-    "mlsdot wgt": (("pv.mlsdotup.n", None), {"rd": 1, "rs1": 2, "nnimm5": 0b10101}, NN_READS | UPDATE, 4),
-    "mldot": (("pv.mldotup.n", None), {"rd": 1, "rs1": 2, "nnimm5": 0b00101}, NN_READS & ~P.READS_RD, 0),
-    "mlsdot other": (
-        ("pv.mlsdotup.n", "rd~,(rs1!),nnimm5'"),
-        {"rd": 1, "rs1": 2, "nnimm5": 0b11101},
-        NN_READS | UPDATE,
-        4,
-    ),
-    "rqld": (("pv.rqld", None), {"uimm1": 1, "rs1": 2}, UPDATE, 4),
-    "rqu": (
-        ("pv.rqu.b", None),
-        {"rd": 1, "rs1": 2, "rs2": 3, "lane": 1},
-        P.READS_RS1 | P.READS_RS2 | P.READS_RD | P.WRITES_RD | P.READS_PARAMETERS,
-        0,
-    ),
-    "cusdot": (
-        ("pv.cusdotsp.c.3", None),
-        {"rd": 1, "rs1": 2, "rs2": 3},
-        P.READS_RS2 | P.READS_RD | P.WRITES_RD | P.READS_WGT | UPDATE,
-        4,
-    ),
+    "add x1, x2, x3": (P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
+    "lui x1, 0": (P.WRITES_RD, 0),
+    "lhu x1, 0(x2)": (P.READS_RS1 | P.WRITES_RD | P.LOADS, 2),
+    "p.lw x1, x3(x2!)": (P.READS_RS1 | P.READS_RS2 | P.WRITES_RD | P.WRITES_BASE | P.LOADS, 4),
+    "p.sb x3, x4(x2!)": (P.READS_RS1 | P.READS_RS2 | P.READS_RD | P.WRITES_BASE | P.STORES, 1),
+    "bne x1, x2, pc+8": (P.READS_RS1 | P.READS_RS2, 0),
+    "jal x1, pc+8": (P.WRITES_RD, 0),
+    "pv.qnt.c x1, x2, (x3)": (P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
+    "div x1, x2, x3": (P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
+    "p.mac x1, x2, x3": (P.READS_RS1 | P.READS_RS2 | P.READS_RD | P.WRITES_RD, 0),
+    "pv.mlsdotup.n x1, (x2!), 5": (NN_READS, 0),
+    "pv.mlsdotup.n x1, (x2!), 13": (NN_READS | UPDATE, 4),
+    "pv.mlsdotup.n x1, (x2!), 21": (NN_READS | UPDATE, 4),
+    "pv.mlsdotup.n x1, (x2!), 29": (NN_READS | UPDATE, 4),
+    "pv.mldotup.n x1, (x2!), 5": (NN_READS & ~P.READS_RD, 0),
+    "pv.rqld 1, (x2!)": (UPDATE, 4),
+    "pv.rqu.b x1, x2, x3, 1": (P.READS_RS1 | P.READS_RS2 | P.READS_RD | P.WRITES_RD | P.READS_PARAMETERS, 0),
+    "pv.cusdotsp.c.3 x1, (x2!), x3": (P.READS_RS2 | P.READS_RD | P.WRITES_RD | P.READS_WGT | UPDATE, 4),
 }
 
 
@@ -73,102 +44,64 @@ def described(*raws):
     return Describer(INSNS).describe(np.array(raws, np.uint32))
 
 
-def describe(key, values):
-    return described(find(*key).encode(**values))[0]
+def describe(text):
+    return described(encode_line(text))[0]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_properties_and_access_size(case):
-    key, values, properties, access = CASES[case]
-    row = describe(key, values)
-    assert Property(int(row["properties"])) == properties
-    assert row["access"] == access
-
-
-@pytest.mark.parametrize(
-    ("case", "entries"),
-    [
-        ("mlsdot act", (1, 4, 1)),
-        ("mlsdot wgt", (1, 4, 4)),
-        ("mlsdot other", (1, 4, 0)),
-        ("cusdot", (None, 5, 5)),
-        ("rqld", (None, None, 7)),
-    ],
-)
-def test_entries(case, entries):
-    key, values, _, _ = CASES[case]
-    row = describe(key, values)
-    act, wgt, reloaded = entries
-    assert act is None or row["act"] == act
-    assert wgt is None or row["wgt"] == wgt
-    assert row["reloaded"] == reloaded
+@pytest.mark.parametrize("text", CASES)
+def test_properties_and_access_size(text):
+    row = describe(text)
+    assert (Property(int(row["properties"])), row["access"]) == CASES[text]
 
 
 @pytest.mark.parametrize(
-    ("key", "values", "action", "fields"),
+    ("text", "entries"),
     [
-        (("add", None), {"rd": 1, "rs1": 2, "rs2": 3}, Action.NO_ACTION, {}),
-        (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, Action.TRANSFER, {}),
-        (("jalr", None), {"rd": 1, "rs1": 2, "imm12": 8}, Action.TRANSFER, {}),
-        (("mret", None), {}, Action.RETURN, {}),
-        (("pv.qnt.n", None), {"rd": 1, "rs1": 2, "rs2": 3}, Action.QUANTISE, {"number": 4}),
-        (("ecall", None), {}, Action.RAISE, {"number": ExceptionCause.ENVIRONMENT_CALL}),
-        (("ebreak", None), {}, Action.RAISE, {"number": ExceptionCause.BREAKPOINT}),
-        (
-            ("csrrw", None),
-            {"rd": 0, "rs1": 0, "csr": csr_address("mepc")},
-            Action.CSR_WRITE,
-            {"number": csr_address("mepc"), "is_constant": 0},
-        ),
-        (
-            ("csrrs", None),
-            {"rd": 1, "rs1": 0, "csr": csr_address("mepc")},
-            Action.CSR_READ,
-            {"number": csr_address("mepc")},
-        ),
-        (
-            ("csrrci", None),
-            {"rd": 1, "zimm5": 9, "csr": csr_address("mstatus")},
-            Action.CSR_CLEAR,
-            {"number": csr_address("mstatus"), "is_constant": 1, "constant": 9},
-        ),
-        (
-            ("csrrsi", None),
-            {"rd": 1, "zimm5": 0, "csr": csr_address("mstatus")},
-            Action.CSR_READ,
-            {"number": csr_address("mstatus")},
-        ),
-        (("lp.starti", None), {"L": 1, "lpoff12": 20}, Action.SET_LOOP_START, {"number": 1, "offset": 20}),
-        (("lp.endi", None), {"L": 1, "lpoff12": 24}, Action.SET_LOOP_END, {"number": 1, "offset": 24}),
-        (("lp.count", None), {"L": 1, "rs1": 2}, Action.SET_LOOP_COUNT, {"number": 1, "is_constant": 0}),
-        (
-            ("lp.counti", None),
-            {"L": 0, "lpcnt12": 100},
-            Action.SET_LOOP_COUNT,
-            {"number": 0, "is_constant": 1, "constant": 100},
-        ),
-        (
-            ("lp.setup", None),
-            {"L": 1, "rs1": 2, "lpoff12": 40},
-            Action.SET_LOOP,
-            {"number": 1, "offset": 40, "is_constant": 0},
-        ),
-        (
-            ("lp.setupi", None),
-            {"L": 1, "lpcnt12": 9, "lpoff5": 12},
-            Action.SET_LOOP,
-            {"number": 1, "offset": 12, "is_constant": 1, "constant": 9},
-        ),
+        ("pv.mlsdotup.n x1, (x2!), 13", {"act": 1, "wgt": 4, "reloaded": 1}),
+        ("pv.mlsdotup.n x1, (x2!), 21", {"act": 1, "wgt": 4, "reloaded": 4}),
+        ("pv.mlsdotup.n x1, (x2!), 29", {"act": 1, "wgt": 4, "reloaded": 0}),
+        ("pv.cusdotsp.c.3 x1, (x2!), x3", {"wgt": 5, "reloaded": 5}),
+        ("pv.rqld 1, (x2!)", {"reloaded": 7}),
     ],
 )
-def test_actions(key, values, action, fields):
-    row = describe(key, values)
+def test_entries(text, entries):
+    row = describe(text)
+    assert {name: row[name] for name in entries} == entries
+
+
+MEPC, MSTATUS = csr_address("mepc"), csr_address("mstatus")
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "fields"),
+    [
+        ("add x1, x2, x3", Action.NO_ACTION, {}),
+        ("bne x1, x2, pc+8", Action.TRANSFER, {}),
+        ("jalr x1, 8(x2)", Action.TRANSFER, {}),
+        ("mret", Action.RETURN, {}),
+        ("pv.qnt.n x1, x2, (x3)", Action.QUANTISE, {"number": 4}),
+        ("ecall", Action.RAISE, {"number": ExceptionCause.ENVIRONMENT_CALL}),
+        ("ebreak", Action.RAISE, {"number": ExceptionCause.BREAKPOINT}),
+        ("csrrw x0, mepc, x0", Action.CSR_WRITE, {"number": MEPC, "is_constant": 0}),
+        ("csrrs x1, mepc, x0", Action.CSR_READ, {"number": MEPC}),
+        ("csrrci x1, mstatus, 9", Action.CSR_CLEAR, {"number": MSTATUS, "is_constant": 1, "constant": 9}),
+        ("csrrsi x1, mstatus, 0", Action.CSR_READ, {"number": MSTATUS}),
+        ("lp.starti 1, pc+20", Action.SET_LOOP_START, {"number": 1, "offset": 20}),
+        ("lp.endi 1, pc+24", Action.SET_LOOP_END, {"number": 1, "offset": 24}),
+        ("lp.count 1, x2", Action.SET_LOOP_COUNT, {"number": 1, "is_constant": 0}),
+        ("lp.counti 0, 100", Action.SET_LOOP_COUNT, {"number": 0, "is_constant": 1, "constant": 100}),
+        ("lp.setup 1, x2, pc+40", Action.SET_LOOP, {"number": 1, "offset": 40, "is_constant": 0}),
+        ("lp.setupi 1, 9, pc+12", Action.SET_LOOP, {"number": 1, "offset": 12, "is_constant": 1, "constant": 9}),
+    ],
+)
+def test_actions(text, action, fields):
+    row = describe(text)
     assert row["action"] == action
     assert {name: row[name] for name in fields} == fields
 
 
 def test_compressed_words_are_described_as_what_they_expand_to():
-    short, long = described(find("c.add").encode(rd=9, rs2=15), find("add").encode(rd=9, rs1=9, rs2=15))
+    short, long = described(find("c.add").encode(rd=9, rs2=15), encode_line("add x9, x9, x15"))
     assert (short["length"], long["length"]) == (2, 4)
     same = [name for name in short.dtype.names if name not in ("raw", "length", "group")]
     assert [short[name] for name in same] == [long[name] for name in same]
@@ -182,7 +115,7 @@ def test_illegal_words_raise():
 
 
 def test_groups_are_told_apart_by_what_counts():
-    words = [find("p.lw", "rd,imm12(rs1!)").encode(rd=rd, rs1=2, imm12=4) for rd in (1, 3, 2, 0)]
+    words = [encode_line(f"p.lw x{rd}, 4(x2!)") for rd in (1, 3, 2, 0)]
     describer = Describer(INSNS)
     groups = describer.describe(np.array(words, np.uint32))["group"].tolist()
     assert groups == [0, 0, 1, 2]
@@ -196,16 +129,16 @@ def test_groups_are_told_apart_by_what_counts():
 
 
 def test_a_stream_tells_jumps_and_branches():
-    keys = [
-        (("addi", None), {"rd": 1, "rs1": 2, "imm12": 4}, InsnKind.PLAIN_INSN),
-        (("jal", None), {"rd": 1, "joff21": 8}, InsnKind.JUMP_INSN),
-        (("jalr", None), {"rd": 1, "rs1": 2, "imm12": 8}, InsnKind.JUMP_INSN),
-        (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, InsnKind.BRANCH_INSN),
-        (("p.beqimm", None), {"rs1": 1, "simm5": 2, "boff13": 8}, InsnKind.BRANCH_INSN),
-    ]
-    words = np.array([find(*key).encode(**values) for key, values, _ in keys], np.uint32)
+    insns = {
+        "addi x1, x2, 4": InsnKind.PLAIN_INSN,
+        "jal x1, pc+8": InsnKind.JUMP_INSN,
+        "jalr x1, 8(x2)": InsnKind.JUMP_INSN,
+        "bne x1, x2, pc+8": InsnKind.BRANCH_INSN,
+        "p.beqimm x1, 2, pc+8": InsnKind.BRANCH_INSN,
+    }
+    words = np.array([encode_line(text) for text in insns], np.uint32)
     text = stream_text(words, np.arange(5, dtype=np.uint32) * 4)
-    assert text["kind"].tolist() == [kind for _, _, kind in keys]
+    assert text["kind"].tolist() == list(insns.values())
     assert text["pc"].tolist() == [0, 4, 8, 12, 16]
 
 

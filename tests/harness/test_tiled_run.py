@@ -4,23 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.designs import FOUR
 
-from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.cluster_run import ClusterCase, TiledFigures, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, case_tensors, compared_results, short_precision
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs import tiled
 from xpulpnn_sw.programs.tiled import Tiling
-
-EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
-FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
-"""The cluster of the other kernels' tests, so that no further model is compiled."""
 
 
 def case(text, bits, variant, tiling=None, *, checked=True, config=FOUR, machine=None) -> ClusterCase:

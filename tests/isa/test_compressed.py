@@ -55,6 +55,7 @@ def test_every_legal_word_expands_to_the_operation_of_its_row():
     legal = 0
     for half in (half for half in range(1 << 16) if half & 3 != 3):
         row = compressed_insn(half)
+        assert decoder.decode(half) is row
         if row is None:
             with pytest.raises(EncodingError):
                 expand_compressed(half)

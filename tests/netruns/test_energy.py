@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.designs import BEYOND, FULL
 from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
@@ -12,14 +13,12 @@ from xpulpnn_sim.explorer.results import EnergyResult, ModuleEnergy
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import model_library, simulated
+from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.netruns import energy
 from xpulpnn_sim.netruns.energy import LayerEnergy, add_energies, layer_energies, piece_workload
 from xpulpnn_sim.netruns.pieces import piece_of
-
-FULL = simulated(preset("xpulpnn-full"))
 
 
 def case(bits: int, config=FULL) -> NetworkCase:
@@ -69,7 +68,7 @@ def test_pieces_of_other_layers():
 
 @pytest.mark.unit
 def test_a_layer_that_is_short_stays_whole():
-    for stage, found, whole, piece in pieces(4, 1.5, simulated(preset("xpulpnn2"))):
+    for stage, found, whole, piece in pieces(4, 1.5, BEYOND):
         assert (piece.stage.layer, piece.share) == (stage.layer, 1)
         assert (piece.maps[0] == found.reshape(piece.maps[0].shape)).all()
         assert not getattr(piece.stage.tensors, "folded", False)
@@ -96,7 +95,7 @@ def test_pieces_run_and_what_they_compute_is_checked(monkeypatch):
 
 @pytest.mark.cosim
 def test_pieces_of_graphs_run():
-    config = simulated(preset("xpulpnn2"))
+    config = BEYOND
     library, kinds = model_library("core", config), set()
     wanted = {"conv", "depthwise", "add", "linear"}
     for seed in range(20):

@@ -4,7 +4,6 @@ import pytest
 from amaranth.hdl import Fragment, Module, Signal
 from amaranth.sim import Simulator, SimulatorContext
 
-from xpulpnn.arith.booth import booth_rows
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
 
@@ -68,20 +67,3 @@ def test_late_words_enter_late() -> None:
     # six words take three levels, which leaves one more for the seventh
     assert levels([*words[:6], (3, words[6])]) == [4, 4]
     assert levels([(9, words[0]), (2, words[1])]) == [2, 9]
-
-
-def test_booth_rows_add_up_to_the_product() -> None:
-    m = Module()
-    a, b, result = Signal(6), Signal(6), Signal(6)
-    rows = booth_rows(m, a, b)
-    assert len(rows) == 4
-    m.d.comb += result.eq(sum(rows[1:], rows[0]))
-
-    async def testbench(ctx: SimulatorContext) -> None:
-        for x in range(64):
-            ctx.set(a, x)
-            for y in range(64):
-                ctx.set(b, y)
-                assert ctx.get(result) == x * y % 64, (x, y)
-
-    simulate(m, testbench)

@@ -1,3 +1,5 @@
+"""The dot-product unit of every set of widths; idle regions are quiet."""
+
 import random
 from itertools import combinations, product
 from typing import get_args
@@ -7,20 +9,14 @@ from amaranth.hdl import Fragment
 from amaranth.sim import Simulator, SimulatorContext
 
 from xpulpnn.config import ALL_WIDTHS, Adders, DotpConfig
-from xpulpnn.dotp.ctrl import dotp_control
 from xpulpnn.dotp.region import DotpRegion
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.table import INSNS, find
 
 pytestmark = pytest.mark.unit
 
 SEED = 23
 ADDERS = get_args(Adders)
-STRUCTURES = [
-    *product(("replicated", "shared"), ("none", "and"), ADDERS),
-    *product(["replicated"], ["register"], ADDERS),
-]
 SUBSETS = [frozenset(s) for n in range(1, 5) for s in combinations(sorted(ALL_WIDTHS, reverse=True), n)]
 
 
@@ -69,16 +65,10 @@ def set_factors(ctx: SimulatorContext, dut: DotpUnit, operation: tuple) -> None:
     ctx.set(dut.rs2, rs2)
 
 
-def check(config: DotpConfig, found: list[tuple]) -> None:
-    dut = DotpUnit(config)
+def operate(config: DotpConfig, count: int) -> None:
+    dut, found = DotpUnit(config), operations(config, count)
 
-    async def combinational(ctx: SimulatorContext) -> None:
-        for operation in found:
-            set_factors(ctx, dut, operation)
-            ctx.set(dut.rd, operation[-1])
-            assert ctx.get(dut.result) == expected(*operation), f"{operation} seed {SEED}"
-
-    async def registered(ctx: SimulatorContext) -> None:
+    async def testbench(ctx: SimulatorContext) -> None:
         ctx.set(dut.enable, 1)
         set_factors(ctx, dut, found[0])
         for operation, following in zip(found, found[1:] + found[:1], strict=True):
@@ -87,42 +77,13 @@ def check(config: DotpConfig, found: list[tuple]) -> None:
             ctx.set(dut.rd, operation[-1])
             assert ctx.get(dut.result) == expected(*operation), f"{operation} seed {SEED}"
 
-    simulate(dut, registered if config.isolation == "register" else combinational)
-
-
-@pytest.mark.parametrize(
-    ("structure", "widths"),
-    [
-        (structure, widths)
-        for structure in STRUCTURES
-        for widths in SUBSETS
-        if structure == STRUCTURES[-1] or widths == ALL_WIDTHS
-    ],
-    ids=lambda value: "+".join(map(str, value)),
-)
-def test_formats_of_every_structure(structure: tuple[str, str, str], widths: frozenset[int]) -> None:
-    """Few vectors each: the benches run many more, and ``xpulpnn prove units`` proves the structures equal."""
-    multipliers, isolation, adders = structure
-    config = DotpConfig(widths=widths, multipliers=multipliers, isolation=isolation, adders=adders)
-    check(config, operations(config, 10))
-
-
-def test_registered_result_stays_while_not_enabled() -> None:
-    dut = DotpUnit(DotpConfig(multipliers="replicated", isolation="register"))
-
-    async def testbench(ctx: SimulatorContext) -> None:
-        operation = (ElemFmt.B, False, True, True, 0x0102_0304, 0xFF02_FF03, 100)
-        set_factors(ctx, dut, operation)
-        ctx.set(dut.enable, 1)
-        await ctx.tick()
-        ctx.set(dut.enable, 0)
-        for fmt, rd in ((ElemFmt.B, 100), (ElemFmt.C, 7), (ElemFmt.H, 2**31)):
-            set_factors(ctx, dut, (fmt, True, False, False, 0x5555_5555, 0xAAAA_AAAA, 0))
-            ctx.set(dut.rd, rd)
-            assert ctx.get(dut.result) == expected(*operation[:-1], rd)
-            await ctx.tick()
-
     simulate(dut, testbench)
+
+
+@pytest.mark.parametrize("widths", SUBSETS, ids=lambda widths: "+".join(map(str, sorted(widths))))
+def test_formats_of_every_set_of_widths(widths: frozenset[int]) -> None:
+    """The benches run every structure, and ``xpulpnn prove units`` proves them equal."""
+    operate(DotpConfig(widths=widths, multipliers="replicated", isolation="register"), 10)
 
 
 @pytest.mark.parametrize("adders", ADDERS)
@@ -164,24 +125,3 @@ def test_enable_exists_only_with_registers() -> None:
         dut = DotpUnit(DotpConfig(multipliers="replicated", isolation=isolation))
         Fragment.get(dut, None)
         assert ("enable" in dut.signature.members) is present
-
-
-@pytest.mark.parametrize(
-    ("mnemonic", "a_signed", "b_signed", "accumulate"),
-    [
-        ("pv.dotusp.h", False, True, False),
-        ("pv.sdotup.sc.c", False, False, True),
-        ("pv.mlsdotsup.n", True, False, True),
-        ("pv.cusdotusp.b.2", True, False, True),
-    ],
-)
-def test_control_word(mnemonic: str, a_signed: bool, b_signed: bool, accumulate: bool) -> None:
-    insn = find(mnemonic)
-    control = {"fmt": insn.fmt, "a_signed": a_signed, "b_signed": b_signed, "accumulate": accumulate}
-    assert dotp_control(insn) == control
-
-
-def test_control_word_covers_the_table() -> None:
-    rows = [insn for insn in INSNS if dotp_control(insn) is not None]
-    assert all("dot" in insn.mnemonic for insn in rows)
-    assert len(rows) == sum("dot" in insn.mnemonic for insn in INSNS)

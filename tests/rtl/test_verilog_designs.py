@@ -1,27 +1,21 @@
 """Emission of what users build: any mixture of components, bare modules and memories; every choice of style."""
 
-import random
 import re
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
-from amaranth.hdl import ClockDomain, DomainRenamer, Instance, Module, Signal, Value
+from amaranth.hdl import ClockDomain, DomainRenamer, Instance, Module, Signal
 from amaranth.lib import fifo, memory, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
+from tests.rtl.replay import require_same, run, tool
 
 from xpulpnn.config import PRESETS
 from xpulpnn.core.core import Core
 from xpulpnn.core.regfile import RegFile
-from xpulpnn.emit.hierarchy import component_ports
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.verilog import emit
-
-CYCLES = 300
 
 
 class Accumulator(wiring.Component):
@@ -99,87 +93,12 @@ class Soc(wiring.Component):
         return m
 
 
-def run(*command: str | Path) -> str:
-    done = subprocess.run(command, check=False, text=True, capture_output=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def tool(name: str) -> str:
-    found = shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
-
-
-def simulated(component: wiring.Component) -> list[list[int]]:
-    """Inputs and outputs of every cycle in Amaranth's own simulator, in port order."""
-    rng, rows = random.Random(1), []
-    ports = component_ports(component)
-    values = [Value.cast(value) for _path, _member, value in component.signature.flatten(component)]
-
-    async def bench(ctx):
-        for _ in range(CYCLES):
-            for port, value in zip(ports, values, strict=True):
-                if port.direction == "input":
-                    ctx.set(value, rng.getrandbits(port.width))
-            rows.append([ctx.get(value) for value in values])
-            await ctx.tick()
-
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
-    return rows
-
-
-def vector_bench(ports, top: str, rows: list[list[int]], folder: Path, reset: str) -> Path:
-    """A bench that resets a module, applies the recorded inputs and compares outputs from the third cycle on."""
-    total = sum(port.width for port in ports)
-    packed = ["".join(f"{value:0{p.width}b}" for p, value in zip(ports, row, strict=True)) for row in rows]
-    (folder / "rows.hex").write_text("\n".join(f"{int(bits, 2):x}" for bits in packed))
-    inputs = [port.name for port in ports if port.direction == "input"]
-    outputs = [port.name for port in ports if port.direction == "output"]
-    low = reset == "async-low"
-    pulse = "rst_n = 0; #1; rst_n = 1; #1;" if low else "rst = 1; #1; clk = 1; #1; clk = 0; #1; rst = 0;"
-    lines = [
-        "module bench; reg clk = 0, rst = 0, rst_n = 1; integer row, bad = 0;",
-        f"reg [{total - 1}:0] rows[0:{CYCLES - 1}];",
-        *(f"{'reg' if p.direction == 'input' else 'wire'} [{p.width - 1}:0] s_{p.name};" for p in ports),
-        *(f"reg [{port.width - 1}:0] v_{port.name};" for port in ports),
-        f"{top} dut(.clk(clk), .{'rst_n(rst_n)' if low else 'rst(rst)'}, "
-        + ", ".join(f".{port.name}(s_{port.name})" for port in ports)
-        + ");",
-        f'initial begin $readmemh("{folder / "rows.hex"}", rows); row = 0;',
-        *(f"s_{name} = 0;" for name in inputs),
-        pulse,
-        f"for (row = 0; row < {CYCLES}; row = row + 1) begin",
-        f"{{{', '.join(f'v_{port.name}' for port in ports)}}} = rows[row];",
-        *(f"s_{name} = v_{name};" for name in inputs),
-        "#1;",
-        *(
-            f'if (row > 1 && s_{name} !== v_{name}) begin bad = bad + 1; $display("%0d {name}", row); end'
-            for name in outputs
-        ),
-        'clk = 1; #1; clk = 0; #1; end $display("differences: %0d", bad); end endmodule',
-    ]
-    file = folder / "bench.v"
-    file.write_text("\n".join(lines))
-    return file
-
-
 @pytest.mark.flow
 @pytest.mark.parametrize("initial", [True, False])
 @pytest.mark.parametrize("reset", ["sync", "async-low"])
 def test_system_behaves_like_the_source(tmp_path: Path, reset: str, initial: bool):
-    source_design = Soc()
-    ports, rows = component_ports(source_design), simulated(source_design)
     emitted = emit(Soc(), "soc", config={}, prefix="my_", reset=reset, initial=initial)
-    source = tmp_path / "soc.v"
-    source.write_text(emitted.text)
-    bench = vector_bench(ports, "my_soc", rows, tmp_path, reset)
-    run(tool("iverilog"), "-g2005", "-o", tmp_path / "bench", source, bench)
-    assert run(tool("vvp"), "-n", tmp_path / "bench").splitlines()[-1] == "differences: 0"
+    require_same(Soc(), emitted.text, "my_soc", tmp_path, Random.getrandbits, seed=1, reset=reset)
 
 
 @pytest.mark.flow

@@ -1,6 +1,6 @@
-"""Why nothing retires: one cause in every cycle without a retirement, and the documented costs under theirs.
+"""Why nothing retires: one cause in every cycle without a retirement, as often as the memories of the test say.
 
-Expected figures come from the cost table and from what the memories of the test did, never from the design.
+The documented costs under their causes are measured by ``xpulpnn costs`` (tests of its programs in ``test_programs``).
 """
 
 from collections import Counter, deque
@@ -11,12 +11,9 @@ import pytest
 from amaranth.sim import Simulator
 
 from xpulpnn.config import PRESETS
-from xpulpnn.core.backend import Backend
 from xpulpnn.core.core import Core
-from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, TEXT_BASE, WORD_BYTES, Cost, Interrupt
+from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, TEXT_BASE, WORD_BYTES, Cost
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.verify.cost_rows import cost_rows
-from xpulpnn_sim.verify.costs import cost_program
 from xpulpnn_sim.verify.generator import generate
 from xpulpnn_sim.verify.layout import BUS_ERRORS
 from xpulpnn_sim.verify.reference import ReferenceDesign
@@ -145,25 +142,9 @@ def assembled(text):
     return {address: int.from_bytes(word, "little") for address, word in pairs}, code.labels
 
 
-def test_documented_costs_are_reported_under_their_cause():
-    config = PRESETS["xpulpnn-full"]
-    # the first of each group and set of causes: others execute what they have written, which this memory does not
-    documented = [row for row in cost_rows(config) if row.waits is not None]
-    rows = list({(row.group, *row.waits): row for row in reversed(documented)}.values())
-    executable = cost_program(rows).executable()
-    run = Run(config, words_of(executable), executable.entry, executable.tohost)
-    symbols = executable.symbols
-    found = {
-        (row.group, row.name): run.between(symbols[f"from{number}"], symbols[f"to{number}"])
-        for number, row in enumerate(rows)
-    }
-    assert found == {(row.group, row.name): Counter(row.waits) for row in rows}
-    assert {cost.cause for cost in Cost} <= set(run.waits)
-
-
 @pytest.mark.parametrize(
     ("name", "seed", "rate", "interrupts"),
-    [("xpulpnn-full", 0, 0.0, False), ("ri5cy", 12, 0.3, False), ("ri5cy", 2, 0.2, True)],
+    [("xpulpnn-full", 12, 0.3, False), ("ri5cy", 2, 0.2, True)],
 )
 def test_random_programs(name, seed, rate, interrupts):
     """The causes that memories and transfers decide, counted where they are made."""
@@ -196,9 +177,6 @@ def test_random_programs(name, seed, rate, interrupts):
     assert run.data.refused - waits[WaitCause.GRANT] in (0, 1)
     assert run.data.unanswered - waits[WaitCause.RESPONSE] in (0, 1)
     assert waits[WaitCause.BRANCH] >= Cost.TAKEN_BRANCH.cycles * taken
-    if rate == 0:
-        assert not waits[WaitCause.GRANT]
-        assert not waits[WaitCause.RESPONSE]
 
 
 def test_the_data_memory_refuses_and_answers_late():
@@ -223,77 +201,3 @@ def test_the_data_memory_refuses_and_answers_late():
     )
     found = run.between(labels["from"], labels["to"])
     assert found == {WaitCause.GRANT: 3 + 2, WaitCause.RESPONSE: 4 + 1 + 5, WaitCause.MISALIGNED: 1}
-
-
-def test_traps_interrupts_and_sleep():
-    words, labels = assembled(
-        f"""addi t0, zero, 0x80
-        csrrw zero, mie, t0
-        csrrsi zero, mstatus, 8
-        call: ecall
-        {"addi t0, zero, 0;" * 40}
-        sleep: wfi
-        jal zero, sleep
-        handler: csrrs t1, mcause, zero
-        bge zero, t1, interrupted
-        csrrs t1, mepc, zero
-        addi t1, t1, 4
-        csrrw zero, mepc, t1
-        addi zero, zero, 0
-        mret
-        interrupted: addi s0, s0, 1
-        addi t1, zero, 2
-        bne s0, t1, back
-        li t0, 0x{DATA_BASE:x}
-        sw t0, 0(t0)
-        back: mret
-        """
-    )
-    timer = 1 << Interrupt.TIMER
-    rises = {60: timer, 160: timer}
-    run = Run(PRESETS["ri5cy"], words, ENTRY, DATA_BASE, irq=rises.items())
-    vector = TEXT_BASE + WORD_BYTES * Interrupt.TIMER
-    cycles = list(run.retired)
-    first, second = (cycle for cycle, (pc, _, _) in run.retired.items() if pc == vector)
-    before = [max(cycle for cycle in cycles if cycle < entry) for entry in (first, second)]
-    assert run.between(labels["call"], TEXT_BASE) == _due(Cost.TRAP)
-    assert counted(run.waits[before[0] : first]) == _due(Cost.INTERRUPT)
-    # wfi left ID two cycles before it retires, and the next cycle is the first asleep
-    asleep = 160 - (before[1] - 1)
-    assert run.retired[before[1]][0] == labels["sleep"]
-    assert counted(run.waits[before[1] : second]) == _due(Cost.INTERRUPT) + Counter({WaitCause.SLEEP: asleep})
-
-
-def _due(cost):
-    return Counter({cost.cause: cost.cycles})
-
-
-def test_the_back_end_alone():
-    """A stream that pauses, and a value used behind its load."""
-    dut = Backend(replace(PRESETS["ri5cy"], rvfi=True))
-    nop, load, use = (assemble(text, 0).to_bytes() for text in ("addi x0, x0, 0", "lw t1, 0(x0)", "add t2, t1, t1"))
-    offered = [nop, None, None, load, use, nop]
-    waits, retired = [], []
-
-    async def testbench(ctx):
-        ctx.set(dut.data.gnt, 1)
-        stream = deque(offered)
-        for _ in range(9):
-            word = stream[0] if stream else None
-            ctx.set(dut.insn.valid, word is not None)
-            ctx.set(dut.insn.payload.word, int.from_bytes(word or bytes(4), "little"))
-            ports = (dut.insn.ready, dut.data.req, dut.rvfi.valid, dut.rvfi.wait, dut.rvfi.insn)
-            _, _, ready, req, valid, wait, insn = await ctx.tick().sample(*ports)
-            if stream and (ready or word is None):
-                stream.popleft()
-            ctx.set(dut.data.rvalid, req)
-            waits.append(WaitCause(wait).name)
-            if valid:
-                retired.append(insn.to_bytes(4, "little"))
-
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
-    assert waits == ["START", "START", "NONE", "FETCH", "FETCH", "NONE", "LOAD_USE", "NONE", "NONE"]
-    assert retired == [word for word in offered if word]

@@ -1,0 +1,16 @@
+"""Designs that many tests run, so that one model of each is compiled."""
+
+from dataclasses import replace
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn_sim.harness.models import simulated
+
+FULL, BEYOND = (simulated(preset(name)) for name in ("xpulpnn-full", "xpulpnn2"))
+"""As the command line runs kernels unless told otherwise; on the second core what the first cannot."""
+
+FOUR = ClusterConfig(
+    core=simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True)),
+    cores=4,
+    icache_private=0,
+)
+"""Four cores that execute every variant of the kernels."""

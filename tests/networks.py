@@ -1,0 +1,42 @@
+"""Networks of layers written as text, and programs of them on the instruction-set simulator."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xpulpnn_sim.harness.network_case import NetworkCase
+from xpulpnn_sim.harness.network_work import compared
+from xpulpnn_sim.harness.workload import executable_of
+from xpulpnn_sim.iss.cluster import ClusterSession
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.programs.deployed import DeployedProgram
+
+
+def stage(name: str, kernel: str, text: str, precision: str, *sources: str, rng: np.random.Generator) -> Stage:
+    """A layer with random tensors; ``text`` ends in ``:image`` for the first convolution of colours."""
+    layer = (ImageConvLayer if text.endswith(":image") else kind(kernel).layer).parse(text)
+    known = kind_of(layer)
+    widths = known.precision(layer, Precision.parse(precision))
+    tensors, pad = known.tensors(layer, widths, rng), getattr(layer, "outside", 0)
+    return Stage(name=name, layer=layer, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
+
+
+def network_of(layers: Sequence[Sequence[str]], seed: int = 0) -> tuple[Network, np.ndarray]:
+    """A network of (kernel, layer, precision, sources) whose layers are named by kernel and number, and an input."""
+    rng = np.random.default_rng(seed)
+    stages = tuple(stage(f"{layer[0]}{number}", *layer, rng=rng) for number, layer in enumerate(layers))
+    return Network(name="net", stages=stages), stages[0].tensors.activations
+
+
+def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:
+    """Wrong results of each layer."""
+    told = bytearray()
+    executable = executable_of(program, "network", [program.outside])
+    session = ClusterSession(executable, case.config, output=lambda one: told.extend(one.data))
+    assert session.run(10_000_000).ok
+    stored = program.outside.symbols[program.outputs[-1].symbol]
+    results = [*program.results(bytes(told)), program.final(session.memory.read_bytes(stored.address, stored.length))]
+    return [found.wrong for found in compared(case, results)]
