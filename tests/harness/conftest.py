@@ -7,21 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.programs import program_of
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sim.elf import Executable, Segment, functions_of
+from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.harness import program_run
 from xpulpnn_sim.harness.check import Findings
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.model import Block, Lines, Windows
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.elf_file import elf_bytes
-from xpulpnn_sw.asm import assemble
 
-DATA, TOHOST, FROMHOST = 0x1000_0000, 0x1000_0800, 0x1000_0808
-DATA_BYTES = 0x1000
-ENTRY = TEXT_BASE + 0x80
 END = "\nli x31, tohost; li x30, 1; sw x30, 0(x31)\n"
 
 
@@ -29,21 +26,13 @@ END = "\nli x31, tohost; li x30, 1; sw x30, 0(x31)\n"
 def core_program() -> Callable[..., Executable]:
     """A program from assembly text at ENTRY, its labels as functions, that ends well unless told otherwise.
 
-    All entries of the vector table jump to ``vectors``, a label of the text; "0": to the first entry; empty: they are
-    illegal instructions.
+    All entries of the vector table jump to ``vectors``: "handler", a label of the text; "0": the first entry; empty:
+    they are illegal instructions.
     """
 
     def build(source: str, *, vectors: str = "0", end: str = END) -> Executable:
-        constants = f".equ tohost, {TOHOST}\n.equ fromhost, {FROMHOST}\n.equ data, {DATA}\n"
-        assembled = assemble(constants + source + end, ENTRY)
-        labels = {name: value for name, value in assembled.labels.items() if value >= ENTRY}
-        jumps = f".equ handler, {labels.get(vectors, TEXT_BASE)}\n" + "jal x0, handler\n" * 32
-        table = assemble(jumps if vectors else "", TEXT_BASE).to_bytes().ljust(ENTRY - TEXT_BASE, b"\0")
-        code = table + assembled.to_bytes()
-        functions = functions_of(labels, TEXT_BASE + len(code))
-        segments = (Segment(DATA, b"", DATA_BYTES), Segment(TEXT_BASE, code, len(code)))
-        symbols = labels | {"tohost": TOHOST, "fromhost": FROMHOST}
-        return Executable(Path("program.elf"), ENTRY, segments, TOHOST, FROMHOST, symbols, functions)
+        target = {"": "", "0": f"jal x0, {TEXT_BASE}\n", "handler": "jal x0, handler\n"}[vectors]
+        return program_of(source + end, target * 32)
 
     return build
 

@@ -3,60 +3,42 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.programs import program_of
 
-from xpulpnn.isa.table import find
-from xpulpnn_sim.elf import Executable, Segment, functions_of
+from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.iss.core import Iss
+from xpulpnn_sim.verify.elf_file import elf_bytes as written
 from xpulpnn_sw.asm import assemble
-
-CODE, DATA, TOHOST, FROMHOST = 0x1C00_0000, 0x1000_0000, 0x1000_0800, 0x1000_0808
-DATA_BYTES = 0x1000
-ENTRY = CODE + 0x80
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB = 1, 2, 3
 SHN_ABS = 0xFFF1
-GLOBAL_FUNCTION, GLOBAL_LABEL, LOCAL_LABEL = 0x12, 0x10, 0x00
-
-
-def _asm(mnemonic: str, form: str | None = None, /, **operands: int) -> int:
-    return find(mnemonic, form).encode(**operands)
-
-
-@pytest.fixture
-def asm() -> Callable[..., int]:
-    """One 32-bit instruction word from mnemonic, operand form where ambiguous, and field values."""
-    return _asm
 
 
 @pytest.fixture
 def machine() -> Callable[..., Iss]:
-    """A hart with a program at its boot address."""
+    """A hart with a program from assembly text at its boot address."""
 
-    def build(*words: int, boot_address: int = 0x80, **settings: object) -> Iss:
+    def build(source: str = "", boot_address: int = 0x80, **settings: object) -> Iss:
         iss = Iss(boot_address, **settings)
-        iss.load(boot_address, list(words))
+        iss.memory.write_bytes(boot_address, assemble(source, boot_address).to_bytes())
         return iss
 
     return build
 
 
-def _text(source: str) -> str:
-    constants = f".equ tohost, {TOHOST}\n.equ fromhost, {FROMHOST}\n.equ data, {DATA}\n"
-    return constants + source
+@pytest.fixture
+def program() -> Callable[..., Executable]:
+    return program_of
 
 
 @pytest.fixture
-def program() -> Callable[..., Executable]:
-    """A program from assembly text at ENTRY (label names become functions), the vector table before it."""
+def elf_file(tmp_path: Path) -> Callable[..., Path]:
+    """A file with a program from assembly text."""
 
-    def build(source: str, vectors: str = "", data: bytes = b"", data_bytes: int = DATA_BYTES) -> Executable:
-        assembled = assemble(_text(source), ENTRY)
-        code = assemble(_text(vectors), CODE).to_bytes().ljust(ENTRY - CODE, b"\0") + assembled.to_bytes()
-        segments = (Segment(DATA, data, data_bytes), Segment(CODE, code, len(code)))
-        labels = {name: value for name, value in assembled.labels.items() if value >= ENTRY}
-        functions = functions_of(labels, CODE + len(code))
-        symbols = labels | {"tohost": TOHOST, "fromhost": FROMHOST}
-        return Executable(Path("program.elf"), ENTRY, segments, TOHOST, FROMHOST, symbols, functions)
+    def build(source: str, vectors: str = "") -> Path:
+        path = tmp_path / "program.elf"
+        path.write_bytes(written(program_of(source, vectors)))
+        return path
 
     return build
 
@@ -112,23 +94,5 @@ def elf_bytes() -> Callable[..., bytes]:
         head += struct.pack("<HHIIII", fields["type"], fields["machine"], 1, entry, fields["phoff"], fields["shoff"])
         head += struct.pack("<IHHHHHH", 0, 52, 32, fields["phnum"], 40, fields["shnum"], 3)
         return head + program_headers + content + table + names + b"".join(sections)
-
-    return build
-
-
-@pytest.fixture
-def elf_file(tmp_path: Path, elf_bytes: Callable[..., bytes]) -> Callable[..., Path]:
-    """A file with a program from assembly text, as :func:`program` has it in memory."""
-
-    def build(source: str, vectors: str = "", name: str = "program.elf") -> Path:
-        assembled = assemble(_text(source), ENTRY)
-        code = assemble(_text(vectors), CODE).to_bytes().ljust(ENTRY - CODE, b"\0") + assembled.to_bytes()
-        symbols = {label: (value, 0, GLOBAL_LABEL) for label, value in assembled.labels.items() if value >= ENTRY} | {
-            "tohost": (TOHOST, 8, GLOBAL_LABEL),
-            "fromhost": (FROMHOST, 8, GLOBAL_LABEL),
-        }
-        path = tmp_path / name
-        path.write_bytes(elf_bytes([(CODE, code, len(code)), (DATA, b"", DATA_BYTES)], symbols, ENTRY))
-        return path
 
     return build

@@ -1,0 +1,23 @@
+"""Programs from assembly text, with memory of their own for data and the words that end them."""
+
+from pathlib import Path
+
+from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE
+from xpulpnn_sim.elf import Executable, Segment, functions_of
+from xpulpnn_sw.asm import assemble
+
+TOHOST, FROMHOST = DATA_BASE + 0x800, DATA_BASE + 0x808
+CONSTANTS = f".equ tohost, {TOHOST}\n.equ fromhost, {FROMHOST}\n.equ data, {DATA_BASE}\n"
+
+
+def program_of(source: str, vectors: str = "", data: bytes = b"", data_bytes: int = 0x1000) -> Executable:
+    """A program at ENTRY whose labels are functions, behind a vector table that may jump to the label ``handler``."""
+    assembled = assemble(CONSTANTS + source, ENTRY)
+    labels = {name: value for name, value in assembled.labels.items() if value >= ENTRY}
+    known = f".equ handler, {labels['handler']}\n" if "handler" in labels else ""
+    table = assemble(CONSTANTS + known + vectors, TEXT_BASE).to_bytes()
+    code = table.ljust(ENTRY - TEXT_BASE, b"\0") + assembled.to_bytes()
+    segments = (Segment(DATA_BASE, data, data_bytes), Segment(TEXT_BASE, code, len(code)))
+    symbols = labels | {"tohost": TOHOST, "fromhost": FROMHOST}
+    functions = functions_of(labels, TEXT_BASE + len(code))
+    return Executable(Path("program.elf"), ENTRY, segments, TOHOST, FROMHOST, symbols, functions)
