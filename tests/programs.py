@@ -11,10 +11,13 @@ CONSTANTS = f".equ tohost, {TOHOST}\n.equ fromhost, {FROMHOST}\n.equ data, {DATA
 
 
 def program_of(source: str, vectors: str = "", data: bytes = b"", data_bytes: int = 0x1000) -> Executable:
-    """A program at ENTRY whose labels are functions, behind a vector table that may jump to the label ``handler``."""
+    """A program at ENTRY whose labels are functions, behind a table of vectors.
+
+    These may jump to ``table``, the first of them, and to the label ``handler`` of the program, if it has one.
+    """
     assembled = assemble(CONSTANTS + source, ENTRY)
     labels = {name: value for name, value in assembled.labels.items() if value >= ENTRY}
-    known = f".equ handler, {labels['handler']}\n" if "handler" in labels else ""
+    known = f".equ table, {TEXT_BASE}\n.equ handler, {labels.get('handler', TEXT_BASE)}\n"
     table = assemble(CONSTANTS + known + vectors, TEXT_BASE).to_bytes()
     code = table.ljust(ENTRY - TEXT_BASE, b"\0") + assembled.to_bytes()
     segments = (Segment(DATA_BASE, data, data_bytes), Segment(TEXT_BASE, code, len(code)))

