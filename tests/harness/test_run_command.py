@@ -275,7 +275,6 @@ def test_broken_programs(core_elf, capsys, damage, rule):
     [
         ("--max-cycles", "0"),
         ("--irq", "4@10"),
-        ("--bus-error", "0x20000002:4"),
         ("--waves", "a.vcd"),
         ("--wave-window", "1:2"),
         ("--trace", "{folder}"),
@@ -292,9 +291,9 @@ def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys,
     monkeypatch.setattr(program_run, "Lockstep", lambda _, config, **options: Lockstep(other, config, **options))
     record = tmp_path / "out.json"
     assert run(core_elf(SOURCE), "--lockstep", "--json", record) == 1
-    text = capsys.readouterr().err
-    assert text.startswith("differences from the reference: 1 (")
-    assert "0x1c000080 (_start)" in text
+    printed = capsys.readouterr()
+    assert printed.err.startswith("differences from the reference: 1 (")
+    assert "0x1c000080 (_start)" in printed.out
     result = read_results(record)[0]
     assert (result["reason"], result["mismatches"]) == ("difference", 1)
     assert "addi t0, zero, 7" in result["difference"]
@@ -310,4 +309,4 @@ def test_memory_that_differs_after_the_run(core_elf, capsys, monkeypatch):
 
     monkeypatch.setattr(program_run, "retirement_check", spoilt)
     assert run(core_elf(SOURCE), "--check") == 1
-    assert "memory word at 0x1000000c must be 0x1 after the run, not 0x0" in capsys.readouterr().err
+    assert "memory word at 0x1000000c must be 0x1 after the run, not 0x0" in capsys.readouterr().out
