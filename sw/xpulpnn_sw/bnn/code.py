@@ -38,11 +38,9 @@ FIELDS = (
 a border; those of the second and its map; of the fully connected layers the rows, and a word per result."""
 
 TOGETHER = 2  # channels of the second convolution computed together
-
 STRIP_ROWS = SIDE + 2 * BORDER
 MAP_SIDE = POOLED + 2 * BORDER
 HIDDEN_WORDS = dense_words(HIDDEN)
-
 _REACH = POOL + WINDOW - 1  # rows and columns that the windows of four pixels cover
 _GROUP = 4  # results of the first fully connected layer computed together
 _PAIR_BITS = POOL * COLOURS

@@ -19,14 +19,12 @@ CRUMBS = Precision(2, 2, 32, x_signed=True, y_signed=True)
 VARIANT = variant("nn_4x4")
 PIXEL_WORDS = 2  # words of a pixel's crumbs
 ROW_WORDS = TAPS * PIXEL_WORDS
-
 _PLACEMENT: Placement = "padded"
 _SPARE_WORDS = 2  # words behind the rows that are fetched ahead
 # words from one core's rows to the next one's
 BUFFER_WORDS = banked_words(VARIANT.npx * ROW_WORDS + _SPARE_WORDS, _PLACEMENT)
 # words from one stream of filters to the next
 STREAM_WORDS = banked_words(CHANNELS // VARIANT.weight_streams * ROW_WORDS, _PLACEMENT)
-
 _REACH = POOL + WINDOW - 1
 _LINE = _REACH * PIXEL_WORDS  # words of a line of the four receptive fields
 _HALVES = 0x5555_5555

@@ -19,7 +19,6 @@ FRAME_ROWS = SIDE + 2 * BORDER
 PIXELS = POOL * POOL
 TOGETHER = 2  # channels of the second convolution computed together
 BUFFER_WORDS = PIXELS * CHANNELS
-
 _HALF = 2
 _MAP_ROW = MAP_SIDE * CHANNELS
 

@@ -17,12 +17,10 @@ WORD = 4  # bytes of an instruction and of a data word
 MAX_COUNT_IMMEDIATE = 0xFFF  # largest count of ``lp.setupi``
 MAX_SHORT_BODY = 15  # most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words
 _REACH = 1 << 12  # bytes that a branch goes back at most
-
 _LOW_BITS = 12
 _LOW = 1 << _LOW_BITS
 _MASK = 0xFFFF_FFFF
 _SIGN_SHIFT = 31
-
 _BY_IMMEDIATE, _BY_REGISTER, _WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
 _FORMS: dict[str, str] = {
     **dict.fromkeys(("p.lw", "p.lbu"), "rd,imm12(rs1!)"),

@@ -27,7 +27,6 @@ FREE = tuple(
 
 RA = register_number("ra")
 SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))  # those that the caller gets back
-
 STACK_ALIGNMENT = 16
 
 

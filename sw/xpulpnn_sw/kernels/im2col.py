@@ -11,19 +11,16 @@ behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.rows import RowForm, RowWords
-from xpulpnn_sw.kernels.same_row import LOST, Places, SameRow, group_terms
+from xpulpnn_sw.kernels.rows import RowForm
+from xpulpnn_sw.kernels.same_row import LOST, STATE, SameRow, group_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.precision import Precision
 
 SPARE_WORDS = 16  # words after the rows of a buffer that may be written: copies and clears overrun the last row
-
 _UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
 """Up to so many pairs of words are copied without a loop, if their number is known and copying is all there is; more
 where loops cost branches."""
-
-_STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
 
 _PER_PIXEL = (
     *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
@@ -31,7 +28,7 @@ _PER_PIXEL = (
 )
 """What every pixel needs; kept in registers as far as there are any."""
 
-WANTED = (*_STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
+WANTED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
 _NAMED = 13  # registers by name of :class:`_Group`
 
 
@@ -133,134 +130,116 @@ class Im2col:
             _Group(self, b, frame, registers).emit()
 
 
-class _Group:
-    """Writes the copy. Registers without underscore belong to the whole group, the others to one pixel."""
+class _Group(SameRow):
+    """Writes the copy."""
 
     def __init__(self, im2col: Im2col, b: Builder, frame: Frame, registers: list[int]) -> None:
-        self.im2col, self.b, self.frame = im2col, b, frame
-        self.xpulp = im2col.variant.xpulp
-        registers = list(registers)
-        self.y, self.x, self.source = (frame.home(name) or registers.pop(0) for name in _STATE)
-        self.target, self.pixels, *registers = registers
-        self._pointer, self._place, self._rows, self._columns, self._top, self._left, *registers = registers
-        self._work, self._counter, *registers = registers
-        more = im2col.registers - _NAMED - im2col.temporaries
-        self._more, registers = registers[:more], registers[more:]
-        temporaries, self._spare = registers[: im2col.temporaries], registers[im2col.temporaries :]
-        self._words = RowWords(b, im2col.form, temporaries)
+        spare = im2col.registers - _NAMED - im2col.temporaries
+        super().__init__(b, frame, im2col.form, registers, inside=im2col.inside, spare=spare)
+        self.im2col, self.xpulp = im2col, im2col.variant.xpulp
+        self._columns, self._top, self._left = self._above, self._first, self._start
         self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
-        frame = self.frame
-        state = dict(zip(_STATE, (self.y, self.x, self.source), strict=True))
+        frame = self._frame
+        state = dict(zip(STATE, (self._y, self._x, self._source), strict=True))
         for name, register in state.items():
             frame.load(name, register)
-        frame.load("row0", self.target)
+        frame.load("row0", self._target)
         self._words.prepare(frame)
         for name in () if self.im2col.by_groups else _PER_PIXEL:
-            if self._spare and frame.value(name, self._spare[0]) == Held(self._spare[0]):
-                self._held[name] = Held(self._spare.pop(0))
+            if self._unused and frame.value(name, self._unused[0]) == Held(self._unused[0]):
+                self._held[name] = Held(self._unused.pop(0))
         if self.im2col.variant.npx == 1:
             # the only one there is
             self._pixel()
             return
         if self.im2col.by_groups:
-            self._in_one_row()
+            self._by_group()
         else:
             self._one_by_one()
         for name, register in state.items():
             frame.store(name, register)
 
-    def _in_one_row(self) -> None:
+    def _by_group(self) -> None:
         """The group in one go if its pixels are in one row and nothing but the input is read, else pixel by pixel."""
-        b, variant, apart, done = self.b, self.im2col.variant, Label(), Label()
+        b, apart, done = self._b, Label(), Label()
 
         def write_apart() -> None:
             b.place(apart)
             self._one_by_one()
             b.jump(done)
 
-        lost = [self._pointer, self._place, self._rows, self._columns, self._top, self._left]
-        lost += [self._work, self._counter, self.pixels, *self._more]
-        group = SameRow(
-            b,
-            self.frame,
-            self._words,
-            variant.npx,
-            interleaved=variant.interleaved,
-            inside=self.im2col.inside,
-            places=Places(y=self.y, x=self.x, source=self.source, target=self.target, free=lost),
-        )
-        group.emit(apart)
+        self._in_one_row(apart)
         b.aside(write_apart)
         b.place(done)
 
     def _one_by_one(self) -> None:
-        with self.b.loop(self.im2col.variant.npx, self.pixels):
+        with self._b.loop(self.im2col.variant.npx, self._pixels):
             self._pixel()
             self._next_pixel()
 
     def _value(self, name: str, temporary: int) -> Value:
-        return self._held.get(name) or self.frame.value(name, temporary)
+        return self._held.get(name) or self._frame.value(name, temporary)
 
     def _next_pixel(self) -> None:
-        b, work = self.b, self._work
-        b.add(self.x, self._value("stride_x", self._rows), work)
-        b.add(self.source, self._value("stride_x_bytes", self._columns), work)
+        b, work = self._b, self._work
+        b.add(self._x, self._value("stride_x", self._rows), work)
+        b.add(self._source, self._value("stride_x_bytes", self._columns), work)
         held = self._held.get("x_end")
-        end = self.frame.register("x_end", self._top) if held is None else held.register
-        with b.skipped("bne", self.x, end):
-            for register, name in ((self.x, "x_back"), (self.y, "stride_y"), (self.source, "line_step")):
-                b.add(register, self.frame.value(name, self._rows), work)
-        b.add(self.target, self._value("target_gap", self._rows), work)
+        end = self._frame.register("x_end", self._top) if held is None else held.register
+        with b.skipped("bne", self._x, end):
+            for register, name in ((self._x, "x_back"), (self._y, "stride_y"), (self._source, "line_step")):
+                b.add(register, self._frame.value(name, self._rows), work)
+        b.add(self._target, self._value("target_gap", self._rows), work)
 
     def _pixel(self) -> None:
         if self.im2col.inside:
-            self._inside()
+            self._copy_inside()
             return
-        b = self.b
-        b.below(self._work, self.y, self._value("rows", self._rows))
-        b.below(self._top, self.x, self._value("columns", self._columns))
+        b = self._b
+        b.below(self._work, self._y, self._value("rows", self._rows))
+        b.below(self._top, self._x, self._value("columns", self._columns))
         b("and", self._work, self._work, self._top)
-        with b.replaced("beq", self._work, ZERO, self._border):
-            self._inside()
+        with b.replaced("beq", self._work, ZERO, self._copy_at_border):
+            self._copy_inside()
 
-    def _inside(self) -> None:
-        b, work = self.b, self._work
-        b.mv(self._pointer, self.source)
+    def _copy_inside(self) -> None:
+        b, work = self._b, self._work
+        b.mv(self._pointer, self._source)
         pairs = self._value("pairs", self._columns)
         gap, overrun = self._value("row_gap", self._top), self._value("overrun", self._left)
         with b.loop(self._value("kernel_height", self._rows), self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if self.xpulp else _UNROLLED_SCALAR
             is_plain = self.im2col.form.is_plain
             if isinstance(pairs, int) and pairs <= unrolled and is_plain:
-                self._words.copy(pairs, self._pointer, self.target)
+                self._words.copy(pairs, self._pointer, self._target)
             else:
                 with b.loop(pairs, self._counter, level=0, short=is_plain):
-                    self._words.copy(1, self._pointer, self.target)
-            b.add(self.target, overrun, work)
+                    self._words.copy(1, self._pointer, self._target)
+            b.add(self._target, overrun, work)
             b.add(self._pointer, gap, work)
 
-    def _border(self) -> None:
+    def _copy_at_border(self) -> None:
         """Clear the row, then copy ``_rows`` times ``_columns`` pixels from ``_top`` and ``_left`` of the field on."""
-        b, frame, work, counter = self.b, self.frame, self._work, self._counter
+        b, frame, work, counter = self._b, self._frame, self._work, self._counter
         pointer, place, rows, columns, top, left = (
             *(self._pointer, self._place, self._rows),
             *(self._columns, self._top, self._left),
         )
         done = Label()
-        b.mv(place, self.target)
+        b.mv(place, self._target)
         for plane in range(self.im2col.planes if self.im2col.clears_planes else 1):
             if plane:
                 # what the plane before has been cleared too far is cleared again
-                b.mv(place, self.target)
+                b.mv(place, self._target)
                 b.add(place, frame.value(f"plane{plane}", rows), work)
             outside = self._words.outside(frame, plane)
             with b.loop(frame.value("clears", rows), counter, level=0, short=True):
                 self._words.clear(place, outside)
         for size, kernel, corner, first, count in (
-            ("height", "kernel_height", self.y, top, rows),
-            ("width", "kernel_width", self.x, left, columns),
+            ("height", "kernel_height", self._y, top, rows),
+            ("width", "kernel_width", self._x, left, columns),
         ):
             # of the kernel's lines, those before the input's first and before its end
             bound = frame.register(kernel, work)
@@ -281,10 +260,10 @@ class _Group:
         b("mul", place, top, kernel_width)
         b("add", place, place, left)
         b("mul", place, place, frame.register("written_pixel", counter))
-        b("add", place, place, self.target)
+        b("add", place, place, self._target)
         line_bytes = frame.register("tap_bytes" if self.im2col.dilated else "line_bytes", counter)
         b("mul", pointer, top, line_bytes)
-        b("add", pointer, pointer, self.source)
+        b("add", pointer, pointer, self._source)
         pixel_bytes = frame.register("pixel_bytes", top)
         b("mul", left, left, pixel_bytes)
         b("add", pointer, pointer, left)
@@ -316,4 +295,4 @@ class _Group:
             b("add", pointer, pointer, top)
             b("add", place, place, left)
         b.place(done)
-        b.add(self.target, frame.value("written_row", rows), work)
+        b.add(self._target, frame.value("written_row", rows), work)

@@ -22,7 +22,6 @@ STACK_BYTES = 2048  # bytes of a core's stack, for the frame of the function and
 
 # bytes from one core's stack to the next one's, which if padded begins in another bank
 STACK_STRIDES: Mapping[Placement, int] = {"padded": STACK_BYTES + STACK_ALIGNMENT, "aligned": STACK_BYTES}
-
 STACK_STRIDE = STACK_STRIDES["padded"]
 
 

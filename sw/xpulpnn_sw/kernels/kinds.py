@@ -55,7 +55,6 @@ from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 # those with the instructions beyond the XpulpNN paper, then the paper's and its baseline
 USUAL_VARIANTS = ("x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
-
 _USUAL_LEVELS = ("xpulpv2", "xpulpnn")
 
 

@@ -39,7 +39,6 @@ from xpulpnn_sw.layout import Words, banked_words, pack_words, pad_axis, padded_
 from xpulpnn_sw.precision import Precision
 
 _WORD_MASK = 0xFFFF_FFFF
-
 _AHEAD = 2
 """Words that may be read behind an input that is no activation rows: one fetched ahead, and one that fills up a pair,
 or the last run of an image, which ends anywhere in a word and is copied in pairs."""

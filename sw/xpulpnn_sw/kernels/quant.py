@@ -14,12 +14,9 @@ _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 
 # registers of a rule: for parameters, and for a result on its way
 _REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
-
 _LEAST = 3  # temporaries that what is around the store needs
 _CLIPPED_BITS = 16  # of the accumulators that pv.qnt takes
-
 _QNT = {4: "pv.qnt.n", 2: "pv.qnt.c"}
-
 _PAIR = 2  # pixels searched for side by side, so that none waits for its threshold
 
 

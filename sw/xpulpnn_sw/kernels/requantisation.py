@@ -12,11 +12,8 @@ from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn_sw.layout import Ints
 
 MAX_SHIFT = 31  # largest shift of an RV32 ``srai``
-
 MAX_WIDE_SHIFT = 63
-
 _HALF_BITS = 16
-
 SEARCHED_CHANNELS = 2  # channels whose thresholds one pv.qnt searches
 SEARCHED_BITS = (4, 2)  # widths of its results
 
@@ -209,8 +206,6 @@ REQUANTISED_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` ma
 
 # those that ``pv.rq`` computes: a factor, a summand, a shift
 SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})
-
-
 ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # those of them with the same factor for all channels
 
 

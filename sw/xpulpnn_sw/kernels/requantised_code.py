@@ -25,8 +25,6 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _TEMPORARIES = 3  # that what is around the blocks needs
 _BETWEEN_PLANES = 2  # of them those that are needed between the planes of a block
-
-
 STORES = {8: "p.sb", 16: "p.sh", 32: "p.sw"}  # by bits stored
 
 

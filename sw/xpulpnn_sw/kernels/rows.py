@@ -64,7 +64,6 @@ def activation_rows(activations: Ints, chosen: Variant, precision: Precision, wo
 
 
 PAIR = 2  # words copied at a time
-
 _BYTES = WORD_BITS // BYTE_BITS
 
 

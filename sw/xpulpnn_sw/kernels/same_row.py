@@ -9,15 +9,15 @@ rows above or below; then what does not belong to the field is replaced by what 
 outside the input are not copied at all.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.rows import PAIR, RowWords
+from xpulpnn_sw.kernels.rows import PAIR, RowForm, RowWords
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 
+STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
 _UNROLLED_PAIRS = 5  # up to so many pairs of words are copied without a loop, if their number is known
 LOST = 11  # registers of the copy, besides those with the state, the target and the words
 _NO_BORDER = -1  # in place of the number of filter rows above the input
@@ -53,40 +53,24 @@ def group_terms(npx: int, *, interleaved: bool, inside: bool) -> dict[str, Term]
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Registers of the copy."""
-
-    y: int  # row at which the first field starts; moved to that of the next group
-    x: int  # its column, likewise
-    source: int  # its address, likewise
-    target: int  # where the first row begins; lost
-    free: list[int]  # LOST that are lost
-
-
 class SameRow:
     """Writes the copy of a group."""
 
     def __init__(
-        self,
-        b: Builder,
-        frame: Frame,
-        words: RowWords,
-        npx: int,
-        *,
-        interleaved: bool,
-        inside: bool,
-        places: Places,
+        self, b: Builder, frame: Frame, form: RowForm, registers: list[int], *, inside: bool, spare: int
     ) -> None:
-        self._b, self._frame, self._words, self._npx = b, frame, words, npx
-        self._interleaved, self._inside = interleaved, inside
-        self._y, self._x, self._source, self._target = places.y, places.x, places.source, places.target
-        self._pointer, self._place, self._rows, self._above, self._first, self._start, *rest = places.free
-        self._work, self._counter, self._pixels, *self._spare = rest
-        self._step = WORD * npx if interleaved else WORD
-        self._outside = ZERO
+        self._b, self._frame, self._inside = b, frame, inside
+        self._npx, self._interleaved, self._step = form.variant.npx, form.variant.interleaved, form.step
+        registers = list(registers)
+        self._y, self._x, self._source = (frame.home(name) or registers.pop(0) for name in STATE)
+        self._target, self._pixels, *registers = registers
+        self._pointer, self._place, self._rows, self._above, self._first, self._start, *registers = registers
+        self._work, self._counter, *registers = registers
+        self._spare, registers = registers[:spare], registers[spare:]
+        self._words = RowWords(b, form, registers[: form.temporaries])
+        self._unused, self._outside = registers[form.temporaries :], ZERO
 
-    def emit(self, other: Label) -> None:
+    def _in_one_row(self, other: Label) -> None:
         """Copy the group; go to ``other`` with everything as before if it must be done pixel by pixel."""
         b, frame = self._b, self._frame
         border, ready, replace, moved = Label(), Label(), Label(), Label()

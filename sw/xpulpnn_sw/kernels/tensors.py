@@ -29,7 +29,6 @@ _HALF_RANGE = 1 << 15  # of thresholds, which have 16 bits
 
 # the accumulator's standard deviation is below this power of two, which leaves room for its mean and for kappa
 _SPREAD_BITS = 25
-
 _UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
 
 

@@ -9,7 +9,6 @@ from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.kernels.kernel import SharedFunction
 
 ALIGNMENT = 8
-
 _VECTOR_ALIGNMENT = 256  # of the address in mtvec
 _HANDLED = (1, 5, 10, 31)  # registers the handler saves on the stack and overwrites
 

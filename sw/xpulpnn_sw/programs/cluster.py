@@ -12,7 +12,6 @@ from xpulpnn_sw.programs.bare import ALIGNMENT, KEPT, BareProgram
 
 # words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs
 _REPORT = ("begin", "done", "end")
-
 _WORD_BYTES = 4
 
 CLUSTER = {

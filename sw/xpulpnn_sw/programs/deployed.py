@@ -30,12 +30,9 @@ from xpulpnn_sw.programs.tiled import ENTRY, OUTSIDE_DATA, STACK, TIMES
 from xpulpnn_sw.tiling.operands import Transfer, command_words
 
 STACKS = "stacks"  # piece of memory that is needed all the time, as are the reports
-
 _REPORT_BYTES = len(TIMES) * WORD_BYTES
 _STACK_STRIDE = STACK_STRIDE - STACK_BYTES + STACK
-
 _NOISE = 0xA5  # what the memory of the cluster is full of at the beginning: nothing may rely on zeros there
-
 _NOP = find("addi").encode(rd=0, rs1=0, imm12=0)
 
 _START = (

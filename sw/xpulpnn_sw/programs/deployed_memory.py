@@ -26,7 +26,6 @@ from xpulpnn_sw.tiling.division import Addresses, PlacedLayer
 from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
 
 REPORTS = "reports"  # piece of memory with readings of mcycle
-
 _SYS_WRITE, _STDOUT = 64, 1
 
 

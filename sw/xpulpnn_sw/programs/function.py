@@ -7,7 +7,6 @@ from xpulpnn_sw.kernels.arguments import STRUCTURES, Structure
 from xpulpnn_sw.kernels.kernel import KernelRun
 
 ARGUMENTS_HEADER = "xp_arguments.h"
-
 _COMMENT_COLUMN = 36
 
 

@@ -23,13 +23,11 @@ from xpulpnn_sw.tiling.products import ProductDivision
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
 STACK = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
-
 TIMES = ("released", "begin", "done", "ready")
 """Words that each core reports of a step, readings of mcycle: the barrier before it has opened, its share begins, it is
 done, and, of core 0, everything is moved."""
 
 _COMMAND_WORDS = 7  # of a command at most
-
 _HEAD = ("commands", "works", "lasts")
 """Words of the description of a step, before its arguments: number of words of commands; whether a tile is computed;
 whether it is the last step."""

@@ -26,7 +26,6 @@ from xpulpnn_sw.tiling.plan import (
 
 # symbols that are neither inputs nor what belongs to a layer
 _NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")
-
 _WORD_CYCLES = 2  # of each word of a window, or of a map
 
 

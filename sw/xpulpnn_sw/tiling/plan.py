@@ -149,29 +149,30 @@ def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory
     Raises :class:`LayerError` if there is none, or for a demand that cannot be met.
     """
     _require(shape, demand)
-    best: tuple[int, int, int, bool] | None = None
-    least = None
-    for lines, channels, channels_first in _candidates(shape, demand):
-        needed = _bytes(shape, footprint, lines, channels, overlap=demand.overlap)
-        least = needed if least is None else min(least, needed)
-        if needed <= memory:
-            cost = _cost(shape, footprint, rates, cores, lines, channels, channels_first, overlap=demand.overlap)
-            if best is None or cost < best[0]:
-                best = cost, lines, channels, channels_first
-    if best is None:
+    candidates = list(_candidates(shape, footprint, demand))
+    fitting = [one for one in candidates if one.bytes <= memory]
+    if not fitting:
+        least = min(one.bytes for one in candidates)
         raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
-    cost, lines, channels, channels_first = best
-    tiles = tiles_of(shape, lines, channels, channels_first=channels_first)
+    best = min(fitting, key=lambda one: one.cost(rates, cores))
+    tiles = tiles_of(shape, best.lines, best.channels, channels_first=best.channels_first)
+    buffers = {
+        operand: (
+            slots_needed(tiles, operand, overlap=best.overlap),
+            max(footprint.size(operand, one) for one in tiles),
+        )
+        for operand in Operand
+    }
     return TilePlan(
         shape=shape,
-        lines=lines,
-        channels=channels,
-        channels_first=channels_first,
-        overlap=demand.overlap,
+        lines=best.lines,
+        channels=best.channels,
+        channels_first=best.channels_first,
+        overlap=best.overlap,
         tiles=tiles,
-        buffers=_buffers(tiles, footprint, overlap=demand.overlap),
+        buffers=buffers,
         fixed=footprint.fixed,
-        estimate=cost,
+        estimate=best.cost(rates, cores),
     )
 
 
@@ -202,75 +203,67 @@ def line_counts(lines: int) -> list[int]:
     return list(dict.fromkeys(_sizes(lines, 1)))
 
 
-def _candidates(shape: Shape, demand: Demand) -> Iterator[tuple[int, int, bool]]:
-    """Lines and channels of a tile, and whether the channels come first."""
+def _candidates(shape: Shape, footprint: Footprint, demand: Demand) -> Iterator["_Candidate"]:
     lines = [demand.lines] if demand.lines else line_counts(shape.lines)
     channels = [demand.channels] if demand.channels else list(dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
-    yield from product(lines, channels, (False, True))
+    for size in product(lines, channels, (False, True)):
+        yield _Candidate(shape, footprint, *size, demand.overlap)
 
 
-def _largest(shape: Shape, lines: int, channels: int) -> Tile:
-    """A tile as large as any: of lines from the inside, if there are any."""
-    return Tile(
-        lines=range(lines),
-        channels=range(channels),
-        in_lines=range(shape.most_in_lines(lines)),
-        pad_top=0,
-        pixels=min(lines * shape.line_pixels, shape.pixels),
-    )
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A division into tiles of one size."""
 
+    shape: Shape
+    footprint: Footprint
+    lines: int
+    channels: int
+    channels_first: bool
+    overlap: bool
 
-def _bytes(shape: Shape, footprint: Footprint, lines: int, channels: int, *, overlap: bool) -> int:
-    """At most needed by tiles of one size."""
-    rows, columns = -(-shape.lines // lines), -(-shape.channels // channels)
-    several = {Operand.INPUT: rows, Operand.WEIGHTS: columns, Operand.OUTPUT: rows * columns}
-    tile = _largest(shape, lines, channels)
-    return footprint.fixed + sum(
-        (2 if overlap and count > 1 else 1) * footprint.size(operand, tile) for operand, count in several.items()
-    )
+    @property
+    def rows(self) -> int:
+        return -(-self.shape.lines // self.lines)
 
+    @property
+    def columns(self) -> int:
+        return -(-self.shape.channels // self.channels)
 
-def _buffers(tiles: tuple[Tile, ...], footprint: Footprint, *, overlap: bool) -> dict[Operand, tuple[int, int]]:
-    return {
-        operand: (
-            slots_needed(tiles, operand, overlap=overlap),
-            max(footprint.size(operand, tile) for tile in tiles),
+    @property
+    def bytes(self) -> int:
+        """Bytes needed at most; no tile is larger than one from the inside."""
+        rows, columns, shape = self.rows, self.columns, self.shape
+        several = {Operand.INPUT: rows, Operand.WEIGHTS: columns, Operand.OUTPUT: rows * columns}
+        tile = Tile(
+            lines=range(self.lines),
+            channels=range(self.channels),
+            in_lines=range(shape.most_in_lines(self.lines)),
+            pad_top=0,
+            pixels=min(self.lines * shape.line_pixels, shape.pixels),
         )
-        for operand in Operand
-    }
+        return self.footprint.fixed + sum(
+            (2 if self.overlap and count > 1 else 1) * self.footprint.size(operand, tile)
+            for operand, count in several.items()
+        )
 
-
-def _cost(
-    shape: Shape,
-    footprint: Footprint,
-    rates: Rates,
-    cores: int,
-    lines: int,
-    channels: int,
-    channels_first: bool,
-    *,
-    overlap: bool,
-) -> int:
-    """Cycles, as if all tiles moved as much."""
-    rows, columns = -(-shape.lines // lines), -(-shape.channels // channels)
-    count = rows * columns
-    computed = 0
-    last_pixels = shape.pixels - (rows - 1) * lines * shape.line_pixels
-    last_channels = shape.channels - (columns - 1) * channels
-    for number, pixels in ((rows - 1, lines * shape.line_pixels), (1, last_pixels)):
-        groups = -(-pixels // (footprint.group * cores))
-        for times, width in ((columns - 1, channels), (1, last_channels)):
-            blocks = footprint.blocks(width)
-            computed += number * times * groups * (rates.group + blocks * rates.block)
-    all_input = rows * shape.most_in_lines(lines) * footprint.in_line
-    all_weights = columns * footprint.weights(channels)
-    moved = all_input * (columns if rows > 1 and not channels_first else 1)
-    moved += all_weights * (rows if columns > 1 and channels_first else 1)
-    moved += shape.pixels * footprint.pixel(shape.channels)
-    transferred = int(moved / rates.bytes_per_cycle)
-    edges = transferred // count
-    total = max(computed, transferred) if overlap else computed + transferred
-    return total + edges + count * rates.step * (1 if overlap else 2)
+    def cost(self, rates: Rates, cores: int) -> int:
+        """Cycles, as if all tiles moved as much."""
+        rows, columns, shape, footprint = self.rows, self.columns, self.shape, self.footprint
+        count, computed = rows * columns, 0
+        tile_pixels = self.lines * shape.line_pixels
+        last_channels = shape.channels - (columns - 1) * self.channels
+        for number, pixels in ((rows - 1, tile_pixels), (1, shape.pixels - (rows - 1) * tile_pixels)):
+            groups = -(-pixels // (footprint.group * cores))
+            for times, width in ((columns - 1, self.channels), (1, last_channels)):
+                computed += number * times * groups * (rates.group + footprint.blocks(width) * rates.block)
+        all_input = rows * shape.most_in_lines(self.lines) * footprint.in_line
+        all_weights = columns * footprint.weights(self.channels)
+        moved = all_input * (columns if rows > 1 and not self.channels_first else 1)
+        moved += all_weights * (rows if columns > 1 and self.channels_first else 1)
+        moved += shape.pixels * footprint.pixel(shape.channels)
+        transferred = int(moved / rates.bytes_per_cycle)
+        total = max(computed, transferred) if self.overlap else computed + transferred
+        return total + transferred // count + count * rates.step * (1 if self.overlap else 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,6 @@ from xpulpnn_sw.tiling.plan import Footprint, Move, Operand, Rates, Shape, Tile,
 
 _AHEAD = 2  # words that may be read behind an input
 _BLOCK_CYCLES = 45  # cycles of the accumulators' start, requantisation and stores
-
 _PIXEL_CYCLES = 40
 _WORD_CYCLES = 2.5  # cycles of the im2col, for a pixel and each of its words
 

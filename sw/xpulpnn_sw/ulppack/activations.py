@@ -11,7 +11,6 @@ _SCALAR_WORDS = 4  # packed words of an iteration where every loop costs a branc
 _SCALAR_COLUMNS = 8  # words of memory of an iteration, likewise
 _HALVES = 2  # half-words of a word
 _EVEN_BYTES = 0x00FF_00FF  # mask of bytes 0 and 2
-
 _ONES = 0x0101_0101
 
 

@@ -16,7 +16,6 @@ from xpulpnn_sw.ulppack.packing import METHODS, Block
 from xpulpnn_sw.ulppack.product import BlockedProduct, ProductCode, packed_function
 
 BLOCK = Block(nch=4, npx=2)  # results computed together
-
 _FIELDS = ("input", "packed", "weights", "output")
 _NIBBLE = 0x0804_0201  # factors that make four bytes of 0 or 1 four bits
 _LOOPED_PAIRS = 36  # most pairs of bits whose instructions a hardware loop reaches around

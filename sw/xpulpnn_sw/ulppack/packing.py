@@ -21,7 +21,6 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import Ints, Words, pad_axis
 
 WIDEST = 8  # most bits of an element
-
 _HALF_BITS = 16
 
 

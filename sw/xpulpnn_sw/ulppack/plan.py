@@ -15,7 +15,6 @@ from xpulpnn_sw.ulppack.product import BlockedProduct
 MOST_UNROLLED = 256  # most instructions of a chunk without a loop of its own
 SCALAR_WORDS = 8  # words of an iteration where every loop costs a branch
 _FACTORS = 2  # activation words held at a time
-
 _BRANCH_CYCLES = 3
 _BLOCK_CYCLES = 8  # loops and pointers around a block, about
 

@@ -24,7 +24,6 @@ from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import Precision
 
 _FIELD_BITS = (4, 8, 16, 32)
-
 _TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` for the even bytes of two words by turns
 _FACTOR_BITS = 8  # of random factors
 

@@ -149,7 +149,6 @@ KAPPA, LAMBDA = 0, 1  # numbers of the factor and of the offset in ``pv.rqld``
 
 # selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns
 INTERLEAVED = (0x05010400, 0x07030602)
-
 UPPER_HALVES = 0x00030001  # selector of ``pv.shuffle2.h`` for the upper halves of two words
 
 

@@ -25,11 +25,8 @@ from xpulpnn_sw.layout import Ints, banked_words, pack_words
 from xpulpnn_sw.precision import Precision
 
 _MOST_KEPT = 3  # rows and columns of filters that are kept in registers
-
 _MAX_KAPPA_BITS = 8
-
 _WORD_MASK = 0xFFFF_FFFF
-
 _READ_AHEAD = 2  # words behind the input that may be read
 _DEVIATIONS = 4  # standard deviations that fill the range of the results
 _UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1

@@ -11,7 +11,6 @@ from xpulpnn_sw.precision import Precision
 
 # words of a channel's parameters, thresholds besides
 _WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}
-
 _REGISTERS = _WORDS | {Rule.THRESHOLDS: 2}
 
 

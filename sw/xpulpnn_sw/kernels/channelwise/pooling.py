@@ -22,11 +22,8 @@ from xpulpnn_sw.precision import Precision
 
 # from a pixel, row, output pixel and window inside to the next, in bytes
 _DISTANCES: tuple[str, ...] = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
-
 _WINDOW = ("kernel_height", "kernel_width", "stride_y", "stride_x")
-
 _UNROLLED = 3  # most rows and columns of windows with loops of their own
-
 _EDGE_REGISTERS = 7
 
 

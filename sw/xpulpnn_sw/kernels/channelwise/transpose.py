@@ -68,7 +68,6 @@ def transpose_kernel(request: KernelRequest) -> KernelRun:
 
 # bytes of a row that a turn makes, by the width of the elements: as many as there are registers for
 _GROUPS = {8: 4, 4: 4, 2: 2}
-
 _SCRATCH = 8  # registers for words, the first there are
 
 
