@@ -18,6 +18,7 @@ from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.faulty.cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.harness import program_run, session, waves
 from xpulpnn_sim.harness.build import build_model
+from xpulpnn_sim.harness.check import RetirementCheck
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import cluster_rig, simulated
 from xpulpnn_sim.harness.schema import STALLS, DeviceWait
@@ -129,6 +130,33 @@ def test_faults_are_found(library, fault, reasons, told):
     result = run(library, program(fault=fault))
     assert result.exit.reason in reasons, result.exit.text
     assert told in f"{result.exit.text} {result.difference}"
+
+
+def test_a_wrong_order_of_grants_is_found(library, monkeypatch):
+    """The check is told of a write and the next read of the word, by two cores, the other way round."""
+    swapped = []
+
+    class Misled(RetirementCheck):
+        def check(self, records, accesses, lines=None):
+            told = accesses.copy()
+            words = [(row["address"], row["hart"], row["we"], row["be"]) for row in told]
+            for at, (address, hart, we, be) in enumerate(words if not swapped else ()):
+                later = next((n for n in range(at + 1, len(words)) if words[n][0] == address), at)
+                if we and be == 15 and words[later][1] != hart and not words[later][2] and address < L2:
+                    swapped.append((int(words[later][1]), int(address)))
+                    told[[at, later]] = told[[later, at]]
+                    break
+            return super().check(records, told, lines)
+
+    monkeypatch.setattr(program_run, "RetirementCheck", Misled)
+    result = run(library, program(RANDOM, rounds=5))
+    [(hart, address)] = swapped
+    assert result.mismatches
+    lines = result.difference.splitlines()
+    assert lines[0].startswith(f"difference at hart {hart}, retirement ")
+    assert lines[2].startswith("  mem_rdata must be ")
+    read = int(lines[2].split()[-1], 0)
+    assert 0 <= (address - read) % TCDM_BYTES < 4
 
 
 def test_a_missing_core_at_a_barrier_is_a_deadlock(library):

@@ -41,7 +41,6 @@ def run_program(
     progress: Progress | None = None,
     waves: Waves | None = None,
     library: Path | None = None,
-    harts: int = 1,
     closing: Callable[[], None] | None = None,
 ) -> RunResult:
     """Run a program on the core, or on all cores of a cluster, until it ends.
@@ -50,7 +49,7 @@ def run_program(
     built.
     """
     machine = machine or Machine()
-    target = Target.of(config, machine, harts)
+    target = Target.of(config, machine)
     require_core(executable.cores, target.core, str(executable.path), core_name(target.core))
     target.require(executable, machine.ram)
     library = library or model_library(target.engine, config, trace=waves is not None)

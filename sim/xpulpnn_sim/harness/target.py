@@ -18,12 +18,12 @@ class Target:
     hart_ids: tuple[int, ...]  # value of mhartid of each core
 
     @classmethod
-    def of(cls, config: CoreConfig | ClusterConfig, machine: Machine, harts: int = 1) -> "Target":
-        """``harts`` cores alone, or a cluster in the surroundings ``machine``, which must suit it."""
+    def of(cls, config: CoreConfig | ClusterConfig, machine: Machine) -> "Target":
+        """A core alone, or a cluster in the surroundings ``machine``, which must suit it."""
         if isinstance(config, CoreConfig):
             if machine.l2_latency != 1:
                 raise InputError(f"--l2-latency must be 1 without a cluster, not {machine.l2_latency}")
-            return cls(config=config, hart_ids=tuple(machine.hart_id + hart for hart in range(harts)))
+            return cls(config=config, hart_ids=(machine.hart_id,))
         for option, value in (
             ("--hart-id", machine.hart_id),
             ("--irq-rate", machine.irq_rate),
