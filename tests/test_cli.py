@@ -333,16 +333,17 @@ def test_doctor_names_the_extra_of_a_package(tool, extra):
 @pytest.mark.unit
 def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
     monkeypatch.setattr(common, "_FIRST_LINE_S", 0.02)
-    with common.progress_bar("steps", 8) as (progress, task):
-        progress.update(task, advance=3, description="ri5cy: asic-area")
+    with common.progress_bar("steps", 8) as bar:
+        bar.describe("ri5cy: asic-area")
+        bar.advance(3)
         time.sleep(0.3)
     error = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"\d\d:\d\d:\d\d 3/8 ri5cy: asic-area", error[0])
     # fewer and fewer
     assert 2 <= len(error) <= 15
-    with common.progress_bar("vectors", None) as (progress, task):
+    with common.progress_bar("vectors", None) as bar:
         time.sleep(0.1)
-        progress.advance(task, 5)
+        bar.advance(5)
         time.sleep(0.1)
     error = capsys.readouterr().err.splitlines()
     assert error[0].endswith(" vectors")
@@ -362,8 +363,8 @@ def test_lines_of_progress_tell_the_time_that_is_left():
 
 @pytest.mark.unit
 def test_short_work_tells_no_progress(capsys):
-    with common.progress_bar("steps", 8) as (progress, task):
-        progress.advance(task, 8)
+    with common.progress_bar("steps", 8) as bar:
+        bar.advance(8)
     assert capsys.readouterr().err == ""
 
 

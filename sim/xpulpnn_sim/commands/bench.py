@@ -3,16 +3,9 @@
 from typing import Annotated, Any
 
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, tell, write_json
-from xpulpnn_sim.commands.option_groups import (
-    Checking,
-    Jobs,
-    Json,
-    Report,
-)
-from xpulpnn_sim.commands.values import (
-    listed,
-)
+from xpulpnn_sim.commands.common import finish, output, progress_bar, tell
+from xpulpnn_sim.commands.option_groups import Checking, Jobs, Json, Report
+from xpulpnn_sim.commands.values import listed
 from xpulpnn_sim.papers.catalogue import TABLES
 from xpulpnn_sim.papers.measure import measure, runs_of
 from xpulpnn_sim.papers.report.page import write_page
@@ -37,10 +30,8 @@ def run(options: BenchOptions) -> int:
     tables, quick, checked = [TABLES[name] for name in names], options.quick, _checked(options)
     runs = runs_of(tables, quick=quick)
     records: dict[Any, Any] = {}
-    with progress_bar("runs", len(runs)) as (progress, task):
-        for one, record in measure(runs, check=checked, jobs=options.jobs):
-            records[one] = record
-            progress.advance(task)
+    with progress_bar("runs", len(runs)) as bar:
+        records.update(bar.each(measure(runs, check=checked, jobs=options.jobs)))
     found = [measured(table, records, quick=quick) for table in tables]
     console = output()
     for table in found:
@@ -50,8 +41,8 @@ def run(options: BenchOptions) -> int:
         tell(f"* {line}")
     if options.report is not None:
         write_page(options.report, found, command=_command(options), conditions=_conditions(options))
-    write_json(options.json, [row for table in found for row in _rows(table)])
-    return FAILED if any(table.count(Verdict.WRONG) for table in found) else OK
+    wrong = any(table.count(Verdict.WRONG) for table in found)
+    return finish(options.json, [row for table in found for row in _rows(table)], good=not wrong)
 
 
 def _command(options: BenchOptions) -> str:

@@ -1,40 +1,19 @@
 """Figures of kernels that have no dot products of words as their measure, beside those of compiled public ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 
+from xpulpnn_sim.commands.common import Columns, record_table
 from xpulpnn_sw.kernels.figures import public_cycles
 
 _MILLION = 1e6
 
 
 def channelwise_table(records: Sequence[Mapping[str, Any]]) -> Table:
-    """A row for every run."""
-    shown = Table(
-        box=None,
-        title="public: cycles of PULP-NN's kernels in C, compiled, on one such core; elements: read by windows",
-        title_justify="left",
-    )
-    columns: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
-        ("layer", lambda record: record["layer"]),
-        ("precision", lambda record: record["precision"]),
-        ("variant", lambda record: record["variant"]),
-        ("cycles", lambda record: str(record["cycles"])),
-        ("public", lambda record: str(_public(record) or "-")),
-        ("public/ours", _ratio),
-        ("instructions", lambda record: str(record["instructions"])),
-        ("elements/cyc", lambda record: f"{record['macs_per_cycle']:.2f}"),
-        ("errors", lambda record: str(record["mismatches"])),
-        ("Mcyc/s", lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}"),
-    )
-    words = {"layer", "precision", "variant"}
-    for heading, _ in columns:
-        shown.add_column(heading, justify="left" if heading in words else "right", no_wrap=True)
-    for record in records:
-        shown.add_row(*(text(record) for _, text in columns))
-    return shown
+    """Return a table with a row for every run."""
+    return record_table(_COLUMNS, records, title=_TITLE)
 
 
 def _public(record: Mapping[str, Any]) -> int | None:
@@ -44,3 +23,18 @@ def _public(record: Mapping[str, Any]) -> int | None:
 def _ratio(record: Mapping[str, Any]) -> str:
     public = _public(record)
     return "-" if public is None else f"{public / record['cycles']:.2f}"
+
+
+_TITLE = "public: cycles of PULP-NN's kernels in C, compiled, on one such core; elements: read by windows"
+_COLUMNS: Columns = {
+    "layer": "{[layer]}",
+    "precision": "{[precision]}",
+    "variant": "{[variant]}",
+    "cycles": "{[cycles]}",
+    "public": lambda record: _public(record) or "-",
+    "public/ours": _ratio,
+    "instructions": "{[instructions]}",
+    "elements/cyc": "{[macs_per_cycle]:.2f}",
+    "errors": "{[mismatches]}",
+    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+}

@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.commands.common import record_table
 from xpulpnn_sim.harness.profile import MEANING
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 
@@ -25,16 +26,17 @@ def core_records(result: RunResult) -> list[dict[str, Any]]:
 
 
 def cores_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """The same for people, without causes that no core met."""
-    table = Table(box=None, title="cycles by core", title_justify="left")
+    """Return the same for people, without causes that no core met."""
     causes = [cause for cause in rows[0]["stalls"] if any(row["stalls"][cause] for row in rows)]
-    for heading in ("core", "instructions", *(cause.replace("_", " ") for cause in causes), "unfinished"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        cells = (row["core"], row["instructions"], *(row["stalls"][cause] for cause in causes), row["unfinished"])
-        table.add_row(*map(str, cells))
+    columns = {
+        "core": "{[core]}",
+        "instructions": "{[instructions]}",
+        **{cause.replace("_", " "): f"{{[stalls][{cause}]}}" for cause in causes},
+        "unfinished": "{[unfinished]}",
+    }
+    shown = record_table(columns, rows, title="cycles by core")
     meanings = {cause.replace("_", " "): MEANING[cause] for cause in causes}
     meanings["unfinished"] = "what the core waited for when the program ended"
-    table.caption = "; ".join(f"{cause}: {meaning}" for cause, meaning in meanings.items())
-    table.caption_justify = "left"
-    return table
+    shown.caption = "; ".join(f"{cause}: {meaning}" for cause, meaning in meanings.items())
+    shown.caption_justify = "left"
+    return shown

@@ -1,6 +1,6 @@
 """Kernels on clusters, side by side for every number of cores and banks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast, get_args
 
 from rich.table import Table
@@ -8,7 +8,7 @@ from rich.table import Table
 from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn_sim.api.cluster_cosimulation import cluster_cases, run_cluster_cases
 from xpulpnn_sim.commands.command import arguments
-from xpulpnn_sim.commands.common import output, progress_bar, table, tell
+from xpulpnn_sim.commands.common import Columns, output, progress_bar, record_table, tell
 from xpulpnn_sim.commands.option_groups import IDEAL, Icache, Jobs, Report
 from xpulpnn_sim.commands.tile_report import print_tiles
 from xpulpnn_sim.commands.values import Count, Numbers, listed
@@ -77,10 +77,9 @@ def run_on_clusters(wanted: ClusterRuns, cluster: ClusterConfig, cases: Sequence
         tiling=wanted.tiling,
     )
     records: list[dict[str, Any]] = []
-    with progress_bar("kernels", len(clustered)) as (progress, task):
-        for case, result in zip(clustered, run_cluster_cases(clustered, wanted.jobs), strict=True):
+    with progress_bar("kernels", len(clustered)) as bar:
+        for case, result in zip(clustered, bar.each(run_cluster_cases(clustered, wanted.jobs)), strict=True):
             records.append(result.record)
-            progress.advance(task)
             for report in result.reports:
                 tell(case.name, report, "")
     console = output()
@@ -93,22 +92,22 @@ def run_on_clusters(wanted: ClusterRuns, cluster: ClusterConfig, cases: Sequence
     return records
 
 
-_COLUMNS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
-    "layer": lambda record: record["layer"],
-    "precision": lambda record: record["precision"],
-    "variant": lambda record: record["variant"],
-    "banks": lambda record: record["banks"],
-    "arbiter": lambda record: record["arbiter"],
-    "placement": lambda record: record["placement"],
+_COLUMNS: Columns = {
+    "layer": "{[layer]}",
+    "precision": "{[precision]}",
+    "variant": "{[variant]}",
+    "banks": "{[banks]}",
+    "arbiter": "{[arbiter]}",
+    "placement": "{[placement]}",
     "icache": lambda record: record["icache"] or IDEAL,
-    "cores": lambda record: record["cores"],
-    "cycles": lambda record: record["cycles"],
-    "cyc/sdotp": lambda record: f"{record['cycles_per_sdotp']:.3f}",
-    "MAC/cyc": lambda record: f"{record['macs_per_cycle']:.2f}",
+    "cores": "{[cores]}",
+    "cycles": "{[cycles]}",
+    "cyc/sdotp": "{[cycles_per_sdotp]:.3f}",
+    "MAC/cyc": "{[macs_per_cycle]:.2f}",
     "speed-up": lambda record: "-" if record["speed-up"] is None else f"{record['speed-up']:.2f}",
     "conflicts": lambda record: _share(record, record["stalls"].get(_CONFLICT, 0)),
     "last core": lambda record: _share(record, record["barrier"]),
-    "errors": lambda record: record["mismatches"],
+    "errors": "{[mismatches]}",
     "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
 }
 
@@ -126,8 +125,7 @@ def _table(records: Sequence[Mapping[str, Any]]) -> Table:
         columns["2x banks"] = lambda record: "-" if record["gain"] is None else f"{_PERCENT * record['gain']:+.1f}%"
     known = zip(records, speed_ups(records), gains, strict=True)
     shown = ({**record, "speed-up": speed_up, "gain": gain} for record, speed_up, gain in known)
-    rows = ([text(record) for text in columns.values()] for record in shown)
-    return table(columns, rows, title=title, left="precision|variant|arbiter|placement")
+    return record_table(columns, shown, title=title)
 
 
 def _share(record: Mapping[str, Any], cycles: int) -> str:

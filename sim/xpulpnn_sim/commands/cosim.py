@@ -23,7 +23,7 @@ from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.commands.channelwise_table import channelwise_table
 from xpulpnn_sim.commands.cluster_runs import ClusterRuns, run_on_clusters
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.commands.kernel_options import Kernel, Precisions, Requantising, Specialising, forms
 from xpulpnn_sim.commands.option_groups import DataTiming, Json, Seed, Simulated
 from xpulpnn_sim.commands.values import Count, NewFile, Preset, Repeated, Words
@@ -148,17 +148,14 @@ def run(options: CosimOptions) -> int:
     if options.random is not None:
         every = len(turns(options.kernel, config, **_asked(options)._asdict(), beyond=beyond))
         tell(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
-    write_json(options.json, records)
-    return FAILED if any(record["mismatches"] for record in records) else OK
+    return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 
 
 def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | None) -> list[dict[str, Any]]:
     """The records of the cases on one core."""
     results: list[Result] = []
-    with progress_bar("kernels", len(cases)) as (progress, task):
-        for result in run_cases(cases, options.engine, options.jobs):
-            results.append(result)
-            progress.advance(task)
+    with progress_bar("kernels", len(cases)) as bar:
+        results.extend(bar.each(run_cases(cases, options.engine, options.jobs)))
     for result in results:
         for report in result.reports:
             tell("{kernel} {layer} {precision} {variant}".format(**result.record), report, "")
@@ -268,4 +265,4 @@ def _table(records: list[dict[str, Any]]) -> Table:
         *("MAC/cyc", "model", "OPEF", "errors", "Mcyc/s"),
     )
     title = "cycles per sdotp: MatMul alone; MAC per cycle: whole kernel"
-    return table(headings, rows, title=title, left="precision|variant")
+    return table(headings, rows, title=title)

@@ -9,7 +9,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.commands.option_groups import GrantStalls, Json, Seed, Simulated
 from xpulpnn_sim.commands.values import Preset, listed
 from xpulpnn_sim.harness.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
@@ -71,17 +71,15 @@ def run(options: BnnOptions) -> int:
     ]
     records: list[dict[str, Any]] = []
     console = output()
-    with progress_bar("classifications", len(cases)) as (progress, task):
-        for case in cases:
+    with progress_bar("classifications", len(cases)) as bar:
+        for case in bar.each(cases):
             result = run_bnn(case)
             records.append(result.record)
-            progress.advance(task)
             for report in result.reports:
                 name = f"{case.variant}, {case.popcount} popcount, {case.cores} cores"
                 tell(f"{name}\n{report}\n")
     console.print(_table(records))
-    write_json(options.json, records)
-    return FAILED if any(record["mismatches"] for record in records) else OK
+    return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 
 
 def _ways(options: BnnOptions) -> list[tuple[str, str]]:
@@ -147,7 +145,7 @@ def _table(records: list[dict[str, Any]]) -> Table:
         *layers,
         "errors",
     )
-    return table(headings, rows, title=title, left="popcount")
+    return table(headings, rows, title=title)
 
 
 def _way(record: dict[str, Any]) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
 from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, Wanted, sweep_points
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, tell, write_json
+from xpulpnn_sim.commands.common import FAILED, OK, Columns, output, progress_bar, record_table, table, tell, write_json
 from xpulpnn_sim.commands.option_groups import GrantStalls, Jobs, Json, Report, Seed, Simulated
 from xpulpnn_sim.commands.values import Count, Preset, listed
 from xpulpnn_sim.explorer.report.packed_grids import Grid, bytes_cycles, grids
@@ -79,10 +79,9 @@ def run(options: UlppackOptions) -> int:
         raise InputError("--isa must be one that the configuration can run, not " + ",".join(wanted.isas))
     records: list[dict[str, Any]] = []
     console = output()
-    with progress_bar("products", len(points)) as (progress, task):
-        for result in run_points(points, config, machine, check=options.check == "all", jobs=options.jobs):
+    with progress_bar("products", len(points)) as bar:
+        for result in bar.each(run_points(points, config, machine, check=options.check == "all", jobs=options.jobs)):
             records.append(result.record)
-            progress.advance(task)
             for report in result.reports:
                 title = "W{weights}A{activations} {isa} {product} {scheme} {depth}".format(**result.record)
                 tell(f"{title}\n{report}\n")
@@ -102,41 +101,33 @@ def run(options: UlppackOptions) -> int:
 
 
 def _table(records: list[dict[str, Any]]) -> Table:
-    shown = Table(
-        box=None,
-        title="cycles per MAC without and with the packing of the activations; faster: than bytes of the same "
-        "instruction set, without",
-        title_justify="left",
-    )
-    left = ("bits", "isa", "product", "packing")
-    for heading in (*left, "depth", "iter", "block", "cycles", "cyc/MAC", "packed too", "faster", "errors"):
-        shown.add_column(heading, justify="left" if heading in left else "right", no_wrap=True)
     base = bytes_cycles(records)
-    for record in records:
+
+    def faster(record: dict[str, Any]) -> str:
         alone = base.get((record["isa"], record["matmul"]))
-        faster = "-" if alone is None or record["kind"] == "bytes" else f"{alone / record['cycles']:.2f}x"
-        shown.add_row(
-            f"W{record['weights']}A{record['activations']}",
-            record["isa"],
-            record["product"],
-            record["scheme"] or record["kind"],
-            str(record["depth"]),
-            str(record["iterations"]) if record["kind"] == "ulppack" else "-",
-            record["block"],
-            str(record["cycles"]),
-            f"{record['cycles_per_mac']:.4f}",
-            f"{record['cycles_per_mac_with_packing']:.4f}",
-            faster,
-            str(record["mismatches"]),
-        )
-    return shown
+        return "-" if alone is None or record["kind"] == "bytes" else f"{alone / record['cycles']:.2f}x"
+
+    columns: Columns = {
+        "bits": "W{0[weights]}A{0[activations]}",
+        "isa": "{[isa]}",
+        "product": "{[product]}",
+        "packing": lambda record: record["scheme"] or record["kind"],
+        "depth": "{[depth]}",
+        "iter": lambda record: record["iterations"] if record["kind"] == "ulppack" else "-",
+        "block": "{[block]}",
+        "cycles": "{[cycles]}",
+        "cyc/MAC": "{[cycles_per_mac]:.4f}",
+        "packed too": "{[cycles_per_mac_with_packing]:.4f}",
+        "faster": faster,
+        "errors": "{[mismatches]}",
+    }
+    title = (
+        "cycles per MAC without and with the packing of the activations; faster: than bytes of the same instruction "
+        "set, without"
+    )
+    return record_table(columns, records, title=title)
 
 
 def _grid(grid: Grid) -> Table:
-    shown = Table(box=None)
-    shown.add_column(grid.corner, no_wrap=True)
-    for heading in grid.columns:
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for name in grid.rows:
-        shown.add_row(name, *(grid.texts.get((name, heading), "-") for heading in grid.columns))
-    return shown
+    rows = ((name, *(grid.texts.get((name, heading), "-") for heading in grid.columns)) for name in grid.rows)
+    return table((grid.corner, *grid.columns), rows)

@@ -26,7 +26,7 @@ def run(options: DoctorOptions) -> int:
         clean_cache()
     findings = survey()
     rows = ((one.tool.name, one.tool.purpose, one.version or "-", _place(one)) for one in findings)
-    shown = table(("tool", "for", "version", "where"), rows, left="for|version|where")
+    shown = table(("tool", "for", "version", "where"), rows)
     for column in shown.columns:
         column.overflow, column.no_wrap = "fold", False
     output().print(shown)

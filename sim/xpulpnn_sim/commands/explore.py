@@ -1,14 +1,14 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.progress import Progress, TaskID
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, INTERRUPTED, OK, output, progress_bar, remark, tell, write_json
+from xpulpnn_sim.commands.common import FAILED, INTERRUPTED, OK, Bar, output, progress_bar, remark, tell, write_json
 from xpulpnn_sim.commands.option_groups import Dask, Fresh, Jobs, Json, Timeout, YosysChoice
 from xpulpnn_sim.commands.values import Count, Natural, Repeated, Seconds
 from xpulpnn_sim.explorer.exploration import explore
@@ -115,8 +115,8 @@ class ExploreArguments(Jobs, Dask, Timeout, Fresh, YosysChoice, Json):
 def run(typed: ExploreArguments) -> int:
     """Run every point; fails if one does."""
     options = ExploreOptions(**vars(typed))
-    with progress_bar("steps", None) as (progress, task):
-        finished = explore(options, _Bar(progress, task))
+    with progress_bar("steps", None) as bar:
+        finished = explore(options, _Steps(bar))
     write_json(options.json, finished.record())
     console = output()
     finished.show(console)
@@ -129,11 +129,11 @@ def run(typed: ExploreArguments) -> int:
     return FAILED if any(result.error for result in finished.points) else OK
 
 
-class _Bar(Watcher):
+@dataclass
+class _Steps(Watcher):
     """Shows progress on the terminal."""
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
+    bar: Bar
 
     def remark(self, text: str) -> None:
         """Tell it above the bar."""
@@ -141,8 +141,9 @@ class _Bar(Watcher):
 
     def expect(self, total: int) -> None:
         """The bar's end."""
-        self._progress.update(self._task, total=total)
+        self.bar.progress.update(self.bar.task, total=total)
 
     def done(self, label: str, step: str) -> None:
         """A step further."""
-        self._progress.update(self._task, advance=1, description=f"{label}: {step}")
+        self.bar.describe(f"{label}: {step}")
+        self.bar.advance()

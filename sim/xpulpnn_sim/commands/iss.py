@@ -10,7 +10,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim import trace
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, write_json
+from xpulpnn_sim.commands.common import finish, output, progress_bar
 from xpulpnn_sim.commands.program import (
     DEFAULT_LIMIT,
     Ending,
@@ -82,8 +82,8 @@ def run(options: IssOptions) -> int:
                 output=show,
                 visits=visits,
             )
-        with progress_bar("instructions", None) as (progress, task):
-            return session, session.run(options.limit, lambda done: progress.update(task, completed=done))
+        with progress_bar("instructions", None) as bar:
+            return session, session.run(options.limit, bar.reach)
 
     begin = time.perf_counter()
     if options.trace is None:
@@ -110,8 +110,7 @@ def run(options: IssOptions) -> int:
         record["profile"] = by_function(executable, visits)
         output().print(profile_table(record["profile"], "instructions"))
     write_dumps(pieces, session.memory.read_bytes)
-    write_json(options.json, record)
-    return OK if ended.ok else FAILED
+    return finish(options.json, record, good=ended.ok)
 
 
 def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:

@@ -11,14 +11,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.command import arguments, command
 from xpulpnn_sim.commands.common import FAILED, OK, tell, write_json
 from xpulpnn_sim.commands.kernel_options import CompilerChoice, Kernel, Precisions, Specialising, forms
-from xpulpnn_sim.commands.option_groups import (
-    Configuration,
-    Json,
-    Seed,
-)
-from xpulpnn_sim.commands.values import (
-    NewFolder,
-)
+from xpulpnn_sim.commands.option_groups import Configuration, Json, Seed
+from xpulpnn_sim.commands.values import NewFolder
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors
 from xpulpnn_sim.harness.machine import Machine

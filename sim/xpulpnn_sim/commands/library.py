@@ -9,15 +9,8 @@ from cyclopts import Parameter
 from xpulpnn_sim.commands.command import arguments, command
 from xpulpnn_sim.commands.common import FAILED, OK, progress_bar, tell, write_json
 from xpulpnn_sim.commands.kernel_options import CompilerChoice, Requantising
-from xpulpnn_sim.commands.option_groups import (
-    Configuration,
-    Json,
-)
-from xpulpnn_sim.commands.values import (
-    NewFolder,
-    Words,
-    listed,
-)
+from xpulpnn_sim.commands.option_groups import Configuration, Json
+from xpulpnn_sim.commands.values import NewFolder, Words, listed
 from xpulpnn_sim.files import require_folder, write_text
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.functions import WINDOWS, Selection, library_functions
@@ -65,16 +58,16 @@ def run(options: LibraryOptions) -> int:
     find(options.compiler)
     functions: dict[str, KernelRun] = {}
     public: list[PublicFunction] = []
-    with progress_bar("functions", None) as (bar, task):
+    with progress_bar("functions", None) as bar:
         if options.pulp_nn:
             for function in PublicFunctions(selection.precisions, selection.rule, config, selection.windows):
                 public.append(function)
                 functions |= {kernel.name: kernel for kernel in function.kernels}
-                bar.advance(task)
+                bar.advance()
         if selection.kernels or not options.pulp_nn:
             for kernel in library_functions(selection, config):
                 functions[kernel.name] = kernel
-                bar.advance(task)
+                bar.advance()
     require_folder(options.output, "--output")
     with progress_bar(f"objects of {len(functions)} functions", None):
         try:

@@ -104,11 +104,12 @@ def hunt(
     """Judge the mutants of one thing after the other, with a bar; also whether all were judged before an interrupt."""
     found: dict[str, Sequence[Judged]] = {}
     require_folder(folder, "--output")
-    with folder_lock(folder, "--output"), progress_bar("mutants", None) as (progress, task), interruptible() as stop:
+    with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
         for name in names:
 
             def told(what: str, done: int, total: int, name: str = name) -> None:
-                progress.update(task, description=f"{name}: {what}", completed=done, total=total)
+                bar.describe(f"{name}: {what}")
+                bar.reach(done, total)
 
             found[name] = search(name, told)
     return found, not stop.interrupted

@@ -98,11 +98,12 @@ def run(asked: NetExploreOptions) -> int:
     settings = Settings(floor=floor, trials=asked.trials, runs=asked.verify)
     with (
         workers(asked.jobs) as processes,
-        progress_bar("assignments", min(len(space), asked.trials)) as (progress, task),
+        progress_bar("assignments", min(len(space), asked.trials)) as bar,
     ):
 
         def told(known: int, runs: int) -> None:
-            progress.update(task, completed=known, description=f"assignments, {runs} runs on the design")
+            bar.describe(f"assignments, {runs} runs on the design")
+            bar.reach(known)
 
         found = explore(subject, space, test, settings, processes, told)
     _show(found, deciding, test, asked.floor)

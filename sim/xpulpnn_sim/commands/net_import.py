@@ -92,4 +92,4 @@ def _layers(described: Described) -> Table:
             )
         )
     headings = ("layer", "kernel", "size", "precision", "results by", "of", "MAC")
-    return table(headings, rows, title=described.network.name, left="kernel|size|precision|results by|of")
+    return table(headings, rows, title=described.network.name)

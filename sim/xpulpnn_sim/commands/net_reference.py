@@ -40,8 +40,8 @@ def run(options: ReferenceOptions) -> int:
     described = read_network(options.network)
     images = read_images(options.images, options.labels).first(options.limit)
     started = perf_counter()
-    with progress_bar("images", len(images.samples)) as (progress, task):
-        result = classified(described, images, lambda done: progress.update(task, completed=done))
+    with progress_bar("images", len(images.samples)) as bar:
+        result = classified(described, images, bar.reach)
     wall = perf_counter() - started
     console = output()
     if described.classes <= _MOST_CLASSES:

@@ -9,10 +9,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.command import arguments, command
 from xpulpnn_sim.commands.network_images import ImageOptions
 from xpulpnn_sim.commands.network_report import Manner, NetworkRuns, run_networks, usable_processors
-from xpulpnn_sim.commands.option_groups import (
-    Dask,
-    Fresh,
-)
+from xpulpnn_sim.commands.option_groups import Dask, Fresh
 from xpulpnn_sim.commands.values import Count
 from xpulpnn_sim.explorer.library import load_library
 from xpulpnn_sim.harness.machine import USUAL_L2_BYTES

@@ -89,13 +89,14 @@ def run_networks(
     job = Job(tasks=tasks, targets=[_target(options, one) for one in options.targets()], check=manner.check)
     console = output()
     reported = 0
-    with progress_bar("preparing", len(job.items)) as (progress, task):
+    with progress_bar("preparing", len(job.items)) as bar:
         prepare(job, dask=manner.dask)
-        progress.reset(task, description="images")
+        bar.restart(len(job.items))
+        bar.describe("images")
 
         def done(item: Item, outcome: Outcome) -> None:
             nonlocal reported
-            progress.advance(task)
+            bar.advance()
             if outcome.reports and reported < _MOST_REPORTS:
                 reported += 1
                 where = f"{tasks[item.task].network.name}, image {item.image}"
@@ -132,7 +133,7 @@ def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]
     """Energies of the layers of networks on one core, of the first image."""
     emitted = replace(options, exact=True).targets()
     alone = [(number, one) for number, one in enumerate(emitted) if isinstance(one, CoreConfig)]
-    with progress_bar("energy", None) as (progress, bar):
+    with progress_bar("energy", None) as bar:
         for number, config in alone:
             for place, task in enumerate(job.tasks):
                 title = job.targets[number].title
@@ -140,7 +141,8 @@ def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]
                 cycles = {layer["name"]: layer["cycles"] for layer in record["layers"]}
 
                 def told(name: str, done: int, total: int) -> None:
-                    progress.update(bar, description=f"energy of {name}", completed=done, total=total)
+                    bar.describe(f"energy of {name}")
+                    bar.reach(done, total)
 
                 case = job.case(Item(place, number, 0))
                 add_energies(record, layer_energies(case, config, cycles, library, told))

@@ -1,10 +1,11 @@
 """Tables of networks: layers, memory, classes, whole networks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.table import Table
 
+from xpulpnn_sim.commands.common import Columns, cells_of, record_table, table
 from xpulpnn_sim.harness.classified import ClassRecord
 
 _MILLION = 1e6
@@ -28,32 +29,21 @@ def layer_table(record: Record) -> Table:
             f"{record['kernel']}: cycles from barrier to barrier{mean}, those of all {record['cores']} cores without a "
             "retirement by cause"
         )
-    table = Table(box=None, title=title, title_justify="left")
-    for heading in ("layer", "size", "precision", "variant"):
-        table.add_column(heading, no_wrap=True)
     differ = any(layer["cycles_least"] != layer["cycles_most"] for layer in layers)
-    for heading in (
-        "cycles",
-        *["least", "most"] * differ,
-        "MAC",
-        "MAC/cyc",
-        *causes,
-        *["others"] * bool(others),
-        "errors",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for layer in layers:
-        table.add_row(
-            *(layer[name] for name in ("name", "layer", "precision")),
-            _manner(layer, record["cores"]),
-            str(layer["cycles"]),
-            *(str(layer[name]) for name in ("cycles_least", "cycles_most") if differ),
-            *((str(layer["macs"]), f"{layer['macs_per_cycle']:.2f}") if layer["macs"] else ("-", "-")),
-            *(str(layer["stalls"][cause]) for cause in causes),
-            *[str(sum(layer["stalls"][cause] for cause in others))] * bool(others),
-            str(layer["mismatches"]),
-        )
-    return table
+    columns: Columns = {
+        "layer": "{[name]}",
+        "size": "{[layer]}",
+        "precision": "{[precision]}",
+        "variant": lambda layer: _manner(layer, record["cores"]),
+        "cycles": "{[cycles]}",
+        **({"least": "{[cycles_least]}", "most": "{[cycles_most]}"} if differ else {}),
+        "MAC": lambda layer: layer["macs"] or "-",
+        "MAC/cyc": lambda layer: f"{layer['macs_per_cycle']:.2f}" if layer["macs"] else "-",
+        **{cause: f"{{[stalls][{cause}]}}" for cause in causes},
+        **({"others": lambda layer: sum(layer["stalls"][cause] for cause in others)} if others else {}),
+        "errors": "{[mismatches]}",
+    }
+    return record_table(columns, layers, title=title)
 
 
 def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:
@@ -81,83 +71,75 @@ def memory_table(record: Record) -> Table:
         + (" and moved by DMA; cycles of moving, and of waiting for it" if is_cluster else ", and loaded and stored")
         + (f"; energy, {record['energy_nj']:.1f} nJ together" if "energy_nj" in record else "")
     )
-    table = Table(box=None, title=title, title_justify="left")
-    table.add_column("layer", no_wrap=True)
-    moved = ("TCDM in use", "DMA in", "DMA out", "moving", "waiting") if is_cluster else ("loaded", "stored")
-    has_energy = "energy_nj" in record
-    energy = ("nJ", "fJ/MAC") if has_energy else ()
-    for heading in ("cycles", "weights", "results", *moved, *energy):
-        table.add_column(heading, justify="right", no_wrap=True)
     layers = {layer["name"]: layer for layer in record["layers"]}
-    names = ("tcdm_bytes", "loaded", "stored", "moving", "waiting") if is_cluster else ("read", "written")
-    for step in record["steps"] if is_cluster else record["layers"]:
-        layer = layers.get(step["name"], {})
-        table.add_row(
-            step["name"],
-            str(step["cycles"]),
-            *(str(layer.get(name, "-")) for name in ("weight_bytes", "result_bytes")),
-            *(str(step[name]) for name in names),
-            *(_energy(layer) if has_energy else ()),
-        )
-    return table
+    columns: dict[str, str | Callable[[Record], object]] = {
+        "layer": "{[name]}",
+        "cycles": "{[cycles]}",
+        "weights": lambda step: layers.get(step["name"], {}).get("weight_bytes", "-"),
+        "results": lambda step: layers.get(step["name"], {}).get("result_bytes", "-"),
+        **(_MOVED if is_cluster else _ACCESSED),
+    }
+    if "energy_nj" in record:
+        columns["nJ"] = lambda step: _energy(layers.get(step["name"], {}))
+        columns["fJ/MAC"] = lambda step: _energy_of_mac(layers.get(step["name"], {}))
+    return record_table(columns, record["steps"] if is_cluster else record["layers"], title=title)
 
 
-def _energy(layer: Record) -> tuple[str, str]:
-    """Energy of a layer, and of a multiplication if it has any."""
-    joules = layer["energy_nj"]
-    return f"{joules:.1f}", f"{joules * _FJ_PER_NJ / layer['macs']:.1f}" if layer["macs"] else "-"
+_MOVED = {
+    "TCDM in use": "{[tcdm_bytes]}",
+    "DMA in": "{[loaded]}",
+    "DMA out": "{[stored]}",
+    "moving": "{[moving]}",
+    "waiting": "{[waiting]}",
+}
+_ACCESSED = {"loaded": "{[read]}", "stored": "{[written]}"}
+
+
+def _energy(layer: Record) -> str:
+    return f"{layer['energy_nj']:.1f}"
+
+
+def _energy_of_mac(layer: Record) -> str:
+    return f"{layer['energy_nj'] * _FJ_PER_NJ / layer['macs']:.1f}" if layer["macs"] else "-"
+
+
+_CLASSES: Columns = {
+    "class": "{.name}",
+    "images": "{.images}",
+    "right": "{.right}",
+    "share": lambda one: f"{one.right / one.images:.1%}",
+    "most often taken for": lambda one: f"{one.other} ({one.count})" if one.other else "-",
+}
 
 
 def class_table(classes: Sequence[ClassRecord]) -> Table:
     """Right answers by class of which there are images, and what the wrong ones say most often."""
-    table = Table(box=None)
-    table.add_column("class", no_wrap=True)
-    for heading in ("images", "right", "share"):
-        table.add_column(heading, justify="right")
-    table.add_column("most often taken for")
-    for one in classes:
-        if not one.images:
-            continue
-        share = f"{one.right / one.images:.1%}"
-        other = f"{one.other} ({one.count})" if one.other else "-"
-        table.add_row(one.name, str(one.images), str(one.right), share, other)
-    return table
+    return record_table(_CLASSES, (one for one in classes if one.images))
 
 
 def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
     """The networks as a whole, below a row of ``paper_cycles``."""
-    table = Table(box=None)
-    table.add_column("network", no_wrap=True)
-    headings = (
-        "cores",
-        "Mcycles",
-        "speed-up",
-        "MAC/cyc",
-        "code KiB",
-        "data KiB",
-        "images",
-        "right",
-        "errors",
-        "Mcyc/s",
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
+
+    def faster(record: Record) -> str:
+        single = alone.get(record["kernel"])
+        return "-" if single is None else f"{single / record['cycles']:.2f}"
+
+    columns: Columns = {
+        "network": "{[kernel]}",
+        "cores": "{[cores]}",
+        "Mcycles": lambda record: f"{record['cycles'] / _MILLION:.3f}",
+        "speed-up": faster,
+        "MAC/cyc": lambda record: f"{record['macs'] / record['cycles']:.2f}",
+        "code KiB": lambda record: f"{record['code_bytes'] / _KIB:.1f}",
+        "data KiB": lambda record: f"{record['data_bytes'] / _KIB:.1f}",
+        "images": "{[images]}",
+        "right": lambda record: record.get("right", "-"),
+        "errors": "{[mismatches]}",
+        "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+    }
+    rows = [cells_of(columns, record) for record in records]
     if paper_cycles is not None:
         rate = f"{records[0]['macs'] / paper_cycles:.2f}"
-        table.add_row("PULP-NN paper, 8 bit", "1", f"{paper_cycles / _MILLION:.3f}", "-", rate)
-    alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
-    for record in records:
-        single = alone.get(record["kernel"])
-        table.add_row(
-            record["kernel"],
-            str(record["cores"]),
-            f"{record['cycles'] / _MILLION:.3f}",
-            "-" if single is None else f"{single / record['cycles']:.2f}",
-            f"{record['macs'] / record['cycles']:.2f}",
-            *(f"{record[name] / _KIB:.1f}" for name in ("code_bytes", "data_bytes")),
-            str(record["images"]),
-            str(record.get("right", "-")),
-            str(record["mismatches"]),
-            f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
-        )
-    return table
+        rows.insert(0, ["PULP-NN paper, 8 bit", 1, f"{paper_cycles / _MILLION:.3f}", "-", rate])
+    return table(columns, rows)

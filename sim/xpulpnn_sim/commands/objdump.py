@@ -15,12 +15,8 @@ from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.commands.command import arguments, command
 from xpulpnn_sim.commands.common import OK, output, tell, write_json
-from xpulpnn_sim.commands.option_groups import (
-    Json,
-)
-from xpulpnn_sim.commands.values import (
-    Repeated,
-)
+from xpulpnn_sim.commands.option_groups import Json
+from xpulpnn_sim.commands.values import Repeated
 from xpulpnn_sim.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.disasm import render
 

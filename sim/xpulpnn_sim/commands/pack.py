@@ -12,13 +12,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.command import arguments, command
 from xpulpnn_sim.commands.common import OK, tell, write_json
 from xpulpnn_sim.commands.kernel_options import Requantising, forms
-from xpulpnn_sim.commands.option_groups import (
-    DEFAULT_PRESET,
-    Json,
-)
-from xpulpnn_sim.commands.values import (
-    NewFile,
-)
+from xpulpnn_sim.commands.option_groups import DEFAULT_PRESET, Json
+from xpulpnn_sim.commands.values import NewFile
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sw.clibrary.packed_layer import PackedLayer, read_arrays
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source, npz

@@ -16,20 +16,9 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cluster_program import cluster_windows, load_for
 from xpulpnn_sim.commands.command import arguments
-from xpulpnn_sim.commands.common import (
-    RESULTS_ON_OUTPUT,
-    table,
-)
-from xpulpnn_sim.commands.option_groups import (
-    DEFAULT_PRESET,
-    Cores,
-    Json,
-)
-from xpulpnn_sim.commands.values import (
-    NewFile,
-    Preset,
-    Repeated,
-)
+from xpulpnn_sim.commands.common import RESULTS_ON_OUTPUT, Columns, record_table
+from xpulpnn_sim.commands.option_groups import DEFAULT_PRESET, Cores, Json
+from xpulpnn_sim.commands.values import NewFile, Preset, Repeated
 from xpulpnn_sim.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.exits import STDERR, Exit, Output
 from xpulpnn_sim.files import require_writable
@@ -237,8 +226,13 @@ def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[
 
 def profile_table(rows: Sequence[Mapping[str, Any]], unit: str) -> Table:
     """The counts of :func:`by_function` for people."""
-    shown = ((row["symbol"], address_text(row["address"]), row["count"], f"{row['share']:.1%}") for row in rows)
-    return table(("function", "address", unit, "share"), shown, title=f"{unit} by function")
+    columns: Columns = {
+        "function": "{[symbol]}",
+        "address": lambda row: address_text(row["address"]),
+        unit: "{[count]}",
+        "share": "{[share]:.1%}",
+    }
+    return record_table(columns, rows, title=f"{unit} by function")
 
 
 def address_text(address: int | None) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.commands.option_groups import Json, Settings, Timeout
 from xpulpnn_sim.commands.values import Seconds
 from xpulpnn_sim.formal.induction import PROVED, REFUTED, Finding, prove
@@ -42,23 +42,17 @@ def run(options: ClusterProofOptions) -> int:
     config = apply_settings(CLUSTER_PRESETS[options.preset], options.assignments)
     found: list[tuple[Obligation, list[Finding], float]] = []
     obligations = [each for part in PARTS if part in (options.parts or PARTS) for each in PARTS[part](config)]
-    with progress_bar("proving", len(obligations)) as (progress, task):
-        for obligation in obligations:
-            progress.update(task, description=obligation.unit)
+    with progress_bar("proving", len(obligations)) as bar:
+        for obligation in bar.each(obligations, lambda one: one.unit):
             began = time.monotonic()
             findings = prove(obligation, obligation.emit().text, timeout_s=int(options.timeout))
             found.append((obligation, findings, time.monotonic() - began))
-            progress.advance(task)
-    console = output()
-    console.print(_table(found))
-    wrong = 0
-    for obligation, findings, _ in found:
-        for finding in findings:
-            if finding.verdict != _wanted(obligation, finding):
-                wrong += 1
-                tell(_shown(obligation, finding))
-    write_json(options.json, [_record(*each) for each in found])
-    return FAILED if wrong else OK
+    output().print(_table(found))
+    every = [(obligation, finding) for obligation, findings, _ in found for finding in findings]
+    wrong = [_shown(*each) for each in every if each[1].verdict != _wanted(*each)]
+    for text in wrong:
+        tell(text)
+    return finish(options.json, [_record(*each) for each in found], good=not wrong)
 
 
 def _wanted(obligation: Obligation, finding: Finding) -> str:
@@ -74,7 +68,7 @@ def _table(found: list[tuple[Obligation, list[Finding], float]]) -> Table:
             verdict = f"{finding.verdict}, {_EXPECTED}" if expected else finding.verdict
             rows.append((unit, obligation.claims[finding.claim], finding.cycles, spent, verdict))
             unit = spent = ""
-    return table(("unit", "claim", "cycles", "seconds", "verdict"), rows, title=_TITLE, left="claim|verdict")
+    return table(("unit", "claim", "cycles", "seconds", "verdict"), rows, title=_TITLE)
 
 
 def _shown(obligation: Obligation, finding: Finding) -> str:

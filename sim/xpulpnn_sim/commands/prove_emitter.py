@@ -9,7 +9,7 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.verilog import Reset
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.commands.option_groups import DEFAULT_PRESET, Configuration, Json, Timeout
 from xpulpnn_sim.commands.values import Seconds, Words
 from xpulpnn_sim.formal.emission import EQUAL, Outcome, Source, elaborate, prove, sources
@@ -50,31 +50,28 @@ def run(options: EmitterOptions) -> int:
     """Print the table; fails unless every module was proved equal."""
     designs = options.designs()
     outcomes: list[tuple[Source, Outcome]] = []
-    with progress_bar("emitting", len(designs)) as (progress, task):
-        presets: dict[Source, list[str]] = {}
-        batches: list[list[Source]] = []
-        for name, config in designs.items():
-            progress.update(task, description=f"emitting {name}")
-            batches.append(_new_modules(name, config, options, presets))
-            progress.advance(task)
-        progress.reset(task, total=len(presets))
+    presets: dict[Source, list[str]] = {}
+    with progress_bar("emitting", len(designs)) as bar:
+        batches = [_new_modules(name, designs[name], options, presets) for name in bar.each(designs, _emitting)]
+        bar.restart(len(presets))
         for batch in batches:
-            progress.update(task, description="reading")
-            for one in elaborate(batch) if batch else ():
-                progress.update(task, description=one.source.name)
+            bar.describe("reading")
+            for one in bar.each(elaborate(batch) if batch else (), lambda one: one.source.name):
                 found = prove(one, timeout_s=options.timeout, initial=options.initial == "on")
                 outcomes.append((one.source, found))
-                progress.advance(task)
-    console = output()
-    console.print(_table(outcomes, presets, len(designs)))
+    output().print(_table(outcomes, presets, len(designs)))
     for source, outcome in outcomes:
         if outcome.verdict != EQUAL:
             tell(f"{source.name}: {outcome.reason}{_given(outcome)}")
     equal = sum(outcome.verdict == EQUAL for _, outcome in outcomes)
     seconds = sum(outcome.seconds for _, outcome in outcomes)
-    console.print(f"{equal} of {len(outcomes)} different modules equal, {seconds:.0f} s of proving")
-    write_json(options.json, [_record(source, outcome, presets[source]) for source, outcome in outcomes])
-    return OK if equal == len(outcomes) else FAILED
+    tell(f"{equal} of {len(outcomes)} different modules equal, {seconds:.0f} s of proving")
+    records = [_record(source, outcome, presets[source]) for source, outcome in outcomes]
+    return finish(options.json, records, good=equal == len(outcomes))
+
+
+def _emitting(preset: str) -> str:
+    return f"emitting {preset}"
 
 
 def _new_modules(
@@ -101,7 +98,7 @@ def _table(outcomes: list[tuple[Source, Outcome]], presets: dict[Source, list[st
         cells = (outcome.bits, _method(outcome), f"{outcome.seconds:.1f}", outcome.verdict)
         rows.append((source.name, names, *cells))
     headings = ("module", "presets", "bits", "method", "seconds", "verdict")
-    return table(headings, rows, title=_TITLE, left="presets|method|verdict")
+    return table(headings, rows, title=_TITLE)
 
 
 def _method(outcome: Outcome) -> str:

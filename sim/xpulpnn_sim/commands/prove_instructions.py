@@ -1,6 +1,5 @@
 """``xpulpnn prove instructions``: every instruction of the core against the statements of the instruction table."""
 
-import fnmatch
 from collections.abc import Sequence
 from dataclasses import field, replace
 from itertools import groupby
@@ -9,21 +8,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    incomplete,
-    interruptible,
-    output,
-    progress_bar,
-    table,
-    tell,
-    write_json,
-)
+from xpulpnn_sim.commands.common import OK, finish, interruptible, matching, output, progress_bar, table, tell
 from xpulpnn_sim.commands.option_groups import Jobs, ProofOptions
 from xpulpnn_sim.commands.proof_options import workplace
 from xpulpnn_sim.commands.wrong_instructions import self_test
@@ -73,12 +61,11 @@ def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], le
     provers = [row for row in chosen if provable(row)]
     found: dict[str, Verdict] = {}
     granted: list[Verdict] = []
-    with progress_bar("instructions", len(provers)) as (progress, task), interruptible() as stop:
+    with progress_bar("instructions", len(provers)) as bar, interruptible() as stop:
         granted += proofs.granted()
-        for verdict in run_proofs(proofs, provers, ledger, options.jobs, resume=not options.fresh):
+        results = run_proofs(proofs, provers, ledger, options.jobs, resume=not options.fresh)
+        for verdict in bar.each(results, lambda one: one.name):
             found[verdict.name] = verdict
-            progress.update(task, description=verdict.name)
-            progress.advance(task)
     output().print(f"instructions of {options.title} against their statements")
     output().print(_table(provers, found))
     tell(_FOOT, *(f"of every state: {each.name}: {each.verdict}" for each in granted))
@@ -97,20 +84,13 @@ def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], le
         "instructions": [_record(found[name_of(row)]) for row in provers if name_of(row) in found],
         "left": left,
     }
-    write_json(options.json, record)
-    if stop.interrupted:
-        return incomplete(f"{len(found)} of {len(provers)} instructions")
-    return OK if all(each.verdict == PROVED for each in (*granted, *found.values())) else FAILED
+    good = all(each.verdict == PROVED for each in (*granted, *found.values()))
+    return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(provers)} instructions")
 
 
 def _chosen(patterns: Sequence[str], rows: Sequence[Insn]) -> list[Insn]:
     """The rows of a list of mnemonics and patterns."""
-    taken: set[str] = set()
-    for pattern in patterns:
-        names = fnmatch.filter([row.mnemonic for row in rows], pattern)
-        if not names:
-            raise InputError(f"MNEMONIC must be one or more that the core has, not {pattern}")
-        taken |= {*names}
+    taken = matching(patterns, [row.mnemonic for row in rows], "MNEMONIC must be one or more that the core has")
     return [row for row in rows if row.mnemonic in taken]
 
 
@@ -124,7 +104,7 @@ def _table(rows: Sequence[Insn], found: dict[str, Verdict]) -> Table:
         proved = sum(each.verdict == PROVED for each in verdicts)
         seconds = sum(each.seconds for each in verdicts)
         lines.append((op, names, f"{proved} of {len(members)}", f"{seconds:.1f}"))
-    return table(("operation", "instructions", "proved", "seconds"), lines, left="instructions")
+    return table(("operation", "instructions", "proved", "seconds"), lines)
 
 
 def _record(verdict: Verdict) -> dict[str, Any]:

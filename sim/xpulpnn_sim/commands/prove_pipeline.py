@@ -10,15 +10,15 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.command import arguments, command
 from xpulpnn_sim.commands.common import (
-    FAILED,
     OK,
-    incomplete,
+    finish,
     interruptible,
+    matching,
     output,
     progress_bar,
+    record_table,
     table,
     tell,
-    write_json,
 )
 from xpulpnn_sim.commands.option_groups import ProofOptions
 from xpulpnn_sim.commands.proof_options import workplace
@@ -53,13 +53,7 @@ def run(options: PipelineOptions) -> int:
     config = options.core
     chosen = _chosen(options.rules, rules(config))
     if options.listing:
-        output().print(
-            table(
-                ("property", "says", "limited to"),
-                ((one.name, one.says, one.limits) for one in chosen),
-                left="says|limited to",
-            )
-        )
+        output().print(record_table({"property": "{.name}", "says": "{.says}", "limited to": "{.limits}"}, chosen))
         return OK
     if options.self_test and options.preset != _FAULTS_OF:
         raise InputError(f"--preset must be {_FAULTS_OF} with --self-test, not {options.preset}")
@@ -78,9 +72,8 @@ def _run(options: PipelineOptions, prover: Prover, chosen: list[Rule], faults: S
     scene = emit_scene(options.core)
     jobs = [(rule, fault) for fault in faults for rule in chosen if fault is None or rule.name == fault.check]
     found: list[tuple[Rule, CoreFault | None, Outcome]] = []
-    with progress_bar("searching", len(jobs)) as (progress, task), interruptible() as stop:
-        for rule, fault in jobs:
-            progress.update(task, description=rule.name)
+    with progress_bar("searching", len(jobs)) as bar, interruptible() as stop:
+        for rule, fault in bar.each(jobs, lambda job: job[0].name):
             where = prover.folder / "faults" / fault.name.replace(" ", "-") if fault else prover.folder
             met = scene.with_fault(fault) if fault else scene
             depth = rule.depth if fault and options.depth is None else options.depth
@@ -88,7 +81,6 @@ def _run(options: PipelineOptions, prover: Prover, chosen: list[Rule], faults: S
             found.append((rule, fault, outcome))
             if outcome.trace:
                 write_waveform(outcome.trace, where / rule.name / WAVEFORM)
-            progress.advance(task)
     title = "faults seeded into" if options.self_test else "between instructions of"
     output().print(f"{title} {options.title}, grants and answers at any time")
     output().print(_table(found))
@@ -101,20 +93,17 @@ def _run(options: PipelineOptions, prover: Prover, chosen: list[Rule], faults: S
     for rule, _, outcome in found:
         if outcome.broken:
             tell(f"{rule.name} is not proved of every cycle: {', '.join(outcome.broken)}")
-    write_json(options.json, {"complete": not stop.interrupted, "properties": [_record(*each) for each in found]})
-    if stop.interrupted:
-        return incomplete(f"{len(found)} of {len(jobs)}")
-    wanted = [(proof.FAILED,) if fault else (proof.PROVED, proof.PASSED) for _, fault, _ in found]
-    good = all(outcome.verdict in verdicts for verdicts, (_, _, outcome) in zip(wanted, found, strict=True))
-    return OK if good else FAILED
+    good = all(
+        outcome.verdict in ((proof.FAILED,) if fault else (proof.PROVED, proof.PASSED)) for _, fault, outcome in found
+    )
+    record = {"complete": not stop.interrupted, "properties": [_record(*each) for each in found]}
+    return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(jobs)}")
 
 
 def _chosen(names: Sequence[str], there: list[Rule]) -> list[Rule]:
-    known = {rule.name for rule in there}
-    for name in names:
-        if name not in known:
-            raise InputError(f"PROPERTY must be one of {', '.join(rule.name for rule in there)}, not {name}")
-    return [rule for rule in there if rule.name in (names or known)]
+    known = [rule.name for rule in there]
+    taken = matching(names or known, known, f"PROPERTY must be one of {', '.join(known)}")
+    return [rule for rule in there if rule.name in taken]
 
 
 def _table(found: list[tuple[Rule, CoreFault | None, Outcome]]) -> Table:
@@ -129,7 +118,7 @@ def _table(found: list[tuple[Rule, CoreFault | None, Outcome]]) -> Table:
         cells = (rule.name, cycle, f"{outcome.seconds:.1f}", verdict)
         rows.append((fault.name, *cells) if fault else cells)
     headings = ("property", "cycle", "seconds", "verdict")
-    return table(("fault", *headings) if faults else headings, rows, left="property|verdict")
+    return table(("fault", *headings) if faults else headings, rows)
 
 
 def _record(rule: Rule, fault: CoreFault | None, outcome: Outcome) -> dict[str, Any]:

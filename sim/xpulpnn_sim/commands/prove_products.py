@@ -7,15 +7,7 @@ from rich.table import Table
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.commands.command import arguments
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    output,
-    progress_bar,
-    table,
-    tell,
-    write_json,
-)
+from xpulpnn_sim.commands.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.commands.option_groups import Configuration, Json, Timeout
 from xpulpnn_sim.commands.values import Seconds, Words, listed
 from xpulpnn_sim.formal.dotp import ALL_SIGNS
@@ -50,15 +42,15 @@ def prove_products(options: ProductOptions) -> int:
     found = structures(config, fixed, widths=options.all_widths)
     outcomes: list[Comparison] = []
     operations = sum(len({*one.dotp.formats}.intersection(formats)) for one in found.values()) * len(ALL_SIGNS)
-    with progress_bar("structures", operations) as (progress, task):
+    with progress_bar("structures", operations) as bar:
         for label, one in found.items():
             verilog, manifest = cached_emission("dotp", one)
 
             def advance(share: float, label: str = label) -> None:
-                progress.update(task, description=f"{label} {share:.0%}")
+                bar.describe(f"{label} {share:.0%}")
 
             for fmt, signs in product((fmt for fmt in one.dotp.formats if fmt in formats), ALL_SIGNS):
-                progress.update(task, description=f"{label} {fmt.suffix} {signs}")
+                bar.describe(f"{label} {fmt.suffix} {signs}")
                 outcomes += check(
                     verilog,
                     manifest,
@@ -69,7 +61,7 @@ def prove_products(options: ProductOptions) -> int:
                     timeout_s=options.timeout,
                     advance=advance,
                 )
-                progress.advance(task)
+                bar.advance()
     console = output()
     console.print(_table(outcomes))
     console.print(_SIGNS, soft_wrap=True)
@@ -78,8 +70,7 @@ def prove_products(options: ProductOptions) -> int:
             what = outcome.counterexample or "the result must stay until the next operation, not change"
             text = f"{outcome.structure} {outcome.fmt.suffix} {outcome.signs}: {what}"
             tell(text)
-    write_json(options.json, [_record(outcome) for outcome in outcomes])
-    return OK if _all_shown(outcomes) else FAILED
+    return finish(options.json, [_record(outcome) for outcome in outcomes], good=_all_shown(outcomes))
 
 
 def _all_shown(outcomes: list[Comparison]) -> bool:
@@ -102,7 +93,7 @@ def _table(outcomes: list[Comparison]) -> Table:
         seconds = f"{sum(one.seconds for one in same):.1f}"
         rows.append((structure, suffix, signs, method, covered, seconds, verdict))
     headings = ("structure", "format", "signs", "method", "covered", "seconds", "verdict")
-    return table(headings, rows, title=_TITLE, left="format|signs|method|covered|verdict")
+    return table(headings, rows, title=_TITLE)
 
 
 def _order(outcome: Comparison) -> tuple[Any, ...]:

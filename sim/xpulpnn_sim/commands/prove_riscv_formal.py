@@ -1,27 +1,24 @@
 """``xpulpnn prove riscv-formal``: the checks of riscv-formal on the emitted core."""
 
-import fnmatch
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.table import Table
 
-from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.command import arguments, command
 from xpulpnn_sim.commands.common import (
-    FAILED,
-    INTERRUPTED,
     OK,
-    incomplete,
+    Columns,
+    finish,
     interruptible,
+    matching,
     output,
     progress_bar,
+    record_table,
     table,
     tell,
-    write_json,
 )
 from xpulpnn_sim.commands.option_groups import Jobs, ProofOptions
 from xpulpnn_sim.commands.proof_options import workplace
@@ -72,8 +69,8 @@ def run(options: RiscvFormalOptions) -> int:
     if options.uncut:
         checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
     if options.listing:
-        output().print(_listing(checks))
-        output().print(_cut_classes(checks))
+        output().print(record_table(_LISTED, checks))
+        output().print(table(("cut", "free in it"), _cut_classes(checks)))
         return OK
     with workplace(options, "formal") as work:
         campaign = CoreChecks(
@@ -90,26 +87,24 @@ def run(options: RiscvFormalOptions) -> int:
 def _run(options: RiscvFormalOptions, campaign: CoreChecks, checks: list[Check]) -> int:
     """The checks on the core as it is."""
     outcomes: dict[str, Outcome] = {}
-    with progress_bar("checks", len(checks)) as (progress, task), interruptible() as stop:
-        for outcome in campaign.run(checks, options.jobs, resume=not options.fresh):
+    with progress_bar("checks", len(checks)) as bar, interruptible() as stop:
+        results = campaign.run(checks, options.jobs, resume=not options.fresh)
+        for outcome in bar.each(results, lambda one: one.name):
             outcomes[outcome.name] = outcome
             if outcome.trace:
                 write_waveform(outcome.trace, campaign.folder / outcome.name / WAVEFORM)
-            progress.update(task, description=outcome.name)
-            progress.advance(task)
     console = output()
     found = [(check, outcomes[check.name]) for check in checks if check.name in outcomes]
     console.print(f"riscv-formal on {options.title}, grants and answers at any time")
-    console.print(_table(found))
+    console.print(record_table(_COLUMNS, found))
     console.print(_FOOT, soft_wrap=True)
     for check, outcome in found:
         if outcome.trace:
             where = campaign.folder / check.name / WAVEFORM
             tell(f"{check.name} fails; what retires until then ({where}):", *retirements(outcome.trace))
-    write_json(options.json, {"complete": not stop.interrupted, "checks": [_record(*each) for each in found]})
-    if stop.interrupted:
-        return incomplete(f"{len(found)} of {len(checks)} checks")
-    return OK if all(outcome.verdict == model_check.PASSED for _, outcome in found) else FAILED
+    record = {"complete": not stop.interrupted, "checks": [_record(*each) for each in found]}
+    good = all(outcome.verdict == model_check.PASSED for _, outcome in found)
+    return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(checks)} checks")
 
 
 def _find_faults(options: RiscvFormalOptions, campaign: CoreChecks, checks: list[Check]) -> int:
@@ -120,29 +115,21 @@ def _find_faults(options: RiscvFormalOptions, campaign: CoreChecks, checks: list
     names = {check.name for check in checks}
     faults = [fault for fault in CORE_FAULTS if fault.check in names]
     found: list[FaultOutcome] = []
-    with progress_bar("faults", len(faults)) as (progress, task), interruptible() as stop:
-        for each in find_faults(campaign, faults, checks, resume=not options.fresh):
-            found.append(each)
-            progress.update(task, description=each.fault.name)
-            progress.advance(task)
+    with progress_bar("faults", len(faults)) as bar, interruptible() as stop:
+        results = find_faults(campaign, faults, checks, resume=not options.fresh)
+        found.extend(bar.each(results, lambda each: each.fault.name))
     seen = sum(_is_found(each) for each in found)
     output().print(f"faults seeded into {options.title}")
-    output().print(_fault_table(found))
+    output().print(record_table(_FAULT_COLUMNS, found))
     output().print(f"{seen} of {len(faults)} faults found")
-    write_json(options.json, {"complete": not stop.interrupted, "faults": [_fault_record(each) for each in found]})
-    if stop.interrupted:
-        return INTERRUPTED
-    return OK if seen == len(faults) else FAILED
+    record = {"complete": not stop.interrupted, "faults": [_fault_record(each) for each in found]}
+    return finish(options.json, record, good=seen == len(faults), stop=stop, done=f"{len(found)} faults")
 
 
 def _chosen(patterns: Sequence[str], checks: list[Check]) -> list[Check]:
     """The checks of a list of names and patterns."""
-    taken: set[str] = set()
-    for pattern in patterns:
-        names = fnmatch.filter([check.name for check in checks], pattern)
-        if not names:
-            raise InputError(f"--checks must be names of checks (--list shows them), not {pattern}")
-        taken |= {*names}
+    names = [check.name for check in checks]
+    taken = matching(patterns, names, "--checks must be names of checks (--list shows them)")
     return [check for check in checks if check.name in taken]
 
 
@@ -150,38 +137,27 @@ def _assumed(check: Check) -> str:
     return ", ".join(ASSUMPTIONS[name] for name in check.assumed)
 
 
-def _listing(checks: list[Check]) -> Table:
-    table = Table(box=None)
-    for heading in ("check", "cycle", "cut", "assumed"):
-        table.add_column(heading, justify="right" if heading == "cycle" else "left")
-    for check in checks:
-        table.add_row(check.name, str(check.cycle), class_of(check.cutpoints), _assumed(check))
-    return table
+_LISTED: Columns = {
+    "check": "{.name}",
+    "cycle": "{.cycle}",
+    "cut": lambda check: class_of(check.cutpoints),
+    "assumed": _assumed,
+}
 
 
-def _cut_classes(checks: list[Check]) -> Table:
-    """Return a table of what each name in the column ``cut`` stands for."""
-    table = Table(box=None)
-    for heading in ("cut", "free in it"):
-        table.add_column(heading)
-    for cuts in dict.fromkeys(check.cutpoints for check in checks):
-        table.add_row(class_of(cuts), shown(cuts))
-    return table
+def _cut_classes(checks: list[Check]) -> list[tuple[str, str]]:
+    """Return each name in the column ``cut``, with what it stands for."""
+    return [(class_of(cuts), shown(cuts)) for cuts in dict.fromkeys(check.cutpoints for check in checks)]
 
 
-def _table(found: list[tuple[Check, Outcome]]) -> Table:
-    rows = (
-        (
-            check.name,
-            outcome.cycle if outcome.cycle >= 0 else "-",
-            f"{outcome.seconds:.1f}",
-            outcome.verdict,
-            class_of(check.cutpoints),
-            _assumed(check),
-        )
-        for check, outcome in found
-    )
-    return table(("check", "cycle", "seconds", "verdict", "cut", "assumed"), rows, left="verdict|cut|assumed")
+_COLUMNS: Columns = {
+    "check": "{0[0].name}",
+    "cycle": lambda each: each[1].cycle if each[1].cycle >= 0 else "-",
+    "seconds": "{0[1].seconds:.1f}",
+    "verdict": "{0[1].verdict}",
+    "cut": lambda each: class_of(each[0].cutpoints),
+    "assumed": lambda each: _assumed(each[0]),
+}
 
 
 def _record(check: Check, outcome: Outcome) -> dict[str, Any]:
@@ -201,19 +177,14 @@ def _is_found(each: FaultOutcome) -> bool:
     return each.outcome.verdict == model_check.FAILED
 
 
-def _fault_table(found: list[FaultOutcome]) -> Table:
-    rows = (
-        (
-            each.fault.name,
-            each.fault.module,
-            each.fault.check,
-            each.outcome.cycle,
-            f"{each.outcome.seconds:.1f}",
-            "found" if _is_found(each) else f"NOT FOUND: {each.outcome.verdict}",
-        )
-        for each in found
-    )
-    return table(("fault", "module", "check", "cycle", "seconds", "verdict"), rows, left="module|check|verdict")
+_FAULT_COLUMNS: Columns = {
+    "fault": "{.fault.name}",
+    "module": "{.fault.module}",
+    "check": "{.fault.check}",
+    "cycle": "{.outcome.cycle}",
+    "seconds": "{.outcome.seconds:.1f}",
+    "verdict": lambda each: "found" if _is_found(each) else f"NOT FOUND: {each.outcome.verdict}",
+}
 
 
 def _fault_record(each: FaultOutcome) -> dict[str, Any]:

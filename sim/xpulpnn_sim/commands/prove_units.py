@@ -14,18 +14,8 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, pre
 from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    output,
-    progress_bar,
-    table,
-    tell,
-    write_json,
-)
-from xpulpnn_sim.commands.option_groups import (
-    DEFAULT_PRESET,
-)
+from xpulpnn_sim.commands.common import finish, output, progress_bar, table, tell
+from xpulpnn_sim.commands.option_groups import DEFAULT_PRESET
 from xpulpnn_sim.commands.prove_products import ProductOptions, prove_products
 from xpulpnn_sim.formal import compressed, decoder, divider, dot_products, multiplier, quantiser, requantiser
 from xpulpnn_sim.formal.elaborate import clocked_gates
@@ -186,21 +176,20 @@ def run(options: UnitOptions) -> int:
     if options.formats or options.method or options.all_widths:
         raise InputError(f"--formats, --method and --all-widths must be left out for {options.unit}")
     results: list[_Result] = []
-    with progress_bar("reading", None) as (progress, task):
-        subjects = _subjects(options, lambda text: progress.update(task, description=text))
-        progress.reset(task, total=len(subjects))
-        for one, presets in subjects:
-            progress.update(task, description=f"{one.name}: faults")
+    with progress_bar("reading", None) as bar:
+        subjects = _subjects(options, bar.describe)
+        bar.restart(len(subjects))
+        for one, presets in bar.each(subjects):
+            bar.describe(f"{one.name}: faults")
             faults: list[bool] = []
             for broken in one.broken():
                 outcomes = proofs(one.name, broken, timeout_s=options.timeout)
                 faults.append(any(outcome.verdict == DIFFERENT for outcome in outcomes))
             found: list[UnitProof] = []
             for claim in one.claims():
-                progress.update(task, description=f"{one.name}: {claim.what}")
+                bar.describe(f"{one.name}: {claim.what}")
                 found += proofs(one.name, [claim], timeout_s=options.timeout)
             results.append(_Result(presets=presets, proofs=found, faults=faults))
-            progress.advance(task)
     console = output()
     console.print(_table(results, list(PRESETS) if options.preset == EVERY else [options.preset]))
     outcomes = [outcome for result in results for outcome in result.proofs]
@@ -213,18 +202,15 @@ def run(options: UnitOptions) -> int:
         f"{equal} of {len(outcomes)} proved in {sum(outcome.seconds for outcome in outcomes):.0f} s; before that "
         f"{sum(caught)} of {len(caught)} injected faults were found"
     )
-    write_json(
-        options.json,
-        {
-            "proofs": [_record(outcome, result.presets) for result in results for outcome in result.proofs],
-            "faults": [
-                {"unit": result.proofs[0].unit, "presets": list(result.presets), "found": seen}
-                for result in results
-                for seen in result.faults
-            ],
-        },
-    )
-    return OK if equal == len(outcomes) and all(caught) else FAILED
+    record = {
+        "proofs": [_record(outcome, result.presets) for result in results for outcome in result.proofs],
+        "faults": [
+            {"unit": result.proofs[0].unit, "presets": list(result.presets), "found": seen}
+            for result in results
+            for seen in result.faults
+        ],
+    }
+    return finish(options.json, record, good=equal == len(outcomes) and all(caught))
 
 
 def _table(results: Sequence[_Result], presets: Sequence[str]) -> Table:
@@ -239,7 +225,7 @@ def _table(results: Sequence[_Result], presets: Sequence[str]) -> Table:
             first = (unit, preset_names) if several else (unit,)
             rows.append((*first, one.what, one.method, f"{one.seconds:.1f}", one.verdict, faults))
     headings = ("unit", *(["presets"] if several else []), "what", "method", "seconds", "verdict", "faults found")
-    return table(headings, rows, title=_TITLE, left="presets|what|method|verdict|faults found")
+    return table(headings, rows, title=_TITLE)
 
 
 def _record(one: UnitProof, presets: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
@@ -17,7 +16,7 @@ from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn_sim import trace
 from xpulpnn_sim.commands.cluster_report import core_records, cores_table
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.commands.common import Columns, finish, output, pairs, progress_bar, record_table, tell
 from xpulpnn_sim.commands.option_groups import Check, ClusterOptions, MemoryTiming, Seed
 from xpulpnn_sim.commands.program import (
     DEFAULT_LIMIT,
@@ -89,7 +88,7 @@ def run(options: RunOptions) -> int:
         if options.waves is not None:
             first, last = window
             waves = Waves(path=stack.enter_context(replacing(options.waves)), first=first, last=last)
-        progress, task = stack.enter_context(progress_bar("cycles", None))
+        bar = stack.enter_context(progress_bar("cycles", None))
         result = run_program(
             executable,
             config,
@@ -99,7 +98,7 @@ def run(options: RunOptions) -> int:
             observer=observer,
             account=options.profile,
             output=show,
-            progress=lambda cycles: progress.update(task, completed=cycles),
+            progress=bar.reach,
             waves=waves,
         )
     if options.waves is not None:
@@ -115,10 +114,9 @@ def run(options: RunOptions) -> int:
     if profile is not None:
         if target.cluster is not None:
             output().print(cores_table(record["by_core"]))
-        output().print(_profile_table(record["profile"]))
+        output().print(record_table(_PROFILE, record["profile"], title="cycles by function"))
     write_dumps(pieces, result.read)
-    write_json(options.json, record)
-    return OK if result.exit.ok and not result.mismatches else FAILED
+    return finish(options.json, record, good=result.exit.ok and not result.mismatches)
 
 
 def _machine(options: RunOptions, ram: tuple[Window, ...]) -> Machine:
@@ -230,33 +228,28 @@ def _tell(ending: Ending, result: RunResult, record: dict[str, Any]) -> None:
     console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
     if result.difference is not None:
         tell(result.difference)
-    table = Table(box=None, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    rows = [
-        ("cycles", str(result.cycles)),
-        ("instructions", str(result.instructions)),
-        ("instructions per cycle", f"{record['ipc']:.3f}"),
-        *_stall_rows(record),
-        ("interrupts", str(result.interrupts)),
-        ("simulation", f"{result.sim_cycles_per_s / _MILLION:.2f} Mcycles/s"),
-        ("mismatches", _mismatches(record)),
-        ("conditions", _conditions(record["conditions"])),
-    ]
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    rows = {
+        "cycles": result.cycles,
+        "instructions": result.instructions,
+        "instructions per cycle": f"{record['ipc']:.3f}",
+        **_stall_rows(record),
+        "interrupts": result.interrupts,
+        "simulation": f"{result.sim_cycles_per_s / _MILLION:.2f} Mcycles/s",
+        "mismatches": _mismatches(record),
+        "conditions": _conditions(record["conditions"]),
+    }
+    console.print(pairs(rows))
 
 
-def _stall_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+def _stall_rows(record: dict[str, Any]) -> dict[str, str]:
     if record["stalls"] is None:
-        return []
+        return {}
     core_cycles = max(record["cycles"], 1) * max(len(record.get("by_core", ())), 1)
-    return [
-        (f"stalls, {cause}", f"{cycles} ({cycles / core_cycles:.1%}): {MEANING[cause]}")
+    return {
+        f"stalls, {cause}": f"{cycles} ({cycles / core_cycles:.1%}): {MEANING[cause]}"
         for cause, cycles in record["stalls"].items()
         if cycles
-    ]
+    }
 
 
 def _mismatches(record: dict[str, Any]) -> str:
@@ -275,23 +268,15 @@ def _conditions(conditions: dict[str, Any]) -> str:
     return ", ".join([configured, *cluster, *(changed or ["ideal memory"]), *random])
 
 
-def _profile_table(rows: list[dict[str, Any]]) -> Table:
-    shown = (
-        (
-            row["symbol"],
-            address_text(row["address"]),
-            row["cycles"],
-            f"{row['share']:.1%}",
-            row["instructions"],
-            f"{row['cpi']:.2f}",
-            ", ".join(
-                f"{cause} {cycles}" for cause, cycles in sorted(row["stalls"].items(), key=lambda item: -item[1])
-            ),
-        )
-        for row in rows
-    )
-    headings = ("function", "address", "cycles", "share", "instructions", "CPI", "stalls")
-    return table(headings, shown, title="cycles by function", left="stalls")
+_PROFILE: Columns = {
+    "function": "{[symbol]}",
+    "address": lambda row: address_text(row["address"]),
+    "cycles": "{[cycles]}",
+    "share": "{[share]:.1%}",
+    "instructions": "{[instructions]}",
+    "CPI": "{[cpi]:.2f}",
+    "stalls": lambda row: _stalls(row["stalls"]),
+}
 
 
 def _stalls(cycles: dict[str, int]) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from xpulpnn_sim.commands.common import table
+
 _SHOWN = 12
 """Steps that are shown at most: those of the beginning and of the end."""
 
@@ -35,22 +37,15 @@ def print_tiles(console: Console, record: Mapping[str, Any]) -> None:
 
 
 def _steps(steps: list[Mapping[str, Any]], unit: str) -> Table:
-    shown = Table(
-        box=None,
-        title="steps from barrier to barrier, cycles from the first one: last core done, all moved; waiting: for DMA "
-        "alone; bytes loaded and stored meanwhile; moving: cycles with DMA transfers",
-        title_justify="left",
+    rows = [[_text(step[name]) for name in _COLUMNS] for step in steps]
+    if len(rows) > _SHOWN:
+        half = _SHOWN // 2
+        rows[half:-half] = [[f"... {len(rows) - _SHOWN} steps"]]
+    title = (
+        "steps from barrier to barrier, cycles from the first one: last core done, all moved; waiting: for DMA alone; "
+        "bytes loaded and stored meanwhile; moving: cycles with DMA transfers"
     )
-    for heading in _COLUMNS:
-        shown.add_column(unit if heading == "rows" else heading, justify="right", no_wrap=True)
-    half = _SHOWN // 2
-    for number, step in enumerate(steps):
-        if len(steps) > _SHOWN and half <= number < len(steps) - half:
-            if number == half:
-                shown.add_row(f"... {len(steps) - _SHOWN} steps")
-            continue
-        shown.add_row(*(_text(step[name]) for name in _COLUMNS))
-    return shown
+    return table([unit if name == "rows" else name for name in _COLUMNS], rows, title=title)
 
 
 def _text(value: Any) -> str:

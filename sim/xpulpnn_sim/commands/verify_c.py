@@ -9,7 +9,7 @@ from rich.table import Table
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, pairs, progress_bar, tell, write_json
+from xpulpnn_sim.commands.common import finish, output, pairs, progress_bar, tell
 from xpulpnn_sim.commands.option_groups import Configuration, Jobs, Json, Seed
 from xpulpnn_sim.commands.values import Count, Natural, listed
 from xpulpnn_sim.cprograms.comparison import BATCH, LEVELS, Comparison, Setting, host_compiler, run_seeds, shrink
@@ -44,17 +44,16 @@ def run(options: CProgramsOptions) -> int:
     settings = _settings(options, config)
     total = Comparison()
     groups = range(options.seed, options.seed + options.programs, BATCH)
-    with progress_bar("programs", options.programs) as (progress, task):
+    with progress_bar("programs", options.programs) as bar:
         for result in _results(options, groups, settings):
             total.merge(result)
-            progress.advance(task, result.programs)
+            bar.advance(result.programs)
     for failure in total.failures:
         small = failure if options.no_shrink else shrink(failure)
         tell(small.text)
     summary = _summary(total)
     output().print(_table(summary))
-    write_json(options.json, summary)
-    return FAILED if total.failures else OK
+    return finish(options.json, summary, good=not total.failures)
 
 
 def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:

@@ -54,10 +54,9 @@ class ClusterPrograms(RandomPrograms):
 
 def compile_models(plans: Sequence[ClusterPlan]) -> None:
     """Compile the models of all plans, with a bar."""
-    with progress_bar("compiling models", len(plans)) as (progress, task):
-        for plan in plans:
+    with progress_bar("compiling models", len(plans)) as bar:
+        for plan in bar.each(plans):
             model_library("cluster", plan.config)
-            progress.advance(task)
 
 
 @command
@@ -82,8 +81,8 @@ def _report(failure: ClusterResult, options: ClusterPrograms) -> None:
     """Tell a failure, and write its shortest program."""
     program, verdict = generate(failure.plan.config, failure.seed), failure.verdict
     if not options.no_shrink:
-        with progress_bar("shrinking", None) as (progress, task):
-            program, verdict = shrink(failure, lambda left: progress.update(task, completed=left))
+        with progress_bar("shrinking", None) as bar:
+            program, verdict = shrink(failure, bar.reach)
     kinds = ", ".join(phase.kind for phase in program.phases) or "no phases"
     again = failure.plan.command(failure.seed)
     for text in (f"program {failure.seed} fails:", verdict.text, f"phases left: {kinds}", f"again: {again}"):

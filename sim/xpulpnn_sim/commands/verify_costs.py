@@ -7,15 +7,9 @@ from rich.table import Table
 
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, table, write_json
-from xpulpnn_sim.commands.option_groups import (
-    BOTH_FORMS,
-    Configuration,
-    Json,
-)
-from xpulpnn_sim.commands.values import (
-    CorePreset,
-)
+from xpulpnn_sim.commands.common import finish, output, table
+from xpulpnn_sim.commands.option_groups import BOTH_FORMS, Configuration, Json
+from xpulpnn_sim.commands.values import CorePreset
 from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import Line, lines_of
 from xpulpnn_sim.verify.designs import measured_costs
@@ -47,8 +41,7 @@ def run(options: CostOptions) -> int:
                 markup=False,
                 soft_wrap=True,
             )
-    write_json(options.json, [_record(line) for line in lines])
-    return FAILED if wrong else OK
+    return finish(options.json, [_record(line) for line in lines], good=not wrong)
 
 
 def _shown(waits: Mapping[WaitCause, int] | None) -> str:

@@ -28,7 +28,7 @@ def run(options: LitmusOptions) -> int:
     compile_models(plans)
     counts = {test.name: Counter[Outcome]() for test in TESTS}
     reports: list[str] = []
-    with progress_bar("litmus tests", len(TESTS) * len(plans)) as (progress, task):
+    with progress_bar("litmus tests", len(TESTS) * len(plans)) as bar:
         for number, plan in enumerate(plans):
             for test in TESTS:
                 seed = options.seed + number
@@ -38,7 +38,7 @@ def run(options: LitmusOptions) -> int:
                     again = f"xpulpnn verify litmus {plan.label} --seed {seed} --rounds {options.rounds}"
                     reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
                 counts[test.name].update(histogram.counts)
-                progress.advance(task)
+                bar.advance()
     return _tell(options, plans, counts, reports)
 
 
@@ -66,7 +66,7 @@ def _tell(
     for report in reports:
         tell(report)
     title = f"litmus tests, {options.rounds * len(plans)} rounds"
-    output().print(table(("test", "what", "found", "rounds", ""), rows, title=title, left="what|found|"))
+    output().print(table(("test", "what", "found", "rounds", ""), rows, title=title))
     total = sum(record["forbidden"] for record in records)
     unseen = sum(len(record["unseen"]) for record in records)
     tell(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(one['allowed'] for one in records)}")

@@ -142,12 +142,12 @@ def gather(
 ) -> Gathered:
     """Run programs, with a bar of their instructions."""
     found = Gathered([])
-    with progress_bar("instructions", options.instructions) as (progress, task), interruptible() as stop:
+    with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
         try:
             with processes as pool:
                 for result in results_of(pool):
                     found.results.append(result)
-                    progress.advance(task, result.verdict.instructions)
+                    bar.advance(result.verdict.instructions)
         except WorkersLostError as lost:
             found.lost = lost
     found.interrupted = stop.interrupted
@@ -170,8 +170,8 @@ def _report(failed: Result | CoveredResult, options: RandomPrograms, engine: str
     design = DESIGNS[engine]()
     case = failure.plan.case(failure.seed)
     if not options.no_shrink:
-        with progress_bar("shrinking", None) as (progress, task):
-            case = shrink(failure, design, lambda left: progress.update(task, completed=left))
+        with progress_bar("shrinking", None) as bar:
+            case = shrink(failure, design, bar.reach)
         failure = Result(
             failure.seed, failure.plan, run_case(case, failure.plan, design), failure.coverage, failure.wall_s
         )

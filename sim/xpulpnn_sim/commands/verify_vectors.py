@@ -11,16 +11,9 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.vectors import DEFAULT_CONFIG, ENGINES, check_vectors
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, tell, write_json
-from xpulpnn_sim.commands.option_groups import (
-    Configuration,
-    Json,
-    Seed,
-)
-from xpulpnn_sim.commands.values import (
-    CorePreset,
-    Count,
-)
+from xpulpnn_sim.commands.common import finish, output, progress_bar, tell
+from xpulpnn_sim.commands.option_groups import Configuration, Json, Seed
+from xpulpnn_sim.commands.values import CorePreset, Count
 from xpulpnn_sim.files import require_writable
 from xpulpnn_sim.harness.vectors import VectorMismatch
 from xpulpnn_sim.verify.drawn_vectors import write_vectors
@@ -47,12 +40,12 @@ def run(options: VectorOptions) -> int:
     config = options.core
     if options.draw is not None:
         _draw(options, config, options.draw)
-    with progress_bar("vectors", None) as (progress, task):
+    with progress_bar("vectors", None) as bar:
         report = check_vectors(
             options.files,
             engine=options.engine,
             config=config,
-            progress=lambda done: progress.advance(task, done),
+            progress=bar.advance,
         )
     console = output()
     for line in _lines(report.first):
@@ -61,8 +54,7 @@ def run(options: VectorOptions) -> int:
         f"{report.vectors} vectors on {options.engine}, {report.mismatches} mismatches, {report.skipped} skipped, "
         f"{report.vectors_per_s:,.0f} per second"
     )
-    write_json(options.json, report.record())
-    return FAILED if report.mismatches else OK
+    return finish(options.json, report.record(), good=not report.mismatches)
 
 
 def _draw(options: VectorOptions, config: CoreConfig, count: int) -> None:

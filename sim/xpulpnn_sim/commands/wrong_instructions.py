@@ -3,20 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rich.table import Table
-
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.commands.common import (
-    FAILED,
     INTERRUPTED,
-    OK,
+    Columns,
+    finish,
     interruptible,
     output,
     progress_bar,
-    table,
+    record_table,
     tell,
-    write_json,
 )
 from xpulpnn_sim.commands.option_groups import ProofOptions
 from xpulpnn_sim.semantics.backend import backend_gates, source_of
@@ -47,13 +44,10 @@ def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: S
     chosen = [row for row in rows if provable(row)]
     tries = [*_wrong_statements(proofs, chosen), *_wrong_gates(proofs, config, chosen, yosys)]
     found: list[Seed] = []
-    with progress_bar("faults", len(tries)) as (progress, task), interruptible() as stop:
-        for attempt in tries:
-            found.append(attempt())
-            progress.update(task, description=found[-1].verdict.name)
-            progress.advance(task)
+    with progress_bar("faults", len(tries)) as bar, interruptible() as stop:
+        found.extend(bar.each((attempt() for attempt in tries), lambda seed: seed.verdict.name))
     output().print(f"faults seeded into {options.title}, and into the statements of its instructions")
-    output().print(_table([seed for seed in found if seed.where != STATEMENTS]))
+    output().print(record_table(_COLUMNS, (seed for seed in found if seed.where != STATEMENTS)))
     missed = [seed for seed in found if not seed.found]
     for seed in missed:
         tell(f"NOT FOUND: {seed.verdict.name}: {seed.fault}: {seed.verdict.verdict}")
@@ -64,10 +58,9 @@ def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: S
         {"fault": seed.fault, "where": seed.where, "instruction": seed.verdict.name, "found": seed.found}
         for seed in found
     ]
-    write_json(options.json, {"complete": not stop.interrupted, "faults": records})
-    if stop.interrupted:
-        return INTERRUPTED
-    return FAILED if missed else OK
+    result = {"complete": not stop.interrupted, "faults": records}
+    code = finish(options.json, result, good=not missed)
+    return INTERRUPTED if stop.interrupted else code
 
 
 def _wrong_statements(proofs: Proofs, rows: Sequence[Insn]) -> Iterator[Callable[[], Seed]]:
@@ -103,10 +96,10 @@ def _wrong_gates(
         yield attempt
 
 
-def _table(found: Sequence[Seed]) -> Table:
-    def row(seed: Seed) -> tuple[str, ...]:
-        verdict = "found" if seed.found else "NOT FOUND"
-        return (seed.fault, seed.where, seed.verdict.name, f"{seed.verdict.seconds:.1f}", verdict)
-
-    headings = ("fault", "module", "instruction", "seconds", "verdict")
-    return table(headings, map(row, found), left="module|instruction|verdict")
+_COLUMNS: Columns = {
+    "fault": "{.fault}",
+    "module": "{.where}",
+    "instruction": "{.verdict.name}",
+    "seconds": "{.verdict.seconds:.1f}",
+    "verdict": lambda seed: "found" if seed.found else "NOT FOUND",
+}
