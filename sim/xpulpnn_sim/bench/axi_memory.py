@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from cocotb.triggers import FallingEdge
 from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 
-from xpulpnn_sim.bench.cadence import Background, Dut, sample
+from xpulpnn_sim.bench.cadence import Dut, Stepwise, sample
 
 BOUNDARY = 4096
 """No burst crosses a multiple of it."""
@@ -79,11 +78,12 @@ class AxiMemory:
         self._content[self._place(address, len(data))] = np.frombuffer(data, np.uint8)
 
 
-class AxiRules(Background):
+class AxiRules(Stepwise):
     """Checks in every cycle that a manager's bursts keep their promises and stay as they are until taken."""
 
     def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
-        self._clk, self._rst, self._longest = dut.clk, dut.rst, longest
+        super().__init__(dut)
+        self._rst, self._longest = dut.rst, longest
         self.addresses: set[int] = set()
         self.bursts: dict[str, list[int]] = {"aw": [], "ar": []}
         channels = [name for name in _FIELDS if hasattr(dut, f"{port}__{name}valid")]
@@ -97,27 +97,27 @@ class AxiRules(Background):
         self._bytes = len(getattr(dut, f"{port}__rdata")) // 8
         self._writes: deque[int] = deque()
         self._written = 0
+        self._waiting: dict[str, dict[str, int]] = {}
 
-    async def _run(self) -> None:
-        waiting: dict[str, dict[str, int] | None] = dict.fromkeys(self._handles)
-        while True:
-            await FallingEdge(self._clk)
-            if sample(self._rst):
-                waiting = dict.fromkeys(self._handles)
+    def see(self) -> None:
+        """Check all channels; in a reset nothing waits."""
+        if sample(self._rst):
+            self._waiting = {}
+            return
+        for channel, handles in self._handles.items():
+            before = self._waiting.pop(channel, None)
+            if not sample(handles[f"{channel}valid"]):
+                assert before is None, f"{channel}valid falls before {before} is taken"
                 continue
-            for channel, handles in self._handles.items():
-                before = waiting[channel]
-                if not sample(handles[f"{channel}valid"]):
-                    assert before is None, f"{channel}valid falls before {before} is taken"
-                    continue
-                shown = {name: sample(handles[name]) for name in _FIELDS[channel]}
-                assert before in (None, shown), f"{channel}: {before} becomes {shown} before it is taken"
-                taken = sample(handles[f"{channel}ready"])
-                waiting[channel] = None if taken else shown
-                if before is None and channel != "w":
-                    self._burst(channel, shown)
-                if channel == "w" and taken:
-                    self._data(shown["wlast"])
+            shown = {name: sample(handles[name]) for name in _FIELDS[channel]}
+            assert before in (None, shown), f"{channel}: {before} becomes {shown} before it is taken"
+            taken = sample(handles[f"{channel}ready"])
+            if not taken:
+                self._waiting[channel] = shown
+            if before is None and channel != "w":
+                self._burst(channel, shown)
+            if channel == "w" and taken:
+                self._data(shown["wlast"])
 
     def _burst(self, channel: str, shown: dict[str, int]) -> None:
         address, transfers = shown[f"{channel}addr"], shown[f"{channel}len"] + 1

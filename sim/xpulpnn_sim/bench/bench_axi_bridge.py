@@ -1,16 +1,15 @@
 """Bench of the bridges to AXI4: what is read and written, in which order it is answered, and the rules of AXI."""
 
 from collections import deque
-from contextlib import ExitStack
 from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.cluster import L2_BASE
 from xpulpnn_sim.bench.axi_memory import BOUNDARY, AxiMemory, AxiRules, Stalls
-from xpulpnn_sim.bench.cadence import Dut, drive, sample, start
+from xpulpnn_sim.bench.cadence import Dut, Together, sample, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi_initiator import Requester
 from xpulpnn_sim.bench.run_traffic import RUN_BYTES, Request, Traffic, line, masked, run
@@ -113,9 +112,8 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     rules = AxiRules(dut, "axi", longest())
     traffic = random_traffic(rng, _RUNS, first)
     size = bench_data()["bits"] // 8
-    with ExitStack() as stack:
-        initiator = stack.enter_context(Initiator(dut, traffic, rng, pause))
-        stack.enter_context(rules)
+    initiator = Initiator(dut, traffic, rng, pause)
+    with Together(dut, [initiator, rules]):
         await initiator.finish()
     assert initiator.most <= _LIMIT, f"{initiator.most} transfers under way"
     assert stalls != "jerky" or initiator.most == _LIMIT, f"never more than {initiator.most} transfers under way"
@@ -151,9 +149,7 @@ async def valid_waits_for_no_ready(dut: Dut) -> None:
     for write in (False, True)[: 1 + bench_data()["writes"]]:
         traffic = Traffic(rng, [[deque([Request(L2_BASE, int(write), (1 << size) - 1, 1, 1)])]], size)
         with Initiator(dut, traffic, rng, 0):
-            for _ in range(6):
-                await RisingEdge(dut.clk)
-        drive(dut, {"port__req": 0})
+            await ClockCycles(dut.clk, 6)
     await FallingEdge(dut.clk)
     for channel in channels:
         assert sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid waits for ready"

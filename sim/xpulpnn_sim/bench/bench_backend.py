@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.bench.backend_words import dependent_pairs, filling, words_of_every_row
@@ -82,8 +82,7 @@ async def reset_in_flight_clears_everything(dut: Dut) -> None:
         stream = stream_of(_configuration(), filling(rng) + words_of_every_row(_configuration(), rng))
         with ObiResponder(dut, "data", WordMemory(), SLOW, rng):
             feeding = cocotb.start_soon(StreamDriver(dut, rng, 0.0).run(stream))
-            for _ in range(RESET_AFTER + rng.randrange(RESET_AFTER)):
-                await RisingEdge(dut.clk)
+            await ClockCycles(dut.clk, RESET_AFTER + rng.randrange(RESET_AFTER))
             feeding.cancel()
         dut.insn__valid.value = 0
         await pulse_reset(dut)

@@ -1,11 +1,10 @@
 """Bench of the whole cluster, its host port and its AXI4 ports: boot, results, events, access while the cores work."""
 
-from contextlib import ExitStack
 from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import (
@@ -28,10 +27,10 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.axi_memory import AxiMemory, AxiRules, Stalls
-from xpulpnn_sim.bench.cadence import Background, Dut, Together, sample, start
-from xpulpnn_sim.bench.dma_port import CommandPort
+from xpulpnn_sim.bench.cadence import Background, Dut, Together, sample, start, until
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import WordMemory
+from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.cluster_check import OPERANDS, RESULTS_AT, TCDM_RESULTS_AT, TCDM_USED, ClusterCheck, cluster_check
 
@@ -63,7 +62,7 @@ again:
 """
 
 
-class Surroundings:
+class Surroundings(Together):
     """Memories, rules and a host around the cluster."""
 
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
@@ -80,8 +79,9 @@ class Surroundings:
             AxiRules(dut, "ext", {"ar": 4, "aw": 4}),
             AxiRules(dut, "dma", {"ar": 256, "aw": 64}),
         ]
-        self.host = CommandPort(dut, "host", rng)
+        self.host = ObiInitiator(dut, "host", wait=False)
         self.all_cores = (1 << self.config.cores) - 1
+        super().__init__(dut, [self.host, *self.rules])
 
     def _waiter(self) -> None:
         mask = 3 << EventLine.CLUSTER | 1
@@ -98,17 +98,6 @@ class Surroundings:
             place = at // WORD_BYTES
             self.l2[place : place + len(words)] = words
 
-    def __enter__(self) -> "Surroundings":
-        """Begin."""
-        self._stack = ExitStack()
-        for part in (Together(self.dut, [self.host]), *self.rules):
-            self._stack.enter_context(part)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End."""
-        self._stack.close()
-
     async def boot(self, address: int, cores: int) -> None:
         """Start ``cores``, a bit each, at an address, by the registers."""
         for core in (core for core in range(self.config.cores) if cores >> core & 1):
@@ -117,12 +106,7 @@ class Surroundings:
 
     async def clocks(self, wanted: int) -> None:
         """Wait until the clocks of just these cores are needed."""
-        for _ in range(_PATIENCE):
-            await FallingEdge(self.dut.clk)
-            if sample(self.dut.core_clock_en) == wanted:
-                await RisingEdge(self.dut.clk)
-                return
-        raise AssertionError(f"core_clock_en is not {wanted:b} after {_PATIENCE} cycles")
+        await until(self.dut, lambda: sample(self.dut.core_clock_en) == wanted, _PATIENCE, f"core_clock_en {wanted:b}")
 
     async def told(self) -> list[tuple[int, int]]:
         """For each core, how often it was woken, and what it was told last."""
@@ -175,12 +159,7 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
         assert not sample(dut.eoc), "the end without the other cores"
         with HostTraffic(parts) as traffic:
             await parts.boot(L2_BASE + _DETOUR_AT, parts.all_cores & ~1)
-            for _ in range(_PATIENCE):
-                await FallingEdge(dut.clk)
-                if sample(dut.eoc):
-                    break
-            await RisingEdge(dut.clk)
-        assert sample(dut.eoc), f"no end of computation after {_PATIENCE} cycles"
+            await until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
         assert L2_BASE + _DETOUR_AT in parts.rules[0].addresses, "the others have not their own boot address"
         assert traffic.accesses > 50, f"{traffic.accesses} accesses of the host"
         assert sample(dut.return_value) == parts.program.return_value
@@ -262,8 +241,8 @@ async def host_reaches_what_it_may(dut: Dut) -> None:
             PRIVATE_DMA + BLOCK_BYTES,
         )
         for place in holes:
-            for write in (False, True):
-                assert await host.fails(place, write=write), f"no error at {place:#x}"
+            for write in (0, 1):
+                assert (await host.make([Transfer(place, write)])).failed, f"no error at {place:#x}"
         last = TCDM_BASE + config.tcdm_bytes - WORD_BYTES
         await host.write(last, 0xCAFE_F00D)
         assert await host.read(last) == 0xCAFE_F00D

@@ -81,8 +81,8 @@ async def registers_keep_what_is_written(dut: Dut) -> None:
     offsets = [*Control, *table.boot, Control.BOOT_ADDRESS + WORD_BYTES * cores, BLOCK_BYTES - WORD_BYTES]
     with ObiInitiator(dut, "port") as software:
         for number, transfer in enumerate(_transfers(offsets, rng)):
-            software.put([transfer])
-            await software.finish(8)
+            await software.make([transfer])
+            await RisingEdge(dut.clk)
             offset = transfer.address - CONTROL
             if transfer.write:
                 table.write(offset, transfer.enables, transfer.value)

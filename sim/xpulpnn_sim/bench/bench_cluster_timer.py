@@ -19,7 +19,6 @@ from xpulpnn_sim.stimuli import separating_words
 
 _TRANSFERS = 400
 _LONGEST_GAP = 30
-_CYCLE_LIMIT = 40_000
 _NEAR_WRAP = 0xFFFF_FFF0
 _STRETCH = 25
 _SLOW = 0.3
@@ -115,8 +114,8 @@ async def time_is_arithmetic(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     transfers = list(_transfers(rng))
     with ObiInitiator(dut, "port") as software, PortMonitor(dut, ["events", "armed"]) as monitor:
-        software.put(transfers)
-        await software.finish(_CYCLE_LIMIT)
+        await software.make(transfers)
+        await RisingEdge(dut.clk)
         await RisingEdge(dut.clk)
     timer, now, raised = ClusterTimer(), 0, 0
     for number, transfer in enumerate(transfers):

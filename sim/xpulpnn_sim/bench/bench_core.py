@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import cocotb
 import numpy as np
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
@@ -87,8 +87,7 @@ async def boot(dut: Dut) -> None:
         dut.fetch_enable.value = 1
         await RisingEdge(dut.clk)
         dut.fetch_enable.value = 0
-        for _ in range(IDLE_CYCLES):
-            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, IDLE_CYCLES)
 
 
 def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledged], board: Scoreboard) -> list[int]:
@@ -127,8 +126,7 @@ async def run_program(
             if done or cycle == reset_after:
                 break
         # the store at the end has yet to retire
-        for _ in range(IDLE_CYCLES):
-            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, IDLE_CYCLES)
     dut.irq.value = 0
     if reset_after is None:
         lockstep = Lockstep(executable, config, hart_id=HART_ID, boot_address=ENTRY, errors=(FAILING,))

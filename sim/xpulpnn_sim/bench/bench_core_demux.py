@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from random import Random
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
+from xpulpnn_sim.bench.cadence import Dut, PortMonitor, Together, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES, PROMPT, SLOW, Grant, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer, expected_data
@@ -18,7 +18,6 @@ from xpulpnn_sim.golden.cluster_map import destination, ranges
 
 _TRANSFERS = 600
 _NEAR_WORDS = 3
-_CYCLE_LIMIT = 20_000
 _BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)
 """Where accesses outside fail."""
 
@@ -86,14 +85,10 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         for address in addresses
     ]
     responders = {port: ObiResponder(dut, port, memories[port], timing, rng) for port in ports}
-    for responder in responders.values():
-        responder.__enter__()
-    with ObiInitiator(dut, "core") as core, PortMonitor(dut, ["events"]) as monitor:
-        core.put(transfers)
-        await core.finish(_CYCLE_LIMIT)
-        await RisingEdge(dut.clk)
-    for responder in responders.values():
-        responder.__exit__()
+    core = ObiInitiator(dut, "core")
+    with Together(dut, [*responders.values(), core]), PortMonitor(dut, ["events"]) as monitor:
+        await core.make(transfers)
+        await ClockCycles(dut.clk, 2)
     places = [destination(transfer.address, config) for transfer in transfers]
     for port in ports:
         expected = [

@@ -5,14 +5,15 @@ from contextlib import ExitStack, asynccontextmanager
 from random import Random
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.bench.cadence import Dut, PortMonitor, Together, start
 from xpulpnn_sim.bench.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
-from xpulpnn_sim.bench.dma_port import CommandPort
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming
+from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.dma import moves
 from xpulpnn_sim.stimuli import near_offsets
@@ -49,7 +50,7 @@ class Ports:
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
         cores = [f"cores__{number}" for number in range(bench_data()["cores"])]
-        self.initiators = [CommandPort(dut, port, rng, pause) for port in (*cores, "shared")]
+        self.initiators = [ObiInitiator(dut, port, wait=False, pause=pause, rng=rng) for port in (*cores, "shared")]
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
         self.memory = DmaMemories(dut, self.memories, rng, *timing)
         self.told = PortMonitor(dut, ("events", "interrupts"))
@@ -60,7 +61,7 @@ class Ports:
 
     async def command(self, words: Words, port: int = 0) -> None:
         """Write a command, and do what it asks for to the expected memories."""
-        await self.initiators[port].write_all(self.addresses[port] + Dma.COMMAND, words)
+        await self.initiators[port].write(self.addresses[port] + Dma.COMMAND, *words)
         self.expected.move(*moves(words))
 
     async def status(self, port: int = 0) -> tuple[int, int]:
@@ -82,9 +83,9 @@ class Ports:
     async def nothing_near(self, board: Scoreboard, port: int) -> None:
         """Accesses a bit away from the registers fail."""
         for offset in near_offsets(Dma):
-            for write in (False, True):
-                failed = await self.initiators[port].fails(self.addresses[port] + offset, write=write)
-                board.equal(failed, True, f"access to {offset:#x}")
+            for write in (0, 1):
+                access = Transfer(self.addresses[port] + offset, write, value=WORD_MASK)
+                board.equal((await self.initiators[port].make([access])).failed, True, f"access to {offset:#x}")
 
     def pulses(self) -> tuple[list[int], list[int]]:
         """Counts of how often each core was told, by event and by interrupt."""
@@ -174,8 +175,7 @@ async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
         while readers:
             number = rng.randrange(bench_data()["identifiers"])
             await ports.free(number, giving)
-            for _ in range(_GIVING_CYCLES):
-                await RisingEdge(ports.dut.clk)
+            await ClockCycles(ports.dut.clk, _GIVING_CYCLES)
             done = [port for port, reader in readers.items() if reader.done()]
             board.equal([await readers.pop(port) for port in done], [number], "what is given back")
 
@@ -195,8 +195,7 @@ async def identifiers(dut: Dut) -> None:
         for port in range(len(ports.initiators)):
             board.equal(await ports.status(port), (0, every), "as before")
         readers = [cocotb.start_soon(ports.identifier(port)) for port in (1, 2)]
-        for _ in range(20):
-            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, 20)
         board.equal([reader.done() for reader in readers], [False, False], "answers without an identifier")
         # an identifier in use is not given away, even if it was given back
         number = count // 2
@@ -249,8 +248,7 @@ async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> No
         for task in tasks:
             await task
         board.equal(await ports.status(), (0, 0), "status at the end")
-        for _ in range(4):
-            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, 4)
         board.equal(ports.pulses(), told, "pulses")
         ports.check(board, "all ports")
 

@@ -4,16 +4,16 @@ Each initiator has words of its own in every place, so that whatever the order, 
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import cocotb
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.task import Task
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn_sim.bench.cadence import Background, Dut, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import Dut, Stepwise, Together, pulse_reset, sample, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES, Grant, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer, expected_data
@@ -24,7 +24,6 @@ _TRANSFERS = 40
 _WORDS = 4
 _RESETS = 30
 _QUIET = 4
-_CYCLE_LIMIT = 20_000
 _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 20, 20), ObiTiming(0.3, 2, 30))
 
 
@@ -75,20 +74,20 @@ def _words(initiators: int, rng: Random) -> Words:
     return Words(own, failing, [address for address in away if not any(address in block for block in _blocks())])
 
 
-class Turns(Background):
+class Turns(Stepwise):
     """Checks in every cycle that nobody is granted but the one whose turn it is."""
 
     def __init__(self, dut: Dut, initiators: Sequence[str]) -> None:
-        self._clk, self._queue, self._board = dut.clk, Queue("counter", len(initiators)), Scoreboard()
+        super().__init__(dut)
+        self._queue, self._board = Queue("counter", len(initiators)), Scoreboard()
         self._ports = [(getattr(dut, f"{name}__req"), getattr(dut, f"{name}__gnt")) for name in initiators]
 
-    async def _run(self) -> None:
-        while True:
-            await FallingEdge(self._clk)
-            granted = [number for number, (_, gnt) in enumerate(self._ports) if sample(gnt)]
-            if granted:
-                asking = {number for number, (req, _) in enumerate(self._ports) if sample(req)}
-                self._board.equal(granted, [self._queue.next(asking)] if asking else [], f"grant among {asking}")
+    def see(self) -> None:
+        """Compare who is granted with whose turn it is."""
+        granted = [number for number, (_, gnt) in enumerate(self._ports) if sample(gnt)]
+        if granted:
+            asking = {number for number, (req, _) in enumerate(self._ports) if sample(req)}
+            self._board.equal(granted, [self._queue.next(asking)] if asking else [], f"grant among {asking}")
 
 
 class Bus:
@@ -107,14 +106,12 @@ class Bus:
         }
         self.initiators = [ObiInitiator(dut, name) for name in names]
         self.plans = [self.words.transfers(number, rng, timing) for number in range(len(names))]
-        self._turns = Turns(dut, names)
+        self.running = Together(dut, [*self.ports.values(), *self.initiators, Turns(dut, names)])
 
-    def enter(self, stack: ExitStack) -> None:
-        """Begin."""
-        for part in (*self.ports.values(), *self.initiators, self._turns):
-            stack.enter_context(part)
-        for initiator, plan in zip(self.initiators, self.plans, strict=True):
-            initiator.put(plan)
+    def begin(self) -> list[Task[Transfer]]:
+        """Let every initiator follow its plan."""
+        pairs = zip(self.initiators, self.plans, strict=True)
+        return [cocotb.start_soon(initiator.make(plan)) for initiator, plan in pairs]
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -123,11 +120,10 @@ async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
     """Every access arrives once, unchanged, at its place, and its answer at its initiator."""
     rng, board = await start(dut), Scoreboard()
     bus = Bus(dut, timing, rng)
-    with ExitStack() as stack:
-        bus.enter(stack)
-        for initiator in bus.initiators:
-            await initiator.finish(_CYCLE_LIMIT)
-        await RisingEdge(dut.clk)
+    with bus.running:
+        for task in bus.begin():
+            await task
+        await ClockCycles(dut.clk, 2)
     everything = [transfer for plan in bus.plans for transfer in plan]
     for block, (port, responder) in zip(_blocks(), bus.ports.items(), strict=True):
         wanted = [Grant(t.address, t.write, t.enables, t.value) for t in everything if t.address in block]
@@ -150,11 +146,13 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     watched = [f"{name}__rvalid" for name in bench_data()["initiators"]]
     watched += [f"{place['port']}__req" for place in bench_data()["places"]]
     for _ in range(_RESETS):
-        with ExitStack() as stack:
-            Bus(dut, 1, rng).enter(stack)
-            for _ in range(rng.randint(2, 12)):
-                await RisingEdge(dut.clk)
+        bus = Bus(dut, 1, rng)
+        with bus.running:
+            tasks = bus.begin()
+            await ClockCycles(dut.clk, rng.randint(2, 12))
             await pulse_reset(dut, 1)
+        for task in tasks:
+            task.cancel()
         for _ in range(_QUIET):
             await FallingEdge(dut.clk)
             board.equal([name for name in watched if sample(getattr(dut, name))], [], "high after reset")

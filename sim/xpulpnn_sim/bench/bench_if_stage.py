@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 import cocotb
-from cocotb.triggers import RisingEdge, Timer
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn_sim.bench.bench_compressed_decoder import expanded
 from xpulpnn_sim.bench.bench_prefetch import check_idle
@@ -132,8 +132,7 @@ async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHab
     for _ in range(2):
         code = RandomCode(rng, failing=failing)
         with ObiResponder(dut, "instr", code, timing, rng) as memory:
-            for _ in range(_QUIET):
-                await RisingEdge(dut.clk)
+            await ClockCycles(dut.clk, _QUIET)
             board.equal(memory.log, [], "requests before the first redirect")
             with PortMonitor(dut, StagePorts._fields) as monitor:
                 await drive_stage(dut, rng, habits)

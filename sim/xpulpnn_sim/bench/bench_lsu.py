@@ -5,11 +5,11 @@ from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start, until
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.bench.operands import operands_of
@@ -101,15 +101,7 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
             drive(dut, idle)
             await RisingEdge(dut.clk)
         drive(dut, access.ports)
-        for cycle in range(1, _CYCLE_LIMIT):
-            await FallingEdge(dut.clk)
-            done = sample(dut.ex_done)
-            await RisingEdge(dut.clk)
-            if done:
-                cycles.append(cycle)
-                break
-        else:
-            raise AssertionError(f"no ex_done within {_CYCLE_LIMIT} cycles")
+        cycles.append(await until(dut, lambda: sample(dut.ex_done), _CYCLE_LIMIT, "ex_done"))
     drive(dut, idle)
     return cycles
 
@@ -179,8 +171,7 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
         with ObiResponder(dut, "data", memory, timing, rng) as bus:
             with WritebackMonitor(dut) as monitor:
                 cycles = await drive_accesses(dut, accesses, data["idle"], rng)
-                for _ in range(_CYCLE_LIMIT):
-                    await RisingEdge(dut.clk)
+                await ClockCycles(dut.clk, _CYCLE_LIMIT)
             found, requests = dict(memory), len(bus.log)
             # A reset in flight: one access is left without its response.
             drive(dut, accesses[0].ports)

@@ -10,7 +10,7 @@ from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
@@ -55,15 +55,13 @@ class OperationDriver:
     async def idle(self, cycles: int) -> None:
         """Leave EX empty; operands and control word may be anything meanwhile."""
         self._start.value = 0
-        for _ in range(cycles):
-            await RisingEdge(self._dut.clk)
+        await ClockCycles(self._dut.clk, cycles)
 
     async def abandon(self, operation: dict[str, int], cycles: int) -> None:
         """Start an operation and flush it after some cycles without ever taking it."""
         drive(self._dut, operation)
         self._start.value = 1
-        for _ in range(cycles):
-            await RisingEdge(self._dut.clk)
+        await ClockCycles(self._dut.clk, cycles)
         await self.idle(1)
 
     async def execute(self, operation: dict[str, int], hold: int) -> tuple[int, int]:

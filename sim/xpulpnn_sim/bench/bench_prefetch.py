@@ -5,7 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 import cocotb
-from cocotb.triggers import RisingEdge, Timer
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.bench.cadence import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
@@ -156,8 +156,7 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
         for _ in range(latency - 1):
             await RisingEdge(dut.clk)
         dut.take.value = 1
-        for _ in range(_CYCLES // 4):
-            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, _CYCLES // 4)
     cycles = [BufferPorts(*row) for row in monitor.rows]
     _check_delivery(cycles, code, board)
     flow = [ports.valid for ports in cycles[latency:]]
@@ -170,10 +169,8 @@ async def at_most_four_words_are_buffered(dut: Dut, timing: ObiTiming) -> None:
     """Nothing is fetched before the first redirect, and nothing beyond the buffer while nothing is taken."""
     rng, board = await start(dut), Scoreboard()
     with ObiResponder(dut, "instr", RandomCode(rng), timing, rng) as memory:
-        for _ in range(SILENCE_LIMIT):
-            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, SILENCE_LIMIT)
         board.equal(memory.log, [], "requests before the first redirect")
         await redirect_to(dut, WORD_BYTES * rng.randrange(64))
-        for _ in range(SILENCE_LIMIT):
-            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, SILENCE_LIMIT)
         board.equal(len(memory.log), OUTSTANDING_LIMIT["instr"], "requests while nothing is taken")

@@ -1,9 +1,8 @@
 """Bench of the shared memory: random traffic of all masters against queues before banks and a list of words."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
@@ -11,7 +10,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.bench.cadence import Dut, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import Driven, Dut, pulse_reset, sample, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES
 from xpulpnn_sim.bench.scoreboard import Scoreboard
@@ -43,37 +42,28 @@ def _traffic(config: ClusterConfig) -> list[Traffic]:
     ]
 
 
-@dataclass(slots=True)
 class Masters:
     """All ports of the memory: the only writer of the requests."""
 
-    dut: Dut
-    number: int  # how many ports
-    waiting: dict[int, Request] = field(default_factory=dict[int, Request])
-    passed: dict[int, int] = field(default_factory=dict[int, int])
-    """Grants of the bank that a request has seen go to others."""
-    longest: list[int] = field(default_factory=list[int])
-    expected: dict[int, int] = field(default_factory=dict[int, int])
-    """Answers that the next cycle must show; those of writes may have any data."""
-    reads: set[int] = field(default_factory=set[int])
-    _ports: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-
-    def __post_init__(self) -> None:
-        names = ("req", "gnt", "addr", "we", "be", "wdata", "rvalid", "rdata")
-        self.longest = [0] * self.number
-        self._ports = [
-            {name: getattr(self.dut, f"ports__{master}__{name}") for name in names} for master in range(self.number)
-        ]
+    def __init__(self, dut: Dut, number: int) -> None:
+        self.number = number
+        self.waiting: dict[int, Request] = {}
+        # grants of the bank that a request has seen go to others
+        self.passed: dict[int, int] = {}
+        self.longest = [0] * number
+        # answers that the next cycle must show; those of writes may have any data
+        self.expected: dict[int, int] = {}
+        self.reads: set[int] = set()
+        names = [f"ports__{master}__" for master in range(number)]
+        self._driven = [Driven(dut, name) for name in names]
+        self._seen = {port: [getattr(dut, name + port) for name in names] for port in ("gnt", "rvalid", "rdata")}
 
     def ask(self, traffic: Traffic, config: ClusterConfig, rng: Random, cycle: int = 0) -> None:
         """Make new requests where none waits."""
         words = config.tcdm_bytes // WORD_BYTES
         first = cycle // traffic.stays if traffic.stays else 0
-        for master, port in enumerate(self._ports):
-            if master in self.waiting:
-                continue
-            if rng.random() >= traffic.asking:
-                port["req"].value = 0
+        for master in range(self.number):
+            if master in self.waiting or rng.random() >= traffic.asking:
                 continue
             word = (first + rng.randrange(traffic.words or words) * traffic.stride) % words
             address = rng.choice(_BASES) + WORD_BYTES * word
@@ -82,37 +72,28 @@ class Masters:
             write = int(rng.random() < traffic.writing)
             request = Request(address, write, rng.choice((ALL_BYTES, rng.getrandbits(4))), rng.getrandbits(32))
             self.waiting[master], self.passed[master] = request, 0
-            self._show(master, request)
+        self.show()
 
-    def show(self, requests: Mapping[int, Request]) -> None:
-        """Request these, and nothing else."""
-        for master, port in enumerate(self._ports):
-            if master in requests:
-                self._show(master, requests[master])
-            else:
-                port["req"].value = 0
+    def show(self) -> None:
+        """Request what waits, and nothing else."""
+        for master, driven in enumerate(self._driven):
+            request = self.waiting.get(master)
+            driven.drive(req=int(request is not None))
+            if request is not None:
+                driven.drive(addr=request.address, we=request.write, be=request.enables, wdata=request.value)
 
-    def _show(self, master: int, request: Request) -> None:
-        values = {"addr": request.address, "we": request.write, "be": request.enables, "wdata": request.value}
-        for name, value in ({"req": 1} | values).items():
-            self._ports[master][name].value = value
+    def high(self, port: str) -> set[int]:
+        """Masters one of whose ports is high in this cycle."""
+        return {master for master, handle in enumerate(self._seen[port]) if sample(handle)}
 
-    def granted(self) -> set[int]:
-        """Which masters are granted in this cycle."""
-        return {master for master, port in enumerate(self._ports) if sample(port["gnt"])}
-
-    def answered(self) -> set[int]:
-        """Which masters are answered in this cycle."""
-        return {master for master, port in enumerate(self._ports) if sample(port["rvalid"])}
-
-    def data(self, master: int) -> int:
-        """Data that a master reads in this cycle."""
-        return sample(self._ports[master]["rdata"])
+    def data(self, masters: Iterable[int]) -> dict[int, int]:
+        """Data that masters read in this cycle."""
+        return {master: sample(self._seen["rdata"][master]) for master in masters}
 
     def quiet(self) -> None:
-        """No request any more."""
+        """Request nothing any more."""
         self.waiting.clear()
-        self.show({})
+        self.show()
 
 
 def _count_passes(masters: Masters, granted: set[int], config: ClusterConfig) -> None:
@@ -134,12 +115,12 @@ async def _run(
         where = f"{traffic.name}, cycle {cycle}"
         masters.ask(traffic, config, rng, cycle)
         await FallingEdge(dut.clk)
-        board.equal(sorted(masters.answered()), sorted(masters.expected), f"{where}: who is answered")
-        data = {master: masters.data(master) for master in masters.reads}
+        board.equal(sorted(masters.high("rvalid")), sorted(masters.expected), f"{where}: who is answered")
+        data = masters.data(masters.reads)
         board.equal(data, {master: masters.expected[master] for master in data}, f"{where}: data by master")
         requests = dict(masters.waiting)
         masters.expected = model.cycle(requests)
-        granted = masters.granted()
+        granted = masters.high("gnt")
         board.equal(sorted(granted), sorted(masters.expected), f"{where}: who is granted")
         if hasattr(dut, "bank_masters__0"):
             for access in model.accesses:
@@ -185,7 +166,7 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
     await pulse_reset(dut)
     masters.quiet()
     await FallingEdge(dut.clk)
-    board.equal(masters.answered(), set[int](), "answers after a reset in flight")
+    board.equal(masters.high("rvalid"), set[int](), "answers after a reset in flight")
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -205,15 +186,16 @@ async def test_and_set_is_one_step(dut: Dut) -> None:
 async def _present(dut: Dut, masters: Masters, requests: dict[int, Request]) -> list[int]:
     """Hold requests until each was granted and answered; the data of all that read."""
     found: list[int] = []
+    masters.waiting = requests
     reads = {master for master, request in requests.items() if not request.write}
     for _ in range(PATIENCE * masters.number * 2):
-        masters.show(requests)
+        masters.show()
         await FallingEdge(dut.clk)
-        found += [masters.data(master) for master in masters.answered() & reads]
-        waiting = len(requests)
-        for master in masters.granted():
-            del requests[master]
+        found += masters.data(masters.high("rvalid") & reads).values()
+        waiting = len(masters.waiting)
+        for master in masters.high("gnt"):
+            del masters.waiting[master]
         await RisingEdge(dut.clk)
         if not waiting:
             return found
-    raise AssertionError(f"masters {sorted(requests)} must be granted")
+    raise AssertionError(f"masters {sorted(masters.waiting)} must be granted")

@@ -6,7 +6,7 @@ cadence with plain delays.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol, Self
 
@@ -14,8 +14,7 @@ import cocotb
 import numpy as np
 import numpy.typing as npt
 from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge, Timer
-from cocotb.types import Logic
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
 
 from xpulpnn_sim.bench.handover import bench_data, seed_from_environment
 
@@ -42,8 +41,7 @@ async def half_beat(dut: Dut, *, rising: bool) -> None:
 async def pulse_reset(dut: Dut, cycles: int = RESET_CYCLES) -> None:
     """Hold reset for some cycles; returns right after the rising edge that ends it."""
     dut.rst.value = 1
-    for _ in range(cycles):
-        await RisingEdge(dut.clk)
+    await ClockCycles(dut.clk, cycles)
     dut.rst.value = 0
 
 
@@ -57,6 +55,17 @@ async def start(dut: Dut) -> Random:
     else:
         await half_beat(dut, rising=True)
     return Random(seed_from_environment())
+
+
+async def until(dut: Dut, holds: Callable[[], object], limit: int, what: str) -> int:
+    """Wait for the end of a cycle in the middle of which something holds; returns its number, from 1 on."""
+    for cycle in range(1, limit + 1):
+        await FallingEdge(dut.clk)
+        held = holds()
+        await RisingEdge(dut.clk)
+        if held:
+            return cycle
+    raise AssertionError(f"{what} not within {limit} cycles (seed {seed_from_environment()})")
 
 
 def drive(dut: Dut, ports: Mapping[str, int]) -> None:
@@ -98,8 +107,8 @@ def witness(who: Witness) -> None:
 
 def unsigned(handle: Dut) -> int:
     """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
-    found = handle.value
-    return int(found) if isinstance(found, Logic) else found.to_unsigned()
+    # the digits themselves: most of the time of a bench would be spent on objects of cocotb for single bits
+    return int(handle._handle.get_signal_val_binstr(), 2)
 
 
 def sample(handle: Dut, *, decides: bool = True) -> int:
@@ -153,20 +162,34 @@ class Background(ABC):
 class Stepwise(Background):
     """A part of a bench that drives ports at the beginning of each cycle, and looks at them in the middle of it."""
 
+    settles = False  # whether it drives ports once more when those that come from registers are stable
+
     def __init__(self, dut: Dut) -> None:
         self._clk = dut.clk
 
-    @abstractmethod
     def show(self) -> None:
         """Drive ports."""
 
-    @abstractmethod
+    def settle(self) -> None:
+        """Drive ports by what registers of the unit show in this cycle."""
+
     def see(self) -> None:
         """Look at ports."""
+
+    def rest(self) -> None:
+        """Drive ports as when there is nothing to do."""
+
+    def __exit__(self, *error: object) -> None:
+        """End at once."""
+        super().__exit__(*error)
+        self.rest()
 
     async def _run(self) -> None:
         while True:
             self.show()
+            if self.settles:
+                await Timer(SETTLE_NS, unit="ns")
+                self.settle()
             await FallingEdge(self._clk)
             self.see()
             await RisingEdge(self._clk)
@@ -178,16 +201,28 @@ class Together(Stepwise):
     def __init__(self, dut: Dut, parts: Sequence[Stepwise]) -> None:
         super().__init__(dut)
         self._parts = parts
+        self.settles = any(part.settles for part in parts)
 
     def show(self) -> None:
         """Drive the ports of all parts."""
         for part in self._parts:
             part.show()
 
+    def settle(self) -> None:
+        """Drive the ports of the parts that wait for it."""
+        for part in self._parts:
+            if part.settles:
+                part.settle()
+
     def see(self) -> None:
         """Look at the ports of all parts."""
         for part in self._parts:
             part.see()
+
+    def rest(self) -> None:
+        """Let all parts rest."""
+        for part in self._parts:
+            part.rest()
 
 
 class PortMonitor(Background):

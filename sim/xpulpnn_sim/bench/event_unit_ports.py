@@ -7,7 +7,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import EVENT_UNIT, PRIVATE_EVENT_UNIT, EventLine
-from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, sample
+from xpulpnn_sim.bench.cadence import Driven, Dut, pulse_reset, sample
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.event_unit import Access, Answer, EventUnit
 
@@ -35,27 +35,30 @@ class EventUnitPorts:
         self.board = Scoreboard()
         self.cycle = 0
         self.answers: list[Answer] = []
-        self._ports = {core: f"cores__{core}" for core in range(config.cores)}
-        self._requests: set[str] = set()
+        ports: dict[int | None, str] = {core: f"cores__{core}__" for core in range(config.cores)}
+        ports[None] = "shared__"
+        self._driven = {port: Driven(dut, name) for port, name in ports.items()}
+        self._seen = {
+            port: {field: getattr(dut, name + field) for field in ("rvalid", "gnt", "err", "rdata")}
+            for port, name in ports.items()
+        }
+        self._inputs = Driven(dut)
 
     async def reset(self) -> None:
         """Begin anew; outstanding accesses are forgotten."""
-        self._request({})
+        self._request(Happening())
         await pulse_reset(self.dut)
         self.model, self.answers = EventUnit(self.config), []
 
     def free(self) -> list[int]:
         """Cores whose access would be granted."""
         waiting = self.model.waiting()
-        return [core for core in self._ports if not waiting >> core & 1]
+        return [core for core in range(self.config.cores) if not waiting >> core & 1]
 
     async def step(self, now: Happening) -> list[Answer]:
         """One cycle; returns the responses seen in it."""
-        requests = {self._ports[core]: (access, PRIVATE_EVENT_UNIT) for core, access in now.accesses.items()}
-        if now.shared is not None:
-            requests["shared"] = now.shared, EVENT_UNIT
-        self._request(requests)
-        drive(self.dut, {**self._lines(now.lines), "fetch_idle": ~now.fetching & (1 << self.config.cores) - 1})
+        self._request(now)
+        self._inputs.drive(**self._lines(now.lines), fetch_idle=~now.fetching & (1 << self.config.cores) - 1)
         await FallingEdge(self.dut.clk)
         self._compare(now)
         seen, model = self.answers, self.model
@@ -69,13 +72,13 @@ class EventUnitPorts:
         """Cycles without anything new; the responses seen in them."""
         return [answer for _ in range(cycles) for answer in await self.step(Happening())]
 
-    def _request(self, requests: Mapping[str, tuple[Access, int]]) -> None:
-        for port in self._requests - set(requests):
-            drive(self.dut, {f"{port}__req": 0})
-        for port, (access, base) in requests.items():
-            values = {"req": 1, "addr": base + access.offset, "we": int(access.write), "wdata": access.data, "be": 15}
-            drive(self.dut, {f"{port}__{name}": value for name, value in values.items()})
-        self._requests = set(requests)
+    def _request(self, now: Happening) -> None:
+        for port, driven in self._driven.items():
+            access = now.shared if port is None else now.accesses.get(port)
+            driven.drive(req=int(access is not None))
+            if access is not None:
+                base = EVENT_UNIT if port is None else PRIVATE_EVENT_UNIT
+                driven.drive(addr=base + access.offset, we=int(access.write), wdata=access.data, be=15)
 
     def _lines(self, lines: Mapping[str, int]) -> dict[str, int]:
         names = ("dma_events", "dma_interrupts", "timer_events", "cluster_events")
@@ -85,11 +88,10 @@ class EventUnitPorts:
         """Core and line of every pulse."""
         own = {"dma_events": EventLine.DMA, "dma_interrupts": EventLine.DMA_INTERRUPT}
         common = {"timer_events": EventLine.TIMER_LOW, "cluster_events": EventLine.CLUSTER}
-        found = [
-            (core, int(line)) for name, line in own.items() for core in self._ports if lines.get(name, 0) >> core & 1
-        ]
+        cores = range(self.config.cores)
+        found = [(core, int(line)) for name, line in own.items() for core in cores if lines.get(name, 0) >> core & 1]
         for name, first in common.items():
-            found += [(core, first + bit) for bit in range(2) for core in self._ports if lines.get(name, 0) >> bit & 1]
+            found += [(core, first + bit) for bit in range(2) for core in cores if lines.get(name, 0) >> bit & 1]
         return found
 
     def _compare(self, now: Happening) -> None:
@@ -97,19 +99,15 @@ class EventUnitPorts:
         got = {name: sample(getattr(dut, name)) for name in ("irq", "core_clock_en")}
         want = {"irq": model.interrupts(), "core_clock_en": model.awake(now.fetching)}
         expected = {answer.core: answer for answer in self.answers}
-        granted = model.waiting()
-        for core, port in (*self._ports.items(), (None, "shared")):
-            answer = expected.get(core)
-            got[f"{port}.rvalid"] = sample(getattr(dut, f"{port}__rvalid"))
-            want[f"{port}.rvalid"] = int(answer is not None)
-            got[f"{port}.gnt"] = sample(getattr(dut, f"{port}__gnt"))
-            want[f"{port}.gnt"] = int(not (model.shared_busy if core is None else granted >> core & 1))
-            if answer is not None and got[f"{port}.rvalid"]:
-                got[f"{port}.err"] = sample(getattr(dut, f"{port}__err"))
-                want[f"{port}.err"] = int(answer.error)
-            if answer is not None and answer.data is not None and got[f"{port}.rvalid"]:
-                got[f"{port}.rdata"] = sample(getattr(dut, f"{port}__rdata"))
-                want[f"{port}.rdata"] = answer.data
+        waiting = model.waiting()
+        for port, seen in self._seen.items():
+            answer = expected.get(port)
+            busy = model.shared_busy if port is None else waiting >> port & 1
+            wanted = {"rvalid": int(answer is not None), "gnt": int(not busy)}
+            if answer is not None:
+                wanted |= {"err": int(answer.error)} | ({} if answer.data is None else {"rdata": answer.data})
+            got |= {f"{port} {name}": sample(seen[name]) for name in wanted}
+            want |= {f"{port} {name}": value for name, value in wanted.items()}
         if got != want:
             differing = {name: (got[name], want[name]) for name in want if got[name] != want[name]}
             self.board.equal({n: p[0] for n, p in differing.items()}, {n: p[1] for n, p in differing.items()}, where)

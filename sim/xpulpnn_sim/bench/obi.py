@@ -167,9 +167,8 @@ class Responder(Stepwise):
             self._answers.append((ready_at, *self._serve(access)))
             assert len(self._answers) <= self._outstanding, f"{self._port}: {len(self._answers)} outstanding"
 
-    def __exit__(self, *error: object) -> None:
-        """End at once."""
-        super().__exit__(*error)
+    def rest(self) -> None:
+        """Grant and answer nothing."""
         self._driven.drive(gnt=0, rvalid=0, **dict.fromkeys(self._widths, 0))
 
 

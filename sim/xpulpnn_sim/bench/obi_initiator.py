@@ -1,17 +1,19 @@
-"""Initiators on ports of a unit: one with a single access outstanding, as the core has, and the base of others."""
+"""Initiators on ports of a unit: one that makes transfers in order, as the core does, and the base of others."""
 
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from random import Random
 from typing import Generic, TypeVar
 
-from cocotb.triggers import FallingEdge, RisingEdge, Timer
+from cocotb.triggers import Event
 
-from xpulpnn_sim.bench.cadence import SETTLE_NS, Background, Driven, Dut, Stepwise, drive, sample
+from xpulpnn_sim.bench.cadence import Driven, Dut, Stepwise, sample
 from xpulpnn_sim.bench.obi import ALL_BYTES, ENABLED, WordMemory
 
-_REQUEST = ("addr", "we", "be", "wdata")
+_PATIENCE = 8000
+"""Cycles without a grant or an answer after which the unit counts as stuck."""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,7 @@ class Transfer:
     answered: int = -1
     data: int = 0  # what was read
     failed: bool = False  # whether the answer was an error
+    ended: Event = field(default_factory=Event, repr=False)  # set with the answer
 
 
 def expected_data(transfer: Transfer, memory: WordMemory, *, absent: bool) -> int:
@@ -90,9 +93,22 @@ class Requester(Stepwise, Generic[Request]):
         """Request what comes next, if it is time for it, until it is granted."""
         if self._shown is None and len(self._under_way) < self._limit:
             self._shown = self._next()
+        self._show()
+
+    def settle(self) -> None:
+        """Request what comes next in the cycle of the answer that it waits for."""
+        if self._shown is None and len(self._under_way) == self._limit and sample(self._seen["rvalid"]):
+            self._shown = self._next()
+            self._show()
+
+    def _show(self) -> None:
         if self._shown is not None:
             self._driven.drive(**self._fields(self._shown))
         self._driven.drive(req=int(self._shown is not None))
+
+    def rest(self) -> None:
+        """Request nothing."""
+        self._driven.drive(req=0)
 
     def see(self) -> None:
         """Take grant and response."""
@@ -113,70 +129,57 @@ class Requester(Stepwise, Generic[Request]):
         self.cycle += 1
 
 
-class ObiInitiator(Background):
-    """Makes transfers one after the other, the next one in the cycle of the answer at the earliest."""
+class ObiInitiator(Requester[Transfer]):
+    """Makes transfers in order, the next one in the cycle of the answer to the last at the earliest.
 
-    def __init__(self, dut: Dut, port: str) -> None:
+    One that does not ``wait`` leaves it to the unit to grant nothing before its answer.
+    """
+
+    def __init__(
+        self, dut: Dut, port: str, *, wait: bool = True, pause: float = 0.0, rng: Random | None = None
+    ) -> None:
+        super().__init__(dut, port, under_way=1 if wait else _PATIENCE, patience=_PATIENCE)
+        self.settles = wait
         self.done: list[Transfer] = []
         self._waiting: deque[Transfer] = deque()
-        self._wanted = 0
-        self._dut, self._port = dut, port
-        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
+        self._pause, self._rng = pause, rng or Random(0)
 
-    def put(self, transfers: Iterable[Transfer]) -> None:
-        """Add to what is to be made."""
-        before = len(self._waiting)
-        self._waiting.extend(transfers)
-        self._wanted += len(self._waiting) - before
+    async def make(self, transfers: Iterable[Transfer]) -> Transfer:
+        """Make transfers behind those that wait, and return the last one in the middle of the cycle of its answer."""
+        self._waiting += transfers
+        last = self._waiting[-1]
+        await last.ended.wait()
+        return last
 
-    async def finish(self, limit: int) -> None:
-        """Wait until everything is answered; raises ``AssertionError`` after ``limit`` cycles."""
-        for _ in range(limit):
-            if len(self.done) == self._wanted:
-                return
-            await RisingEdge(self._dut.clk)
-        raise AssertionError(f"{self._port}: {len(self.done)} of {self._wanted} transfers answered in {limit} cycles")
+    async def read(self, address: int) -> int:
+        """The word at ``address``, of a transfer that must succeed."""
+        read = await self.make([Transfer(address)])
+        assert not read.failed, f"error at {address:#x}"
+        return read.data
 
-    def __exit__(self, *error: object) -> None:
-        """End at once."""
-        super().__exit__(*error)
-        self._show(None)
+    async def write(self, address: int, *values: int) -> None:
+        """Write words to one address, one behind the other; all must succeed."""
+        transfers = [Transfer(address, 1, value=value) for value in values]
+        await self.make(transfers)
+        assert not any(transfer.failed for transfer in transfers), f"error at {address:#x}"
 
-    def _show(self, transfer: Transfer | None) -> None:
-        values = dict.fromkeys(_REQUEST, 0)
-        if transfer is not None:
-            values = dict(
-                zip(_REQUEST, (transfer.address, transfer.write, transfer.enables, transfer.value), strict=True)
-            )
-        drive(self._dut, {f"{self._port}__{name}": value for name, value in values.items()})
-        drive(self._dut, {f"{self._port}__req": int(transfer is not None)})
+    def _next(self) -> Transfer | None:
+        if not self._waiting or (self._pause and self._rng.random() < self._pause):
+            return None
+        if self._waiting[0].gap:
+            self._waiting[0].gap -= 1
+            return None
+        self._waiting[0].requested = self.cycle
+        return self._waiting.popleft()
 
-    async def _run(self) -> None:
-        cycle = 0
-        asking: Transfer | None = None
-        outstanding: Transfer | None = None
-        while True:
-            # answers come from registers: the next request may depend on them
-            await Timer(SETTLE_NS, unit="ns")
-            if sample(self._seen["rvalid"]):
-                assert outstanding is not None, f"{self._port}: an answer to nothing in cycle {cycle}"
-                outstanding.answered = cycle
-                outstanding.failed = bool(sample(self._seen["err"]))
-                outstanding.data = 0 if outstanding.write else sample(self._seen["rdata"])
-                self.done.append(outstanding)
-                outstanding = None
-            if asking is None and outstanding is None and self._waiting:
-                if self._waiting[0].gap:
-                    self._waiting[0].gap -= 1
-                else:
-                    asking = self._waiting.popleft()
-                    asking.requested = cycle
-                    self._show(asking)
-            await FallingEdge(self._dut.clk)
-            if asking is not None and sample(self._seen["gnt"]):
-                asking.granted = cycle
-                asking, outstanding = None, asking
-            await RisingEdge(self._dut.clk)
-            if asking is None:
-                self._show(None)
-            cycle += 1
+    def _fields(self, request: Transfer) -> dict[str, int]:
+        return {"addr": request.address, "we": request.write, "be": request.enables, "wdata": request.value}
+
+    def _granted(self, request: Transfer) -> None:
+        request.granted = self.cycle
+
+    def _answered(self, request: Transfer) -> None:
+        request.answered, request.failed = self.cycle, bool(sample(self._seen["err"]))
+        request.data = 0 if request.write else sample(self._seen["rdata"])
+        self.done.append(request)
+        request.ended.set()

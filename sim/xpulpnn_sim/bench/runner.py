@@ -29,7 +29,9 @@ SIMULATORS = ("verilator", "icarus")
 # cocotbext-axi uses names that cocotb has newer ones for; the last filter that fits a warning counts.
 _WARNINGS = "error::DeprecationWarning,ignore::DeprecationWarning:cocotbext.axi.stream"
 # Whose assertions show their values when they fail; cocotb would rewrite those of every module, numpy's too.
-_EXPLAINED = " ".join(sorted(path.name for path in Path(__file__).parent.glob("*.py")))
+# Every import asks for every pattern.
+_ASSERTING = (path for path in Path(__file__).parent.glob("*.py") if "assert " in path.read_text())
+_EXPLAINED = " ".join(sorted({"bench_*.py", *(path.name for path in _ASSERTING if not path.match("bench_*"))}))
 _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40
 # Objects of Verilator's own run-time library: they do not depend on the model, and take longer to compile than most.

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.bench.cadence import Dut, drive, sample
+from xpulpnn_sim.bench.cadence import Dut, drive, sample, until
 from xpulpnn_sim.bench.obi import WordMemory
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.iss.core import Iss
@@ -195,14 +195,6 @@ class StreamDriver:
 
     async def drain(self) -> None:
         """Wait until nothing is in flight and the last retirement was reported."""
-        for _ in range(ACCEPT_LIMIT):
-            await FallingEdge(self.dut.clk)
-            busy = sample(self.dut.busy)
-            await self._cycle()
-            if not busy:
-                break
-        else:
-            raise AssertionError(f"busy for {ACCEPT_LIMIT} cycles after the last instruction")
+        await until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
         # An instruction that traps has no effect to wait for, but its record still travels down the pipeline.
-        for _ in range(PIPELINE_STAGES):
-            await self._cycle()
+        await ClockCycles(self.dut.clk, PIPELINE_STAGES)
