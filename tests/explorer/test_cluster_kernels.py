@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from tests.explorer.made_up import energy
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
 from xpulpnn_sim.explorer import kernels
 from xpulpnn_sim.explorer.energy import estimate
 from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.report.comparison import kernel_conditions
-from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult
+from xpulpnn_sim.explorer.results import EmittedDesign
 
 pytestmark = pytest.mark.unit
 
@@ -52,17 +53,7 @@ def test_energy_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch)
 
     def made_up(config, workload, library, window, yosys):
         seen.append((config, workload.top, workload.name))
-        result = EnergyResult(
-            workload=workload.name,
-            top=workload.top,
-            tools={},
-            conditions=["Library of cells."],
-            cycles=1,
-            macs=1.0,
-            energy_per_cycle_fj=1.0,
-            energy_per_mac_fj=1.0,
-            modules=[],
-        )
+        result = energy(workload=workload.name, top=workload.top, conditions=["Library of cells."])
         return result, {}
 
     monkeypatch.setattr(estimate, "estimate_with_files", made_up)

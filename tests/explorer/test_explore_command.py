@@ -19,35 +19,16 @@ from xpulpnn_sim.top_names import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 
-PRESETS = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2"
 TOPS = ", ".join(ALL_TOPS)
 
 BAD_INPUT = {
     "top": (["--top", "soc"], f"--top must be one of {TOPS}, not soc"),
-    "preset": (["--preset", "xpulpnn,arm"], f"--preset must be a list out of {PRESETS}, not arm"),
-    "field": (["--sweep", "colour=red,blue"], None),
-    "value": (["--sweep", "isolation=none,gold"], "isolation must be one of none, and, register, not gold"),
-    "value of a common setting": (["--set", "rvfi=maybe"], "rvfi must be true or false, not maybe"),
-    "sweep without value": (["--sweep", "isolation"], "--sweep must be KEY=V1,V2,..., not isolation"),
-    "nothing possible": (
-        ["--set", "multipliers=shared", "--sweep", "isolation=register"],
-        (
-            "at least one combination must be possible, not none of 1: isolation must be none or and with shared "
-            "multipliers, not register"
-        ),
-    ),
     "flow": (["--flow", "builtin,xilinx"], "--flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
     "asic without library": (["--flow", "asic"], "--liberty must be given for the flow asic"),
     "no library": (["--liberty", "absent.lib"], "--liberty must be a file, not absent.lib"),
-    "script": (["--script", "size"], None),
     "jobs": (["--jobs", "0"], "--jobs must be at least 1, not 0"),
-    "timeout that is none": (["--timeout", "nan"], "--timeout must be positive, not nan"),
     "baseline": (["--preset", "ri5cy", "--baseline", "xpulpnn"], "--baseline must be one of ri5cy, not xpulpnn"),
-    "kernel": (["--kernel", "pool:8:nn_4x4"], "kernel of --kernel must be one of conv, matmul, not pool"),
-    "kernel without variant": (
-        ["--kernel", "matmul:8"],
-        "--kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8",
-    ),
+    "kernel": (["--kernel", "matmul:8"], "--kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8"),
     "bits of the kernel": (["--kernel", "conv:3:nn_4x4"], "bits of --kernel must be one of 16, 8, 4, 2, not 3"),
     "layer of the kernel": (
         ["--kernel", "matmul:8:nn_4x4:8x8"],
@@ -61,10 +42,6 @@ BAD_INPUT = {
         ),
     ),
     "energy of nothing": (["--energy"], "--energy must come with a --kernel whose energy it is"),
-    "paper of another component": (
-        ["--paper", "--top", "dotp"],
-        "--top must be left out or cluster with --paper, not dotp",
-    ),
     "FPGA of a cluster": (["--top", "dma", "--flow", "ecp5"], "--flow must be asic or builtin for dma, not ecp5"),
     "kernel on a part of a cluster": (
         ["--top", "tcdm", "--kernel", "conv:8:nn_4x4"],
@@ -74,9 +51,12 @@ BAD_INPUT = {
         ["--top", "dma", "--set", "dma=false"],
         "at least one combination must be possible, not none of 1: dma must be true for dma, not false",
     ),
+    "paper of another component": (
+        ["--paper", "--top", "dotp"],
+        "--top must be left out or cluster with --paper, not dotp",
+    ),
     "paper with settings": (["--paper", "--set", "rvfi=true"], "--set must be left out with --paper"),
     "no paper": (["--no-energy"], "--no-energy must be left out without --paper"),
-    "unknown option": (["--colour"], "--colour must be an option that --help shows"),
 }
 
 
@@ -87,9 +67,7 @@ def test_bad_input_is_one_line_and_changes_nothing(case, capsys, tmp_path, monke
     assert cli.main(["explore", "-o", "out", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("error: ")
-    assert captured.err.count("\n") == 1
-    assert text is None or captured.err == f"error: {text}\n"
+    assert captured.err == f"error: {text}\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim import cli
 from xpulpnn_sim.explorer import estimate, exploration, loop
@@ -16,7 +16,6 @@ from xpulpnn_sim.explorer import estimate, exploration, loop
 pytestmark = pytest.mark.flow
 
 HERE = Path(__file__).parent
-PATIENCE_S = 30
 
 SCRIPT = """
 import sys
@@ -45,24 +44,6 @@ def start(folder, act="", *words):
     )
 
 
-def wait_for(path):
-    until = time.monotonic() + PATIENCE_S
-    while not path.exists() or not path.read_text():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def gone(pid):
-    """Whether a process ends soon."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        state = Path(f"/proc/{pid}/stat")
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_run_reports_and_goes_on(tmp_path, number):
     process = start(tmp_path, "hang")
@@ -77,7 +58,7 @@ def test_interrupted_run_reports_and_goes_on(tmp_path, number):
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "INCOMPLETE: interrupted after 1 of 2 points; without --fresh it goes on from here" in out.splitlines()
-    assert all(gone(int(pid)) for pid in (tmp_path / "diary.pid").read_text().split())
+    assert all_gone(tmp_path / "diary.pid")
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["complete"] is False
     assert [point["error"] for point in record["points"]] == ["", "interrupted before the end of a"]
@@ -112,8 +93,8 @@ def fakes(monkeypatch, tmp_path):
     return fake_steps
 
 
-def run(*words):
-    return cli.main(["explore", "--top", "dotp", "-o", "out", "--no-report", "--jobs", "1", *words])
+def run(*words, output="out"):
+    return cli.main(["explore", "--top", "dotp", "-o", output, "--no-report", "--jobs", "1", *words])
 
 
 def test_large_runs_are_asked_for(fakes, capsys, tmp_path):
@@ -165,7 +146,7 @@ def test_fresh_uses_no_result_of_the_cache(fakes, capsys, tmp_path, monkeypatch)
     monkeypatch.setattr(exploration, "flow_steps", lambda request, top: [step])
     words = ("--sweep", "widths=16,8")
     assert run(*words) == 0
-    assert run(*words, "-o", "other") == 0
+    assert run(*words, output="other") == 0
     assert (tmp_path / "diary").read_text() == "made\n"
     # both points of a fresh run share what it made itself
     assert run(*words, "--fresh") == 0

@@ -1,10 +1,10 @@
 """The comparison of Table II: which points it runs, and how its rows come from their figures."""
 
 import pytest
+from tests.explorer.made_up import energy, flow, point
 
 from xpulpnn_sim.explorer import paper
 from xpulpnn_sim.explorer.flows import Request
-from xpulpnn_sim.explorer.results import EnergyResult, FlowResult, PointResult
 
 pytestmark = pytest.mark.unit
 
@@ -22,57 +22,30 @@ VARIANTS = {"ri5cy": "xpulpv2_4x2", "xpulpnn": "nn_4x4", "xpulpnn2": "x2_4x4"}
 OWN = [("matmul:8", "32x64x16"), *((f"conv:{bits}", "4x16x32:64x3x3") for bits in (8, 4, 2))]
 
 
-def flow(area, script, library="plain"):
-    return FlowResult(
-        flow="asic",
-        script=script,
-        tools={"yosys": "0"},
-        conditions=[f"Library {library} at 1 V."],
-        area_kge=area * (1.0 if script == "area" else 1.1),
-        delay_fo4=80.0 if script == "area" else 60.0,
-    )
+def mapped(area, script, library):
+    scale, delay = (1.0, 80.0) if script == "area" else (1.1, 60.0)
+    conditions = [f"Library {library} at 1 V."]
+    return flow(script=script, conditions=conditions, area_kge=area * scale, delay_fo4=delay)
 
 
-def energy(workload, macs, femtojoule):
-    return EnergyResult(
-        workload=workload,
-        top="core",
-        tools={},
-        conditions=[],
-        cycles=100,
-        macs=macs,
-        energy_per_cycle_fj=femtojoule,
-        energy_per_mac_fj=femtojoule / 2 if macs else None,
-        modules=[],
-    )
+def spent(workload, macs, femtojoule):
+    per_mac = femtojoule / 2 if macs else None
+    return energy(workload=workload, macs=macs, energy_per_cycle_fj=femtojoule, energy_per_mac_fj=per_mac)
 
 
 def results(library="plain", with_energy=True, without=""):
     points = []
     for label, area in AREAS.items():
         name, top = label.split()
-        flows = [] if label == without else [flow(area, script, library) for script in ("area", "speed")]
         scale = SCALES[name]
-        own = [energy(f"{what}:{VARIANTS[name]}:{layer}", 300.0, 9000.0 / scale) for what, layer in OWN]
-        energies = [energy(SAME, 200.0, 6000.0 * scale), energy("general", 0.0, 3000.0 * scale * scale), *own]
-        kernels = [
-            {"layer": "16x16x32:64x3x3", "bits": bits, "variant": VARIANTS[name], "macs_per_cycle": 24 * scale / bits}
-            for bits in (8, 4, 2)
-        ]
-        points.append(
-            PointResult(
-                label=label,
-                top=top,
-                preset=name,
-                settings={},
-                configuration={},
-                folder="",
-                error="",
-                flows=flows,
-                energies=energies if with_energy and top == "core" else [],
-                kernels=kernels if with_energy and top == "core" else [],
-            )
-        )
+        flows = [] if label == without else [mapped(area, script, library) for script in ("area", "speed")]
+        energies, kernels = [], []
+        if with_energy and top == "core":
+            energies = [spent(SAME, 200.0, 6000.0 * scale), spent("general", 0.0, 3000.0 * scale * scale)]
+            energies += [spent(f"{what}:{VARIANTS[name]}:{layer}", 300.0, 9000.0 / scale) for what, layer in OWN]
+            run = {"layer": "16x16x32:64x3x3", "variant": VARIANTS[name]}
+            kernels = [{**run, "bits": bits, "macs_per_cycle": 24 * scale / bits} for bits in (8, 4, 2)]
+        points.append(point(label, top=top, preset=name, flows=flows, energies=energies, kernels=kernels))
     return points
 
 

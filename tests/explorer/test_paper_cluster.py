@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.explorer.made_up import flow, point
 
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.explorer import paper_cluster
@@ -16,7 +17,7 @@ INSTANCES = {"core0": 50e3, "core1": 50e3, "demux0": 1e3, "external": 2e3, "tcdm
 FO4_PS = 50.0
 
 
-def flow(scale: float = 1.0) -> FlowResult:
+def mapped(scale: float = 1.0) -> FlowResult:
     sizes = {f"cluster.{name}": scale * size for name, size in INSTANCES.items()}
     modules = [
         ModuleArea(path="cluster", module="cluster", own_ge=100, total_ge=100 + sum(sizes.values()), own_cells=9)
@@ -25,11 +26,8 @@ def flow(scale: float = 1.0) -> FlowResult:
         modules.append(ModuleArea(path=path, module="m", own_ge=size, total_ge=size, own_cells=1))
     modules.append(ModuleArea(path="cluster.core0.lsu", module="lsu", own_ge=7e3, total_ge=7e3, own_cells=1))
     path = CriticalPath(tool="t", netlist="mapped", start="a", end="b", delay_ps=5000.0 * scale)
-    return FlowResult(
-        flow="asic",
+    return flow(
         script="area",
-        tools={},
-        conditions=[],
         area_kge=modules[0].total_ge / 1e3,
         delay_ps=6000.0 * scale,
         delay_fo4=6000.0 * scale / FO4_PS,
@@ -39,14 +37,12 @@ def flow(scale: float = 1.0) -> FlowResult:
     )
 
 
-def point(label: str, scale: float = 1.0) -> PointResult:
-    return PointResult(
-        label=label, top="cluster", preset=label, settings={}, configuration={}, folder="", flows=[flow(scale)]
-    )
+def cluster(label: str, scale: float = 1.0) -> PointResult:
+    return point(label, top="cluster", flows=[mapped(scale)])
 
 
 def test_blocks_add_up() -> None:
-    areas = block_areas(flow())
+    areas = block_areas(mapped())
     assert areas == {
         "cores": 100.0,
         "crossbar": 30.0,
@@ -57,7 +53,7 @@ def test_blocks_add_up() -> None:
         "demuxes, ports": 3.0,
         REST: pytest.approx(0.6),
     }
-    sizes, paths = cluster_tables([point("cluster")])
+    sizes, paths = cluster_tables([cluster("cluster")])
     named = dict(zip([column.name for column in sizes.columns], sizes.rows[0], strict=True))
     assert (named["sum"], named["memories"]) == (pytest.approx(173.6), 2048.0)
     assert paths.rows[0][3:7] == pytest.approx([20, 30, 50, 100])
@@ -70,7 +66,7 @@ def test_blocks_of_instances() -> None:
 
 
 def test_without_clusters_there_are_no_blocks() -> None:
-    assert cluster_tables([replace(point("core"), flows=[])]) == []
+    assert cluster_tables([replace(cluster("core"), flows=[])]) == []
 
 
 def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +80,7 @@ def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_overheads_beside_those_of_the_paper() -> None:
     table = paper_cluster.cluster_paper_table(
-        [point("cluster-ri5cy"), point("cluster", 1.02), point("cluster-bf4", 1.05), point("cluster2", 1.03)]
+        [cluster("cluster-ri5cy"), cluster("cluster", 1.02), cluster("cluster-bf4", 1.05), cluster("cluster2", 1.03)]
     )
     rows = {(row[0], row[1]): row[2:] for row in table.rows}
     without, more, percent, published, ratio = rows["extension of the cores", "area [kGE], asic-area"]

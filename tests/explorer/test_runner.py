@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.explorer import runner
 from xpulpnn_sim.explorer.runner import Manner, run_points
@@ -19,7 +19,6 @@ from xpulpnn_sim.explorer.task import plan
 pytestmark = pytest.mark.flow
 
 FAKES = Path(__file__).parent
-PATIENCE_S = 20
 
 
 @pytest.fixture
@@ -182,22 +181,13 @@ def test_crash_of_a_fresh_run_shows_nothing_old(fakes, tmp_path, diary):
     assert crashed.flows == []
 
 
-def gone(pid):
-    for _ in range(PATIENCE_S * 10):
-        state = Path(f"/proc/{pid}/stat")
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def test_hanging_step_ends_with_all_it_started(fakes, tmp_path, diary):
     run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("slow", diary, "hang"))
     late, good = run(timeout_s=3.0)
     assert late.error == "slow: must end within 3 s, not be stopped then (see log.txt)"
     assert [flow.name for flow in late.flows] == ["a"]
     assert good.error == ""
-    assert all(gone(int(pid)) for pid in Path(f"{diary}.pid").read_text().split())
+    assert all_gone(Path(f"{diary}.pid"))
 
 
 def test_design_that_cannot_be_made(fakes, tmp_path, diary):
@@ -233,11 +223,8 @@ def test_ended_run_leaves_no_process(tmp_path, number):
     script.write_text(SCRIPT.format(fakes=str(FAKES), folder=str(tmp_path)))
     process = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.DEVNULL)
     pids = tmp_path / "diary.pid"
-    for _ in range(PATIENCE_S * 10):
-        if pids.exists() and pids.read_text():
-            break
-        time.sleep(0.1)
+    wait_for(pids)
     for _ in range(2):
         os.kill(process.pid, number)
     process.wait(PATIENCE_S)
-    assert all(gone(int(pid)) for pid in pids.read_text().split())
+    assert all_gone(pids)

@@ -3,10 +3,10 @@
 import sys
 
 import pytest
+from tests.explorer import made_up
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explorer.objectives import Objective
-from xpulpnn_sim.explorer.results import FlowResult, PointResult
 from xpulpnn_sim.explorer.search import Search, require_optuna, structures
 
 pytestmark = pytest.mark.unit
@@ -33,33 +33,18 @@ class Bench:
     def __call__(self, points):
         self.batches.append(len(points))
         return [
-            PointResult(
-                label=point.label,
-                top=point.top,
-                preset=point.preset,
+            made_up.point(
+                point.label,
                 settings=dict(point.settings),
-                configuration={},
-                folder="",
-                flows=[
-                    FlowResult(
-                        flow="asic", tools={}, conditions=[], area_kge=self.area(point.settings), delay_ps=1000.0
-                    )
-                ],
+                flows=[made_up.flow(area_kge=self.area(point.settings), delay_ps=1000.0)],
             )
             for point in points
         ]
 
 
 def search(points=24, seed=0, choices=CHOICES, common=None, obstacle=lambda config: ""):
-    return Search(
-        top="core",
-        common=common or {},
-        choices=choices,
-        objectives=OBJECTIVES,
-        obstacle=obstacle,
-        points=points,
-        seed=seed,
-    )
+    options = {"points": points, "seed": seed, "choices": choices, "obstacle": obstacle, "common": common or {}}
+    return Search(top="core", objectives=OBJECTIVES, **options)
 
 
 def labels(found):

@@ -109,15 +109,10 @@ def test_folders_are_plain_and_distinct():
     ("presets", "settings", "sweeps", "text"),
     [
         (["arm"], [], [], f"--preset must be a list out of {KNOWN}, not arm"),
-        (["xpulpnn,"], [], [], f"--preset must be a list out of {KNOWN}, not empty"),
         (["xpulpnn"], ["widths"], [], "--set must be KEY=VALUE, not widths"),
         (["xpulpnn"], [], ["widths"], "--sweep must be KEY=V1,V2,..., not widths"),
-        (["xpulpnn"], [], ["=8"], "--sweep must be KEY=V1,V2,..., not =8"),
-        (["xpulpnn"], [], ["widths="], "--sweep must be KEY=V1,V2,..., not widths="),
         (["xpulpnn"], [], ["widths=16+3"], "widths must be a non-empty set out of 16,8,4,2, not 16,3"),
-        (["xpulpnn"], [], ["widths=16,x"], "widths must be a list of integers such as 16,8, not x"),
         (["xpulpnn"], [], ["isolation=none,gold"], "isolation must be one of none, and, register, not gold"),
-        (["xpulpnn"], ["multipliers=none"], [], "multipliers must be one of replicated, shared, not none"),
         (["xpulpnn"], [], ["xpulpnn=true,maybe"], "xpulpnn must be true or false, not maybe"),
         (["xpulpnn"], ["rvfi=1", "rvfi=0"], [], "--set must give each setting once, not rvfi twice"),
         (

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.commands.common import read_results
 
@@ -19,7 +20,6 @@ pytest.importorskip("distributed")
 pytestmark = pytest.mark.flow
 
 FAKES = Path(__file__).parent.parent / "explorer"
-PATIENCE_S = 60
 
 EXPLORE = """
 import sys
@@ -141,24 +141,6 @@ def lines(path):
     return path.read_text().splitlines() if path.exists() else []
 
 
-def wait_for(path, count=1):
-    until = time.monotonic() + PATIENCE_S
-    while len(lines(path)) < count:
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def gone(pid):
-    """Whether a process ends soon."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        state = Path(f"/proc/{pid}/stat")
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def points(folder):
     record = json.loads((folder / "results.json").read_text())
     return record["points"], record["cached"]
@@ -211,7 +193,7 @@ def test_failures_are_told_as_those_of_a_run_here(farm, tmp_path, script):
     ]
     log = (tmp_path / "out" / found["folder"] / "log.txt").read_text()
     assert "ZeroDivisionError" in log
-    assert all(gone(int(pid)) for pid in (tmp_path / "diary.pid").read_text().split())
+    assert all_gone(tmp_path / "diary.pid")
     # what was wrong runs again, what was right does not
     (tmp_path / "diary").unlink()
     assert run([script, "a,wrong,c", *words[2:]], tmp_path / "cache", tmp_path)[0] == 0
@@ -225,7 +207,7 @@ def test_whoever_ends_the_run_ends_its_tools(farm, tmp_path, script, number):
     wait_for(tmp_path / "diary.pid")
     process.send_signal(number)
     process.communicate(timeout=PATIENCE_S)
-    assert all(gone(int(pid)) for pid in (tmp_path / "diary.pid").read_text().split())
+    assert all_gone(tmp_path / "diary.pid")
     if number == signal.SIGINT:
         assert process.returncode == 130
         assert [len(point["flows"]) for point in points(tmp_path / "out")[0]] == [1]

@@ -25,8 +25,8 @@ class Estimate:
     """Size of a run."""
 
     points: int  # points that lack a result
-    steps: int  # steps to run, and those whose results are known
-    known: int  # steps to run, and those whose results are known
+    steps: int  # steps to run
+    known: int  # steps whose results are known
     seconds: float  # sum of the times of the steps to run, one after the other
 
     def scaled(self, factor: float) -> "Estimate":

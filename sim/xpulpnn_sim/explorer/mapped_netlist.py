@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.liberty import LibraryCell
-from xpulpnn_sim.netlist import ONE, NetlistCell, NetlistModule, NetlistWire, read_module
+from xpulpnn_sim.netlist import ONE, NetlistCell, NetlistModule, NetlistWire
 
 GATED = "$_DFFE_PP_"
 """Type of the registers that stand behind a clock gate in netlists for energies; their pins are C, D, E, Q."""
@@ -48,7 +47,7 @@ class MappedNetlist:
     module: str  # name of the top module
     gates: list[MappedGate]
     inputs: dict[str, int]  # net by name of the port bit, such as `op_a[3]`
-    outputs: dict[str, int]  # net by name of the port bit, such as `op_a[3]`
+    outputs: dict[str, int]  # likewise
     # name of each net: the shortest of those that the Verilog gave it, else one made of the driver's instance path and
     # the number of the net, such as `dotp.array.n123`
     names: dict[int, str]
@@ -71,14 +70,6 @@ class MappedNetlist:
                 entering = [pin.name for pin in gate.cell.inputs if not pin.clock and pin.name != clock]
                 ends += [(gate.pins[pin], name) for pin in entering if gate.pins.get(pin, ONE) > ONE]
         return Combinational(gates=[gate for gate in self.gates if not gate.cell.sequential], starts=starts, ends=ends)
-
-
-def read_mapped(path: Path, module: str, library: Mapping[str, LibraryCell]) -> MappedNetlist:
-    """The module of a file written by ``write_json`` after flattening.
-
-    Raises :class:`ToolError` if the file or the module is not there, or has cells that are not in ``library``.
-    """
-    return mapped_module(read_module(path, module), library)
 
 
 def mapped_module(

@@ -37,8 +37,8 @@ class ModuleArea:
 
     path: str  # instance path from the top, such as `ex_stage.dotp.array`; the top itself is its module name alone
     module: str
-    own_ge: float  # area in NAND2 equivalents without and with the instances below it
-    total_ge: float  # area in NAND2 equivalents without and with the instances below it
+    own_ge: float  # area in NAND2 equivalents without the instances below it
+    total_ge: float  # area with them
     own_cells: int  # library cells without the instances below it
 
 
@@ -58,8 +58,8 @@ class CriticalPath:
 
     tool: str  # what found it, with its version; ABC's estimate is named as such
     netlist: str  # `mapped` or `routed`: the netlist it was found in, which is that of the result
-    start: str  # port or register bit, by the names of the emitted Verilog
-    end: str  # port or register bit, by the names of the emitted Verilog
+    start: str  # port or register bit, by its name in the emitted Verilog
+    end: str  # likewise
     delay_ps: float  # from start to end
     steps: list[PathStep] = field(default_factory=list[PathStep])  # the cells in between, first one first
     # longest path of the same netlist by other tools, ps
@@ -75,8 +75,8 @@ class GrantPath:
     """The longest path from a core's request for data through its grant."""
 
     path: CriticalPath  # from the register it starts at to the one it ends at
-    request_ps: float  # arrival where the request leaves the core, and where the grant enters it
-    grant_ps: float  # arrival where the request leaves the core, and where the grant enters it
+    request_ps: float  # arrival where the request leaves the core
+    grant_ps: float  # arrival where the grant enters it
     fo4: float  # the whole path in FO4
 
 
@@ -97,14 +97,12 @@ class FlowResult:
     script: str = ""  # `area` or `speed` with the ABC flows, else empty
     tools: dict[str, str]  # version of each tool used
     conditions: list[str]  # everything a reader must know to trust the figures, in short sentences
-    area_um2: float | None = None  # cell area, and the same in thousands of the library's NAND2
-    area_kge: float | None = None  # cell area, and the same in thousands of the library's NAND2
-    cells: int | None = None  # number of cells, registers included, and of registers alone
-    flip_flops: int | None = None  # number of cells, registers included, and of registers alone
-    # longest combinational path, and the same in the library's fan-out-of-four inverter delays
-    delay_ps: float | None = None
-    # longest combinational path, and the same in the library's fan-out-of-four inverter delays
-    delay_fo4: float | None = None
+    area_um2: float | None = None  # cell area
+    area_kge: float | None = None  # cell area in thousands of the library's NAND2
+    cells: int | None = None  # number of cells, registers included
+    flip_flops: int | None = None  # number of registers
+    delay_ps: float | None = None  # longest combinational path
+    delay_fo4: float | None = None  # the same in the library's fan-out-of-four inverter delays
     clock_ps: float | None = None  # clock period that was asked for
     path: CriticalPath | None = None  # longest path in detail, of the netlist with this delay
     # area by instance, depth first, the top first, of the netlist with this area
@@ -115,13 +113,13 @@ class FlowResult:
     runs: list[FlowRun] = field(default_factory=list[FlowRun])
     # parameters of the configuration that the flow set itself
     structures: dict[str, str] = field(default_factory=dict[str, str])
-    area_run: int = 1  # numbers of the runs that area (with cells and instances) and delay (with the path) are of
-    delay_run: int = 1  # numbers of the runs that area (with cells and instances) and delay (with the path) are of
+    area_run: int = 1  # number of the run that area, cells and instances are of
+    delay_run: int = 1  # number of the run that delay and path are of
     memory_bits: int | None = None  # bits of memories that are not mapped, in no area
     grant: GrantPath | None = None  # of a cluster: from requests of its cores through their grants
-    luts: int | None = None  # FPGA resources (registers are `flip_flops`)
-    dsps: int | None = None  # FPGA resources (registers are `flip_flops`)
-    brams: int | None = None  # FPGA resources (registers are `flip_flops`)
+    luts: int | None = None  # look-up tables of an FPGA
+    dsps: int | None = None  # its multipliers
+    brams: int | None = None  # its block memories
     fmax_mhz: list[float] = field(default_factory=list[float])  # FPGA clock per placement seed
     wall_s: float = 0.0  # seconds the tools took (when they ran, not when read from the cache)
 
@@ -173,12 +171,12 @@ class EnergyResult:
 
     workload: str  # kernel specification or name of the program
     top: str  # `backend` or `core`: the netlist simulated
-    tools: dict[str, str]  # as in FlowResult; method and limits are among the conditions
-    conditions: list[str]  # as in FlowResult; method and limits are among the conditions
+    tools: dict[str, str]  # as in FlowResult
+    conditions: list[str]  # as in FlowResult; method and limits are among them
     cycles: int  # clock cycles whose switching was counted
     macs: float  # Multiply-accumulates done in them; 0 for general code
-    energy_per_cycle_fj: float  # of the whole netlist; per MAC is None for general code
-    energy_per_mac_fj: float | None  # of the whole netlist; per MAC is None for general code
+    energy_per_cycle_fj: float  # of the whole netlist
+    energy_per_mac_fj: float | None  # of the whole netlist; None for general code
     modules: list[ModuleEnergy]  # by instance, depth first, the top first
     # area of the netlist simulated, which is not that of any FlowResult: it has clock gates
     area_kge: float | None = None

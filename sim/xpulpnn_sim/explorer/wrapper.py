@@ -24,8 +24,6 @@ class Wrapper:
     # port bits of the component, clock and reset excluded, such as `rs1[3]`; bit i of the wrapper's input and output
     # registers belongs to entry i
     input_bits: tuple[str, ...]
-    # port bits of the component, clock and reset excluded, such as `rs1[3]`; bit i of the wrapper's input and output
-    # registers belongs to entry i
     output_bits: tuple[str, ...]
 
     @property

@@ -26,6 +26,10 @@ PALETTE = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9"),
     *("#e69f00", "#5b5b5b", "#8c6bb1", "#a6761d", "#1b7837"),
 )
+SYMBOLS = (
+    *("circle", "square", "diamond", "triangle-up", "cross"),
+    *("star", "triangle-down", "pentagon", "hexagon", "x"),
+)
 
 Figure = Mapping[str, Any]
 """Data and layout as plotly takes them."""

@@ -123,21 +123,19 @@ def test_page_fits_a_phone(report, tmp_path):
     assert all(left >= 0 and right <= inner for left, right in found["plots"])
 
 
-def test_single_point_without_kernels(points, info, tmp_path):
-    lone = replace(points[0], kernels=[], energies=[])
-    write_report(tmp_path / "report.html", [lone], replace(info, baseline=""))
-    found = probe(tmp_path / "report.html", tmp_path, "found.plots = plots();")
-    assert found["plots"] == ["plot-area", "plot-path"]
-
-
-def test_only_failed_points(points, info, tmp_path):
+def runs(points):
     failed = replace(points[9], kernels=[])
-    write_report(tmp_path / "report.html", [failed, replace(failed, label="other")], info)
+    return {
+        "one point without kernels": [replace(points[0], kernels=[], energies=[])],
+        "only failed points": [failed, replace(failed, label="other")],
+        "no points": [],
+    }
+
+
+@pytest.mark.parametrize("name", ["one point without kernels", "only failed points", "no points"])
+def test_small_runs(points, info, tmp_path, name):
+    run = runs(points)[name]
+    write_report(tmp_path / "report.html", run, replace(info, baseline=""))
     found = probe(tmp_path / "report.html", tmp_path, "found.plots = plots(); found.errors = column('figures', 1);")
-    assert found["plots"] == []
-    assert all("yosys must finish" in error for error in found["errors"])
-
-
-def test_no_points(info, tmp_path):
-    write_report(tmp_path / "report.html", [], info)
-    assert probe(tmp_path / "report.html", tmp_path, "found.plots = plots();")["plots"] == []
+    assert found["plots"] == (["plot-area", "plot-path"] if name == "one point without kernels" else [])
+    assert all("yosys must finish" in error for error in found["errors"] if name == "only failed points")

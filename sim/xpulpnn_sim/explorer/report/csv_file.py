@@ -46,26 +46,23 @@ def _row(points: Sequence[PointResult], point: PointResult, flow: FlowResult | N
 
 
 def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
-    clocks = flow.fmax_mhz if flow is not None else []
-    runs = flow.runs if flow is not None else []
     names = ("flow", "script", "area_um2", "area_kge", "cells", "flip_flops", "delay_ps", "delay_fo4")
     row: dict[str, _Value] = {name: getattr(flow, name, None) for name in (*names, "luts", "dsps", "brams")}
+    runs = flow.runs if flow else []
     row["repeat"] = len(runs) or None
     for name in ("area_kge", "delay_ps"):
         known = [value for run in runs if (value := getattr(run, name)) is not None]
         row[f"{name}_min"], row[f"{name}_max"] = min(known, default=None), max(known, default=None)
+    clocks = flow.fmax_mhz if flow else []
     row["fmax_mhz_min"] = min(clocks, default=None)
-    row["fmax_mhz_median"] = comparison.fmax(flow) if flow is not None else None
+    row["fmax_mhz_median"] = comparison.fmax(flow) if flow else None
     row["fmax_mhz_max"] = max(clocks, default=None)
-    row["clock_ps"] = flow.clock_ps if flow is not None else None
-    row["slack_ps"] = flow.slack_ps if flow is not None else None
-    path = flow.path if flow is not None else None
-    row["path_start"] = path.start if path is not None else None
-    row["path_end"] = path.end if path is not None else None
-    row["path_delay_ps"] = path.delay_ps if path is not None else None
-    row["wall_s"] = flow.wall_s if flow is not None else None
-    row["tools"] = _tools(flow.tools) if flow is not None else None
-    row["conditions"] = " ".join(flow.conditions) if flow is not None else None
+    row |= {name: getattr(flow, name, None) for name in ("clock_ps", "slack_ps")}
+    path = flow.path if flow else None
+    row |= {f"path_{name}": getattr(path, name, None) for name in ("start", "end", "delay_ps")}
+    row["wall_s"] = flow.wall_s if flow else None
+    row["tools"] = _tools(flow.tools) if flow else None
+    row["conditions"] = " ".join(flow.conditions) if flow else None
     return row
 
 

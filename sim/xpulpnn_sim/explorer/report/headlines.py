@@ -21,8 +21,8 @@ class Headline:
     """A kernel on a point, at the clock that a flow says its component reaches."""
 
     point: int  # number of the point, from 1 on
-    label: str  # the point and its component
-    top: str  # the point and its component
+    label: str  # label of the point
+    top: str  # its component
     flow: FlowResult  # whose clock and area count
     record: dict[str, object]  # cycles of the kernel on the back end of the same configuration, or on the cluster
     energy: EnergyResult | None  # energy of the same kernel, if it was estimated and the flow is not one of an FPGA

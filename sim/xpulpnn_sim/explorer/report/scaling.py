@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, layout
+from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, SYMBOLS, layout
 
 Record = Mapping[str, Any]
 """Figures of a kernel on a cluster, under the names of their JSON record."""
@@ -15,7 +15,6 @@ _GROUP = ("kernel", "layer", "precision", "variant", "banks", "arbiter", "placem
 _NAMED = {"banks": "{} banks"}
 """How what is not its own name is called in the legend."""
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon", "x")
 _HEIGHT = 520
 _PERCENT = 100
 _GAP = 0.09
@@ -57,7 +56,7 @@ def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
             "name": name,
             "legendgroup": name,
             "line": {"color": PALETTE[number % len(PALETTE)]},
-            "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
+            "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8},
             "x": [record["cores"] for record, _ in rows],
         }
         traces.append(

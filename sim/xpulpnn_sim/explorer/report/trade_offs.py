@@ -9,7 +9,7 @@ from xpulpnn_sim.explorer.report import comparison
 from xpulpnn_sim.explorer.report.number_places import Mark, placed
 from xpulpnn_sim.explorer.results import PointResult
 from xpulpnn_sim.tools.named_table import LESS, MORE
-from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, Figure, Plot, layout
+from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, SYMBOLS, Figure, Plot, layout
 
 _TRADE_OFFS = (
     ("area-delay", "Area against delay", "delay", "area"),
@@ -22,10 +22,6 @@ _TRADE_OFFS = (
 CHOICES = {"area": "flow", "delay": "flow", "rate": "kernel", "energy": "workload"}
 """What is chosen to have a figure."""
 
-_SYMBOLS = (
-    *("circle", "square", "diamond", "triangle-up", "cross"),
-    *("star", "triangle-down", "pentagon", "hexagon", "x"),
-)
 _HEIGHT = 400
 _ALL = "all points"
 
@@ -174,7 +170,7 @@ def _trace(
         "hovertemplate": "<br>".join(["<b>%{hovertext}</b>", *lines]) + "<extra></extra>",
         "marker": {
             "color": PALETTE[number % len(PALETTE)],
-            "symbol": _SYMBOLS[(number + number // len(PALETTE)) % len(_SYMBOLS)],
+            "symbol": SYMBOLS[(number + number // len(PALETTE)) % len(SYMBOLS)],
             "size": [11 if mark.is_best else 9 for mark in members],
             "opacity": 0.9,
             "line": {"color": "#fff", "width": 1},

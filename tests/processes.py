@@ -1,0 +1,30 @@
+"""Waiting for what other processes write, and for their end."""
+
+import time
+from pathlib import Path
+
+PATIENCE_S = 60
+
+
+def wait_for(path: Path, count: int = 1) -> None:
+    """Wait until a file has so many lines."""
+    until = time.monotonic() + PATIENCE_S
+    while not path.exists() or len(path.read_text().splitlines()) < count:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def gone(pid: int) -> bool:
+    """Return whether a process ends soon."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def all_gone(pids: Path) -> bool:
+    """Return whether all processes whose numbers are in a file end soon."""
+    return all(gone(int(pid)) for pid in pids.read_text().split())
