@@ -144,9 +144,7 @@ class ClassifierCode:
 
     def _next_row(self, name: str, start: Label, end: Label, temporary: int) -> None:
         b = self._b
-        self._frame.load(f"{name}_left", temporary)
-        b("addi", temporary, temporary, -1)
-        self._frame.store(f"{name}_left", temporary)
+        self._frame.advance(f"{name}_left", -1, temporary, temporary)
         b.far_branch("bne", temporary, ZERO, start)
         b.place(end)
 
@@ -232,8 +230,7 @@ class ClassifierCode:
         self._frame.load("filters1", pointer)
         b.li(result, 0)
         with b.loop(CHANNELS, channels, level=0):
-            for register in filters:
-                b("p.lw", register, WORD, pointer)
+            b.load_words(filters, pointer)
             for number, (row, side) in enumerate((row, side) for row in range(POOL) for side in words):
                 into = total if number else least
                 for part, register in enumerate(filters):
@@ -281,8 +278,7 @@ class ClassifierCode:
                         place = ((y + row) * MAP_SIDE + column) * WORD
                         b("lw", rows[(y + row) % POOL][column], place, source)
                 for x in range(WINDOW):
-                    for register in filters:
-                        b("p.lw", register, WORD, pointer)
+                    b.load_words(filters, pointer)
                     for register, counts in zip(filters, totals, strict=True):
                         for number, total in enumerate(counts):
                             word = rows[(y + number // POOL) % POOL][x + number % POOL]
@@ -317,8 +313,7 @@ class ClassifierCode:
             b.li(total, 0)
         with b.loop(FEATURES // WORD_BITS, different, level=0):
             b("p.lw", word, WORD, pointer)
-            for register in rows:
-                b("p.lw", register, WORD, source)
+            b.load_words(rows, source)
             for total, register in zip(totals, rows, strict=True):
                 self._differ(total, word, register, different, is_first=False)
         for total in totals:
@@ -350,8 +345,7 @@ class ClassifierCode:
         self._frame.load(rows, pointer)
         self._frame.load(output, target)
         with b.loop(count, counter, level=0):
-            for register in parts:
-                b("p.lw", register, WORD, pointer)
+            b.load_words(parts, pointer)
             for number, (word, register) in enumerate(zip(self._words, parts, strict=True)):
                 self._differ(total, word, register, different, is_first=number == 0)
             if is_last:

@@ -94,8 +94,7 @@ class CrumbClassifierCode(ClassifierCode):
         self._frame.load("rows", place)
         b.mv(pointer, source)
         for number, line in enumerate([upper, *[lower, upper] * WINDOW][: WINDOW + 1]):
-            for register in line:
-                b("p.lw", register, WORD, pointer)
+            b.load_words(line, pointer)
             b("addi", pointer, pointer, (MAP_SIDE - _REACH) * self.map_pixel)
             if number:
                 above = upper if line is lower else lower

@@ -49,10 +49,8 @@ class WindowClassifierCode(ClassifierCode):
         counter, one, other = registers.take(3)
         source, target, start, end = self._rows("pack", registers)
         with b.loop(SIDE * COLOURS // (2 * WORD), counter, level=0):
-            for register in (one, other):
-                b("p.lw", register, WORD, source)
-            for register in (one, other):
-                b("p.sw", register, WORD, target)
+            b.load_words((one, other), source)
+            b.store_words((one, other), target)
         b("addi", target, target, FRAME_ROW - SIDE * COLOURS)
         self._next_row("pack", start, end, counter)
 
@@ -91,12 +89,10 @@ class WindowClassifierCode(ClassifierCode):
                 b("addi", pointer, pointer, COLOURS)
             b("addi", pointer, pointer, FRAME_ROW - POOL * COLOURS)
         frame.load("windows", pointer)
-        for register in words:
-            b("p.lw", register, WORD, pointer)
+        b.load_words(words, pointer)
         frame.load("filters1", pointer)
         with b.loop(CHANNELS, different, level=0):
-            for register in filters:
-                b("p.lw", register, WORD, pointer)
+            b.load_words(filters, pointer)
             for pixel, total in enumerate(totals):
                 for colour, register in enumerate(filters):
                     self._differ(total, words[pixel * COLOURS + colour], register, different, is_first=colour == 0)
@@ -138,10 +134,8 @@ class WindowClassifierCode(ClassifierCode):
             for register in (*totals[0], *totals[1]):
                 b.li(register, 0)
             with b.loop(CHANNELS, different, level=0):
-                for register in filters:
-                    b("p.lw", register, WORD, pointer)
-                for register in words:
-                    b("p.lw", register, WORD, place)
+                b.load_words(filters, pointer)
+                b.load_words(words, place)
                 for register, counts in zip(filters, totals, strict=True):
                     for word, total in zip(words, counts, strict=True):
                         self._differ(total, word, register, different, is_first=False)
@@ -175,8 +169,7 @@ class WindowClassifierCode(ClassifierCode):
         """The signs of the last map, 32 to a word; then the layer."""
         b, taken = self._b, FreeRegisters()
         source, target, word, counter, *bits = taken.take(6)
-        self._frame.load("sums", source)
-        self._frame.load("map2", target)
+        self._frame.load_all(sums=source, map2=target)
         with b.loop(LAST * LAST, counter, level=0):
             for place in range(0, WORD_BITS, len(bits)):
                 for number, register in enumerate(bits):

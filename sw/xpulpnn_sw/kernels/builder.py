@@ -96,6 +96,23 @@ class Builder:
         """Store at ``base`` plus the number in register ``offset``."""
         self._append(_row(mnemonic, _WITH_REGISTER), (source, offset, base))
 
+    def load_words(self, registers: Sequence[int], pointer: int) -> None:
+        """Load the next words at ``pointer``, which moves behind them."""
+        for register in registers:
+            self("p.lw", register, WORD, pointer)
+
+    def store_words(self, registers: Sequence[int], pointer: int) -> None:
+        """Store words at ``pointer``, which moves behind them."""
+        for register in registers:
+            self("p.sw", register, WORD, pointer)
+
+    def access(self, mnemonic: str, register: int, size: int, offset: int, pointer: int) -> None:
+        """Load or store at ``pointer``, which moves by ``size``; without XpulpV2 ``offset`` behind it, and it stays."""
+        if self.xpulp:
+            self(f"p.{mnemonic}", register, size, pointer)
+        else:
+            self(mnemonic, register, offset, pointer)
+
     def of_form(self, mnemonic: str, form: str, *operands: int) -> None:
         """Append an instruction of which there are several forms, told by their operands."""
         self._append(_row(mnemonic, form), operands)

@@ -286,10 +286,7 @@ class KernelCode:
         first, *others = inner.acc
         count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
         for number, accumulator in enumerate(first):
-            if blocking.variant.xpulp:
-                b("p.lw", accumulator, WORD, self._parameters)
-            else:
-                b("lw", accumulator, number * WORD, self._parameters)
+            b.access("lw", accumulator, WORD, number * WORD, self._parameters)
             if number == 0:
                 # here, so that nothing waits for them, nor for the biases
                 self._load_rows()
@@ -313,10 +310,7 @@ class KernelCode:
             for first in range(0, len(inner.acc[0]), len(pair)):
                 channels = [*zip(pair, range(first, len(inner.acc[0])), strict=False)]
                 for register, channel in channels:
-                    if b.xpulp:
-                        b("p.lw", register, WORD, self._parameters)
-                    else:
-                        b("lw", register, channel * WORD, self._parameters)
+                    b.access("lw", register, WORD, channel * WORD, self._parameters)
                 for register, channel in channels:
                     for accumulators in inner.acc:
                         b("slli", accumulators[channel], accumulators[channel], 1)

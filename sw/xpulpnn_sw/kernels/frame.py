@@ -197,6 +197,16 @@ class Frame:
         if (source := self.register(name, register)) != register:
             self._b.mv(register, source)
 
+    def load_all(self, **registers: int) -> None:
+        """Copy numbers to registers, in their order."""
+        for name, register in registers.items():
+            self.load(name, register)
+
+    def store_all(self, **registers: int) -> None:
+        """Change numbers that are no constants."""
+        for name, register in registers.items():
+            self.store(name, register)
+
     def store(self, name: str, register: int) -> None:
         """Change a number that is no constant."""
         home = self._homes.get(name)

@@ -143,8 +143,7 @@ class _Group(SameRow):
     def emit(self) -> None:
         frame = self._frame
         state = dict(zip(STATE, (self._y, self._x, self._source), strict=True))
-        for name, register in state.items():
-            frame.load(name, register)
+        frame.load_all(**state)
         frame.load("row0", self._target)
         self._words.prepare(frame)
         for name in () if self.im2col.by_groups else _PER_PIXEL:
@@ -158,8 +157,7 @@ class _Group(SameRow):
             self._by_group()
         else:
             self._one_by_one()
-        for name, register in state.items():
-            frame.store(name, register)
+        frame.store_all(**state)
 
     def _by_group(self) -> None:
         """The group in one go if its pixels are in one row and nothing but the input is read, else pixel by pixel."""

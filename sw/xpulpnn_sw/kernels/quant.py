@@ -9,8 +9,7 @@ from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.precision import SIGN_BITS
 
-# store with and without post-increment by bits stored
-_STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
+STORES = {8: "sb", 16: "sh", 32: "sw"}  # by bits stored
 
 # registers of a rule: for parameters, and for a result on its way
 _REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
@@ -47,14 +46,11 @@ def stored_bits(rule: Rule | None, bits: int, channels: int, *, xpulp: bool) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
-    """The end of a block without ``pv.rq``."""
+class BlockStore:
+    """The end of a block: what its accumulators become, and where it goes."""
 
     bits: int  # width of a requantised result
-    rule: Rule | None  # how the accumulators are requantised; None: they are stored themselves
-    counts: bool  # whether accumulators of results of one bit are negative for +1, not positive
     signed: bool  # whether requantised results are in two's complement
-    xpulp: bool  # whether XpulpV2 may be used: `p.addN`, `p.clipi`, `p.inserti`, post-increment stores
     acc: list[list[int]]  # accumulator of [pixel][channel]; lost
     # output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel
     out: list[int]
@@ -62,6 +58,22 @@ class Store:
     # every pixel has a pointer
     steps: list[int]
     parameters: int  # pointer to what the rule needs of the block or of each channel, moved past it
+
+    def _put(self, b: Builder, pixel: int, register: int, bits: int, offset: int = 0) -> None:
+        """Store so many bits of a pixel, without XpulpV2 ``offset`` bytes behind its pointer."""
+        if self.steps:
+            b.store_and_move(f"p.{STORES[bits]}", register, self.steps[pixel], self.out[0])
+        else:
+            b.access(STORES[bits], register, bits // BYTE_BITS, offset, self.out[pixel])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store(BlockStore):
+    """The end of a block without ``pv.rq``."""
+
+    rule: Rule | None  # how the accumulators are requantised; None: they are stored themselves
+    counts: bool  # whether accumulators of results of one bit are negative for +1, not positive
+    xpulp: bool  # whether XpulpV2 may be used: `p.addN`, `p.clipi`, `p.inserti`, post-increment stores
     temporaries: list[int]  # Registers, as many as temporaries says
     # parameter bytes of the block before those, already read; without post-increment the pointer is still before them
     skipped: int
@@ -197,10 +209,7 @@ class Store:
 
     def _read(self, b: Builder, register: int, offset: int) -> None:
         """Load the next word of parameters, ``offset`` bytes behind the biases."""
-        if self.xpulp:
-            b("p.lw", register, WORD, self.parameters)
-        else:
-            b("lw", register, self.skipped + offset, self.parameters)
+        b.access("lw", register, WORD, self.skipped + offset, self.parameters)
 
     def _scale_wide(self, b: Builder, channel: int, results: list[int], shift: Value) -> None:
         """The upper word of ``kappa * acc + lambda``, shifted."""
@@ -331,11 +340,5 @@ class Store:
 
     def _store(self, b: Builder, pixel: int, register: int, stored: list[int]) -> None:
         size = self.stored_bits // BYTE_BITS
-        incrementing, plain = _STORES[self.stored_bits]
-        if self.steps:
-            b.store_and_move(incrementing, register, self.steps[pixel], self.out[0])
-        elif self.xpulp:
-            b(incrementing, register, size, self.out[pixel])
-        else:
-            b(plain, register, stored[pixel], self.out[pixel])
-            stored[pixel] += size
+        self._put(b, pixel, register, self.stored_bits, stored[pixel])
+        stored[pixel] += size

@@ -19,32 +19,23 @@ from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.loops import CrossLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.quant import STORES, BlockStore
 from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _TEMPORARIES = 3  # that what is around the blocks needs
 _BETWEEN_PLANES = 2  # of them those that are needed between the planes of a block
-STORES = {8: "p.sb", 16: "p.sh", 32: "p.sw"}  # by bits stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequantisedStore:
+class RequantisedStore(BlockStore):
     """The end of a block through ``pv.rq``.
 
     Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
     them, so that other work comes in between where there is some.
     """
 
-    bits: int  # width of a result, out of REQUANTISED_WIDTHS
-    signed: bool  # whether results are in two's complement
-    acc: list[list[int]]  # accumulator of [pixel][channel]; lost
-    # output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel
-    out: list[int]
-    # registers with the distances from each pixel to the next, and from the last to the first one's next store; none if
-    # every pixel has a pointer
-    steps: list[int]
-    parameters: int  # pointer to kappa and lambda of each channel, moved past them
     # for each pixel a register in which results gather over blocks until they are a word; none: in an accumulator, and
     # every block stores what it has
     words: list[int] = field(default_factory=list[int])
@@ -95,7 +86,7 @@ class RequantisedStore:
                     write()
             if lane == per_store - 1:
                 for pixel, result in enumerate(self._fold(b, results) if self.folded else results):
-                    self._store(b, pixel, result)
+                    self._put(b, pixel, result, self.stored_bits)
 
     def _fold(self, b: Builder, results: list[int]) -> list[int]:
         greater = f"pv.max{'' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
@@ -104,13 +95,6 @@ class RequantisedStore:
         b(greater, second, second, third)
         b(greater, last, third, last)
         return [first, second, last]
-
-    def _store(self, b: Builder, pixel: int, register: int) -> None:
-        store = STORES[self.stored_bits]
-        if self.steps:
-            b.store_and_move(store, register, self.steps[pixel], self.out[0])
-        else:
-            b(store, register, self.stored_bits // BYTE_BITS, self.out[pixel])
 
 
 class RequantisedCode(KernelCode):
@@ -253,7 +237,7 @@ class OneFactorCode(KernelCode):
                 b(name, accumulators[first], accumulators[first + lane], shift, lane)
         stored = lanes * precision.y
         for first in range(0, len(accumulators), lanes):
-            b(STORES[stored], accumulators[first], stored // BYTE_BITS, self._out[0])
+            b.access(STORES[stored], accumulators[first], stored // BYTE_BITS, 0, self._out[0])
 
 
 def product_program(

@@ -167,8 +167,7 @@ class RowWords:
         pair = self._temporaries[: self._form.unit]
         for number in range(pairs):
             if self._form.variant.xpulp:
-                for register in pair:
-                    self._b("p.lw", register, WORD, pointer)
+                self._b.load_words(pair, pointer)
                 if self._form.planes > 1:
                     self._cut(pair, place)
                 elif self._form.expansion > 1 and not self._form.variant.unpacks:
@@ -193,8 +192,7 @@ class RowWords:
     def spread(self, pointer: int, places: list[int]) -> None:
         """Copy the next two words at ``pointer``, as they are, to each of ``places``, all of which are moved."""
         pair = self._temporaries[:PAIR]
-        for register in pair:
-            self._b("p.lw", register, WORD, pointer)
+        self._b.load_words(pair, pointer)
         for place in places:
             self._write(pair, place)
 

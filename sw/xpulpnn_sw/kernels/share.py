@@ -50,8 +50,7 @@ def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, 
     """Move on to the core's next group and go to ``start``; fall through if there is none."""
     left, turn, passed, cores, work, *others = registers
     done, next_row = Label(), Label()
-    frame.load("left", left)
-    frame.load("turn", turn)
+    frame.load_all(left=left, turn=turn)
     cores = frame.register("cores", cores)
     b("addi", passed, cores, -_PASSED)
     with b.skipped("bne", turn, ZERO):
@@ -61,15 +60,13 @@ def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, 
     b("sub", left, left, passed)
     b("addi", left, left, -1)
     b.branch("bge", ZERO, left, done)
-    frame.store("left", left)
-    frame.store("turn", turn)
+    frame.store_all(left=left, turn=turn)
     b("slli", passed, passed, npx.bit_length() - 1)
     b("mul", work, passed, frame.register("out_stride", work))
     for register in out:
         b("add", register, register, work)
     x, y, source = (frame.home(name) or others.pop(0) for name in ("x", "y", "source"))
-    for name, register in (("x", x), ("y", y), ("source", source)):
-        frame.load(name, register)
+    frame.load_all(x=x, y=y, source=source)
     for register, name in ((x, "stride_x"), (source, "stride_x_bytes")):
         b("mul", work, passed, frame.register(name, work))
         b("add", register, register, work)
@@ -81,8 +78,7 @@ def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, 
         for register, distance in moves:
             b.add(register, distance, work)
         b.branch("bge", x, end, next_row)
-    for name, register in (("x", x), ("y", y), ("source", source)):
-        frame.store(name, register)
+    frame.store_all(x=x, y=y, source=source)
     b.li(work, 1)
     frame.store("group", work)
     b.jump(start)

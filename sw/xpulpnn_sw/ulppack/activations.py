@@ -35,10 +35,7 @@ class WordColumn:
         for number in range(count):
             packed = self._group(b, number, source, registers)
             for place, register in enumerate(packed):
-                if b.xpulp:
-                    b("p.sw", register, WORD, target)
-                else:
-                    b("sw", register, (number * results + place) * WORD, target)
+                b.access("sw", register, WORD, (number * results + place) * WORD, target)
         if not b.xpulp:
             b("addi", source, source, count * self.words * WORD)
             b("addi", target, target, count * results * WORD)
@@ -113,8 +110,7 @@ class ActivationRows:
         if self.packing.is_bytes and not self.signed:
             return
         source, target, corrections, count, *others = registers
-        frame.load("source", source)
-        frame.load("row0", target)
+        frame.load_all(source=source, row0=target)
         if self.signed:
             frame.load("corrections", corrections)
         frame.load("group", count)
@@ -153,14 +149,12 @@ class ActivationRows:
         for count, length in ((self.words // _HALVES, _HALVES), (self.words % _HALVES, 1)):
             if count:
                 with b.loop(count, counter, level=0):
-                    for register in values[:length]:
-                        b("p.lw", register, WORD, source)
+                    b.load_words(values[:length], source)
                     for register, moved in zip(values[:length], upper, strict=False):
                         b("pv.srl.sci.h", moved, register, BYTE_BITS)
                     for register, moved in zip(values[:length], upper, strict=False):
                         b("p.mac", register, moved, factor)
-                    for register in values[:length]:
-                        b("p.sw", register, WORD, target)
+                    b.store_words(values[:length], target)
 
     def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
         """Words of memory, one upon the other: their bytes, or those at even and at odd places, all at once."""
@@ -201,22 +195,14 @@ class ActivationRows:
             first = number * packing.elements
             for i in range(packing.elements + 1):
                 if i < packing.elements:
-                    self._load(b, elements[i % 2] if i else word, first + i, source)
+                    b.access("lbu", elements[i % 2] if i else word, 1, first + i, source)
                 if i > 1:
                     self._insert(b, word, elements[(i - 1) % 2], positions[i - 1], shifted)
-            if b.xpulp:
-                b("p.sw", word, WORD, target)
-            else:
-                b("sw" if self.operand_bytes == WORD else "sh", word, number * self.operand_bytes, target)
+            store = "sw" if self.operand_bytes == WORD else "sh"
+            b.access(store, word, self.operand_bytes, number * self.operand_bytes, target)
         if not b.xpulp:
             b("addi", source, source, words * packing.elements)
             b("addi", target, target, words * self.operand_bytes)
-
-    def _load(self, b: Builder, register: int, offset: int, source: int) -> None:
-        if b.xpulp:
-            b("p.lbu", register, 1, source)
-        else:
-            b("lbu", register, offset, source)
 
     def _insert(self, b: Builder, word: int, element: int, position: int, shifted: int) -> None:
         if b.xpulp:
@@ -244,8 +230,7 @@ class ActivationRows:
 
     def _sum_words(self, b: Builder, words: int, total: int, pointer: int, ones: int, values: list[int]) -> None:
         if b.xpulp:
-            for register in values[:words]:
-                b("p.lw", register, WORD, pointer)
+            b.load_words(values[:words], pointer)
             for register in values[:words]:
                 b("pv.sdotup.b", total, register, ones)
             return

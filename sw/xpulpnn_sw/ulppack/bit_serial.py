@@ -69,8 +69,7 @@ class _Code(ProductCode):
     def _blocks(self) -> None:
         """All blocks of a pixel group, in a hardware loop if it reaches around one."""
         b, frame, (temporary, end, *_) = self._b, self._frame, self._w
-        frame.load("weights", self._block)
-        frame.load("row0", self._starts[0])
+        frame.load_all(weights=self._block, row0=self._starts[0])
         b.mv(self._starts[1], self._starts[0])
         b.add(self._starts[1], self._sizes.row_bytes, end)
         step = self._words * self._bits * BLOCK.nch * WORD
@@ -115,8 +114,7 @@ class _Code(ProductCode):
         for row, start in zip(self._rows, self._starts, strict=True):
             b("addi", row, start, j * WORD)
         with b.loop(self._words, self._w[0], level=0):
-            for register in self._w:
-                b("p.lw", register, WORD, self._weights)
+            b.load_words(self._w, self._weights)
             for register, row in zip(self._x, self._rows, strict=True):
                 b("p.lw", register, self._planes * WORD, row)
             for x, accumulators in zip(self._x, self._acc, strict=True):
@@ -133,9 +131,7 @@ class _Code(ProductCode):
         source, target, words = *self._rows, self._weights
         b.li(nibble, _NIBBLE)
         b.li(lowest, _LOWEST)
-        frame.load("source", source)
-        frame.load("row0", target)
-        frame.load("group", count)
+        frame.load_all(source=source, row0=target, group=count)
         b.li(words, BLOCK.npx * self._words)
         b("mul", count, count, words)
         with b.loop(Held(count), count, level=0):
@@ -154,5 +150,4 @@ class _Code(ProductCode):
                         chosen = part
                     b("pv.dotup.b", part, chosen, nibble)
                     b("p.inserti", plane, part, _WORD_BYTES - 1, four * _WORD_BYTES)
-            for plane in planes:
-                b("p.sw", plane, WORD, target)
+            b.store_words(planes, target)

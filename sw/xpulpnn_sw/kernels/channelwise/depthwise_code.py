@@ -26,7 +26,7 @@ from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import even_share
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
+from xpulpnn_sw.kernels.terms import Argument, Name, Term, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ElementLevel
 from xpulpnn_sw.precision import Precision
 
@@ -115,7 +115,7 @@ class DepthwiseCode:
     def write(self) -> Program:
         """The whole function."""
         b, frame = self._b, self._frame
-        work, other, *_ = self._scratch
+        work, other, temporary, *_ = self._scratch
         start, end = Label(), Label()
         frame.begin()
         count = frame.register("count", work)
@@ -131,8 +131,10 @@ class DepthwiseCode:
                 else:
                     self._kept_filter(self._kept)
             b("addi", self._position, self._position, self._precision.y)
-            self._advance("channel_source", "channel_bytes")
-            self._advance("parameters", Number(self._parameter_bytes))
+            frame.load("channel_source", work)
+            b.add(work, frame.value("channel_bytes", other), temporary)
+            frame.store("channel_source", work)
+            frame.advance("parameters", self._parameter_bytes, work, temporary)
         # the next channels, from their first row on
         b("sub", work, frame.register("count", work), frame.register("rows", other))
         frame.store("count", work)
@@ -142,13 +144,6 @@ class DepthwiseCode:
         b.place(end)
         frame.end()
         return b.finish()
-
-    def _advance(self, name: str, distance: str | Number) -> None:
-        work, other, temporary, *_ = self._scratch
-        self._frame.load(name, work)
-        value = distance.value if isinstance(distance, Number) else self._frame.value(distance, other)
-        self._b.add(work, value, temporary)
-        self._frame.store(name, work)
 
     def _next_group(self, count: int) -> None:
         """Start with the next channels; so many rows of them and of others are left."""
@@ -163,13 +158,9 @@ class DepthwiseCode:
         frame.store("inputs", rows)
         b("sub", work, ZERO, frame.register("pad_top", work))
         frame.store("first_y", work)
-        frame.load("column", work)
-        b("addi", work, work, 1)
-        frame.store("column", work)
+        frame.advance("column", 1, work, other)
         frame.store("target", work)
-        frame.load("left", work)
-        b("addi", work, work, -self._lanes)
-        frame.store("left", work)
+        frame.advance("left", -self._lanes, work, other)
         b.li(rows, self._lanes)
         b.at_most(rows, work, other, temporary)
         frame.store("lanes", rows)
@@ -191,9 +182,7 @@ class DepthwiseCode:
         for register, further in zip(first, second, strict=True):
             b("slli", further, register, BYTE_BITS)
         finishing.load(frame.register("parameters", self._out))
-        frame.load("target", self._out)
-        frame.load("rows", self._rows)
-        frame.load("buffer", pointers[0])
+        frame.load_all(target=self._out, rows=self._rows, buffer=pointers[0])
 
         def pixels(count: int) -> None:
             for word, pointer in zip(words, pointers, strict=True):
@@ -229,9 +218,7 @@ class DepthwiseCode:
         finishing = self._finishing(parameters, [element, weight])
         frame.load("weights", filters)
         finishing.load(frame.register("parameters", self._out))
-        frame.load("target", self._out)
-        frame.load("rows", self._rows)
-        frame.load("buffer", base)
+        frame.load_all(target=self._out, rows=self._rows, buffer=base)
 
         def window() -> None:
             for register, source in ((pointer, base), (weights, filters), (accumulator, finishing.start)):

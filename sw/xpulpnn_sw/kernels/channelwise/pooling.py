@@ -212,8 +212,7 @@ class Pooling(ABC):
         b("sub", self._rows, self._rows, second)
         b("mul", second, second, self._row_bytes)
         b("add", self._row, second, frame.register("source", third))
-        frame.load("x", self._x)
-        frame.load("target", self._out)
+        frame.load_all(x=self._x, target=self._out)
         self._windows()
 
     def _windows(self) -> None:
@@ -281,9 +280,7 @@ class Pooling(ABC):
             b.add(target, frame.value("out_row", work), self._row)
             b.add(y, frame.value("stride_y", work), self._row)
         b("addi", self._remaining, count, -1)
-        state = {"source": source, "target": target, "y": y, "left": left, "count": self._remaining}
-        for name, register in state.items():
-            frame.store(name, register)
+        frame.store_all(source=source, target=target, y=y, left=left, count=self._remaining)
 
     def _at_edge(self, count: str) -> None:
         """Compute the next windows, so many of them."""

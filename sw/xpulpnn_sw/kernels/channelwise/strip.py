@@ -54,9 +54,7 @@ class Strip:
         b = self.b
         source, row, y, rows, read, write, counter, work, *others = registers
         self._begin(others)
-        frame.load("inputs", rows)
-        frame.load("first_y", y)
-        frame.load("buffer", row)
+        frame.load_all(inputs=rows, first_y=y, buffer=row)
         b("mul", source, y, frame.register("row_bytes", work))
         b("add", source, source, frame.register("channel_source", work))
 
