@@ -309,8 +309,7 @@ class ClassifierCode:
         totals, rows = registers.take(_GROUP), registers.take(_GROUP)
         pointer, word, different = registers.take(3)
         self._frame.load("map2", pointer)
-        for total in totals:
-            b.li(total, 0)
+        b.clear(totals)
         with b.loop(FEATURES // WORD_BITS, different, level=0):
             b("p.lw", word, WORD, pointer)
             b.load_words(rows, source)

@@ -59,7 +59,7 @@ class CrumbClassifierCode(ClassifierCode):
         source, target, start, end = self._rows("conv2", registers)
         loop = NnLoop(VARIANT, CRUMBS, registers)
         result, *spare = registers.rest()
-        sums = [register for accumulators in loop.acc for register in accumulators]
+        sums = loop.accumulators
         (row,), work = loop.activations, loop.temporaries[0]
         pixels = Label()
         b.place(pixels)
@@ -72,8 +72,7 @@ class CrumbClassifierCode(ClassifierCode):
             b(*operation)
         with b.loop(CHANNELS // VARIANT.nch, work, level=1):
             frame.load("rows", row)
-            for register in sums:
-                b.li(register, 0)
+            b.clear(sums)
             for operation in loop.block_prefetch:
                 b(*operation)
             loop.emit(b, ROW_WORDS, signed=True)

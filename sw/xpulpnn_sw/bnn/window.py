@@ -131,8 +131,7 @@ class WindowClassifierCode(ClassifierCode):
         frame.load("filters2", pointer)
         with b.loop(CHANNELS // TOGETHER, counter, level=1):
             frame.load("windows", place)
-            for register in (*totals[0], *totals[1]):
-                b.li(register, 0)
+            b.clear([*totals[0], *totals[1]])
             with b.loop(CHANNELS, different, level=0):
                 b.load_words(filters, pointer)
                 b.load_words(words, place)

@@ -96,6 +96,11 @@ class Builder:
         """Store at ``base`` plus the number in register ``offset``."""
         self._append(_row(mnemonic, _WITH_REGISTER), (source, offset, base))
 
+    def clear(self, registers: Sequence[int]) -> None:
+        """Make registers 0."""
+        for register in registers:
+            self.li(register, 0)
+
     def load_words(self, registers: Sequence[int], pointer: int) -> None:
         """Load the next words at ``pointer``, which moves behind them."""
         for register in registers:

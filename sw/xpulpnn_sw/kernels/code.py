@@ -1,6 +1,6 @@
 """The function around the blocks of a MatMul."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
@@ -45,8 +45,7 @@ class KernelCode:
         homes |= {f"out{pixel}": register for pixel, register in enumerate(self._out)}
         if inner.end is not None:
             homes["row_end"] = inner.end
-        scratch = [register for accumulators in inner.acc for register in accumulators]
-        scratch += [*inner.weights, *inner.activations, *self._temporaries, self._parameters]
+        scratch = [*inner.accumulators, *inner.weights, *inner.activations, *self._temporaries, self._parameters]
         # each once
         self._scratch = list(dict.fromkeys(scratch))
         missing = 0 if im2col is None else max(0, im2col.registers - len(self._scratch))
@@ -301,20 +300,26 @@ class KernelCode:
         inner, frame, b = self._inner, self._frame, self._b
         count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
         self._load_rows()
-        for accumulators in inner.acc:
-            for register in accumulators:
-                b.li(register, 0)
+        b.clear(inner.accumulators)
         inner.emit(b, count, signed=True)
+
+        def subtract(start: int, accumulator: int) -> None:
+            b("slli", accumulator, accumulator, 1)
+            b("sub", accumulator, start, accumulator)
+
         with b.region("quant"):
-            pair = self._temporaries[:2]
-            for first in range(0, len(inner.acc[0]), len(pair)):
-                channels = [*zip(pair, range(first, len(inner.acc[0])), strict=False)]
-                for register, channel in channels:
-                    b.access("lw", register, WORD, channel * WORD, self._parameters)
-                for register, channel in channels:
-                    for accumulators in inner.acc:
-                        b("slli", accumulators[channel], accumulators[channel], 1)
-                        b("sub", accumulators[channel], register, accumulators[channel])
+            self._each_bias(subtract)
+
+    def _each_bias(self, write: Callable[[int, int], None]) -> None:
+        """Write what is done with each bias and the accumulators of its channel; two at a time, so that none waits."""
+        b, nch, pair = self._b, self._blocking.variant.nch, self._temporaries[:2]
+        for first in range(0, nch, len(pair)):
+            channels = [*zip(pair, range(first, nch), strict=False)]
+            for register, channel in channels:
+                b.access("lw", register, WORD, channel * WORD, self._parameters)
+            for register, channel in channels:
+                for accumulators in self._inner.acc:
+                    write(register, accumulators[channel])
 
     def _load_rows(self) -> None:
         for pixel, register in enumerate(self._inner.activations):
@@ -323,44 +328,32 @@ class KernelCode:
     def _planes_block(self) -> None:
         """Plane by plane, from the uppermost bits on; what has been summed up is worth more with each."""
         inner, frame, b = self._inner, self._frame, self._b
-        precision, work, other = self._blocking.precision, *self._temporaries[:2]
+        precision, work = self._blocking.precision, self._temporaries[0]
         self._load_rows()
         for operation in inner.block_prefetch:
             b(*operation)
-        registers = [register for accumulators in inner.acc for register in accumulators]
-        for register in registers:
-            b.li(register, 0)
+        b.clear(inner.accumulators)
         for plane in reversed(range(self._planes)):
             is_first = plane == self._planes - 1
             if not is_first:
-                for register in registers:
-                    b("slli", register, register, precision.w)
-                self._rewind(work, other)
+                self._next_plane()
             if plane == 0:
-                self._add_biases((work, other))
+                self._each_bias(lambda bias, accumulator: b("add", accumulator, accumulator, bias))
             count = frame.value("iterations", work)
             inner.emit(b, count, signed=precision.x_signed and is_first)
 
-    def _rewind(self, work: int, other: int) -> None:
-        """Back to the first words of the block's filter rows."""
-        b, pointers = self._b, dict(zip(self._inner.weights, self._ahead(), strict=True))
+    def _next_plane(self) -> None:
+        """Weigh what has been summed up, and go back to the first words of the block's filter rows."""
+        b, (work, other) = self._b, self._temporaries[:2]
+        pointers = dict(zip(self._inner.weights, self._ahead(), strict=True))
+        for register in self._inner.accumulators:
+            b("slli", register, register, self._blocking.precision.w)
         for ahead in sorted(set(pointers.values())):
             distance = self._frame.value(f"rewind{ahead}", work)
             for pointer in (pointer for pointer, its in pointers.items() if its == ahead):
                 b.add(pointer, distance, other)
         for operation in self._inner.group_prefetch:
             b(*operation)
-
-    def _add_biases(self, registers: tuple[int, int]) -> None:
-        """Two at a time, so that nothing waits for them."""
-        b, nch = self._b, self._blocking.variant.nch
-        for first in range(0, nch, len(registers)):
-            pair = list(zip(registers, range(first, nch), strict=False))
-            for register, _ in pair:
-                b("p.lw", register, WORD, self._parameters)
-            for register, channel in pair:
-                for accumulators in self._inner.acc:
-                    b("add", accumulators[channel], accumulators[channel], register)
 
     def _next_rows(self) -> None:
         frame, (distance, temporary, *_) = self._frame, self._temporaries

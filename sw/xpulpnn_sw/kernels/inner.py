@@ -39,6 +39,7 @@ class InnerLoop(ABC):
         if not variant.counts(precision):
             self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
         self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
+        self.accumulators = [one for row in self.acc for one in row]
         self.lanes = list(range(variant.weight_streams))
         self.weights = registers.take(len(self.lanes))
         self.activations = registers.take(variant.npx)

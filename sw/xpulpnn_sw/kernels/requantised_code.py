@@ -107,10 +107,9 @@ class RequantisedCode(KernelCode):
         assert isinstance(inner, CrossLoop)
         pointers = {*inner.activations, *inner.weights}
         registers.give_back([one for one in inner.temporaries if one not in pointers])
-        accumulators = [one for row in inner.acc for one in row]
         # around a block accumulators are free, but not between its planes
         kept = registers.take(_BETWEEN_PLANES if self._planes > 1 else 0)
-        self._temporaries = [*kept, *accumulators[1:]][:_TEMPORARIES]
+        self._temporaries = [*kept, *inner.accumulators[1:]][:_TEMPORARIES]
         self._parameters = registers.one()
         self._out = registers.take(1 if self._walks else variant.npx)
         homes = {"iterations": registers.one(), "shift": registers.one()}
@@ -191,10 +190,7 @@ class RequantisedCode(KernelCode):
         for plane in reversed(range(self._planes)):
             is_first = plane == self._planes - 1
             if not is_first:
-                # what has been summed up is worth more with each plane
-                for register in (one for accumulators in inner.acc for one in accumulators):
-                    b("slli", register, register, precision.w)
-                self._rewind(*self._temporaries[:2])
+                self._next_plane()
             signed = precision.x_negative if self._planes == 1 else precision.x_signed and is_first
             count = frame.value("iterations", self._temporaries[0])
             inner.emit_turns(b, count, signed=signed, fresh=is_first)

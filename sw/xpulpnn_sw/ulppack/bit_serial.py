@@ -87,13 +87,13 @@ class _Code(ProductCode):
 
     def _one_block(self) -> None:
         b = self._b
-        for accumulator in (register for accumulators in self._acc for register in accumulators):
-            b.li(accumulator, 0)
+        registers = [register for accumulators in self._acc for register in accumulators]
+        b.clear(registers)
         for level in range(self._bits + self._planes - 2, -1, -1):
             for i in range(max(0, level - self._planes + 1), min(self._bits, level + 1)):
                 self._pair(i, level - i)
             if level:
-                for accumulator in (register for accumulators in self._acc for register in accumulators):
+                for accumulator in registers:
                     b("slli", accumulator, accumulator, 1)
         with b.region("quant"):
             for pixel, accumulators in enumerate(self._acc):
