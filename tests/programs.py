@@ -1,6 +1,9 @@
 """Programs from assembly text, with memory of their own for data and the words that end them."""
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE
 from xpulpnn_sim.elf import Executable, Segment, functions_of
@@ -24,3 +27,30 @@ def program_of(source: str, vectors: str = "", data: bytes = b"", data_bytes: in
     symbols = labels | {"tohost": TOHOST, "fromhost": FROMHOST}
     functions = functions_of(labels, TEXT_BASE + len(code))
     return Executable(Path("program.elf"), ENTRY, segments, TOHOST, FROMHOST, symbols, functions)
+
+
+def printing(descriptor: int) -> str:
+    """Assembly text that writes three bytes, the last of which is no character, and waits until they are taken."""
+    return f"""
+        li x8, data
+        li x5, 64; sw x5, 0(x8)
+        li x5, {descriptor}; sw x5, 8(x8)
+        li x5, data+64; sw x5, 16(x8)
+        li x5, 3; sw x5, 24(x8)
+        li x5, 0xff0a41; sw x5, 64(x8)
+        li x31, tohost; sw x8, 0(x31)
+    wait: li x6, fromhost
+        lw x6, 0(x6)
+        beq x6, x0, wait
+        li x5, 1; sw x5, 0(x31)
+    """
+
+
+def run_printing(run: Callable[[int], int], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """What ``run`` passes on of the program for standard output and of that for errors."""
+    assert run(1) == 0
+    assert capfdbinary.readouterr().out == b"A\n\xff"
+    assert run(2) == 0
+    captured = capfdbinary.readouterr()
+    assert captured.out == b""
+    assert captured.err.startswith(b"A\n\xff")

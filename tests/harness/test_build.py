@@ -203,18 +203,19 @@ class TestCompiler:
         monkeypatch.setattr(build.util, "find_spec", lambda name: None)
         assert build.compiler() == "g++"
 
-    def test_asking_for_what_is_absent(self, monkeypatch):
-        monkeypatch.setenv(build.COMPILER_VARIABLE, "clang")
+    @pytest.mark.parametrize(
+        ("chosen", "error", "message"),
+        [
+            ("clang", ToolError, "ziglang must be installed for XPULPNN_COMPILER=clang: pip install ziglang"),
+            ("tcc", InputError, "XPULPNN_COMPILER must be clang or g++, not tcc"),
+        ],
+    )
+    def test_asking_for_what_is_absent_or_unknown(self, monkeypatch, chosen, error, message):
+        monkeypatch.setenv(build.COMPILER_VARIABLE, chosen)
         monkeypatch.setattr(build, "_zig", lambda: None)
-        with pytest.raises(ToolError) as caught:
+        with pytest.raises(error) as caught:
             build.compiler()
-        assert str(caught.value) == "ziglang must be installed for XPULPNN_COMPILER=clang: pip install ziglang"
-
-    def test_asking_for_what_is_unknown(self, monkeypatch):
-        monkeypatch.setenv(build.COMPILER_VARIABLE, "tcc")
-        with pytest.raises(InputError) as caught:
-            build.compiler()
-        assert str(caught.value) == "XPULPNN_COMPILER must be clang or g++, not tcc"
+        assert str(caught.value) == message
 
 
 @pytest.mark.unit

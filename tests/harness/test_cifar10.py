@@ -1,7 +1,6 @@
 """The CIFAR-10 network: its layers on the RTL, with random weights and with trained ones where there are any."""
 
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,8 +117,7 @@ def test_every_layer_is_computed_by_the_fastest_variant():
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("bits", cifar10.WIDTHS)
-@pytest.mark.parametrize("name", ["ri5cy", "xpulpnn-cu", "xpulpnn2"])
+@pytest.mark.parametrize(("bits", "name"), [(8, "ri5cy"), (4, "xpulpnn-cu"), (2, "xpulpnn2")])
 def test_layers_of_every_level_fit_together(bits, name):
     """The results of one are where the next one reads, also for kernels that copy their inputs first."""
     case = replace(random_case(bits), config=preset(name))
@@ -138,18 +136,10 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
     )
 
 
-UNFIT = {
-    "width": (relu("b", 8, 4), "inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x8 of i4"),
-    "size": (relu("b", 4), "inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x4 of i8"),
-}
-
-
 @pytest.mark.unit
-@pytest.mark.parametrize("case", UNFIT)
-def test_layers_that_do_not_fit_together(case):
-    stage, message = UNFIT[case]
-    network = Network(name="two", stages=(relu("a", 8), stage))
-    with pytest.raises(LayerError, match=f"^{re.escape(message)}$"):
+def test_layers_that_do_not_fit_together():
+    network = Network(name="two", stages=(relu("a", 8), relu("b", 8, 4)))
+    with pytest.raises(LayerError, match=r"^inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x8 of i4$"):
         chain(network, np.zeros((2, 2, 8), np.int64), ["xpulpnn", "xpulpnn"])
 
 
@@ -179,23 +169,11 @@ def arrays() -> dict[str, np.ndarray]:
     return {name: np.ones(shape, np.int8) for name, shape in _SHAPES.items()}
 
 
-BAD_FILES = {
-    "missing": (
-        {"b2": None},
-        "arrays must be conv1, conv2, conv3, ip1, b1, b2, b3, bi (CMSIS-NN's CIFAR-10), not with",
-    ),
-    "shape": ({"b2": np.zeros(3, np.int8)}, "shape of b2 must be (16,), not (3,)"),
-    "range": ({"bi": np.full(10, 128)}, "bi must be -128..127, not 128..128"),
-}
-
-
 @pytest.mark.unit
-@pytest.mark.parametrize("case", BAD_FILES)
-def test_files_without_the_network(tmp_path, case):
-    changes, message = BAD_FILES[case]
+def test_files_without_the_network(tmp_path):
     path = tmp_path / "weights.npz"
-    np.savez(path, **{name: values for name, values in (arrays() | changes).items() if values is not None})
-    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+    np.savez(path, **(arrays() | {"b2": np.zeros(3, np.int8)}))
+    with pytest.raises(InputError, match=r"^shape of b2 must be \(16,\), not \(3,\)"):
         trained(path)
 
 
@@ -262,21 +240,13 @@ def test_trained_weights():
     assert int(result.scores.argmax()) == labels[0]
 
 
-BAD_INPUT = {
-    "alone": (["--network", "a.npz"], "--network must be given together with --images, not by itself"),
-    "bits": (["--bits", "16"], "--bits must be a list out of 8,4,2, not 16"),
-    "both": (["--network", "a", "--images", ".", "--bits", "8"], "--bits must be left out with --network"),
-    "layer": (["--layer", "1x1x1"], "--layer must be an option that --help shows"),
-}
-
-
 @pytest.mark.unit
-@pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_is_one_line_and_code_2(case, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    arguments, message = BAD_INPUT[case]
-    assert cli.main(["cosim", "cifar10", *arguments]) == 2
-    assert capsys.readouterr().err == f"error: {message}\n"
+@pytest.mark.parametrize(("words", "named"), [("--network a.npz", "--network"), ("--bits 16", "--bits")])
+def test_bad_input_is_one_line_and_code_2(words, named, capsys):
+    assert cli.main(["cosim", "cifar10", *words.split()]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {named} must ")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.unit

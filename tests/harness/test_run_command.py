@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tests.programs import printing, run_printing
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cli import main
@@ -28,19 +29,6 @@ INSTRUCTIONS = 3 + 200 + 3 + 4
 START = 5
 CYCLES = START + INSTRUCTIONS + 2 * 99
 """Fetching the first instruction takes 4 cycles, a taken branch costs 2."""
-
-PRINT = """
-    li x8, data
-    li x5, 64; sw x5, 0(x8)
-    li x5, {}; sw x5, 8(x8)
-    li x5, data+64; sw x5, 16(x8)
-    li x5, 3; sw x5, 24(x8)
-    li x5, 0xff0a41; sw x5, 64(x8)
-    li x31, tohost; sw x8, 0(x31)
-wait: li x6, fromhost
-    lw x6, 0(x6)
-    beq x6, x0, wait
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -177,12 +165,7 @@ def test_trace_and_dumps(core_elf, tmp_path):
 
 @pytest.mark.parametrize("arguments", [[], ["--lockstep", "--check"], ["--response-latency", "4"]])
 def test_the_programs_output_is_passed_on(core_elf, capfdbinary, arguments):
-    assert run(core_elf(PRINT.format(1)), *arguments) == 0
-    assert capfdbinary.readouterr().out == b"A\n\xff"
-    assert run(core_elf(PRINT.format(2)), *arguments) == 0
-    captured = capfdbinary.readouterr()
-    assert captured.out == b""
-    assert captured.err.startswith(b"A\n\xff")
+    run_printing(lambda descriptor: run(core_elf(printing(descriptor)), *arguments), capfdbinary)
 
 
 def test_slow_memory_and_interrupts(core_elf, tmp_path):

@@ -94,23 +94,11 @@ def test_wrong_simd_result_is_shown_lane_by_lane(believe):
     assert "are lanes [0, 65535]" in result.difference
 
 
-@pytest.mark.parametrize(
-    ("real", "other", "what"),
-    [
-        ("p.lw x6, 0(x5!)", "lw x6, 0(x5)", "base_we must be 0x0, not 0x1"),
-        ("lw x6, 4(x5)", "lh x6, 4(x5)", "mem_rmask must be 0x3, not 0xf"),
-        ("sw x6, 4(x5)", "sb x6, 4(x5)", "mem_wmask must be 0x1, not 0xf"),
-        ("addi x6, x5, 0", "addi x0, x5, 0", "rd_we must be 0x0, not 0x1"),
-        ("addi x6, x5, 4", "addi x7, x5, 4", "rd_addr must be 0x7, not 0x6"),
-        ("addi x6, x5, 4", "lw x6, 4(x5)", "mem_rmask must be 0xf, not 0x0"),
-        ("add x6, x5, x7", "add x6, x5, x8", "rs2_addr must be 0x8, not 0x7"),
-    ],
-)
-def test_wrong_control_is_reported(believe, real, other, what):
-    believe(real, other)
-    result = run(f"addi x5, x0, 8\n{real}", sparse=True)
+def test_wrong_control_is_reported(believe):
+    believe("p.lw x6, 0(x5!)", "lw x6, 0(x5)")
+    result = run("addi x5, x0, 8\np.lw x6, 0(x5!)", sparse=True)
     assert result.mismatches
-    assert what in result.difference
+    assert "base_we must be 0x0, not 0x1" in result.difference
 
 
 def test_loaded_value_differs_from_the_memory(spoil):
@@ -201,8 +189,8 @@ def test_illegal_instruction_is_a_trap(position):
     assert "trap must be 0x0, not 0x1" in result.difference
 
 
-@pytest.mark.parametrize("machine", [Machine(grant_stalls=0.5, seed=3), Machine(response_latency=6, seed=4)])
-def test_slow_memory_changes_cycles_and_nothing_else(machine):
+def test_slow_memory_changes_cycles_and_nothing_else():
+    machine = Machine(grant_stalls=0.5, response_latency=6, seed=3)
     text = "lui x5, 0x10000\n" + "p.lw x6, 4(x5!)\nadd x7, x7, x6\nsw x7, 60(x5)\n" * 5
     memory = list(range(100, 140))
     ideal = run(text, memory=memory)
@@ -210,7 +198,7 @@ def test_slow_memory_changes_cycles_and_nothing_else(machine):
     assert ideal.mismatches == slow.mismatches == 0
     assert slow.cycles > ideal.cycles
     assert slow.cycles == again.cycles
-    assert slow.stalls["grant" if machine.grant_stalls else "response"] > 0
+    assert min(slow.stalls["grant"], slow.stalls["response"]) > 0
     assert (ideal.memory[DATA] == slow.memory[DATA]).all()
 
 

@@ -109,27 +109,6 @@ def test_another_job_takes_nothing(case):
     assert other.ran == ([1, 2, 3, 4] if case == "check" else [0, 1, 2, 3, 4])
 
 
-def test_a_fresh_run_takes_nothing():
-    run(job(stops_at=3))
-    fresh = job()
-    run(fresh, fresh=True)
-    assert fresh.ran == list(range(IMAGES))
-
-
-def test_records_that_were_cut_short_do_not_count(cache):
-    run(job(stops_at=3))
-    path = sorted(cache.glob("*/*.json"))[0]
-    path.write_text(path.read_text()[:-20])
-    second = job(stops_at=3)
-    run(second)
-    assert len(second.ran) == 1
-    for path in cache.glob("*/*.json"):
-        path.write_text('{"key": "", "value": {"answer": 1}}')
-    third = job()
-    run(third)
-    assert third.ran == list(range(IMAGES))
-
-
 def test_a_call_on_another_machine_runs_its_images():
     found = spread.run_items([Item(0, 0, 1), Item(0, 0, 4)], job())
     assert [outcome.record["cycles"] for outcome in found] == [101, 104]
