@@ -14,3 +14,6 @@ FOUR = ClusterConfig(
     icache_private=0,
 )
 """Four cores that execute every variant of the kernels."""
+
+PAIR = ClusterConfig(core=simulated(preset("ri5cy")), cores=2, banks=4, dma=False)
+"""Two cores that fetch through their caches."""

@@ -1,20 +1,18 @@
 """A kernel that two cores fetch through their instruction caches."""
 
 import pytest
+from tests.designs import PAIR
 
-from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.harness.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, case_tensors, short_precision
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.programs.cluster import cluster_program
 
 pytestmark = pytest.mark.cosim
 
-CLUSTER = ClusterConfig(core=simulated(preset("ri5cy")), cores=2, banks=4, dma=False)
 LAYER = ConvLayer.parse("6x6x8:8x3x3")
 
 
@@ -22,17 +20,17 @@ def test_second_pass_hits():
     machine = Machine(l2_latency=20, max_cycles=100_000)
     precision = short_precision("conv", 8)
     alone = Case(
-        layer=LAYER, precision=precision, variant="xpulpv2_4x2", config=CLUSTER.core, machine=machine, checked=True
+        layer=LAYER, precision=precision, variant="xpulpv2_4x2", config=PAIR.core, machine=machine, checked=True
     )
-    case = ClusterCase(case=alone, cluster=CLUSTER)
+    case = ClusterCase(case=alone, cluster=PAIR)
     result = run_cluster_case(case)
     assert not result.reports
     figures = result.figures
     assert isinstance(figures, ClusterFigures)
     assert (figures.icache, figures.l2_latency, figures.mismatches) == (512, 20, 0)
     # once only, from memory: the same work takes longer
-    program = cluster_program(case.kernel(case_tensors(alone)), CLUSTER.cores)
-    first = run_program(case.executable(program), CLUSTER, machine, account=True)
+    program = cluster_program(case.kernel(case_tensors(alone)), PAIR.cores)
+    first = run_program(case.executable(program), PAIR, machine, account=True)
     cold = program.measured(first.memory[TCDM_BASE])
     lines = len(program.text) // 16
     assert cold > figures.cycles + lines * machine.l2_latency / 2

@@ -164,11 +164,11 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     printed = capsys.readouterr().out.split()
     assert {str(folder / name) for name in ("network.c", "main.c", "Makefile", "plan.svg", "network.elf")} < {*printed}
     assert record.read_text().count('"function"') == 2
-    assert run(folder / "network.elf", CORE)[0].ok
+    assert run(folder / "network.elf", PRESETS["xpulpnn2"])[0].ok
     (folder / "network.elf").unlink()
     make = ["make", "-s", "-C", str(folder), f"XPULPNN={sys.executable} -m xpulpnn_sim"]
     assert subprocess.run(make, check=False, capture_output=True, text=True).stderr == ""
-    assert run(folder / "network.elf", CORE)[0].ok
+    assert run(folder / "network.elf", PRESETS["xpulpnn2"])[0].ok
 
 
 @pytest.mark.unit

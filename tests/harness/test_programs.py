@@ -74,7 +74,7 @@ def test_cost_command(tmp_path, capsys):
     path = tmp_path / "costs.json"
     assert main(["costs", *SETTINGS, "--json", str(path)]) == 0
     assert "load, store, post-increment" in capsys.readouterr().out
-    found = read_results(path)[0]
+    found = read_results(path)
     wrong = [case for line in found if line["wrong"] for case in line["cases"]]
     assert wrong == []
     figures = {line["event"]: (line["documented"], line["measured"]) for line in found}

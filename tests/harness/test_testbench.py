@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+from tests.designs import PAIR
 
-from xpulpnn.config import ClusterConfig, preset
 from xpulpnn_sim.harness.build import ALIKE_FLAGS
 from xpulpnn_sim.harness.models import cached_emission, cluster_rig, simulated
 from xpulpnn_sim.harness.testbench import CONTROL_FILE, TOP
@@ -15,12 +15,9 @@ from xpulpnn_sim.verilator import require_verilator
 
 pytestmark = pytest.mark.cosim
 
-CORES = 3
-
 
 def test_all_cores_run_the_same_function_once_a_cycle(tmp_path):
-    config = ClusterConfig(core=preset("ri5cy"), cores=CORES, banks=2, dma=False, memories="ports", rvfi=True)
-    rig = replace(cluster_rig(*cached_emission("cluster", simulated(config), both_edges=True)), both_edges=True)
+    rig = replace(cluster_rig(*cached_emission("cluster", simulated(PAIR), both_edges=True)), both_edges=True)
     for name, text in {"design.v": rig.verilog, **rig.sources()}.items():
         (tmp_path / name).write_text(text)
     root = require_verilator()
