@@ -9,7 +9,7 @@ import pytest
 from tests.designs import PAIR
 
 from xpulpnn_sim.harness.build import ALIKE_FLAGS
-from xpulpnn_sim.harness.models import cached_emission, cluster_rig, simulated
+from xpulpnn_sim.harness.models import cached_emission, cluster_rig
 from xpulpnn_sim.harness.testbench import CONTROL_FILE, TOP
 from xpulpnn_sim.verilator import require_verilator
 
@@ -17,7 +17,10 @@ pytestmark = pytest.mark.cosim
 
 
 def test_all_cores_run_the_same_function_once_a_cycle(tmp_path):
-    rig = replace(cluster_rig(*cached_emission("cluster", simulated(PAIR), both_edges=True)), both_edges=True)
+    rig = replace(
+        cluster_rig(*cached_emission("cluster", replace(PAIR, rvfi=True, memories="ports"), both_edges=True)),
+        both_edges=True,
+    )
     for name, text in {"design.v": rig.verilog, **rig.sources()}.items():
         (tmp_path / name).write_text(text)
     root = require_verilator()
