@@ -69,7 +69,7 @@ def test_every_cycle_of_the_function_has_a_reason(engine):
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize(("number", "variant"), enumerate(VARIANTS))
+@pytest.mark.parametrize(("number", "variant"), list(enumerate(VARIANTS)))
 def test_interrupts_at_any_time(number, variant):
     """A handler that uses the stack, about every 50 cycles."""
     bits = (8, 4, 2)[number % 3]
