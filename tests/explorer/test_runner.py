@@ -1,6 +1,5 @@
 """Points in processes: results, resumption, and what a failure leaves of the rest."""
 
-import importlib
 import json
 import os
 import signal
@@ -19,13 +18,6 @@ from xpulpnn_sim.explorer.task import plan
 pytestmark = pytest.mark.flow
 
 FAKES = Path(__file__).parent
-
-
-@pytest.fixture
-def fakes(monkeypatch):
-    """The module of fake steps, found by the processes that are started too."""
-    monkeypatch.syspath_prepend(FAKES)
-    return importlib.import_module("fake_steps")
 
 
 class Run:
