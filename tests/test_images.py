@@ -69,15 +69,15 @@ def replaced(content):
 
 
 BAD = {
-    "empty": (replaced(b""), f"--images must be {FORMS}, not "),
-    "text": (replaced(b"nothing at all"), f"--images must be {FORMS}, not "),
+    "empty": (replaced(b""), f"images must be {FORMS}, not "),
+    "text": (replaced(b"nothing at all"), f"images must be {FORMS}, not "),
     "cut": (replaced(idx(SAMPLES)[:40]), "IDX file must have 72 elements, not 24: "),
-    "cut head": (replaced(idx(SAMPLES)[:9]), f"--images must be {FORMS}, not "),
-    "floats": (replaced(b"\0\0\x0d" + idx(SAMPLES)[3:]), f"--images must be {FORMS}, not "),
-    "cut gzip": (replaced(gzip.compress(idx(SAMPLES))[:30]), f"--images must be {FORMS}, not "),
+    "cut head": (replaced(idx(SAMPLES)[:9]), f"images must be {FORMS}, not "),
+    "floats": (replaced(b"\0\0\x0d" + idx(SAMPLES)[3:]), f"images must be {FORMS}, not "),
+    "cut gzip": (replaced(gzip.compress(idx(SAMPLES))[:30]), f"images must be {FORMS}, not "),
     "too many": (replaced(idx(SAMPLES[:2])), "labels must be 2, one for each image, not 3, in "),
-    "labels": (replaced(idx(LABELS)), f"--images must be {FORMS}, not of shape (3,) in "),
-    "none": (lambda path: path.unlink(), f"--images must be {FORMS}, not "),
+    "labels": (replaced(idx(LABELS)), f"images must be {FORMS}, not of shape (3,) in "),
+    "none": (lambda path: path.unlink(), f"images must be {FORMS}, not "),
 }
 
 
@@ -90,7 +90,7 @@ def test_bad_idx(mnist, case):
 
 
 BAD_NPZ = {
-    "no images": ({"labels": LABELS}, "--images must be an npz file with images, not "),
+    "no images": ({"labels": LABELS}, "images must be an npz file with images, not "),
     "fractions": ({"images": SAMPLES / 2}, "images must be integers, not float64, in "),
     "count": ({"images": SAMPLES, "labels": LABELS[:2]}, "labels must be 3, one for each image, not 2, in "),
 }
@@ -107,5 +107,5 @@ def test_bad_npz(tmp_path, case):
 @pytest.mark.parametrize("content", [b"", b"PK\3\4 no zip"])
 def test_no_npz_at_all(tmp_path, content):
     (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(InputError, match=f"^{re.escape(f'--images must be {FORMS}, not ')}"):
+    with pytest.raises(InputError, match=f"^{re.escape(f'images must be {FORMS}, not ')}"):
         read_images(tmp_path / "bad.npz")

@@ -36,16 +36,16 @@ def require_cluster(executable: Executable, config: ClusterConfig, ram: Sequence
     if needed is None:
         symbols = executable.symbols
         if config.cores > 1 and _SINGLE_CORE_STACK in symbols and _CLUSTER_STACKS not in symbols:
-            raise InputError(f"{path} must be compiled with --cluster to run on {config.cores} cores, not for one core")
+            raise InputError(f"{path} must be compiled for a cluster to run on {config.cores} cores, not for one core")
     else:
         for name, own, least in (
-            ("--cores", config.cores, needed.cores),
+            ("cores", config.cores, needed.cores),
             ("tcdm_bytes", config.tcdm_bytes, needed.tcdm_bytes),
         ):
             if own < least:
                 raise InputError(f"{name} must be at least {least}, which {path} is compiled for, not {own}")
     segments = [(segment.address, segment.size) for segment in executable.segments]
-    for who, pieces in ((str(path), segments), ("--ram", ram)):
+    for who, pieces in ((str(path), segments), ("ram", ram)):
         for base, size in pieces:
             _require_place(who, base, size, config)
 

@@ -65,7 +65,7 @@ def read_images(path: Path, labels: Path | None = None) -> Images:
     if labels is not None:
         found = replace(found, labels=_idx(labels).astype(np.int64))
     if found.samples.ndim < 2 or not found.samples.size:
-        raise InputError(f"--images must be {FORMS}, not of shape {found.samples.shape} in {path}")
+        raise InputError(f"images must be {FORMS}, not of shape {found.samples.shape} in {path}")
     if found.labels is not None and found.labels.shape != found.samples.shape[:1]:
         shape = "x".join(map(str, found.labels.shape))
         raise InputError(f"labels must be {len(found.samples)}, one for each image, not {shape}, in {labels or path}")
@@ -75,7 +75,7 @@ def read_images(path: Path, labels: Path | None = None) -> Images:
 def _folder(folder: Path) -> Images:
     paths = sorted(folder.glob("*.png"))
     if not paths:
-        raise InputError(f"--images must be a folder of PNG files, not {folder}")
+        raise InputError(f"images must be a folder of PNG files, not {folder}")
     samples = [read_png(path) for path in paths]
     for path, one in zip(paths, samples, strict=True):
         if one.shape != samples[0].shape:
@@ -96,9 +96,9 @@ def _arrays(path: Path) -> Images:
             arrays = {name: file[name] for name in _ARRAYS if name in file}
     except (OSError, ValueError, TypeError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error):
         # a type error: one array instead of a file of several; a runtime error: a compression that nobody knows
-        raise InputError(f"--images must be {FORMS}, not {path}") from None
+        raise InputError(f"images must be {FORMS}, not {path}") from None
     if "images" not in arrays:
-        raise InputError(f"--images must be an npz file with images, not {path} without them")
+        raise InputError(f"images must be an npz file with images, not {path} without them")
     for name, values in arrays.items():
         if values.dtype.kind not in "iu":
             raise InputError(f"{name} must be integers, not {values.dtype}, in {path}")
@@ -112,11 +112,11 @@ def _idx(path: Path) -> NDArray[np.uint8]:
         content = path.read_bytes()
         content = gzip.decompress(content) if content.startswith(_GZIP) else content
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"--images must be {FORMS}, not {path}: {error}") from None
+        raise InputError(f"images must be {FORMS}, not {path}: {error}") from None
     count = content[3] if len(content) > 3 else 0
     start = 4 + 4 * count
     if content[:3] != bytes((0, 0, _IDX_BYTES)) or len(content) < start:
-        raise InputError(f"--images must be {FORMS}, not {path}")
+        raise InputError(f"images must be {FORMS}, not {path}")
     sizes = np.frombuffer(content[4:start], ">u4").tolist()
     if len(content) - start != prod(sizes):
         raise InputError(f"IDX file must have {prod(sizes)} elements, not {len(content) - start}: {path}")

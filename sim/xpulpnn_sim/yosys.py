@@ -75,7 +75,7 @@ def _last_line(text: str) -> str:
 
 def find_yosys(choice: str = "") -> Yosys:
     """The Yosys to use."""
-    wanted, said_by = (choice, "--yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
+    wanted, said_by = (choice, "yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
     if wanted in ("", WHEEL):
         return _wheel()
     if wanted == NATIVE:

@@ -59,7 +59,7 @@ def test_slow_memory_is_part_of_the_machine():
         ({"engine": "fast"}, InputError, "engine must be one of stream, core, not fast"),
         ({"config": "riscy"}, ConfigError, "preset must be one of"),
         ({"layers": ["1x2"]}, LayerError, "layer must be"),
-        ({"jobs": 0}, InputError, "--jobs must be at least 1, not 0"),
+        ({"jobs": 0}, InputError, "jobs must be at least 1, not 0"),
         (
             {"config": preset("ri5cy"), "variants": ["nn_4x4"]},
             InputError,

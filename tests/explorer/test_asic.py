@@ -266,7 +266,7 @@ def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: py
     with pytest.raises(InputError, match=r"^script must be one of area, speed, not size$"):
         AsicFlow(library, "asic", "size")
     choices = "wheel, native or the path of a program"
-    with pytest.raises(ToolError, match=rf"^--yosys must be {choices}, not mine$"):
+    with pytest.raises(ToolError, match=rf"^yosys must be {choices}, not mine$"):
         AsicFlow(library, "asic", "area", yosys="mine").settings()
     monkeypatch.setenv("XPULPNN_YOSYS", "./mine")
     with pytest.raises(ToolError, match=rf"^XPULPNN_YOSYS must be {choices}, not ./mine$"):

@@ -325,10 +325,10 @@ def test_programs_and_surroundings_must_fit():
     alias = replace(program(), segments=(Segment(0x100, b"", 16),))
     assert "must keep out of the alias of the TCDM" in refusal(CONFIG, Machine(), alias)
     ram = Machine(ram=((TCDM_BASE + TCDM_BYTES, 16),))
-    assert refusal(CONFIG, ram, program()).startswith("--ram must fit into the TCDM, which ends at 0x10010000")
-    with pytest.raises(InputError, match="--hart-id must be left out for a cluster"):
+    assert refusal(CONFIG, ram, program()).startswith("ram must fit into the TCDM, which ends at 0x10010000")
+    with pytest.raises(InputError, match="hart number must be left out for a cluster"):
         Target.of(CONFIG, Machine(hart_id=1))
-    with pytest.raises(InputError, match="--l2-latency must be 1 without a cluster, not 2"):
+    with pytest.raises(InputError, match="latency of the L2 must be 1 without a cluster, not 2"):
         Target.of(preset("xpulpnn"), Machine(l2_latency=2))
 
 
@@ -386,7 +386,7 @@ def test_the_command_fails_with_the_program(cluster_command, capfd):
     ("options", "told"),
     [
         (("--cores", "3"), "--cores must be given once, "),
-        (("--irq", "3@100"), "--irq must be left out for a cluster"),
+        (("--irq", "3@100"), "interrupts must be left out for a cluster"),
     ],
 )
 def test_bad_options_are_told(cluster_command, capfd, options, told):

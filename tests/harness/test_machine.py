@@ -13,9 +13,9 @@ pytestmark = pytest.mark.unit
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"grant_stalls": 1.0}, "--grant-stalls must be a probability of at least 0 and below 1, not 1.0"),
-        ({"irq_rate": float("nan")}, "--irq-rate must be a probability of at least 0 and below 1, not nan"),
-        ({"seed": -1}, "--seed must be at least 0, not -1"),
+        ({"grant_stalls": 1.0}, "grant stalls must be a probability of at least 0 and below 1, not 1.0"),
+        ({"irq_rate": float("nan")}, "irq rate must be a probability of at least 0 and below 1, not nan"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
     ],
 )
 def test_bad_values(values, message):
@@ -51,7 +51,7 @@ def test_settings_are_fields_of_the_driver():
 def test_windows_that_are_none(text):
     with pytest.raises(InputError) as caught:
         Waves.window(text)
-    assert str(caught.value) == f"--wave-window must be FROM:TO with FROM <= TO, not {text}"
+    assert str(caught.value) == f"window of the waveforms must be FROM:TO with FROM <= TO, not {text}"
 
 
 def test_window():

@@ -157,7 +157,7 @@ def test_import(tmp_path, capsys, monkeypatch):
 
 BAD_INPUT = {
     "no file": ("none.json", "network must be a JSON file that can be read, not none.json: "),
-    "no images": ("{} --images .", "--images must be a folder of PNG files, not ."),
+    "no images": ("{} --images .", "images must be a folder of PNG files, not ."),
     "no labels": ("reference {} --images ../few.npz", "images must have labels, not be without, in "),
     "size": ("reference {} --images ../small.npz", "image must have the shape (4, 4, 3), not (4, 3)"),
     "label": ("run {} --images ../wrong.npz", "labels of images must be 0..1, not 2, in "),

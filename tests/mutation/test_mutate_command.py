@@ -16,7 +16,7 @@ from xpulpnn_sim.commands.common import read_results
     [
         (["nothing"], "UNIT must be all, or one that --list shows, not nothing"),
         ([], "UNIT must be given: all, or one or more that --list shows"),
-        (["--summary", "-o", "nowhere"], "--output must hold results of campaigns, not none: nowhere"),
+        (["--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: nowhere"),
     ],
 )
 def test_bad_input_is_told_in_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,7 +105,7 @@ def test_records_are_kept_unless_they_are_wrong():
     assert CALLS == ["right", "wrong", "wrong"]
     # without the check of every instruction it is another record
     assert dict(measure([right], check=False, jobs=1))[right]["checked"] is False
-    with pytest.raises(InputError, match=r"^--jobs must be at least 1, not 0$"):
+    with pytest.raises(InputError, match=r"^jobs must be at least 1, not 0$"):
         next(measure([right], check=True, jobs=0))
 
 

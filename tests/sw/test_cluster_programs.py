@@ -167,7 +167,7 @@ def test_one_core_runs_the_same_source(tmp_path: Path):
     executable = load(path)
     with pytest.raises(InputError) as caught:
         ClusterSession(executable, ClusterConfig(cores=2), output=lambda output: None)
-    assert str(caught.value) == f"{path} must be compiled with --cluster to run on 2 cores, not for one core"
+    assert str(caught.value) == f"{path} must be compiled for a cluster to run on 2 cores, not for one core"
     assert executable.cluster is None
 
 
@@ -313,7 +313,7 @@ def test_programs_larger_than_the_memory_do_not_link(build: Build, kind: str):
     assert simulate(path, 2, tcdm_bytes=16 << 10)[0].ok
     with pytest.raises(InputError, match=r"^tcdm_bytes must be at least 16384, which .* is compiled for, not 8192$"):
         simulate(path, 2, tcdm_bytes=8 << 10)
-    with pytest.raises(InputError, match=r"^--cores must be at least 2, which .* is compiled for, not 1$"):
+    with pytest.raises(InputError, match=r"^cores must be at least 2, which .* is compiled for, not 1$"):
         simulate(path, 1)
 
 

@@ -138,7 +138,7 @@ def test_words_of_the_loop():
 BAD = {
     "rule": (
         ["--precision", "1x1x1", "--requantise", "shift"],
-        "--requantise must be thresholds for results of one bit",
+        "requantisation must be thresholds for results of one bit",
     ),
     "level": (["--bits", "1", "--variant", "nn_4x4", "--preset", "ri5cy"], "(needs XpulpMLnn)"),
 }
@@ -179,7 +179,7 @@ def test_packed_weights_of_one_bit():
         np.testing.assert_array_equal(words.view(np.uint8), built.view(name))
     with pytest.raises(InputError, match=r"^weights of one bit must be -1 or 1, not 0$"):
         packed(computing, layer, ONE, "xpulpv2_4x2", arrays | {"weights": tensors.weights * 0}, Rule.BN32)
-    with pytest.raises(InputError, match=r"^--requantise must be thresholds for results of one bit, not shift$"):
+    with pytest.raises(InputError, match=r"^requantisation must be thresholds for results of one bit, not shift$"):
         packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.SHIFT)
 
 

@@ -219,9 +219,7 @@ def test_worker_with_another_tool_is_refused(farm, tmp_path, script):
     worker.kill()
     worker.wait()
     assert (code, out) == (2, "")
-    assert error.startswith(
-        "error: every worker of --dask must have tool (for a) 1.0, not 2.0 (worker tcp://127.0.0.1:"
-    )
+    assert error.startswith("error: every Dask worker must have tool (for a) 1.0, not 2.0 (worker tcp://127.0.0.1:")
     assert error.count("\n") == 0
     assert not (tmp_path / "diary").exists()
 
@@ -245,7 +243,7 @@ def test_no_scheduler_is_told_at_once(command, tmp_path):
     started = time.monotonic()
     code, out, error = run(["-m", "xpulpnn_sim", command, "--dask", address], tmp_path / "cache", tmp_path)
     assert (code, out) == (2, "")
-    text = f"--dask must be the address of a running Dask scheduler, not {address} (Connection refused)"
+    text = f"Dask address must be that of a running scheduler, not {address} (Connection refused)"
     assert error == f"error: {text}"
     assert not (tmp_path / "build").exists()
     assert time.monotonic() - started < 20
@@ -253,7 +251,7 @@ def test_no_scheduler_is_told_at_once(command, tmp_path):
 
 def test_what_is_no_address(tmp_path):
     code, _, error = run(["-m", "xpulpnn_sim", "verify", "--dask", "machine"], tmp_path, tmp_path)
-    assert (code, error) == (2, "error: --dask must be HOST:PORT of a Dask scheduler, not machine")
+    assert (code, error) == (2, "error: Dask address must be HOST:PORT of a scheduler, not machine")
 
 
 def test_scheduler_without_workers(tmp_path):
@@ -262,4 +260,7 @@ def test_scheduler_without_workers(tmp_path):
         code, _, error = run(["-m", "xpulpnn_sim", "verify", "--dask", farm.address], tmp_path, tmp_path)
     finally:
         farm.end()
-    assert (code, error) == (2, f"error: --dask must be a scheduler with workers, not {farm.address} without any")
+    assert (code, error) == (
+        2,
+        f"error: Dask address must be that of a scheduler with workers, not {farm.address} without any",
+    )

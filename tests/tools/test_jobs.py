@@ -195,5 +195,5 @@ def test_tools_die_with_whoever_started_them(tmp_path, number):
 
 
 def test_there_must_be_a_job():
-    with pytest.raises(InputError, match="--jobs must be at least 1, not 0"):
+    with pytest.raises(InputError, match="jobs must be at least 1, not 0"):
         executor(0)

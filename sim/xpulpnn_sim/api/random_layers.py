@@ -182,7 +182,7 @@ def random_cases(
     if kernel not in LAYERS:
         raise InputError(f"kernel must be one of {', '.join(LAYERS)} for random layers, not {kernel}")
     if count < 1:
-        raise InputError(f"--random must be at least 1, not {count}")
+        raise InputError(f"number of random layers must be at least 1, not {count}")
     chosen, cases = kind(kernel), list[Case]()
     wanted = rules or chosen.rules or (Rule.BN32,)
     all_turns = turns(kernel, config, precisions=precisions, variants=variants, rules=rules, beyond=beyond)

@@ -1,16 +1,14 @@
 """``xpulpnn mutate core``: which mutants of the core programs in lock step with the simulator would miss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
-
-from rich.table import Table
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import OK, incomplete, output, table, tell, write_json
-from xpulpnn_sim.commands.mutate_units import MutationOptions, Told, hunt, survivor
+from xpulpnn_sim.commands.common import OK, incomplete, output, tell, write_json
+from xpulpnn_sim.commands.mutate_units import MutationOptions, Told, hunt, outcome_table, tell_survivors
 from xpulpnn_sim.commands.option_groups import DEFAULT_PRESET, Configuration, Settings
 from xpulpnn_sim.commands.values import Count, listed
 from xpulpnn_sim.core_mutation import core_mutants
@@ -52,14 +50,7 @@ def run(options: CoreMutationOptions) -> int:
     if options.proof:
         find_abc()
     yosys = find_yosys(options.yosys)
-    settings = core_mutants.Settings(
-        count=options.mutants,
-        seed=options.seed,
-        instructions=options.instructions,
-        jobs=options.jobs,
-        limit_s=options.limit,
-        proof_s=options.proof,
-    )
+    settings = core_mutants.Settings(**options.campaign, instructions=options.instructions)
 
     def search(name: str, told: Told) -> Sequence[Judged]:
         return core_mutants.judge_core(
@@ -67,14 +58,15 @@ def run(options: CoreMutationOptions) -> int:
         )
 
     found, is_complete = hunt(plans, options.output, search)
-    output().print(_table(found))
+    output().print(outcome_table("core", _NUMBERS, {name: _counts(judged) for name, judged in found.items()}))
     tell(_FOOT)
-    for name, judged in found.items():
-        for each in sorted(judged, key=lambda each: (each.mutant.source or "~", each.mutant.number)):
-            if each.alive:
-                tell(survivor(name, each))
+    tell_survivors({name: sorted(judged, key=_place) for name, judged in found.items()})
     write_json(options.json, {"complete": is_complete, "cores": {name: _record(found[name]) for name in found}})
     return OK if is_complete else incomplete(f"{len(found)} of {len(plans)} cores")
+
+
+def _place(each: Judged) -> tuple[str, int]:
+    return each.mutant.source or "~", each.mutant.number
 
 
 def _kind(each: Judged) -> str:
@@ -94,11 +86,3 @@ def _counts(judged: Sequence[Judged]) -> dict[str, int]:
 
 def _record(judged: Sequence[Judged]) -> dict[str, object]:
     return {**_counts(judged), "mutants": rows_of(judged)}
-
-
-def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
-    rows = {name: _counts(judged) for name, judged in found.items()}
-    shown = [(name, *(counts[number] for number in _NUMBERS)) for name, counts in rows.items()]
-    if len(rows) > 1:
-        shown.append(("all", *(sum(counts[number] for counts in rows.values()) for number in _NUMBERS)))
-    return table(("core", *_NUMBERS), shown)

@@ -46,6 +46,12 @@ class MutationOptions(Fresh, Jobs, YosysChoice, Json):
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build", "mutate")
     """Folder for models and verdicts."""
 
+    @property
+    def campaign(self) -> dict[str, int]:
+        """Settings of a campaign by name."""
+        names = {"count": "mutants", "seed": "seed", "jobs": "jobs", "limit_s": "limit", "proof_s": "proof"}
+        return {name: getattr(self, option) for name, option in names.items()}
+
 
 @arguments
 class UnitMutationOptions(MutationOptions):
@@ -76,14 +82,7 @@ def run(options: UnitMutationOptions) -> int:
     if not available("verilator"):
         require_verilator()
     yosys = find_yosys(options.yosys)
-    settings = Settings(
-        count=options.mutants,
-        seed=options.seed,
-        bench_seed=options.bench_seed,
-        jobs=options.jobs,
-        limit_s=options.limit,
-        proof_s=options.proof,
-    )
+    settings = Settings(**options.campaign, bench_seed=options.bench_seed)
 
     def search(unit: str, told: Told) -> Sequence[Judged]:
         return judge_unit(unit, settings, options.output.resolve() / unit, yosys, resume=not options.fresh, told=told)
@@ -143,10 +142,7 @@ def _report(found: Mapping[str, Sequence[Judged]]) -> None:
     if every:
         disposed = sum(not each.alive for each in every)
         tell(f"{disposed} of {len(every)} killed or proved equivalent ({100 * disposed / len(every):.2f} %)")
-    for unit, judged in found.items():
-        for each in judged:
-            if each.alive:
-                tell(survivor(unit, each))
+    tell_survivors(found)
 
 
 def _counts(judged: Sequence[Judged]) -> dict[str, int]:
@@ -160,15 +156,26 @@ def _counts(judged: Sequence[Judged]) -> dict[str, int]:
 def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
     rows = {unit: _counts(judged) for unit, judged in found.items()}
     others = list(dict.fromkeys(name for counts in rows.values() for name in counts if name not in _NUMBERS))
-    names = [*_NUMBERS[:_PROOFS], *others, *_NUMBERS[_PROOFS:]]
-    shown = [(unit, *(counts.get(name, 0) for name in names)) for unit, counts in rows.items()]
+    return outcome_table("unit", [*_NUMBERS[:_PROOFS], *others, *_NUMBERS[_PROOFS:]], rows)
+
+
+def outcome_table(what: str, names: Sequence[str], rows: Mapping[str, Mapping[str, int]]) -> Table:
+    """Return a table of how many mutants of each thing have each outcome, and of all things together."""
+    shown = [(thing, *(counts.get(name, 0) for name in names)) for thing, counts in rows.items()]
     if len(rows) > 1:
         shown.append(("all", *(sum(counts.get(name, 0) for counts in rows.values()) for name in names)))
-    return table(("unit", *names), shown)
+    return table((what, *names), shown)
 
 
-def survivor(unit: str, each: Judged) -> str:
-    """A line on a mutant that nothing found."""
+def tell_survivors(found: Mapping[str, Sequence[Judged]]) -> None:
+    """Tell a line on each mutant that nothing found."""
+    for thing, judged in found.items():
+        for each in judged:
+            if each.alive:
+                tell(_survivor(thing, each))
+
+
+def _survivor(unit: str, each: Judged) -> str:
     mutant = each.mutant
     where = f"{mutant.source or 'no source'}: {unit} mutant {mutant.number}"
     proof = f" ({each.proof}: {each.example})" if each.example else f" ({each.proof})" if each.proof else ""

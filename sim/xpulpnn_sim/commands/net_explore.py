@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.commands.command import arguments, command
-from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, tell, write_json
+from xpulpnn_sim.commands.common import FAILED, OK, output, progress_bar, table, tell, write_json
 from xpulpnn_sim.commands.network_samples import Samples, normalisation_of, samples_of
 from xpulpnn_sim.commands.option_groups import Json, Report, Simulated
 from xpulpnn_sim.commands.values import Count, Natural, NewFolder, between, listed, rule
@@ -167,23 +166,13 @@ def _show(found: Exploration, deciding: Images, test: Images, floor: float | Non
     console = output()
     title = f"bits of weights/maps read, by layer: {', '.join(found.layers)}"
     tell(title)
-    table = Table(box=None)
-    table.add_column("bits", no_wrap=True)
-    for heading in (
-        f"of {len(deciding.samples)} that decide",
-        f"of {len(test.samples)} for the test",
-        "Mcycles",
-        "weights KiB",
-        "on RTL",
-        "error",
-    ):
-        table.add_column(heading, justify="right")
-    for best in found.best:
-        table.add_row(*_row(best, found.tested))
+    images = (f"of {len(deciding.samples)} that decide", f"of {len(test.samples)} for the test")
+    rows = [_row(best, found.tested) for best in found.best]
+    shown = table(("bits", *images, "Mcycles", "weights KiB", "on RTL", "error"), rows)
     if found.widest is not None:
-        table.add_section()
-        table.add_row(*_row(found.widest, found.tested))
-    console.print(table)
+        shown.add_section()
+        shown.add_row(*_row(found.widest, found.tested))
+    console.print(shown)
     refused = [point for point in found.points if point.problem]
     if refused:
         console.print(

@@ -16,9 +16,7 @@ _IMAGES = Parameter(help=f"Images, with labels for answers to be counted: {FORMS
 class ImageOptions:
     """Images for a network."""
 
-    images: Annotated[
-        Path | None, Parameter(help=f"Images, with labels for answers to be counted: {FORMS}.", metavar="PATH")
-    ] = None
+    images: Annotated[Path | None, _IMAGES] = None
     labels: Path | None = None
     """IDX file with the classes of the images (default: the one beside them called labels-idx1)."""
     limit: Count | None = None

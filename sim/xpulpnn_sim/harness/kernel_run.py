@@ -84,17 +84,19 @@ class Case:
     def check(self) -> None:
         """Raise an error unless the variant has the precision and the core the instructions."""
         if not 0 <= self.machine.irq_rate <= MAX_IRQ_RATE:
-            raise InputError(f"--irq-rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}")
+            raise InputError(
+                f"interrupt rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}"
+            )
         computing = kind_of(self.layer)
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
             if not computing.rules:
-                raise InputError(f"--requantise must be left out with {computing.name}")
+                raise InputError(f"requantisation must be left out with {computing.name}")
             known = ", ".join(rule.value for rule in computing.rules)
-            raise InputError(f"--requantise must be one of {known} with {computing.name}, not {self.rule.value}")
+            raise InputError(f"requantisation must be one of {known} with {computing.name}, not {self.rule.value}")
         if self.rule is Rule.QNT and Extension.XPULPQNT not in self.config.extensions:
-            raise InputError("--requantise must be a rule without pv.qnt, unless --set qnt=true, not qnt")
+            raise InputError("requantisation must be a rule without pv.qnt, unless the core has qnt, not qnt")
         if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):
-            raise InputError(f"--requantise must be thresholds for results of one bit, not {self.rule.value}")
+            raise InputError(f"requantisation must be thresholds for results of one bit, not {self.rule.value}")
         chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
         check_rule(chosen, self.precision, self.rule)

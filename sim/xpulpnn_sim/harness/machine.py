@@ -69,12 +69,11 @@ class Machine:
     def __post_init__(self) -> None:
         for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate"):
             if not 0 <= getattr(self, name) < 1:
-                raise InputError(
-                    f"{_option(name)} must be a probability of at least 0 and below 1, not {getattr(self, name)}"
-                )
+                words, value = name.replace("_", " "), getattr(self, name)
+                raise InputError(f"{words} must be a probability of at least 0 and below 1, not {value}")
         for base, size in self.bus_errors:
             if base % WORD_BYTES or size % WORD_BYTES or size < WORD_BYTES:
-                raise InputError(f"--bus-error must be words at a multiple of 4, not 0x{base:x}:{size}")
+                raise InputError(f"bus errors must be words at a multiple of 4, not 0x{base:x}:{size}")
         for name, least in (
             ("response_latency", 1),
             ("fetch_latency", 1),
@@ -84,7 +83,7 @@ class Machine:
             ("seed", 0),
         ):
             if getattr(self, name) < least:
-                raise InputError(f"{_option(name)} must be at least {least}, not {getattr(self, name)}")
+                raise InputError(f"{name.replace('_', ' ')} must be at least {least}, not {getattr(self, name)}")
 
     def settings(self) -> dict[str, int]:
         """The same as fields of SETTINGS."""
@@ -99,10 +98,6 @@ class Machine:
             "hart_id": self.hart_id,
             "watchdog": WATCHDOG_CYCLES,
         }
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +118,7 @@ class Waves:
         """First and last cycle of ``FROM:TO``; raises :class:`InputError`."""
         first, colon, last = text.partition(":")
         if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= ALL_CYCLES[1]):
-            raise InputError(f"--wave-window must be FROM:TO with FROM <= TO, not {text}")
+            raise InputError(f"window of the waveforms must be FROM:TO with FROM <= TO, not {text}")
         return int(first), int(last)
 
 

@@ -22,12 +22,12 @@ class Target:
         """A core alone, or a cluster in the surroundings ``machine``, which must suit it."""
         if isinstance(config, CoreConfig):
             if machine.l2_latency != 1:
-                raise InputError(f"--l2-latency must be 1 without a cluster, not {machine.l2_latency}")
+                raise InputError(f"latency of the L2 must be 1 without a cluster, not {machine.l2_latency}")
             return cls(config=config, hart_ids=(machine.hart_id,))
         for option, value in (
-            ("--hart-id", machine.hart_id),
-            ("--irq-rate", machine.irq_rate),
-            ("--irq", machine.irqs),
+            ("hart number", machine.hart_id),
+            ("interrupt rate", machine.irq_rate),
+            ("interrupts", machine.irqs),
         ):
             if value:
                 raise InputError(f"{option} must be left out for a cluster, whose event unit raises interrupts")

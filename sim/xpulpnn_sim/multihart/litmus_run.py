@@ -52,9 +52,9 @@ class LitmusProgram:
 
     def __init__(self, test: Litmus, config: ClusterConfig, rounds: int, seed: int = 0) -> None:
         if config.cores < len(test.threads):
-            raise InputError(f"--cores must be at least {len(test.threads)} for {test.name}, not {config.cores}")
+            raise InputError(f"cores must be at least {len(test.threads)} for {test.name}, not {config.cores}")
         if not 1 <= rounds <= MOST_ROUNDS:
-            raise InputError(f"--litmus must be 1 to {MOST_ROUNDS} rounds, not {rounds}")
+            raise InputError(f"rounds must be 1 to {MOST_ROUNDS}, not {rounds}")
         self._test, self._config, self._rounds = test, config, rounds
         self._rng = Random(f"litmus {test.name} {seed}")
         self._places: list[tuple[int, ...]] = []

@@ -44,5 +44,5 @@ def collected(folder: Path) -> Mapping[str, Sequence[Judged]]:
         except (OSError, ValueError, LookupError, TypeError):
             raise InputError(f"{path} must be what a campaign wrote, not something else") from None
     if not found:
-        raise InputError(f"--output must hold results of campaigns, not none: {folder}")
+        raise InputError(f"folder must hold results of campaigns, not none: {folder}")
     return found

@@ -274,7 +274,7 @@ def _read(path: Path) -> str:
 
 def find_suite(folder: Path | None) -> Suite:
     """The suite in ``folder``, or else in the one that the environment variable names."""
-    said_by = "--riscv-formal"
+    said_by = "suite"
     if folder is None:
         said_by = VARIABLE
         named = os.environ.get(VARIABLE, "")

@@ -56,12 +56,12 @@ def require_dask(address: str) -> Any:
         raise ToolError("distributed must be installed for --dask: pip install '.[dask]'") from None
     found = _ADDRESS.fullmatch(address)
     if found is None:
-        raise InputError(f"--dask must be HOST:PORT of a Dask scheduler, not {address}")
+        raise InputError(f"Dask address must be HOST:PORT of a scheduler, not {address}")
     try:
         socket.create_connection((found[1].strip("[]"), int(found[2])), _CONNECT_S).close()
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"--dask must be the address of a running Dask scheduler, not {address} ({reason})") from None
+        raise InputError(f"Dask address must be that of a running scheduler, not {address} ({reason})") from None
     return distributed
 
 
@@ -75,7 +75,7 @@ def dask_workers(address: str, versions: Versions, timeout_s: float) -> Generato
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         text = " ".join(str(error).split())
-        raise InputError(f"--dask must be the address of a running Dask scheduler, not {address} ({text})") from None
+        raise InputError(f"Dask address must be that of a running scheduler, not {address} ({text})") from None
     with client:
         pool = _DaskPool(client, address, versions, timeout_s)
         try:
@@ -143,7 +143,7 @@ class _DaskPool(Pool):
         """Raise :class:`InputError` unless there are workers and all of them have our versions."""
         workers = self._workers()
         if not workers:
-            raise InputError(f"--dask must be a scheduler with workers, not {self._address} without any")
+            raise InputError(f"Dask address must be that of a scheduler with workers, not {self._address} without any")
         asked = {
             worker: self._client.submit(
                 _difference, self._versions, self._expected, key=self._key("versions"), workers=[worker], pure=False
@@ -158,7 +158,7 @@ class _DaskPool(Pool):
             except Exception as error:  # whatever a worker without our package runs into
                 text = f"be able to run xpulpnn, not fail with: {' '.join(str(error).split())}"
             if text:
-                raise InputError(f"every worker of --dask must {text} (worker {worker})")
+                raise InputError(f"every Dask worker must {text} (worker {worker})")
 
     def watch(self) -> None:
         """From now on let all calls fail once the scheduler or its workers are gone for good."""
@@ -183,7 +183,7 @@ class _DaskPool(Pool):
             raise self._lost(" ".join(str(error).split())) from None
 
     def _lost(self, text: str) -> WorkersLostError:
-        return WorkersLostError(f"--dask must be a scheduler that stays, not {self._address} ({text})")
+        return WorkersLostError(f"Dask scheduler must be one that stays, not {self._address} ({text})")
 
     def _settle(self, call: Call[Any], done: Any) -> None:
         with self._lock:
@@ -203,7 +203,7 @@ class _DaskPool(Pool):
                 if lonely_s < _LONELY_S:
                     continue
                 text = f"{self._address} without any for {_LONELY_S:g} s"
-                error = WorkersLostError(f"--dask must be a scheduler with workers, not {text}")
+                error = WorkersLostError(f"Dask address must be that of a scheduler with workers, not {text}")
             except WorkersLostError as lost:
                 error = lost
             with self._lock:

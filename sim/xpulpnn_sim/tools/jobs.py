@@ -129,7 +129,7 @@ def executor(
     number or an address that cannot be, :class:`ToolError` without Dask.
     """
     if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {jobs}")
+        raise InputError(f"jobs must be at least 1, not {jobs}")
     if dask:
         from xpulpnn_sim.tools.dask_workers import dask_workers
 

@@ -103,7 +103,7 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
     """
     _check_names(selection)
     if selection.rule is Rule.QNT and Extension.XPULPQNT not in config.extensions:
-        raise InputError("--requantise must be a rule without pv.qnt, unless --set qnt=true, not qnt")
+        raise InputError("requantisation must be a rule without pv.qnt, unless --set qnt=true, not qnt")
     seen: set[str] = set()
     used: set[str] = set()
     for name in selection.kernels or KINDS:

@@ -62,7 +62,7 @@ def layer_operands(computing: Kind, layer: Layer, precision: Precision, arrays: 
     if computing.name in PACKED_KERNELS:
         return _trained(computing, layer, precision, arrays, rule)
     if rule is not Rule.BN32:
-        raise InputError(f"--requantise must be left out with {computing.name}, not {rule.value}")
+        raise InputError(f"requantisation must be left out with {computing.name}, not {rule.value}")
     return _maps(computing, layer, computing.precision(layer, precision), arrays)
 
 
@@ -83,12 +83,12 @@ def _trained(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays
 
 def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
     if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
-        raise InputError(f"--requantise must be thresholds for results of one bit, not {rule.value}")
+        raise InputError(f"requantisation must be thresholds for results of one bit, not {rule.value}")
     if precision.y == SIGN_BITS:
         rule = Rule.THRESHOLDS
     if rule not in computing.rules:
         known = ", ".join(one.value for one in computing.rules)
-        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
+        raise InputError(f"requantisation must be one of {known} with {computing.name}, not {rule.value}")
     return rule
 
 

@@ -178,7 +178,7 @@ def test_numbers_of_other_maps_become_arguments(tmp_path, capsys):
         (
             ["maxpool", "4x4x8:2x2", "--requantise", "shift"],
             {},
-            "--requantise must be left out with maxpool, not shift",
+            "requantisation must be left out with maxpool, not shift",
         ),
         (
             ["conv", "4x4x8:4x3x3"],
