@@ -115,22 +115,16 @@ class ExploreOptions:
 
     def check(self) -> None:
         """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
-        if self.jobs < 1:
-            raise InputError(f"--jobs must be at least 1, not {self.jobs}")
-        if self.seeds < 1:
-            raise InputError(f"--seeds must be at least 1, not {self.seeds}")
-        if self.repeat < 1:
-            raise InputError(f"--repeat must be at least 1, not {self.repeat}")
-        if self.search is not None and self.search < 1:
-            raise InputError(f"--search must be at least 1, not {self.search}")
+        for name in ("jobs", "seeds", "repeat", "search", "max_points"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise InputError(f"--{name.replace('_', '-')} must be at least 1, not {number}")
         if self.search_seed < 0:
             raise InputError(f"--search-seed must be at least 0, not {self.search_seed}")
         if self.search is None and self.objective:
             raise InputError("--objective must be left out without --search")
         if self.search is not None and self.baseline is not None:
             raise InputError("--baseline must be left out with --search, which proposes the points")
-        if self.max_points < 1:
-            raise InputError(f"--max-points must be at least 1, not {self.max_points}")
         if not self.timeout > 0:
             raise InputError(f"--timeout must be positive, not {self.timeout:g}")
         if self.top is not None and self.top not in ALL_TOPS:

@@ -81,12 +81,9 @@ def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
             title="Path from a request through its grant",
             columns=[
                 *lead,
-                Column(name="to the request", unit="FO4", digits=1),
-                Column(name="to the grant", unit="FO4", digits=1),
-                Column(name="onwards", unit="FO4", digits=1),
+                *(Column(name=name, unit="FO4", digits=1) for name in ("to the request", "to the grant", "onwards")),
                 Column(name="all", unit="FO4", digits=1, better="less"),
-                Column(name="from"),
-                Column(name="to"),
+                *(Column(name=name) for name in ("from", "to")),
             ],
             rows=paths,
             notes=[

@@ -83,10 +83,7 @@ def headline_table(points: Sequence[PointResult]) -> NamedTable | None:
         return None
     columns = [
         Column(name="no.", digits=0),
-        Column(name="point"),
-        Column(name="kernel"),
-        Column(name="variant"),
-        Column(name="clock and area of"),
+        *(Column(name=name) for name in ("point", "kernel", "variant", "clock and area of")),
         Column(name="clock", unit="MHz", digits=1, better="more"),
         Column(name="GMAC/s", digits=3, better="more"),
         Column(name="GMAC/s per mm2", digits=2, better="more"),
@@ -132,7 +129,7 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
         return None
     rows: list[list[TableCell]] = []
 
-    def add(figure: str, column: Column, values: Sequence[float | None], labels: Sequence[tuple[int, str]]) -> None:
+    def add(column: Column, values: Sequence[float | None], labels: Sequence[tuple[int, str]]) -> None:
         known = [(value, at) for value, at in zip(values, labels, strict=True) if value is not None]
         if len({at for _, at in known}) < 2 or not column.better:
             return
@@ -143,7 +140,7 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
         names = ", ".join(f"{number} {label}" for number, label in holders[:2])
         more = f" and {len(holders) - 2} more" if len(holders) > 2 else ""
         shown = f"{column.show(value)} {column.unit}".strip()
-        rows.append([figure, column.group, shown, names + more])
+        rows.append([column.heading, column.group, shown, names + more])
 
     tops = list(dict.fromkeys(point.top for point in points))
     for top, figure in product(tops, comparison.figures(points)):
@@ -152,17 +149,18 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
         told = ", ".join([figure.column.group, *([top] if len(tops) > 1 else [])])
         if figure.compared:
             column = replace(figure.column, group=told)
-            add(column.heading, column, [figure.values[number] for number in those], where)
+            add(column, [figure.values[number] for number in those], where)
     found = headlines(points)
     for group in dict.fromkeys((comparison.kernel_name(one.record), one.flow.name, one.top) for one in found):
         kernel, flow, top = group
         rates = [one for one in found if (comparison.kernel_name(one.record), one.flow.name, one.top) == group]
         where = [(one.point, one.label) for one in rates]
         told = f"{kernel}; {top}, {flow}"
-        rate = Column(name="GMAC/s", group=told, digits=3, better="more")
-        add(rate.heading, rate, [one.gmacs for one in rates], where)
-        density = Column(name="GMAC/s per mm2", group=told, digits=2, better="more")
-        add(density.heading, density, [one.gmacs_per_mm2 for one in rates], where)
+        for name, digits, values in (
+            ("GMAC/s", 3, [one.gmacs for one in rates]),
+            ("GMAC/s per mm2", 2, [one.gmacs_per_mm2 for one in rates]),
+        ):
+            add(Column(name=name, group=told, digits=digits, better="more"), values, where)
     if not rows:
         return None
     columns = [Column(name="figure"), Column(name="of"), Column(name="best"), Column(name="point")]
