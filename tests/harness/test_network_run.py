@@ -15,7 +15,7 @@ from xpulpnn_sim.harness.network_run import BuiltChain, build_network, run_netwo
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.tiling.operands import Transfer
+from xpulpnn_sw.tiling.operands import DmaTransfer
 
 
 def case(bits: int, config, layers: int = 7) -> NetworkCase:
@@ -97,7 +97,7 @@ def test_memory_outside_by_transfer():
     symbols = {"weights": Symbol(300, 60), "input": Symbol(100, 200), "call": Symbol(360, 32)}
 
     def moved(outside):
-        return Transfer(inside=0, outside=outside, line=20, inwards=True)
+        return DmaTransfer(inside=0, outside=outside, line=20, inwards=True)
 
     found = outside_plan(symbols, [(moved(100), moved(300)), (), (moved(299), moved(359)), (moved(340),)])
     assert found == [

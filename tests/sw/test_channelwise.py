@@ -14,7 +14,7 @@ from xpulpnn_sw.kernels.channelwise.code import reciprocal
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Multiplication, Rule, Shifting, Thresholds, WideRequantisation
-from xpulpnn_sw.kernels.variants import LEVELS, PLAIN_LEVELS
+from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS
 from xpulpnn_sw.precision import Precision
 
 from . import runs
@@ -70,7 +70,7 @@ def mixed(precision: Precision):
 
 def level_of(number: int, name: str = "") -> str:
     """By turns; of those that a kernel has."""
-    names = tuple(kind(name).variants if name else LEVELS)
+    names = tuple(kind(name).variants if name else ELEMENT_LEVELS)
     return names[number % len(names)]
 
 
@@ -86,11 +86,11 @@ def test_depthwise_of_every_precision(first: str):
         check("depthwise", "3x4x3:3x3:p=1x0x1x2", precision, level_of(number))
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", ELEMENT_LEVELS)
 @pytest.mark.parametrize("rule", kind("depthwise").rules)
 def test_depthwise_by_every_rule(rule: Rule, level: str):
     """Filters that are kept in registers, of three rows and of one, and others; an odd number of columns."""
-    turn = [*LEVELS].index(level)
+    turn = [*ELEMENT_LEVELS].index(level)
     for number, text in enumerate(("3x5x5:3x3", "2x3x4:1x3:p=0x0x1x1", "4x4x3:2x4:p=1x0x0x2")):
         results = ("8", "i4", "2", "i2", "4", "i8")[(2 * number + turn + kind("depthwise").rules.index(rule)) % 6]
         check("depthwise", text, Precision.parse(f"8x4x{results}"), level, rule=rule, cores=1 + number)
@@ -121,7 +121,7 @@ def test_rules_at_their_ends(name: str):
         bias = np.array([0, -1, (1 << 31) - 9, -(1 << 31) + 9])
         return replace(tensors, bias=bias, requantisation=after)
 
-    for level in LEVELS:
+    for level in ELEMENT_LEVELS:
         precision = Precision.parse("8x8x2" if after.rule is Rule.THRESHOLDS else "8x8xi8")
         check("depthwise", "3x3x4:3x3", precision, level, rule=after.rule, change=change)
 
@@ -267,7 +267,7 @@ def test_biases_and_sums_have_32_bits():
     def scaled(tensors):
         return replace(tensors, factors=(40_000, 50_000), shift=17, scales=(Scale(9999, -5, 13), Scale(-77, 70_000, 8)))
 
-    for level in LEVELS:
+    for level in ELEMENT_LEVELS:
         check("depthwise", "4x4x5:3x3", Precision.parse("8x8x8"), level, change=biased)
         for form in ("", ":shift"):
             check("add", f"2x3x5{form}", Precision.parse("8xu8x8"), level, change=scaled)

@@ -13,7 +13,7 @@ from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.observe import Observer
 from xpulpnn_sw.kernels.frame import SP
-from xpulpnn_sw.kernels.kernel import Call, KernelRun, kernel_call
+from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -33,7 +33,7 @@ KEPT = ("gp", "tp", *(f"s{number}" for number in range(12)))
 """Registers that are the same after a call as before, besides sp."""
 
 
-def hart_before(run: KernelRun, call: Call, memory: Memory) -> Iss:
+def hart_before(run: KernelRun, call: KernelCall, memory: Memory) -> Iss:
     """A hart with the extensions of the variant, at the start of the call."""
     entry = int(call.program.pcs[call.entry])
     hart = Iss(entry, extensions=BASE_EXTENSIONS | run.variant.extensions, memory=memory)

@@ -14,9 +14,9 @@ from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layout import padded_channels, unpack_elements
 from xpulpnn_sw.precision import Precision
-from xpulpnn_sw.programs.tiled import STACK, Tiling, tiled_program
-from xpulpnn_sw.tiling.operands import MOST_BYTES, Transfer
-from xpulpnn_sw.tiling.plan import Operand, schedule, tiles_of
+from xpulpnn_sw.programs.tiled import TILE_STACK_BYTES, Tiling, tiled_program
+from xpulpnn_sw.tiling.operands import MOST_TRANSFER_BYTES, DmaTransfer
+from xpulpnn_sw.tiling.plan import TileOperand, schedule, tiles_of
 from xpulpnn_sw.tiling.products import ProductDivision
 
 pytestmark = pytest.mark.unit
@@ -217,7 +217,7 @@ def test_what_tiles_have_in_common_is_moved_once():
     for channels_first, loads in ((False, (8, 2)), (True, (4, 8))):
         tiles = tiles_of(program_of(layer)[1].division.shape, 2, 8, channels_first=channels_first)
         moves = [move for step in schedule(tiles, overlap=True) for move in step.moves]
-        counts = [sum(move.operand is operand for move in moves) for operand in Operand]
+        counts = [sum(move.operand is operand for move in moves) for operand in TileOperand]
         assert counts == [*loads, 8]
 
 
@@ -240,15 +240,15 @@ def test_frames_of_all_variants_fit_into_the_stack(kind):
         function = kind.build(layer, precision, name, tensors).function
         # addi sp, sp, -size
         size = (1 << 12) - (int(function.words[0]) >> 20)
-        assert 0 < size <= STACK
+        assert 0 < size <= TILE_STACK_BYTES
 
 
 @pytest.mark.parametrize(
-    ("line", "lines", "strides"), [(3 * MOST_BYTES - 5, 1, (0, 0)), (24, 9000, (32, 40)), (7, 3, (9, 7))]
+    ("line", "lines", "strides"), [(3 * MOST_TRANSFER_BYTES - 5, 1, (0, 0)), (24, 9000, (32, 40)), (7, 3, (9, 7))]
 )
 def test_long_transfers_are_divided(line, lines, strides):
     inside, outside = strides
-    transfer = Transfer(
+    transfer = DmaTransfer(
         inside=TCDM_BASE,
         outside=L2_BASE,
         line=line,
@@ -258,7 +258,7 @@ def test_long_transfers_are_divided(line, lines, strides):
         inwards=False,
     )
     moves = [dma.moves(words) for words in transfer.commands()]
-    assert (len(moves) > 1) == (line * lines > MOST_BYTES)
+    assert (len(moves) > 1) == (line * lines > MOST_TRANSFER_BYTES)
     bytes_of_lines = np.arange(lines)[:, np.newaxis], np.arange(line)
     for side, base, stride in (("sources", TCDM_BASE, inside), ("targets", L2_BASE, outside)):
         expected = base + bytes_of_lines[0] * stride + bytes_of_lines[1]

@@ -14,7 +14,7 @@ from xpulpnn_sim.commands.option_groups import GrantStalls, Json, Seed, Simulate
 from xpulpnn_sim.commands.values import Preset, listed
 from xpulpnn_sim.harness.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sw.bnn.classifier import VARIANTS
+from xpulpnn_sw.bnn.classifier import CLASSIFIER_VARIANTS
 
 _WINDOW, _CRUMBS = "window", "crumbs"
 """The variant of one core only, and the one that counts by ``p.cnt`` only."""
@@ -40,7 +40,7 @@ class BnnOptions(Simulated, GrantStalls, Seed, Json):
 
     preset: Preset = DEFAULT_CONFIG
     """Configuration to start from."""
-    variant: Annotated[tuple[str, ...], listed(tuple(VARIANTS))] = ()
+    variant: Annotated[tuple[str, ...], listed(tuple(CLASSIFIER_VARIANTS))] = ()
     """How bits lie in words: a window of one channel to a word, as in the paper, 32 channels to a word, or these as
     crumbs of two bits in the second convolution (default all, with --cores all but window)."""
     popcount: Annotated[tuple[str, ...], listed(POPCOUNTS)] = ()
@@ -85,7 +85,7 @@ def run(options: BnnOptions) -> int:
 def _ways(options: BnnOptions) -> list[tuple[str, str]]:
     """Variants and how they count."""
     alone = not options.cores
-    variants = options.variant or [name for name in VARIANTS if alone or name != _WINDOW]
+    variants = options.variant or [name for name in CLASSIFIER_VARIANTS if alone or name != _WINDOW]
     if not alone and _WINDOW in variants:
         raise InputError(f"--variant must be without {_WINDOW} with --cores: its maps do not fit into the TCDM")
     popcounts = options.popcount or (POPCOUNTS if alone else POPCOUNTS[:1])
@@ -98,11 +98,11 @@ def _ways(options: BnnOptions) -> list[tuple[str, str]]:
 
 def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> list[tuple[str, str]]:
     """Return the ways that the core can run, which must be all unless the choice was left open."""
-    able = [way for way in ways if VARIANTS[way[0]] <= core.extensions]
+    able = [way for way in ways if CLASSIFIER_VARIANTS[way[0]] <= core.extensions]
     if able and (is_open or len(able) == len(ways)):
         return able
     variant = next(way[0] for way in ways if way not in able)
-    missing = min(extension.value for extension in VARIANTS[variant] - core.extensions)
+    missing = min(extension.value for extension in CLASSIFIER_VARIANTS[variant] - core.extensions)
     raise InputError(f"variant must be one that the configuration can run, not {variant} (needs {missing})")
 
 

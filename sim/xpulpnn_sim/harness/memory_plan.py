@@ -5,7 +5,7 @@ from typing import Any
 
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network
-from xpulpnn_sw.tiling.operands import Transfer
+from xpulpnn_sw.tiling.operands import DmaTransfer
 
 _RESULTS = ("output", "ahead")
 _INPUTS = ("input", "first", "second")
@@ -40,7 +40,7 @@ def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[st
     return found
 
 
-def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[Transfer]]) -> list[dict[str, Any]]:
+def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[DmaTransfer]]) -> list[dict[str, Any]]:
     """The pieces outside of a cluster that its DMA engine touches, each with the first and last step in which it does.
 
     ``moved`` has what is moved in each step.

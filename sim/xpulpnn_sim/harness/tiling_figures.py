@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sw.programs.tiled import TIMES, TiledProgram
-from xpulpnn_sw.tiling.plan import Step
+from xpulpnn_sw.tiling.plan import TileStep
 
 RELEASED, BEGIN, DONE, READY = range(len(TIMES))
 """Places of the times in the report of a core."""
@@ -103,7 +103,7 @@ def step_end(times: NDArray[np.int64], number: int) -> int:
     return int(times[number + 1, 0, RELEASED] if number + 1 < len(times) else times[number, 0, READY])
 
 
-def _step(program: TiledProgram, number: int, step: Step, times: NDArray[np.int64], moving: int) -> StepFigures:
+def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.int64], moving: int) -> StepFigures:
     own, start = times[number], times[0, 0, RELEASED]
     tile = step.work.tile if step.work else None
     computed = int((own[:, DONE] if tile else own[:, BEGIN]).max() - start)

@@ -9,7 +9,7 @@ from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
-from xpulpnn_sw.kernels.kernel import Call, KernelRun
+from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun
 
 _WORD_BYTES = np.uint32(4)
 _BLOCK = 1 << 17
@@ -24,7 +24,7 @@ def kernel_memory(run: KernelRun) -> Memory:
 
 
 def executed(
-    run: KernelRun, call: Call, memory: Memory, *, products: bool = True, limit: int = 1 << 32
+    run: KernelRun, call: KernelCall, memory: Memory, *, products: bool = True, limit: int = 1 << 32
 ) -> Iterator[NDArray[np.uint32]]:
     """Execute a call and yield the positions of the executed instructions in its program, block by block.
 

@@ -21,7 +21,7 @@ from xpulpnn_sw.layout import ImageBuilder, OutputLayout, Words, pack_words
 # where the weights of the first fully connected layer lie, which no usual TCDM has room for
 _OUTSIDE = TEXT_BASE + (1 << 20)
 
-VARIANTS: Mapping[str, frozenset[Extension]] = {
+CLASSIFIER_VARIANTS: Mapping[str, frozenset[Extension]] = {
     "window": frozenset({Extension.XPULPV2}),
     "dense": frozenset({Extension.XPULPV2}),
     "crumbs": frozenset({Extension.XPULPV2, Extension.XPULPNN, Extension.XPULPML_NN}),
@@ -44,9 +44,9 @@ def classifier(
 ) -> Classifier:
     """The function that computes the four results of an image.
 
-    ``variant`` is out of :data:`VARIANTS`; that of windows is for one core. ``software`` counts bits by shifts and
-    masks instead of ``p.cnt``, not with crumbs. Memory symbols are those of the fields of the argument structure,
-    ``arguments`` and ``stack``.
+    ``variant`` is out of :data:`CLASSIFIER_VARIANTS`; that of windows is for one core. ``software`` counts bits by
+    shifts and masks instead of ``p.cnt``, not with crumbs. Memory symbols are those of the fields of the argument
+    structure, ``arguments`` and ``stack``.
     """
     memory = ImageBuilder()
     code, addresses = _WRITERS[variant](memory, weights, software, cores)
@@ -67,7 +67,7 @@ def classifier(
         cores,
         name=f"bnn_{variant}{'_software' if software else ''}",
         function=code.write(),
-        extensions=VARIANTS[variant],
+        extensions=CLASSIFIER_VARIANTS[variant],
         output=OutputLayout(
             symbol="output", bits=WORD_BITS, shape=(1, network.CLASSES), pixel_bytes=network.CLASSES * WORD
         ),
@@ -85,8 +85,8 @@ def _window(memory: ImageBuilder, weights: Weights, software: bool, cores: int) 
         "strips": memory.reserve("strips", window.FRAME_ROWS * window.FRAME_ROW),
         "filters1": memory.place("filters1", network.window_filters(weights.conv1, 1)),
         "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * network.CHANNELS),
-        "filters2": memory.place("filters2", network.window_filters(weights.conv2, window.TOGETHER)),
-        "windows": memory.reserve("windows", window.BUFFER_WORDS * WORD),
+        "filters2": memory.place("filters2", network.window_filters(weights.conv2, TOGETHER)),
+        "windows": memory.reserve("windows", window.WINDOW_BUFFER_WORDS * WORD),
         "sums": memory.reserve("sums", network.FEATURES * 2),
     }
 

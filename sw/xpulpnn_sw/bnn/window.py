@@ -6,7 +6,7 @@ that of a filter once. Sums are kept, not their signs: bytes after the first con
 
 from itertools import pairwise
 
-from xpulpnn_sw.bnn.code import FIELDS, MAP_SIDE, ClassifierCode
+from xpulpnn_sw.bnn.code import FIELDS, MAP_SIDE, TOGETHER, ClassifierCode
 from xpulpnn_sw.bnn.network import BORDER, CHANNELS, COLOURS, LAST, POOL, POOLED, SIDE, TAPS, THRESHOLDS, WINDOW
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
 from xpulpnn_sw.kernels.frame import FreeRegisters
@@ -16,9 +16,8 @@ from xpulpnn_sw.kernels.variants import WORD_BITS
 LEFT = 2 * WORD  # bytes before a row of the image in its frame, which begins with a word
 FRAME_ROW = LEFT + (SIDE + BORDER) * COLOURS + BORDER  # bytes of a row of the frame, whole words
 FRAME_ROWS = SIDE + 2 * BORDER
-PIXELS = POOL * POOL
-TOGETHER = 2  # channels of the second convolution computed together
-BUFFER_WORDS = PIXELS * CHANNELS
+_PIXELS = POOL * POOL
+WINDOW_BUFFER_WORDS = _PIXELS * CHANNELS
 _HALF = 2
 _MAP_ROW = MAP_SIDE * CHANNELS
 
@@ -69,8 +68,8 @@ class WindowClassifierCode(ClassifierCode):
     def _first_convolution(self, registers: FreeRegisters) -> None:
         b, frame = self._b, self._frame
         source, target, start, end = self._rows("conv1", registers)
-        words = registers.take(PIXELS * COLOURS)
-        filters, totals = registers.take(COLOURS), registers.take(PIXELS)
+        words = registers.take(_PIXELS * COLOURS)
+        filters, totals = registers.take(COLOURS), registers.take(_PIXELS)
         pointer, different = registers.take(2)
         pixels = Label()
         b.place(pixels)
@@ -122,8 +121,8 @@ class WindowClassifierCode(ClassifierCode):
     def _second_convolution(self, registers: FreeRegisters) -> None:
         b, frame = self._b, self._frame
         source, target, start, end = self._rows("conv2", registers)
-        totals = [registers.take(PIXELS) for _ in range(TOGETHER)]
-        words, filters = registers.take(PIXELS), registers.take(TOGETHER)
+        totals = [registers.take(_PIXELS) for _ in range(TOGETHER)]
+        words, filters = registers.take(_PIXELS), registers.take(TOGETHER)
         pointer, different, place, counter = registers.take(4)
         pixels = Label()
         b.place(pixels)
@@ -149,7 +148,7 @@ class WindowClassifierCode(ClassifierCode):
         b = self._b
         lines, registers = registers[:WINDOW], registers[WINDOW:]
         place, word, counter, *temporaries = registers[:5]
-        for pixel in range(PIXELS):
+        for pixel in range(_PIXELS):
             self._frame.load("windows", place)
             b("addi", place, place, pixel * WORD)
             b.mv(lines[0], source)
@@ -160,7 +159,7 @@ class WindowClassifierCode(ClassifierCode):
                 bits = [(1, x * CHANNELS, line) for line in lines for x in range(WINDOW)]
                 b.li(word, 0)
                 self._collect(word, bits, ZERO, temporaries)
-                b("p.sw", word, PIXELS * WORD, place)
+                b("p.sw", word, _PIXELS * WORD, place)
                 for line in lines:
                     b("addi", line, line, 1)
 

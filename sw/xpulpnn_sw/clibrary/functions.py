@@ -14,7 +14,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS, Kind, kind_of
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.variants import LEVELS, ONE_PIXEL, VARIANTS, Level
+from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, ONE_PIXEL, VARIANTS, Level
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 # layers for which the functions of a kernel differ; all others have the function of one of these. Pools have a function
@@ -126,7 +126,7 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
 
 
 def _check_names(selection: Selection) -> None:
-    known_variants = (*VARIANTS, *ONE_PIXEL, *LEVELS)
+    known_variants = (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS)
     for option, wanted, known in (
         ("--kernels", selection.kernels, tuple(KINDS)),
         ("--variant", selection.variants, known_variants),

@@ -12,8 +12,9 @@ from xpulpnn.isa.table import find
 from xpulpnn_sw.kernels.program import Program
 
 ZERO = 0  # register x0
-HALF = 2  # bytes of a threshold
+THRESHOLD_BYTES = 2  # bytes of a threshold
 WORD = 4  # bytes of an instruction and of a data word
+STORE_BY_BITS = {8: "sb", 16: "sh", 32: "sw"}
 MAX_COUNT_IMMEDIATE = 0xFFF  # largest count of ``lp.setupi``
 MAX_SHORT_BODY = 15  # most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words
 _REACH = 1 << 12  # bytes that a branch goes back at most
@@ -202,10 +203,10 @@ class Builder:
         """
         for half in [1 << level for level in reversed(range(bits))]:
             for threshold, place in zip(work, places, strict=False):
-                self("lh", threshold, (half - 1) * HALF, place)
+                self("lh", threshold, (half - 1) * THRESHOLD_BYTES, place)
             for threshold, place, value in zip(work, places, values, strict=False):
                 self("slt", threshold, threshold, value)
-                self("slli", threshold, threshold, (half * HALF).bit_length() - 1)
+                self("slli", threshold, threshold, (half * THRESHOLD_BYTES).bit_length() - 1)
                 self("add", place, place, threshold)
 
     def below(self, rd: int, register: int, bound: Value) -> None:

@@ -28,7 +28,7 @@ PAPER_OPEF: Mapping[str, float] = {"simd_4x2": 8 / 14, "cu_4x2": 8 / 10, "nn_4x2
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class KernelEstimate:
     """Expected figures of one kernel on one core."""
 
     cycles_per_sdotp: float | None  # MatMul alone; per scalar MAC in RV32IM; None if only the whole was estimated
@@ -64,12 +64,12 @@ _ESTIMATES: Mapping[str, Mapping[str, tuple[tuple[float | None, float, float], .
 """Fields of the estimates by layer and variant, for each of the widths; of ``xpulpv2_1x2`` for bytes only."""
 
 
-def estimate(layer: Layer, bits: int, variant: str) -> Estimate | None:
+def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
     """The estimate for a layer of the papers, None for any other."""
     if not isinstance(layer, ConvLayer):
         return None
     found = dict(zip(_BITS, _ESTIMATES.get(str(layer), {}).get(variant, ()), strict=False))
-    return Estimate(*found[bits]) if bits in found else None
+    return KernelEstimate(*found[bits]) if bits in found else None
 
 
 def paper_cycles_per_sdotp(layer: Layer, bits: int, variant: str) -> float | None:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
-from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Combination, Name, Number, Term, arguments_of
+from xpulpnn_sw.kernels.terms import TERM_OPERATIONS, Argument, Combination, Name, Number, Term, arguments_of
 from xpulpnn_sw.registers import register_number
 
 SP = register_number("sp")
@@ -290,7 +290,7 @@ class Frame:
                 a, b = self._fold(left), self._fold(right)
                 if (a == 0 and mnemonic in ("mul", "divu", "and")) or (b == 0 and mnemonic in ("mul", "and")):
                     return 0
-                return None if a is None or b is None else MEANINGS[mnemonic](a, b)
+                return None if a is None or b is None else TERM_OPERATIONS[mnemonic](a, b)
             case _:
                 return None
 

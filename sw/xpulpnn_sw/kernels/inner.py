@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.precision import Precision
 
-Operation = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and operands
+LoopInstruction = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and operands
 
 # how four values become the bytes of a word: position of the lower of two, instruction
 PAIRS = ((0, "pv.packlo.b"), (2, "pv.packhi.b"))
@@ -58,12 +58,12 @@ class InnerLoop(ABC):
         return probe.here
 
     @property
-    def group_prefetch(self) -> list[Operation]:
+    def group_prefetch(self) -> list[LoopInstruction]:
         """Instructions that fetch ahead once per pixel group."""
         return []
 
     @property
-    def block_prefetch(self) -> list[Operation]:
+    def block_prefetch(self) -> list[LoopInstruction]:
         """Instructions that fetch ahead once per block."""
         return []
 
@@ -76,7 +76,7 @@ class InnerLoop(ABC):
         with b.inner_loop(count, self.length, self.temporaries[0]):
             self.body(b, signed=signed)
 
-    def _dot(self, accumulator: int, x: int, w: int, *, signed: bool) -> Operation:
+    def _dot(self, accumulator: int, x: int, w: int, *, signed: bool) -> LoopInstruction:
         """Sum of the products of words in registers."""
         if signed != self.is_signed:
             # the unsigned factor comes first
@@ -290,14 +290,14 @@ class ComputeUpdateLoop(InnerLoop):
 
     def _product(
         self, pixel: int, entry: int, following: int, accumulator: int, x: int, *, signed: bool = False
-    ) -> Operation:
+    ) -> LoopInstruction:
         number = pixel * self.AHEAD + entry
         pointer = self._weight(pixel * self.variant.nch + following)
         signs = ("sp" if signed else "usp") if self.is_signed else "up"
         return f"pv.cusdot{signs}.{self.suffix}.{number}", accumulator, pointer, x
 
     @property
-    def group_prefetch(self) -> list[Operation]:
+    def group_prefetch(self) -> list[LoopInstruction]:
         """Instructions that fetch ahead once per pixel group."""
         entries = range(self.AHEAD)
         return [

@@ -142,14 +142,14 @@ class KernelRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class KernelCall:
     """A function and a caller, which follows it."""
 
     program: Program  # both; the caller is the region `call`
     entry: int  # position of the caller's first instruction; its last is where the function returns to
 
 
-def kernel_call(run: SharedFunction, core: int = 0, cores: int = 1) -> Call:
+def kernel_call(run: SharedFunction, core: int = 0, cores: int = 1) -> KernelCall:
     """The call for the share of ``core`` out of ``cores``."""
     function, entry = run.function, len(run.function)
     b = Builder(int(function.pcs[0]) + entry * WORD, xpulp=False)
@@ -160,4 +160,4 @@ def kernel_call(run: SharedFunction, core: int = 0, cores: int = 1) -> Call:
         b.li(CORES, cores)
         b.jump(Label(-entry), link=RA)
         b.mv(0, 0)
-    return Call(joined_programs([function, b.finish()]), entry)
+    return KernelCall(joined_programs([function, b.finish()]), entry)

@@ -29,7 +29,7 @@ from xpulpnn_sw.kernels.products import (
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import (
-    LEVELS,
+    ELEMENT_LEVELS,
     ONE_PIXEL,
     PLAIN_LEVELS,
     POOL_LEVELS,
@@ -196,7 +196,7 @@ KINDS: Mapping[str, Kind] = {
             help="sum of two feature maps, each scaled",
             layer=AddLayer,
             usual="16x16x32",
-            variants=LEVELS,
+            variants=ELEMENT_LEVELS,
             usual_variants=_USUAL_LEVELS,
             uniform=_unsigned,
             random=random_add,
@@ -209,7 +209,7 @@ KINDS: Mapping[str, Kind] = {
             # as in the public kernels
             usual="16x16x32:2x2:s=2:scaled",
             usual_tiny="32x32x32:2x2:s=2",
-            variants=LEVELS,
+            variants=ELEMENT_LEVELS,
             usual_variants=_USUAL_LEVELS,
             uniform=_unsigned,
             random=random_avgpool,
@@ -220,7 +220,7 @@ KINDS: Mapping[str, Kind] = {
             help="depthwise convolution",
             layer=DepthwiseLayer,
             usual="16x16x32:3x3",
-            variants=LEVELS,
+            variants=ELEMENT_LEVELS,
             usual_variants=_USUAL_LEVELS,
             rules=(Rule.BN32, Rule.BN64, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
             random=random_depthwise,

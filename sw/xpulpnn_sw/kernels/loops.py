@@ -13,13 +13,13 @@ from xpulpnn_sw.kernels.inner import (
     ComputeUpdateLoop,
     CountLoop,
     InnerLoop,
-    Operation,
+    LoopInstruction,
     ScalarCountLoop,
     ScalarLoop,
     SimdLoop,
     UnpackLoop,
 )
-from xpulpnn_sw.kernels.variants import Style, Variant
+from xpulpnn_sw.kernels.variants import LoopStyle, Variant
 from xpulpnn_sw.precision import Precision
 
 
@@ -50,18 +50,18 @@ class NnLoop(InnerLoop):
     def _stream(self, channel: int) -> int:
         return self._weight(channel % self.variant.weight_streams)
 
-    def _product(self, accumulator: int, pointer: int, selector: int, *, signed: bool = False) -> Operation:
+    def _product(self, accumulator: int, pointer: int, selector: int, *, signed: bool = False) -> LoopInstruction:
         signs = "us"[self.is_signed] + "us"[signed] + "p" if signed != self.is_signed else "us"[signed] + "p"
         return f"pv.mlsdot{signs}.{self.suffix}", accumulator, pointer, selector
 
     @property
-    def group_prefetch(self) -> list[Operation]:
+    def group_prefetch(self) -> list[LoopInstruction]:
         """Instructions that fetch ahead once per pixel group."""
         lanes = range(self.variant.nch)
         return [self._product(ZERO, self._stream(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
 
     @property
-    def block_prefetch(self) -> list[Operation]:
+    def block_prefetch(self) -> list[LoopInstruction]:
         """Instructions that fetch ahead once per block."""
         return [self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE)]
 
@@ -76,8 +76,8 @@ class NnLoop(InnerLoop):
             for channel, accumulator in enumerate(accumulators):
                 b(*self._product(accumulator, *self._reload(pixel, channel), signed=signed))
 
-    def _products_of_one_pixel(self, *, signed: bool) -> list[Operation]:
-        operations: list[Operation] = []
+    def _products_of_one_pixel(self, *, signed: bool) -> list[LoopInstruction]:
+        operations: list[LoopInstruction] = []
         last = self.variant.nch - 1
         for channel, accumulator in enumerate(self.acc[0]):
             entry = channel << 1
@@ -211,13 +211,13 @@ class CrossLoop(NnLoop):
         b(*load)
 
 
-_LOOPS: dict[Style, type[InnerLoop]] = {
-    Style.SCALAR: ScalarLoop,
-    Style.XPULPV2: SimdLoop,
-    Style.SIMD: SimdLoop,
-    Style.CU: ComputeUpdateLoop,
-    Style.NN: NnLoop,
-    Style.CROSS: CrossLoop,
+_LOOPS: dict[LoopStyle, type[InnerLoop]] = {
+    LoopStyle.SCALAR: ScalarLoop,
+    LoopStyle.XPULPV2: SimdLoop,
+    LoopStyle.SIMD: SimdLoop,
+    LoopStyle.CU: ComputeUpdateLoop,
+    LoopStyle.NN: NnLoop,
+    LoopStyle.CROSS: CrossLoop,
 }
 
 
@@ -225,5 +225,5 @@ def inner_loop(variant: Variant, precision: Precision, registers: FreeRegisters)
     """The inner loop of a variant at a precision."""
     if variant.counts(precision):
         return (CountLoop if variant.xpulp else ScalarCountLoop)(variant, precision, registers)
-    unpacks = variant.style is Style.XPULPV2 and variant.row_bits(precision.w) != precision.w
+    unpacks = variant.style is LoopStyle.XPULPV2 and variant.row_bits(precision.w) != precision.w
     return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, precision, registers)

@@ -11,7 +11,7 @@ from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS
 from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
     ONE_FACTOR,
-    REQUANTISED_WIDTHS,
+    RQ_WIDTHS,
     SCALING_RULES,
     SEARCHED_BITS,
     SEARCHED_CHANNELS,
@@ -64,7 +64,7 @@ class Blocking:
     @property
     def requantises(self) -> bool:
         """Tell whether the core requantises: with ``pv.rq``, and products that need no start."""
-        able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in REQUANTISED_WIDTHS
+        able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in RQ_WIDTHS
         # bytes with results of several blocks are put together in software
         return able and self.rule in SCALING_RULES and self.channel_step == self.variant.nch
 

@@ -4,12 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from xpulpnn_sw.kernels.builder import HALF, WORD, ZERO, Builder, Value
+from xpulpnn_sw.kernels.builder import STORE_BY_BITS, THRESHOLD_BYTES, WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.precision import SIGN_BITS
-
-STORES = {8: "sb", 16: "sh", 32: "sw"}  # by bits stored
 
 # registers of a rule: for parameters, and for a result on its way
 _REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
@@ -62,9 +60,9 @@ class BlockStore:
     def _put(self, b: Builder, pixel: int, register: int, bits: int, offset: int = 0) -> None:
         """Store so many bits of a pixel, without XpulpV2 ``offset`` bytes behind its pointer."""
         if self.steps:
-            b.store_and_move(f"p.{STORES[bits]}", register, self.steps[pixel], self.out[0])
+            b.store_and_move(f"p.{STORE_BY_BITS[bits]}", register, self.steps[pixel], self.out[0])
         else:
-            b.access(STORES[bits], register, bits // BYTE_BITS, offset, self.out[pixel])
+            b.access(STORE_BY_BITS[bits], register, bits // BYTE_BITS, offset, self.out[pixel])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +108,7 @@ class Store(BlockStore):
 
     @property
     def _table(self) -> int:
-        return HALF << self.bits
+        return THRESHOLD_BYTES << self.bits
 
     def emit(self, b: Builder, first_channel: int, shift: Value) -> None:
         """Store a block whose first channel within the channel step is ``first_channel``."""
@@ -232,7 +230,7 @@ class Store(BlockStore):
             for place, accumulator in zip(places, pair, strict=True):
                 b("sub", accumulator, place, self.parameters)
                 b("addi", accumulator, accumulator, -table)
-                b("srli", accumulator, accumulator, HALF.bit_length() - 1)
+                b("srli", accumulator, accumulator, THRESHOLD_BYTES.bit_length() - 1)
                 if self.signed:
                     b("xori", accumulator, accumulator, 1 << self.bits - 1)
 
@@ -244,7 +242,7 @@ class Store(BlockStore):
         tables = gap_bytes(self.rule, self.bits, count)
         for channel in range(0, count, SEARCHED_CHANNELS):
             position = (first_channel + channel) % per_store
-            b("addi", middle, self.parameters, tables + channel * self._table + self._table // 2 - HALF)
+            b("addi", middle, self.parameters, tables + channel * self._table + self._table // 2 - THRESHOLD_BYTES)
             for pixel, accumulators in enumerate(self.acc):
                 first, second = accumulators[channel : channel + SEARCHED_CHANNELS]
                 held = accumulators[channel - position] if count >= per_store else self.partial[pixel]

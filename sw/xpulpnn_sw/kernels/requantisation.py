@@ -202,7 +202,7 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
     return np.concatenate(fields, axis=1)
 
 
-REQUANTISED_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` makes
+RQ_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` makes
 
 # those that ``pv.rq`` computes: a factor, a summand, a shift
 SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})

@@ -12,14 +12,14 @@ from itertools import zip_longest
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.arguments import Structure
-from xpulpnn_sw.kernels.builder import WORD, Builder
+from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD, Builder
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.loops import CrossLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.quant import STORES, BlockStore
+from xpulpnn_sw.kernels.quant import BlockStore
 from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
@@ -233,7 +233,7 @@ class OneFactorCode(KernelCode):
                 b(name, accumulators[first], accumulators[first + lane], shift, lane)
         stored = lanes * precision.y
         for first in range(0, len(accumulators), lanes):
-            b.access(STORES[stored], accumulators[first], stored // BYTE_BITS, 0, self._out[0])
+            b.access(STORE_BY_BITS[stored], accumulators[first], stored // BYTE_BITS, 0, self._out[0])
 
 
 def product_program(

@@ -12,7 +12,6 @@ from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, lesser, posit
 
 # groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn
 _PASSED = 2
-REGISTERS = 5  # scratch registers of :func:`take_next`, besides those of the state
 
 
 def group_shares() -> dict[str, Term]:

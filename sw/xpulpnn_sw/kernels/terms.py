@@ -91,7 +91,7 @@ def arguments_of(value: Term) -> Iterator[Argument]:
             pass
 
 
-MEANINGS: Mapping[str, Callable[[int, int], int]] = {
+TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

@@ -14,7 +14,7 @@ BYTE_BITS = 8
 CHANNELS_PER_BLOCK = 4
 
 
-class Style(Enum):
+class LoopStyle(Enum):
     """Where the operands of the products come from (KERNELS of the papers, one inner loop each)."""
 
     SCALAR = "one element per load, mul and add"
@@ -27,7 +27,7 @@ class Style(Enum):
     @property
     def is_nn(self) -> bool:
         """Tell whether both factors are in the NN-RF."""
-        return self in (Style.NN, Style.CROSS)
+        return self in (LoopStyle.NN, LoopStyle.CROSS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +74,14 @@ class Variant(Level):
 
     nch: int  # output channels computed together
     npx: int  # output pixels computed together
-    style: Style  # kind of inner loop
+    style: LoopStyle  # kind of inner loop
     # whether activation rows are those of a feature map, one after the other, whatever the style prefers
     in_place: bool = False
 
     @property
     def xpulp(self) -> bool:
         """Tell whether post-increment access, hardware loops and p.mac may be used."""
-        return self.style is not Style.SCALAR
+        return self.style is not LoopStyle.SCALAR
 
     @property
     def interleaved(self) -> bool:
@@ -90,7 +90,7 @@ class Variant(Level):
         With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream;
         where none is loaded by itself also with two.
         """
-        least = {Style.NN: 2 * _PAIR, Style.CROSS: _PAIR}.get(self.style)
+        least = {LoopStyle.NN: 2 * _PAIR, LoopStyle.CROSS: _PAIR}.get(self.style)
         return least is not None and self.npx >= least and not self.in_place
 
     @property
@@ -100,9 +100,9 @@ class Variant(Level):
         A pointer moved by a Mac&Load is not ready for the next instruction. One serves for all if there is always
         another between two that move it, which four pixels leave room for.
         """
-        if self.style is Style.CROSS and self.npx > 1:
+        if self.style is LoopStyle.CROSS and self.npx > 1:
             return 1 if self.npx > _PAIR else _PAIR
-        return _PAIR if self.style is Style.NN and self.npx > _PAIR else self.nch
+        return _PAIR if self.style is LoopStyle.NN and self.npx > _PAIR else self.nch
 
     @property
     def turns_around(self) -> int:
@@ -112,12 +112,12 @@ class Variant(Level):
     @property
     def unrolled(self) -> int:
         """Words of a row per inner iteration: with one pixel and C&U two, so that none waits for its activation."""
-        return 2 if self.npx == 1 and self.style is Style.CU else 1
+        return 2 if self.npx == 1 and self.style is LoopStyle.CU else 1
 
     @property
     def unpacks(self) -> bool:
         """Tell whether all operands become bytes: without sub-byte products."""
-        return self.style in (Style.SCALAR, Style.XPULPV2)
+        return self.style in (LoopStyle.SCALAR, LoopStyle.XPULPV2)
 
     def counts(self, precision: Precision) -> bool:
         """Tell whether products are those of single bits: what differs is counted, in words of 32 of both factors."""
@@ -158,7 +158,7 @@ class Variant(Level):
             raise LayerError(f"inputs and weights must both be {_HALF_BITS} bits wide or neither, not {precision}")
         if self.unpacks and precision.x != precision.w and SIGN_BITS in (precision.x, precision.w):
             raise LayerError(f"inputs and weights of {self.name} must both have one bit or neither, not {precision}")
-        if self.style is Style.CU and precision.x_negative and not precision.w_signed:
+        if self.style is LoopStyle.CU and precision.x_negative and not precision.w_signed:
             raise LayerError(f"weights of {self.name} must be signed where inputs are, not {precision}")
 
 
@@ -173,7 +173,7 @@ _X2 = _NN | {Extension.XPULPML_NN, Extension.XPULPML_CROSS, Extension.XPULPML_DO
 
 
 def _variant(
-    name: str, style: Style, nch: int, npx: int, extensions: frozenset[Extension], widths: frozenset[int]
+    name: str, style: LoopStyle, nch: int, npx: int, extensions: frozenset[Extension], widths: frozenset[int]
 ) -> Variant:
     return Variant(name=f"{name}_{nch}x{npx}", nch=nch, npx=npx, style=style, extensions=extensions, widths=widths)
 
@@ -181,16 +181,16 @@ def _variant(
 VARIANTS: Mapping[str, Variant] = {
     variant.name: variant
     for variant in (
-        _variant("rv32im", Style.SCALAR, 2, 2, frozenset(), _NARROW),
-        _variant("xpulpv2", Style.XPULPV2, 1, 2, _V2, _NARROW),
-        _variant("xpulpv2", Style.XPULPV2, 2, 2, _V2, _NARROW),
-        _variant("xpulpv2", Style.XPULPV2, 4, 2, _V2, _NARROW),
-        _variant("simd", Style.SIMD, 4, 2, _NN, _ALL),
-        _variant("cu", Style.CU, 4, 2, _NN | {Extension.XPULPML_CU}, _ALL),
-        _variant("nn", Style.NN, 4, 2, _NN | {Extension.XPULPML_NN}, _ALL),
-        _variant("nn", Style.NN, 4, 4, _NN | {Extension.XPULPML_NN}, _ALL),
-        _variant("x2", Style.CROSS, 4, 2, _X2, _ALL),
-        _variant("x2", Style.CROSS, 4, 4, _X2, _ALL),
+        _variant("rv32im", LoopStyle.SCALAR, 2, 2, frozenset(), _NARROW),
+        _variant("xpulpv2", LoopStyle.XPULPV2, 1, 2, _V2, _NARROW),
+        _variant("xpulpv2", LoopStyle.XPULPV2, 2, 2, _V2, _NARROW),
+        _variant("xpulpv2", LoopStyle.XPULPV2, 4, 2, _V2, _NARROW),
+        _variant("simd", LoopStyle.SIMD, 4, 2, _NN, _ALL),
+        _variant("cu", LoopStyle.CU, 4, 2, _NN | {Extension.XPULPML_CU}, _ALL),
+        _variant("nn", LoopStyle.NN, 4, 2, _NN | {Extension.XPULPML_NN}, _ALL),
+        _variant("nn", LoopStyle.NN, 4, 4, _NN | {Extension.XPULPML_NN}, _ALL),
+        _variant("x2", LoopStyle.CROSS, 4, 2, _X2, _ALL),
+        _variant("x2", LoopStyle.CROSS, 4, 4, _X2, _ALL),
     )
 }
 """All variants by name, slowest first."""
@@ -198,12 +198,12 @@ VARIANTS: Mapping[str, Variant] = {
 ONE_PIXEL: Mapping[str, Variant] = {
     variant.name: variant
     for style, extensions, widths in (
-        (("rv32im", Style.SCALAR), frozenset[Extension](), _NARROW),
-        (("xpulpv2", Style.XPULPV2), _V2, _NARROW),
-        (("simd", Style.SIMD), _NN, _ALL),
-        (("cu", Style.CU), _NN | {Extension.XPULPML_CU}, _ALL),
-        (("nn", Style.NN), _NN | {Extension.XPULPML_NN}, _ALL),
-        (("x2", Style.CROSS), _X2, _ALL),
+        (("rv32im", LoopStyle.SCALAR), frozenset[Extension](), _NARROW),
+        (("xpulpv2", LoopStyle.XPULPV2), _V2, _NARROW),
+        (("simd", LoopStyle.SIMD), _NN, _ALL),
+        (("cu", LoopStyle.CU), _NN | {Extension.XPULPML_CU}, _ALL),
+        (("nn", LoopStyle.NN), _NN | {Extension.XPULPML_NN}, _ALL),
+        (("x2", LoopStyle.CROSS), _X2, _ALL),
     )
     for variant in (_variant(*style, nch, 1, extensions, widths) for nch in (2, CHANNELS_PER_BLOCK))
 }
@@ -250,7 +250,7 @@ class ElementLevel(Level):
         return frozenset(narrow | {BYTE_BITS, 2 * BYTE_BITS} if self.xpulp else ())
 
 
-LEVELS: Mapping[str, ElementLevel] = {
+ELEMENT_LEVELS: Mapping[str, ElementLevel] = {
     level.name: level
     for level in (
         ElementLevel(name="rv32im", extensions=frozenset(), widths=_ELEMENT_WIDTHS),
@@ -262,7 +262,9 @@ LEVELS: Mapping[str, ElementLevel] = {
 """All by name, slowest first."""
 
 # those of kernels whose results are elements of their inputs: nothing is requantised
-PLAIN_LEVELS: Mapping[str, ElementLevel] = {name: level for name, level in LEVELS.items() if not level.requantises}
+PLAIN_LEVELS: Mapping[str, ElementLevel] = {
+    name: level for name, level in ELEMENT_LEVELS.items() if not level.requantises
+}
 
 POOL_LEVELS: Mapping[str, ElementLevel] = {
     name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()
@@ -270,4 +272,4 @@ POOL_LEVELS: Mapping[str, ElementLevel] = {
 """Those of maximum pooling, which also takes the greater of single bits."""
 
 # those of transpositions: no instruction that xpulpnn adds is of use
-TRANSPOSE_LEVELS: Mapping[str, ElementLevel] = {name: LEVELS[name] for name in ("rv32im", "xpulpv2")}
+TRANSPOSE_LEVELS: Mapping[str, ElementLevel] = {name: ELEMENT_LEVELS[name] for name in ("rv32im", "xpulpv2")}

@@ -13,7 +13,7 @@ from xpulpnn_sw.networks.lifetimes import Piece, demand, extent
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.residence import Maps
 from xpulpnn_sw.networks.tiled_layer import TiledLayer
-from xpulpnn_sw.tiling.plan import Step
+from xpulpnn_sw.tiling.plan import TileStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Deployment:
         """Bytes that are needed in a step."""
         return demand(self.pieces, step)
 
-    def tile_step(self, step: DeployedStep) -> Step | None:
+    def tile_step(self, step: DeployedStep) -> TileStep | None:
         """Return the step of a layer in tiles, None for other steps."""
         return None if step.layer is None or step.tile is None else self.tiled[step.layer].steps[step.tile]
 

@@ -10,7 +10,7 @@ from xpulpnn_sw.networks.kernels import buffer_of
 from xpulpnn_sw.networks.network import Stage
 from xpulpnn_sw.tiling.division import Division
 from xpulpnn_sw.tiling.maps import MapDivision, divides_by_rows
-from xpulpnn_sw.tiling.plan import Operand, Step, TilePlan, aligned, schedule
+from xpulpnn_sw.tiling.plan import TileOperand, TilePlan, TileStep, aligned, schedule
 from xpulpnn_sw.tiling.products import ProductDivision, divides
 
 # what a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time
@@ -25,7 +25,7 @@ class TiledLayer:
     name: str
     division: Division  # how its kernel computes a tile
     plan: TilePlan
-    steps: tuple[Step, ...]  # what happens from barrier to barrier
+    steps: tuple[TileStep, ...]  # what happens from barrier to barrier
     cores: int  # that compute; the others wait
 
     @property
@@ -39,7 +39,7 @@ class TiledLayer:
         symbol = buffer_of(self.division.run)
         return None if symbol is None else f"{self.name}.{symbol}"
 
-    def buffer(self, operand: Operand, slot: int) -> str:
+    def buffer(self, operand: TileOperand, slot: int) -> str:
         """Name of the piece of memory of an operand."""
         return f"{self.name}.{operand.value}{slot}"
 

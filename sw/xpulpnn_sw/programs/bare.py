@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.kernels.kernel import SharedFunction
 
-ALIGNMENT = 8
+DATA_ALIGNMENT = 8
 _VECTOR_ALIGNMENT = 256  # of the address in mtvec
 _HANDLED = (1, 5, 10, 31)  # registers the handler saves on the stack and overwrites
 
@@ -84,11 +84,11 @@ def bare_program(run: SharedFunction) -> BareProgram:
     """The program that calls a kernel once, on one core."""
     function, image = run.function, run.image
     base = int(function.pcs[0])
-    end = -(-(image.base + image.data.size) // ALIGNMENT) * ALIGNMENT
-    tohost, cycles = end, end + ALIGNMENT
+    end = -(-(image.base + image.data.size) // DATA_ALIGNMENT) * DATA_ALIGNMENT
+    tohost, cycles = end, end + DATA_ALIGNMENT
     after = -(-(base + function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
     slots = [f"x{{}}, {4 * number}(sp)".format(register) for number, register in enumerate(_HANDLED)]
-    kept = KEPT | {"sp": run.stack_top(), "gp": cycles + ALIGNMENT}
+    kept = KEPT | {"sp": run.stack_top(), "gp": cycles + DATA_ALIGNMENT}
     caller = _CALLER.format(
         function=base,
         handler=after,
@@ -98,14 +98,14 @@ def bare_program(run: SharedFunction) -> BareProgram:
         mark="; ".join(f"li {name}, {value}" for name, value in KEPT.items()),
         compare="; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in kept.items()),
         overwrite="; ".join(f"li x{register}, -{register}" for register in _HANDLED),
-        interrupts=cycles + ALIGNMENT,
+        interrupts=cycles + DATA_ALIGNMENT,
         stack=run.stack_top(),
         arguments=image.symbols["arguments"].address,
         cycles=cycles,
         tohost=tohost,
     )
     rest = assemble(caller, after)
-    data = image.data.tobytes().ljust(cycles + 2 * ALIGNMENT - image.base, b"\0")
+    data = image.data.tobytes().ljust(cycles + 2 * DATA_ALIGNMENT - image.base, b"\0")
     return BareProgram(
         entry=rest.labels["start"],
         text_base=base,

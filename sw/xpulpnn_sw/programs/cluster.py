@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from xpulpnn.isa.cluster import MAX_CORES, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Barrier, Dma, EventLine, EventRegister
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.kernels.kernel import SharedFunction
-from xpulpnn_sw.programs.bare import ALIGNMENT, KEPT, BareProgram
+from xpulpnn_sw.programs.bare import DATA_ALIGNMENT, KEPT, BareProgram
 
 # words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs
 _REPORT = ("begin", "done", "end")
 _WORD_BYTES = 4
 
-CLUSTER = {
+CLUSTER_ADDRESSES = {
     "cores_mask": MAX_CORES - 1,
     "event_unit": PRIVATE_EVENT_UNIT,
     "dma": PRIVATE_DMA,
@@ -117,8 +117,8 @@ def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> Cluster
     """
     function, image = run.function, run.image
     base = int(function.pcs[0])
-    end = -(-(image.base + image.data.size) // ALIGNMENT) * ALIGNMENT
-    tohost, report = end, end + ALIGNMENT
+    end = -(-(image.base + image.data.size) // DATA_ALIGNMENT) * DATA_ALIGNMENT
+    tohost, report = end, end + DATA_ALIGNMENT
     report_bytes = len(_REPORT) * _WORD_BYTES
     reports = passes.to_bytes(report_bytes, "little") * cores
     after = base + function.words.nbytes
@@ -126,7 +126,7 @@ def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> Cluster
         function=base,
         stack_stride=run.stack_stride,
         stack=run.stack_top(),
-        **CLUSTER,
+        **CLUSTER_ADDRESSES,
         team=(1 << cores) - 1,
         arguments=image.symbols["arguments"].address,
         cores=cores,

@@ -24,19 +24,19 @@ from xpulpnn_sw.networks.lifetimes import results_name
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.planning import deployed
 from xpulpnn_sw.programs.bare import BareProgram
-from xpulpnn_sw.programs.cluster import CLUSTER
+from xpulpnn_sw.programs.cluster import CLUSTER_ADDRESSES
 from xpulpnn_sw.programs.deployed_memory import REPORTS, DeployedMemory
-from xpulpnn_sw.programs.tiled import ENTRY, OUTSIDE_DATA, STACK, TIMES
-from xpulpnn_sw.tiling.operands import Transfer, command_words
+from xpulpnn_sw.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
+from xpulpnn_sw.tiling.operands import DmaTransfer, command_words
 
 STACKS = "stacks"  # piece of memory that is needed all the time, as are the reports
 _REPORT_BYTES = len(TIMES) * WORD_BYTES
-_STACK_STRIDE = STACK_STRIDE - STACK_BYTES + STACK
+_STACK_STRIDE = STACK_STRIDE - STACK_BYTES + TILE_STACK_BYTES
 _NOISE = 0xA5  # what the memory of the cluster is full of at the beginning: nothing may rely on zeros there
 _NOP = find("addi").encode(rd=0, rs1=0, imm12=0)
 
 _START = (
-    ENTRY
+    CORE_START
     + """\
     li t1, {report_bytes}
     mul t1, t1, s2
@@ -128,7 +128,7 @@ class DeployedProgram(BareProgram):
     outside: Image  # the memory outside: operands, `output`, the words of the host
     # of the layers; each is at the beginning of an image of its own, as the host takes them
     outputs: tuple[OutputLayout, ...]
-    transfers: tuple[tuple[Transfer, ...], ...]
+    transfers: tuple[tuple[DmaTransfer, ...], ...]
     # addresses of the first instruction of each step, behind the barrier, and of the first behind the last step; the
     # barrier at its end belongs to a step
     starts: tuple[int, ...]
@@ -223,14 +223,14 @@ class _Writer:
             cores=self.cores,
         )
 
-    def _text(self, kernels: Sequence[int], transfers: Sequence[Sequence[Transfer]]) -> str:
+    def _text(self, kernels: Sequence[int], transfers: Sequence[Sequence[DmaTransfer]]) -> str:
         steps = self.plan.steps
         parts = [f".equ kernel{number}, {address}" for number, address in enumerate(kernels[:-1])]
         parts.append(
             _START.format(
                 stack_stride=_STACK_STRIDE,
-                stack=self.memory.inside[STACKS] + STACK & -STACK_ALIGNMENT,
-                **CLUSTER,
+                stack=self.memory.inside[STACKS] + TILE_STACK_BYTES & -STACK_ALIGNMENT,
+                **CLUSTER_ADDRESSES,
                 report_bytes=_REPORT_BYTES,
                 reports=self.memory.inside[REPORTS],
                 team=(1 << self.cores) - 1,
@@ -247,17 +247,17 @@ class _Writer:
             parts.append(
                 _STEP.format(
                     number=number,
-                    **CLUSTER,
+                    **CLUSTER_ADDRESSES,
                     tell=tell,
                     commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
                     work=self._work(number, step) if self.plan.computes(step) else "",
-                    wait=_WAIT.format(number=number, **CLUSTER) if words else "",
+                    wait=_WAIT.format(number=number, **CLUSTER_ADDRESSES) if words else "",
                     advance=self._advance(number),
                 )
             )
         end = _END.format(
             number=len(steps),
-            **CLUSTER,
+            **CLUSTER_ADDRESSES,
             tell=self._tell(1),
         )
         return "\n".join([*parts, end])

@@ -22,8 +22,8 @@ from xpulpnn_sw.networks.kernels import (
 )
 from xpulpnn_sw.networks.lifetimes import results_name, weights_name
 from xpulpnn_sw.networks.tiled_layer import CALL_SLOTS, CALLS, TiledLayer
-from xpulpnn_sw.tiling.division import Addresses, PlacedLayer
-from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
+from xpulpnn_sw.tiling.division import LayerAddresses, PlacedLayer
+from xpulpnn_sw.tiling.operands import DmaTransfer, OutsideMemory
 
 REPORTS = "reports"  # piece of memory with readings of mcycle
 _SYS_WRITE, _STDOUT = 64, 1
@@ -87,7 +87,7 @@ class DeployedMemory:
         """Filters and argument structures of a layer in tiles, and its function."""
         stage, symbols = self._plan.network.stages[number], self.outside.symbols
         sources = [self._plan.maps.inputs[number, symbol] for symbol in inputs_of(layer.division.run)]
-        addresses = Addresses(
+        addresses = LayerAddresses(
             sources=tuple(symbols[source].address for source in sources),
             output=symbols[results_name(stage.name)].address,
             buffers={
@@ -120,38 +120,38 @@ class DeployedMemory:
             return self._arguments[step.layer]
         return self.inside[self._plan.tiled[step.layer].call(tile.work.number % CALL_SLOTS)]
 
-    def transfers(self) -> Iterator[tuple[Transfer, ...]]:
+    def transfers(self) -> Iterator[tuple[DmaTransfer, ...]]:
         """Operands and results that are moved in each step."""
         for step in self._plan.steps:
             whole = tuple(self._whole(name, inwards=name in step.loads) for name in (*step.loads, *step.stores))
             yield (*self._of_tiles(step), *whole)
 
-    def _whole(self, name: str, *, inwards: bool) -> Transfer:
+    def _whole(self, name: str, *, inwards: bool) -> DmaTransfer:
         symbol = self.outside.symbols[self._contents.get(name, name)]
-        return Transfer(inside=self.inside[name], outside=symbol.address, line=symbol.length, inwards=inwards)
+        return DmaTransfer(inside=self.inside[name], outside=symbol.address, line=symbol.length, inwards=inwards)
 
-    def _of_tiles(self, step: DeployedStep) -> Iterator[Transfer]:
+    def _of_tiles(self, step: DeployedStep) -> Iterator[DmaTransfer]:
         tile = self._plan.tile_step(step)
         if tile is None or step.layer is None or step.tile is None:
             return
         for move in tile.moves:
             yield from self._tiles[step.layer].transfers(move)
 
-    def upkeep(self) -> Iterator[tuple[Transfer, ...]]:
+    def upkeep(self) -> Iterator[tuple[DmaTransfer, ...]]:
         """Yield the transfers of each step besides: reports of the step before, the arguments of the next tile."""
         steps = self._plan.steps
         for number, step in enumerate(steps):
-            moves: list[Transfer] = []
+            moves: list[DmaTransfer] = []
             if number and self.has_stored_reports:
                 outside = self.outside.symbols[REPORTS].address + (number - 1) * self.report_bytes
                 inside = self.report(number - 1)
-                moves.append(Transfer(inside=inside, outside=outside, line=self.report_bytes, inwards=False))
+                moves.append(DmaTransfer(inside=inside, outside=outside, line=self.report_bytes, inwards=False))
             layer = None if step.layer is None else self._plan.tiled.get(step.layer)
             following = None if layer is None or step.tile is None else layer.fetched_call(step.tile)
             if layer is not None and following is not None:
                 calls = self.outside.symbols[f"{layer.name}.{CALLS}"].address
                 moves.append(
-                    Transfer(
+                    DmaTransfer(
                         inside=self.inside[layer.call(following % CALL_SLOTS)],
                         outside=calls + following * layer.call_bytes,
                         line=layer.call_bytes,

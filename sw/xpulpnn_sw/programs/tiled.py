@@ -15,14 +15,14 @@ from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.programs.bare import BareProgram
-from xpulpnn_sw.programs.cluster import CLUSTER
-from xpulpnn_sw.tiling.division import Addresses
-from xpulpnn_sw.tiling.operands import MOST_BYTES, OutsideMemory, Transfer, command_words
-from xpulpnn_sw.tiling.plan import Demand, Operand, Step, TilePlan, aligned, planned, schedule
+from xpulpnn_sw.programs.cluster import CLUSTER_ADDRESSES
+from xpulpnn_sw.tiling.division import LayerAddresses
+from xpulpnn_sw.tiling.operands import MOST_TRANSFER_BYTES, DmaTransfer, OutsideMemory, command_words
+from xpulpnn_sw.tiling.plan import Demand, TileOperand, TilePlan, TileStep, aligned, planned, schedule
 from xpulpnn_sw.tiling.products import ProductDivision
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
-STACK = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
+TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
 TIMES = ("released", "begin", "done", "ready")
 """Words that each core reports of a step, readings of mcycle: the barrier before it has opened, its share begins, it is
 done, and, of core 0, everything is moved."""
@@ -32,7 +32,7 @@ _HEAD = ("commands", "works", "lasts")
 """Words of the description of a step, before its arguments: number of words of commands; whether a tile is computed;
 whether it is the last step."""
 
-ENTRY = """
+CORE_START = """
 start:
     csrr t0, mhartid
     andi s2, t0, {cores_mask}
@@ -48,7 +48,7 @@ start:
 
 _CALLER = (
     "\n    .equ function, {function}"
-    + ENTRY
+    + CORE_START
     + """\
     li s3, {description}
     li s4, {other_description}
@@ -140,7 +140,7 @@ class TiledProgram(BareProgram):
     run: KernelRun  # the kernel; its image is the memory outside, where operands and results are
     division: ProductDivision
     plan: TilePlan
-    steps: tuple[Step, ...]  # what happens when
+    steps: tuple[TileStep, ...]  # what happens when
     moved: tuple[tuple[int, int], ...]  # bytes into and out of the cluster in each step, of operands and results
     cores: int  # that share the work
     places: dict[str, Symbol]  # what lies where in the cluster's memory
@@ -172,7 +172,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
     outside = OutsideMemory(OUTSIDE_DATA)
     output = outside.place("output", bytes(run.image.symbols["output"].length))
     sources = (outside.place("input", run.image.view("input").tobytes()),)
-    addresses = Addresses(sources=sources, output=output, buffers=buffers, buffer=inside.buffer)
+    addresses = LayerAddresses(sources=sources, output=output, buffers=buffers, buffer=inside.buffer)
     placed = division.place("", outside, plan, addresses)
     reports = outside.place("reports", bytes((len(steps) - 1) * inside.report_bytes))
     descriptions = outside.place("steps", bytes(len(steps) * inside.description_bytes))
@@ -223,13 +223,13 @@ class _Inside:
         self.end = TCDM_BASE
         self.report_bytes = cores * len(TIMES) * WORD_BYTES
         # operands, each with a rest; what the steps need themselves
-        commands = _COMMAND_WORDS * (len(Operand) + 2 * memory // MOST_BYTES + 2)
+        commands = _COMMAND_WORDS * (len(TileOperand) + 2 * memory // MOST_TRANSFER_BYTES + 2)
         self.description_bytes = aligned((len(_HEAD) + len(run.structure.fields) + commands) * WORD_BYTES)
         self.reserve("tohost", WORD_BYTES)
         for slot in range(2):
             self.reserve(f"report{slot}", self.report_bytes)
             self.reserve(f"step{slot}", self.description_bytes)
-        self.stack_stride = run.stack_stride - STACK_BYTES + STACK
+        self.stack_stride = run.stack_stride - STACK_BYTES + TILE_STACK_BYTES
         self.reserve("stacks", cores * self.stack_stride)
         buffer = run.image.symbols.get("im2col")
         self.buffer = self.reserve("im2col", buffer.length) if buffer else None
@@ -242,12 +242,12 @@ class _Inside:
     def address(self, name: str) -> int:
         return self.places[name].address
 
-    def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[Transfer]:
+    def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[DmaTransfer]:
         """Transfers of a step beside operands: the description of the next step, the reports of the one before."""
-        moves: list[Transfer] = []
+        moves: list[DmaTransfer] = []
         if number + 1 < steps:
             moves.append(
-                Transfer(
+                DmaTransfer(
                     inside=self.address(f"step{(number + 1) % 2}"),
                     outside=descriptions + (number + 1) * self.description_bytes,
                     line=self.description_bytes,
@@ -256,7 +256,7 @@ class _Inside:
             )
         if number:
             moves.append(
-                Transfer(
+                DmaTransfer(
                     inside=self.address(f"report{(number - 1) % 2}"),
                     outside=reports + (number - 1) * self.report_bytes,
                     line=self.report_bytes,
@@ -272,8 +272,8 @@ def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
     caller = _CALLER.format(
         function=base,
         stack_stride=inside.stack_stride,
-        stack=inside.address("stacks") + STACK & -STACK_ALIGNMENT,
-        **CLUSTER,
+        stack=inside.address("stacks") + TILE_STACK_BYTES & -STACK_ALIGNMENT,
+        **CLUSTER_ADDRESSES,
         description=inside.address("step0"),
         other_description=inside.address("step1"),
         report_bytes=len(TIMES) * WORD_BYTES,

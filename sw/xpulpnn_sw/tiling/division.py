@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Words
-from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
-from xpulpnn_sw.tiling.plan import Demand, Footprint, Move, Operand, Rates, Shape, Tile, TilePlan, planned
+from xpulpnn_sw.tiling.operands import DmaTransfer, OutsideMemory
+from xpulpnn_sw.tiling.plan import Demand, Footprint, LayerShape, Move, Rates, Tile, TileOperand, TilePlan, planned
 
 BUFFER = "buffer"  # argument of all kernels that need memory only while they run
 STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
@@ -16,12 +16,12 @@ BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves beside the cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
+class LayerAddresses:
     """Where a layer in tiles has what."""
 
     sources: tuple[int, ...]  # maps outside, as many as the layer has inputs
     output: int  # its results outside
-    buffers: Mapping[Operand, tuple[int, ...]]
+    buffers: Mapping[TileOperand, tuple[int, ...]]
     buffer: int | None  # what the kernel needs while it runs, in the cluster
 
 
@@ -29,11 +29,11 @@ class PlacedLayer(ABC):
     """A layer in tiles whose operands have addresses."""
 
     @abstractmethod
-    def transfers(self, move: Move) -> Sequence[Transfer]:
+    def transfers(self, move: Move) -> Sequence[DmaTransfer]:
         """Transfers that a move means."""
 
     @abstractmethod
-    def arguments(self, tile: Tile, slots: dict[Operand, int]) -> dict[str, int]:
+    def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
         """Fields of the argument structure for a tile with operands in these buffers."""
 
 
@@ -76,7 +76,7 @@ class Division(ABC):
 
     @property
     @abstractmethod
-    def shape(self) -> Shape:
+    def shape(self) -> LayerShape:
         """Lines and channels that are divided."""
 
     @property
@@ -93,7 +93,7 @@ class Division(ABC):
         """Bytes that the kernel needs while it runs, for tiles of so many lines, or of any."""
 
     @abstractmethod
-    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: Addresses) -> PlacedLayer:
+    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: LayerAddresses) -> PlacedLayer:
         """Put filters and parameters outside, under names that begin with ``name``."""
 
     @abstractmethod

@@ -9,16 +9,16 @@ from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layers.channelwise import AddLayer, DepthwiseLayer, ReluLayer, TransposeLayer, WindowLayer
 from xpulpnn_sw.layout import Words, banked_words
-from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Addresses, Division, PlacedLayer
-from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
+from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Division, LayerAddresses, PlacedLayer
+from xpulpnn_sw.tiling.operands import DmaTransfer, OutsideMemory
 from xpulpnn_sw.tiling.plan import (
-    ALIGNMENT,
+    DMA_ALIGNMENT,
     Footprint,
+    LayerShape,
     Move,
-    Operand,
     Rates,
-    Shape,
     Tile,
+    TileOperand,
     TilePlan,
     aligned,
     line_counts,
@@ -44,10 +44,10 @@ class MapRows:
         """Bytes of a row in all pieces."""
         return self.planes * self.line
 
-    def transfer(self, rows: range, inside: int, outside: int, *, inwards: bool) -> Transfer:
+    def transfer(self, rows: range, inside: int, outside: int, *, inwards: bool) -> DmaTransfer:
         """Move some rows."""
         size = len(rows) * self.line
-        return Transfer(
+        return DmaTransfer(
             inside=inside,
             outside=outside + rows.start * self.line,
             line=size,
@@ -113,12 +113,12 @@ class MapDivision(Division):
         return line_counts(self.shape.lines)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> LayerShape:
         """Rows of the output, all channels at once."""
         layer = self.run.layer
         height, width = layer.out_shape
         windows = isinstance(layer, WindowLayer)
-        return Shape(
+        return LayerShape(
             lines=height,
             line_pixels=width,
             pixels=height * width,
@@ -144,7 +144,7 @@ class MapDivision(Division):
         return Footprint(
             fixed=fixed,
             in_line=sum(one.row for one in self.inputs),
-            in_spare=sum(aligned(one.ahead) + ALIGNMENT for one in self.inputs),
+            in_spare=sum(aligned(one.ahead) + DMA_ALIGNMENT for one in self.inputs),
             group=1,
             blocks=lambda channels: channels,
             pixel=lambda channels: channels * -(-self.output.row // self.shape.line_pixels),
@@ -169,7 +169,7 @@ class MapDivision(Division):
             return 0
         return aligned(self._cores * self._rows_stride(lines))
 
-    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: Addresses) -> PlacedLayer:
+    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: LayerAddresses) -> PlacedLayer:
         """Put the constants outside."""
         content = b"".join(self.run.image.view(symbol).tobytes() for symbol in self.constants)
         constants = outside.place(f"{name}constants", content)
@@ -185,7 +185,7 @@ class _PlacedMap(PlacedLayer):
     """Inputs one behind the other in a buffer, constants in the buffer of filters."""
 
     def __init__(
-        self, division: MapDivision, constants: int, addresses: Addresses, in_lines: int, rows_stride: int
+        self, division: MapDivision, constants: int, addresses: LayerAddresses, in_lines: int, rows_stride: int
     ) -> None:
         self._division, self._constants, self._addresses = division, constants, addresses
         self._rows_stride = rows_stride
@@ -195,23 +195,23 @@ class _PlacedMap(PlacedLayer):
             self._offsets.append(end)
             end += aligned(in_lines * one.row + one.ahead)
 
-    def transfers(self, move: Move) -> Sequence[Transfer]:
+    def transfers(self, move: Move) -> Sequence[DmaTransfer]:
         division, addresses = self._division, self._addresses
         inside = addresses.buffers[move.operand][move.slot]
         match move.operand:
-            case Operand.WEIGHTS:
+            case TileOperand.WEIGHTS:
                 size = sum(division.constants.values())
-                return (Transfer(inside=inside, outside=self._constants, line=size, inwards=True),) if size else ()
-            case Operand.INPUT:
+                return (DmaTransfer(inside=inside, outside=self._constants, line=size, inwards=True),) if size else ()
+            case TileOperand.INPUT:
                 parts = zip(division.inputs, self._offsets, addresses.sources, strict=True)
                 rows = move.tile.in_lines
                 return [one.transfer(rows, inside + offset, outside, inwards=True) for one, offset, outside in parts]
-            case Operand.OUTPUT:
+            case TileOperand.OUTPUT:
                 return (division.output.transfer(move.tile.lines, inside, addresses.output, inwards=False),)
 
-    def arguments(self, tile: Tile, slots: dict[Operand, int]) -> dict[str, int]:
+    def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
         division, run = self._division, self._division.run
-        source, at, output = (self._addresses.buffers[operand][slots[operand]] for operand in Operand)
+        source, at, output = (self._addresses.buffers[operand][slots[operand]] for operand in TileOperand)
         values = {**run.arguments, "output": output}
         for one, offset in zip(division.inputs, self._offsets, strict=True):
             values[one.symbol] = source + offset

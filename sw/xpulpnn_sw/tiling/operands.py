@@ -7,9 +7,9 @@ import numpy as np
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
 from xpulpnn_sw.layout import Image, Symbol
-from xpulpnn_sw.tiling.plan import ALIGNMENT, aligned
+from xpulpnn_sw.tiling.plan import DMA_ALIGNMENT, aligned
 
-MOST_BYTES = (1 << DMA_LENGTH_BITS) - ALIGNMENT  # of a transfer
+MOST_TRANSFER_BYTES = (1 << DMA_LENGTH_BITS) - DMA_ALIGNMENT  # of a transfer
 
 
 class OutsideMemory:
@@ -36,7 +36,7 @@ class OutsideMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class DmaTransfer:
     """Lines of bytes between the memories."""
 
     inside: int  # first address in the cluster
@@ -57,14 +57,14 @@ class Transfer:
         if not self.bytes:
             return
         if self.lines == 1 or self.line == self.inside_stride == self.outside_stride:
-            for done in range(0, self.bytes, MOST_BYTES):
+            for done in range(0, self.bytes, MOST_TRANSFER_BYTES):
                 yield [
-                    self._first(min(self.bytes - done, MOST_BYTES), DmaCommand(0)),
+                    self._first(min(self.bytes - done, MOST_TRANSFER_BYTES), DmaCommand(0)),
                     self.inside + done,
                     self.outside + done,
                 ]
             return
-        most = MOST_BYTES // self.line
+        most = MOST_TRANSFER_BYTES // self.line
         for done in range(0, self.lines, most):
             lines = min(self.lines - done, most)
             yield [
@@ -82,6 +82,6 @@ class Transfer:
         return length | DmaCommand.INCREMENT | direction | flags
 
 
-def command_words(transfers: list[Transfer]) -> list[int]:
+def command_words(transfers: list[DmaTransfer]) -> list[int]:
     """Words of all commands, one after the other."""
     return [word for transfer in transfers for command in transfer.commands() for word in command]

@@ -7,15 +7,15 @@ from itertools import product
 
 from xpulpnn.errors import LayerError
 
-ALIGNMENT = 8  # of what the DMA engine moves: it takes windows of so many bytes
+DMA_ALIGNMENT = 8  # of what the DMA engine moves: it takes windows of so many bytes
 
 
 def aligned(size: int) -> int:
     """``size`` in whole windows of the DMA engine."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // DMA_ALIGNMENT) * DMA_ALIGNMENT
 
 
-class Operand(Enum):
+class TileOperand(Enum):
     """Operands that are moved."""
 
     INPUT = "input"
@@ -35,7 +35,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class LayerShape:
     """Lines and channels of a layer."""
 
     lines: int  # output lines: rows of the output map, groups of pixels of a matrix product
@@ -87,12 +87,12 @@ class Footprint:
         blocks = self.blocks(channels)
         return self.streams * self.stream(blocks) + self.spare + blocks * self.parameters
 
-    def size(self, operand: Operand, tile: Tile) -> int:
+    def size(self, operand: TileOperand, tile: Tile) -> int:
         """Bytes of a buffer for an operand of a tile."""
         channels = len(tile.channels)
-        if operand is Operand.WEIGHTS:
+        if operand is TileOperand.WEIGHTS:
             return aligned(self.weights(channels))
-        if operand is Operand.INPUT:
+        if operand is TileOperand.INPUT:
             return aligned(len(tile.in_lines) * self.in_line + self.in_spare)
         return aligned(-(-tile.pixels // self.group) * self.group * self.pixel(channels))
 
@@ -120,13 +120,13 @@ class Demand:
 class TilePlan:
     """A division."""
 
-    shape: Shape
+    shape: LayerShape
     lines: int  # of a tile; those at the ends may have fewer
     channels: int  # of a tile; those at the ends may have fewer
     channels_first: bool  # whether all channels of some lines are computed before the next lines
     overlap: bool  # whether data are moved while tiles are computed
     tiles: tuple[Tile, ...]
-    buffers: dict[Operand, tuple[int, int]]  # number and bytes of the buffers
+    buffers: dict[TileOperand, tuple[int, int]]  # number and bytes of the buffers
     fixed: int  # bytes of all else in the memory
     estimate: int  # cycles that it takes about
 
@@ -136,14 +136,14 @@ class TilePlan:
         return self.fixed + sum(count * size for count, size in self.buffers.values())
 
 
-def tiles_of(shape: Shape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
+def tiles_of(shape: LayerShape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
     """All tiles of one size, in the order of the channels and of the lines within them, or the other way round."""
     rows, columns = pieces(shape.lines, lines), pieces(shape.channels, channels)
     pairs = product(rows, columns) if channels_first else ((row, column) for column in columns for row in rows)
     return tuple(shape.tile(row, column) for row, column in pairs)
 
 
-def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory: int, demand: Demand) -> TilePlan:
+def planned(shape: LayerShape, footprint: Footprint, rates: Rates, cores: int, memory: int, demand: Demand) -> TilePlan:
     """The division that fits into ``memory`` bytes and takes ``cores`` cores the least time.
 
     Raises :class:`LayerError` if there is none, or for a demand that cannot be met.
@@ -161,7 +161,7 @@ def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory
             slots_needed(tiles, operand, overlap=best.overlap),
             max(footprint.size(operand, one) for one in tiles),
         )
-        for operand in Operand
+        for operand in TileOperand
     }
     return TilePlan(
         shape=shape,
@@ -176,7 +176,7 @@ def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory
     )
 
 
-def _require(shape: Shape, demand: Demand) -> None:
+def _require(shape: LayerShape, demand: Demand) -> None:
     if demand.lines is not None and not 1 <= demand.lines <= shape.lines:
         raise LayerError(f"lines of a tile must be 1 to {shape.lines}, not {demand.lines}")
     if demand.channels is not None:
@@ -203,7 +203,7 @@ def line_counts(lines: int) -> list[int]:
     return list(dict.fromkeys(_sizes(lines, 1)))
 
 
-def _candidates(shape: Shape, footprint: Footprint, demand: Demand) -> Iterator["_Candidate"]:
+def _candidates(shape: LayerShape, footprint: Footprint, demand: Demand) -> Iterator["_Candidate"]:
     lines = [demand.lines] if demand.lines else line_counts(shape.lines)
     channels = [demand.channels] if demand.channels else list(dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
     for size in product(lines, channels, (False, True)):
@@ -214,7 +214,7 @@ def _candidates(shape: Shape, footprint: Footprint, demand: Demand) -> Iterator[
 class _Candidate:
     """A division into tiles of one size."""
 
-    shape: Shape
+    shape: LayerShape
     footprint: Footprint
     lines: int
     channels: int
@@ -233,7 +233,7 @@ class _Candidate:
     def bytes(self) -> int:
         """Bytes needed at most; no tile is larger than one from the inside."""
         rows, columns, shape = self.rows, self.columns, self.shape
-        several = {Operand.INPUT: rows, Operand.WEIGHTS: columns, Operand.OUTPUT: rows * columns}
+        several = {TileOperand.INPUT: rows, TileOperand.WEIGHTS: columns, TileOperand.OUTPUT: rows * columns}
         tile = Tile(
             lines=range(self.lines),
             channels=range(self.channels),
@@ -270,7 +270,7 @@ class _Candidate:
 class Move:
     """Data of a tile on its way between memories."""
 
-    operand: Operand  # Which; outputs are stored, the others are loaded
+    operand: TileOperand  # Which; outputs are stored, the others are loaded
     tile: Tile
     slot: int  # number of the buffer
 
@@ -281,61 +281,61 @@ class TileWork:
 
     number: int
     tile: Tile
-    slots: dict[Operand, int]
+    slots: dict[TileOperand, int]
 
 
 @dataclass(slots=True)
-class Step:
+class TileStep:
     """Work and moves between two barriers, all at the same time."""
 
     work: TileWork | None = None
     moves: list[Move] = field(default_factory=list[Move])
 
 
-def _key(operand: Operand, tile: Tile) -> Hashable:
-    if operand is Operand.WEIGHTS:
+def _key(operand: TileOperand, tile: Tile) -> Hashable:
+    if operand is TileOperand.WEIGHTS:
         return tile.channels
-    return tile.in_lines if operand is Operand.INPUT else (tile.lines, tile.channels)
+    return tile.in_lines if operand is TileOperand.INPUT else (tile.lines, tile.channels)
 
 
-def slots_needed(tiles: Sequence[Tile], operand: Operand, *, overlap: bool) -> int:
+def slots_needed(tiles: Sequence[Tile], operand: TileOperand, *, overlap: bool) -> int:
     """Buffers for an operand: two where one is filled or emptied while the other is in use."""
     return 2 if overlap and len({_key(operand, tile) for tile in tiles}) > 1 else 1
 
 
-def schedule(tiles: Sequence[Tile], *, overlap: bool) -> list[Step]:
+def schedule(tiles: Sequence[Tile], *, overlap: bool) -> list[TileStep]:
     """The steps that compute ``tiles`` in their order.
 
     What the next tile has in common with the one before stays where it is. Without ``overlap`` nothing is moved while
     something is computed.
     """
-    counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in Operand}
+    counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in TileOperand}
     works: list[TileWork] = []
     loads: list[list[Move]] = []
-    slots, keys = dict.fromkeys(Operand, -1), dict.fromkeys(Operand, None)
+    slots, keys = dict.fromkeys(TileOperand, -1), dict.fromkeys(TileOperand, None)
     for number, tile in enumerate(tiles):
         fetched: list[Move] = []
-        for operand in Operand:
+        for operand in TileOperand:
             key = _key(operand, tile)
             if number and key == keys[operand]:
                 continue
             keys[operand], slots[operand] = key, (slots[operand] + 1) % counts[operand]
-            if operand is not Operand.OUTPUT:
+            if operand is not TileOperand.OUTPUT:
                 fetched.append(Move(operand=operand, tile=tile, slot=slots[operand]))
         works.append(TileWork(number=number, tile=tile, slots=dict(slots)))
         loads.append(fetched)
-    stores = [[Move(operand=Operand.OUTPUT, tile=work.tile, slot=work.slots[Operand.OUTPUT])] for work in works]
+    stores = [[Move(operand=TileOperand.OUTPUT, tile=work.tile, slot=work.slots[TileOperand.OUTPUT])] for work in works]
     if overlap:
-        steps = [Step() for _ in range(len(tiles) + 2)]
+        steps = [TileStep() for _ in range(len(tiles) + 2)]
         for number, work in enumerate(works):
             steps[number].moves += loads[number]
             steps[number + 1].work = work
             steps[number + 2].moves += stores[number]
         return steps
-    steps = [Step(moves=loads[0])]
+    steps = [TileStep(moves=loads[0])]
     for number, work in enumerate(works):
         following = loads[number + 1] if number + 1 < len(works) else []
-        steps += [Step(work=work), Step(moves=stores[number] + following)]
+        steps += [TileStep(work=work), TileStep(moves=stores[number] + following)]
     return steps
 
 

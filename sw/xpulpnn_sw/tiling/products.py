@@ -26,9 +26,9 @@ from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layout import Words, banked_words, padded_channels
-from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Addresses, Division, PlacedLayer
-from xpulpnn_sw.tiling.operands import OutsideMemory, Transfer
-from xpulpnn_sw.tiling.plan import Footprint, Move, Operand, Rates, Shape, Tile, TilePlan, aligned
+from xpulpnn_sw.tiling.division import BUFFER, BYTES_PER_CYCLE, STEP_CYCLES, Division, LayerAddresses, PlacedLayer
+from xpulpnn_sw.tiling.operands import DmaTransfer, OutsideMemory
+from xpulpnn_sw.tiling.plan import Footprint, LayerShape, Move, Rates, Tile, TileOperand, TilePlan, aligned
 
 _AHEAD = 2  # words that may be read behind an input
 _BLOCK_CYCLES = 45  # cycles of the accumulators' start, requantisation and stores
@@ -129,7 +129,7 @@ class ProductDivision(Division):
         return padded_channels(channels, width) * self.precision.y // BYTE_BITS
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> LayerShape:
         """Shape of the kernel's layer."""
         arguments, groups = self.arguments, -(-self._pixels // self.line_pixels)
         lines = {"lines": groups, "in_lines": groups, "step": 1, "window": 1, "top": 0}
@@ -142,7 +142,7 @@ class ProductDivision(Division):
                 "window": (arguments["kernel_height"] - 1) * distance + 1,
                 "top": arguments["pad_top"],
             }
-        return Shape(
+        return LayerShape(
             **lines,
             line_pixels=self.line_pixels,
             pixels=self._pixels,
@@ -234,7 +234,7 @@ class ProductDivision(Division):
             },
         )
 
-    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: Addresses) -> PlacedLayer:
+    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: LayerAddresses) -> PlacedLayer:
         """Put the filters of each piece of channels outside."""
         filters: dict[range, tuple[int, Filters]] = {}
         for tile in plan.tiles:
@@ -263,26 +263,26 @@ class ProductDivision(Division):
 
 class _PlacedProduct(PlacedLayer):
     def __init__(
-        self, division: ProductDivision, filters: dict[range, tuple[int, Filters]], addresses: Addresses
+        self, division: ProductDivision, filters: dict[range, tuple[int, Filters]], addresses: LayerAddresses
     ) -> None:
         self._division, self._filters, self._addresses = division, filters, addresses
 
-    def transfers(self, move: Move) -> Sequence[Transfer]:
+    def transfers(self, move: Move) -> Sequence[DmaTransfer]:
         tile, inside = move.tile, self._addresses.buffers[move.operand][move.slot]
-        if move.operand is Operand.WEIGHTS:
+        if move.operand is TileOperand.WEIGHTS:
             address, filters = self._filters[tile.channels]
-            return (Transfer(inside=inside, outside=address, line=filters.words.nbytes, inwards=True),)
-        if move.operand is Operand.INPUT:
+            return (DmaTransfer(inside=inside, outside=address, line=filters.words.nbytes, inwards=True),)
+        if move.operand is TileOperand.INPUT:
             line, (source,) = self._division.in_line, self._addresses.sources
             outside, size = source + tile.in_lines.start * line, len(tile.in_lines) * line
-            return (Transfer(inside=inside, outside=outside, line=size, inwards=True),)
+            return (DmaTransfer(inside=inside, outside=outside, line=size, inwards=True),)
         return (self._store(tile, inside),)
 
-    def _store(self, tile: Tile, inside: int) -> Transfer:
+    def _store(self, tile: Tile, inside: int) -> DmaTransfer:
         """Results of a tile, of each pixel no more than is written: what follows belongs to others, or stays zero."""
         stride, bits = self._division.arguments["out_stride"], self._division.precision.y
         first_pixel = tile.lines.start * self._division.line_pixels
-        return Transfer(
+        return DmaTransfer(
             inside=inside,
             outside=self._addresses.output + first_pixel * stride + tile.channels.start * bits // BYTE_BITS,
             line=-(-len(tile.channels) * bits // BYTE_BITS),
@@ -292,8 +292,8 @@ class _PlacedProduct(PlacedLayer):
             inwards=False,
         )
 
-    def arguments(self, tile: Tile, slots: dict[Operand, int]) -> dict[str, int]:
-        source, weights, output = (self._addresses.buffers[operand][slots[operand]] for operand in Operand)
+    def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
+        source, weights, output = (self._addresses.buffers[operand][slots[operand]] for operand in TileOperand)
         filters = self._filters[tile.channels][1]
         own = {} if self._addresses.buffer is None else {BUFFER: self._addresses.buffer}
         values = {

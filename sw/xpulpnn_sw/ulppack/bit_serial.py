@@ -12,10 +12,10 @@ from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.layout import Ints, Words, pack_words, pad_axis
-from xpulpnn_sw.ulppack.packing import METHODS, Block
+from xpulpnn_sw.ulppack.packing import METHODS, ResultBlock
 from xpulpnn_sw.ulppack.product import BlockedProduct, ProductCode, packed_function
 
-BLOCK = Block(nch=4, npx=2)  # results computed together
+BLOCK = ResultBlock(nch=4, npx=2)  # results computed together
 _FIELDS = ("input", "packed", "weights", "output")
 _NIBBLE = 0x0804_0201  # factors that make four bytes of 0 or 1 four bits
 _LOOPED_PAIRS = 36  # most pairs of bits whose instructions a hardware loop reaches around

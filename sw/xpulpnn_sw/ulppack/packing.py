@@ -20,7 +20,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import Ints, Words, pad_axis
 
-WIDEST = 8  # most bits of an element
+_WIDEST = 8  # most bits of an element
 _HALF_BITS = 16
 
 
@@ -79,8 +79,8 @@ class Packing:
 
     def __post_init__(self) -> None:
         for name, bits in (("weights", self.w), ("activations", self.a)):
-            if not 1 <= bits <= WIDEST:
-                raise LayerError(f"{name} must be 1..{WIDEST} bits, not {bits}")
+            if not 1 <= bits <= _WIDEST:
+                raise LayerError(f"{name} must be 1..{_WIDEST} bits, not {bits}")
         legal = legal_depths(self.scheme, self.register, self.w, self.a, self.lanes)
         if self.depth not in legal:
             shown = ", ".join(map(str, legal)) or "left out: nothing fits"
@@ -122,7 +122,7 @@ class Packing:
     @property
     def is_bytes(self) -> bool:
         """Tell whether packed activations are the bytes they came from."""
-        return self.pitch == WIDEST and self.elements * WIDEST == self.register * self.lanes
+        return self.pitch == _WIDEST and self.elements * _WIDEST == self.register * self.lanes
 
     @property
     def columns(self) -> int:
@@ -180,7 +180,7 @@ ISAS = ("rv32im", "xpulpv2")  # instruction sets, the poorer first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class ResultBlock:
     """Results computed together."""
 
     nch: int  # channels, a power of two
@@ -205,7 +205,7 @@ class Method:
     first: str  # instruction that sets an accumulator to a product
     accumulating: str | None = None  # instruction that adds a product to an accumulator; None if that takes an addition
     load: str  # what loads the operands of one product
-    blocks: tuple[Block, ...]
+    blocks: tuple[ResultBlock, ...]
     schemes: tuple[Scheme, ...]  # those of which the product holds the result
 
     @property
@@ -230,8 +230,8 @@ class Method:
 
 
 _BOTH = (Scheme.P1, Scheme.P2)
-_SCALAR = (Block(nch=2, npx=2), Block(nch=4, npx=2))
-_SIMD = (Block(nch=4, npx=2), Block(nch=4, npx=4))
+_SCALAR = (ResultBlock(nch=2, npx=2), ResultBlock(nch=4, npx=2))
+_SIMD = (ResultBlock(nch=4, npx=2), ResultBlock(nch=4, npx=4))
 
 METHODS: tuple[Method, ...] = (
     Method(isa="rv32im", register=BYTE_BITS, first="mul", load="lbu", blocks=_SCALAR, schemes=(Scheme.BYTES,)),

@@ -9,7 +9,7 @@ from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.frame import FREE
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.ulppack.packing import Block, Method, Packing, Scheme, legal_depths
+from xpulpnn_sw.ulppack.packing import Method, Packing, ResultBlock, Scheme, legal_depths
 from xpulpnn_sw.ulppack.product import BlockedProduct
 
 MOST_UNROLLED = 256  # most instructions of a chunk without a loop of its own
@@ -27,7 +27,7 @@ class PackedPlan:
     method: Method  # with which instructions
     packing: Packing  # from which operands
     iterations: int  # products accumulated before the result is taken out, at most; at least 1 and legal
-    block: Block  # results computed together
+    block: ResultBlock  # results computed together
 
     def __post_init__(self) -> None:
         if not 1 <= self.iterations <= self.packing.iterations:

@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
-from xpulpnn_sw.ulppack.packing import Block
+from xpulpnn_sw.ulppack.packing import ResultBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class BlockedProduct:
     """A matrix product computed block by block from packed operands, and its sizes in memory."""
 
     layer: MatmulLayer
-    block: Block  # results computed together
+    block: ResultBlock  # results computed together
     source_bytes: int  # bytes of a row of activations before packing, whole words of memory
     row_bytes: int  # bytes of a packed row of activations
     weight_row_bytes: int  # bytes of a packed row of weights

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.arguments import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS
 from xpulpnn_sw.kernels.builder import ZERO
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, Requantiser
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, ElementRequantiser
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
@@ -136,9 +136,9 @@ class _Addition:
         self._scales, self._shift, self._out = take(2), take(1)[0], take(1)[0]
         self._firsts, self._seconds, self._work = take(2), take(2), take(1)[0]
         self._summand: int | None = None
-        self._requantiser: Requantiser | None = None
+        self._requantiser: ElementRequantiser | None = None
         if level.requantises:
-            self._requantiser = Requantiser(self._b, precision.y, signed=precision.y_signed)
+            self._requantiser = ElementRequantiser(self._b, precision.y, signed=precision.y_signed)
 
     def write(self, known: Mapping[str, int]) -> Program:
         b, precision = self._b, self._precision
@@ -208,7 +208,7 @@ class _Addition:
                 b.insert(self._out, target, precision.y, place)
         b.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
 
-    def _requantised(self, requantiser: Requantiser, lane: int) -> None:
+    def _requantised(self, requantiser: ElementRequantiser, lane: int) -> None:
         """The last step of both sums, and their places in the results: not one right behind the other."""
         b = self._b
         for number, (value, other) in enumerate(zip(self._firsts, self._seconds, strict=True)):

@@ -12,7 +12,13 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-from xpulpnn_sw.kernels.channelwise.code import FORMATS, IMMEDIATE_FORMATS, ConstantDivision, Requantiser, repeated
+from xpulpnn_sw.kernels.channelwise.code import (
+    ELEMENT_SUFFIXES,
+    IMMEDIATE_FORMATS,
+    ConstantDivision,
+    ElementRequantiser,
+    repeated,
+)
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
@@ -114,9 +120,9 @@ class _AvgPooling(Pooling):
         self._pending: int | None = None
         # elements of two words that take turns
         self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
-        self._requantiser: Requantiser | None = None
+        self._requantiser: ElementRequantiser | None = None
         if level.requantises and not self._is_shifted:
-            self._requantiser = Requantiser(self.b, precision.y, signed=precision.y_signed)
+            self._requantiser = ElementRequantiser(self.b, precision.y, signed=precision.y_signed)
 
     @property
     def extra_terms(self) -> dict[str, Term]:
@@ -150,7 +156,7 @@ class _AvgPooling(Pooling):
         if self._requantiser is not None:
             self._set(self._requantiser)
 
-    def _set(self, requantiser: Requantiser) -> None:
+    def _set(self, requantiser: ElementRequantiser) -> None:
         factor, summand, work, *_ = self.values
         kappa: Value = 1
         lam: Value = 0
@@ -235,7 +241,7 @@ class _AvgPooling(Pooling):
         if is_top and self._width == WORD_BITS:
             b("srli", rd, word, place)
         elif is_top and self.b.xpulp and self._width in IMMEDIATE_FORMATS:
-            b(f"pv.srl.sci.{FORMATS[self._width]}", rd, word, place)
+            b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", rd, word, place)
         elif place:
             b("srli", rd, word, place)
             b("and", rd, rd, self._mask)
@@ -259,7 +265,7 @@ class _AvgPooling(Pooling):
         first, *others = self._sums
         for number, total in enumerate(self._sums):
             if self.b.xpulp and self._width in IMMEDIATE_FORMATS:
-                b(f"pv.srl.sci.{FORMATS[self._width]}", total, total, shift)
+                b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", total, total, shift)
             else:
                 b("srli", total, total, shift)
                 b("and", total, total, self._mask)

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD, ZERO, Builder, Held, Value, fits_immediate
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
 from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
 from xpulpnn_sw.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
-_STORES = {8: "sb", 16: "sh", 32: "sw"}
 _BY_IMMEDIATE = {"l": "rd,imm12(rs1!)", "s": "rs2,stimm12(rs1!)"}
 _BY_REGISTER = {"l": "rd,rs2(rs1!)", "s": "rs2,rs3(rs1!)"}
 _AT_REGISTER = {"l": "rd,rs2(rs1)", "s": "rs2,rs3(rs1)"}
@@ -61,7 +60,7 @@ class ElementBuilder(Builder):
 
     def store(self, register: int, pointer: int, step: Value = 0, *, bits: int = WORD_BITS) -> None:
         """Store an element at ``pointer``, which then moves by ``step``."""
-        self._access(_STORES[bits], register, pointer, step)
+        self._access(STORE_BY_BITS[bits], register, pointer, step)
 
     def load_at(
         self, rd: int, base: int, offset: int, work: int, *, bits: int = WORD_BITS, signed: bool = False
@@ -160,7 +159,7 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
     return [even, copy]
 
 
-class Requantiser:
+class ElementRequantiser:
     """Writes ``clip((kappa * value + lambda) >> shift)`` as an element of a word.
 
     A word that one instruction changes is not ready for the next one.
@@ -168,7 +167,7 @@ class Requantiser:
 
     def __init__(self, b: ElementBuilder, bits: int, *, signed: bool) -> None:
         self._b, self._bits = b, bits
-        self._mnemonic = f"pv.rq{'s' if signed else 'u'}.{FORMATS[bits]}"
+        self._mnemonic = f"pv.rq{'s' if signed else 'u'}.{ELEMENT_SUFFIXES[bits]}"
 
     def load(self, entry: int, pointer: int) -> None:
         """Load the factor or the offset at ``pointer``, which moves on by a word."""
@@ -192,7 +191,7 @@ class Requantiser:
         self._b(self._mnemonic, word, value, shift, lane)
 
 
-FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}  # suffix of the vector instructions by element width
+ELEMENT_SUFFIXES = {16: "h", 8: "b", 4: "n", 2: "c"}  # suffix of the vector instructions by element width
 IMMEDIATE_FORMATS = frozenset({16, 8})  # element widths of vectors whose second operand may be an immediate
 
 
@@ -221,7 +220,7 @@ class Packed:
         """The greater one of each two elements; ``rd`` may be one of the operands."""
         emit = self._emit
         if self._has_vectors:
-            emit(f"pv.max{'' if self._signed else 'u'}.{FORMATS[self._bits]}", rd, a, b)
+            emit(f"pv.max{'' if self._signed else 'u'}.{ELEMENT_SUFFIXES[self._bits]}", rd, a, b)
             return
         if self._bits == SIGN_BITS:
             emit("or", rd, a, b)
@@ -245,7 +244,7 @@ class Packed:
         """Each element, or 0 if it is negative; ``rd`` may be ``a``."""
         emit = self._emit
         if self._has_vectors:
-            emit(f"pv.max.sc.{FORMATS[self._bits]}", rd, a, ZERO)
+            emit(f"pv.max.sc.{ELEMENT_SUFFIXES[self._bits]}", rd, a, ZERO)
             return
         emit("and", self._a, a, self._high)
         self._spread(self._a, self._b)

@@ -21,7 +21,7 @@ from xpulpnn_sw.kernels.channelwise.depthwise_results import (
     parameter_bytes,
     parameter_registers,
 )
-from xpulpnn_sw.kernels.channelwise.strip import REGISTERS, Strip
+from xpulpnn_sw.kernels.channelwise.strip import STRIP_REGISTERS, Strip
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -51,7 +51,7 @@ class DepthwiseCode:
         self._strip = Strip(self._b, precision.x, precision.x_signed, is_valued)
         registers = FreeRegisters()
         # the arguments are no longer needed when these are
-        self._scratch = registers.take(REGISTERS + max(0, parameter_registers(rule) - _USUAL_PARAMETERS))
+        self._scratch = registers.take(STRIP_REGISTERS + max(0, parameter_registers(rule) - _USUAL_PARAMETERS))
         assert self._scratch[: len(ARGUMENT_REGISTERS)] == list(ARGUMENT_REGISTERS)
         self._out, self._out_pixel, self._position, self._rows, self._shift = registers.take(5)
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}

@@ -3,8 +3,8 @@
 With ``bn32`` lambda holds the bias's share. By all other rules accumulators start with the bias.
 """
 
-from xpulpnn_sw.kernels.builder import HALF, WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.code import KAPPA, LAMBDA, ElementBuilder, Requantiser
+from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD, ZERO, Held
+from xpulpnn_sw.kernels.channelwise.code import KAPPA, LAMBDA, ElementBuilder, ElementRequantiser
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.precision import Precision
@@ -16,7 +16,7 @@ _REGISTERS = _WORDS | {Rule.THRESHOLDS: 2}
 
 def parameter_bytes(rule: Rule, bits: int) -> int:
     """Bytes of a channel's parameters for results of ``bits`` bits."""
-    return _WORDS[rule] * WORD + (HALF << bits if rule is Rule.THRESHOLDS else 0)
+    return _WORDS[rule] * WORD + (THRESHOLD_BYTES << bits if rule is Rule.THRESHOLDS else 0)
 
 
 def parameter_registers(rule: Rule) -> int:
@@ -39,7 +39,7 @@ class ChannelResults:
         self._b, self._rule, self._precision, self._shift = b, rule, precision, shift
         self._parameters, self._temporaries = parameters, temporaries
         is_normalised = rule is Rule.BN32 and b.level.requantises
-        self._requantiser = Requantiser(b, precision.y, signed=precision.y_signed) if is_normalised else None
+        self._requantiser = ElementRequantiser(b, precision.y, signed=precision.y_signed) if is_normalised else None
 
     @property
     def start(self) -> int:
@@ -105,7 +105,7 @@ class ChannelResults:
         b.search(places, [accumulator for _, accumulator in pairs], self._temporaries, self._precision.y)
         for place in places:
             b("sub", place, place, table)
-            b("srli", place, place, HALF.bit_length() - 1)
+            b("srli", place, place, THRESHOLD_BYTES.bit_length() - 1)
             if self._precision.y_signed:
                 b("xori", place, place, 1 << self._precision.y - 1)
 

@@ -13,7 +13,7 @@ from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.terms import Argument, Name, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
-REGISTERS = 19  # registers a copy needs
+STRIP_REGISTERS = 19  # registers a copy needs
 SPARE_BYTES = 32  # bytes behind the last row of the buffer that may be written and read
 _CONSTANTS = 4  # registers with constants where inputs are narrower than bytes
 _BYTE = (1 << BYTE_BITS) - 1
