@@ -1,4 +1,4 @@
-"""Inner loops of the MatMul, one per :class:`~xpulpnn_sw.kernels.variants.Style`.
+"""Inner loops of the MatMul, one per :class:`~xpulpnn_sw.kernels.variants.LoopStyle`.
 
 Each multiplies ``nch`` weight rows with ``npx`` activation rows. They are scheduled so that no instruction uses what
 the one before loads. Rows are streams: the weight rows a pointer serves follow each other in memory, so neither the
