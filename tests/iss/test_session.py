@@ -48,13 +48,17 @@ def test_failing_code(session):
     assert end.text == f"fail: the program reports code 33 at 0x{end.pc:08x}"
 
 
-def test_final_value_in_pieces_counts_as_the_word(session):
-    end = session("li x31, tohost; li x30, 5; sb x30, 0(x31)").run(100)
-    assert (end.reason, end.code) == (Reason.FAIL, 2)
-    end = session("li x31, tohost; li x30, 6; sb x30, 1(x31); j pc+0").run(100)
-    assert (end.reason, end.code) == (Reason.FAIL, 0x300)
-    end = session("li x31, tohost; li x30, 0x0700; sh x30, -1(x31); j pc+0").run(100)
-    assert (end.reason, end.code) == (Reason.FAIL, 3)
+@pytest.mark.parametrize(
+    ("stores", "code"),
+    [
+        ("li x30, 5; sb x30, 0(x31)", 2),
+        ("li x30, 6; sb x30, 1(x31); j pc+0", 0x300),
+        ("li x30, 0x0700; sh x30, -1(x31); j pc+0", 3),
+    ],
+)
+def test_final_value_in_pieces_counts_as_the_word(session, stores, code):
+    end = session(f"li x31, tohost; {stores}").run(100)
+    assert (end.reason, end.code) == (Reason.FAIL, code)
 
 
 def test_stores_beside_the_channel_do_not_end(session):
@@ -129,41 +133,40 @@ def test_host_calls_are_decoded():
     assert host_call(64, read, inside).data == b""
 
 
-@pytest.mark.parametrize("loop", ["j pc+0", "beq x0, x0, pc+0", "c.j pc+0", "auipc x5, 0; jalr x0, 4(x5)"])
-def test_endless_loops(session, loop):
-    reason, text = ended(session(f"main: nop; here: {loop}"))
-    assert reason is Reason.ENDLESS_LOOP
-    offset = "+0x4" if "auipc" in loop else ""
-    address = ENTRY + (8 if offset else 4)
-    assert text == f"endless loop at 0x{address:08x} (here{offset}), no interrupt can end it"
-
-
-def test_sleep_for_ever(session):
-    reason, text = ended(session("main: wfi; nop"))
-    assert (reason, text) == (
+NEVER = ", no interrupt can end it"
+TRAPS = f"trap loop: the exception handler at 0x{CODE:08x} traps at its first instruction (mcause "
+ENDS = {
+    "nop; here: j pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
+    "nop; here: beq x0, x0, pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
+    "nop; here: c.j pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
+    "nop; here: auipc x5, 0; jalr x0, 4(x5)": (
         Reason.ENDLESS_LOOP,
-        f"endless loop at 0x{ENTRY:08x} (main), no interrupt can end it",
-    )
+        f"endless loop at 0x{ENTRY + 8:08x} (here+0x4){NEVER}",
+    ),
+    "main: wfi; nop": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY:08x} (main){NEVER}"),
+    # the handler's first instruction traps: it would do so for ever
+    "ecall|ecall": (Reason.TRAP_LOOP, f"{TRAPS}11)"),
+    "ecall|ebreak": (Reason.TRAP_LOOP, f"{TRAPS}3)"),
+    "ecall|.word 0": (Reason.TRAP_LOOP, f"{TRAPS}2)"),
+    "main: csrrw x0, mtvec, x0; ecall": (
+        Reason.BAD_FETCH,
+        f"execution outside memory: pc 0x00000000, coming from 0x{ENTRY + 4:08x} (main+0x4)",
+    ),
+}
+"""Programs, with what is at the vectors behind a bar, and how they end."""
+
+
+@pytest.mark.parametrize("source", ENDS)
+def test_every_program_ends(session, source):
+    text, _, vectors = source.partition("|")
+    assert ended(session(text, vectors)) == ENDS[source]
 
 
 def test_limits(session):
     made = session("main: addi x5, x5, 1; j main")
-    reason, text = ended(made, 1001)
-    assert (reason, text) == (
-        Reason.MAX_CYCLES,
-        f"not finished after 1001 instructions, at 0x{ENTRY + 4:08x} (main+0x4)",
-    )
+    text = f"not finished after 1001 instructions, at 0x{ENTRY + 4:08x} (main+0x4)"
+    assert ended(made, 1001) == (Reason.MAX_CYCLES, text)
     assert (made.iss.executed, made.iss.state.regs[5]) == (1001, 501)
-
-
-@pytest.mark.parametrize(("word", "cause"), [("ecall", 11), ("ebreak", 3), (".word 0", 2)])
-def test_trap_loops(session, word, cause):
-    """The handler's first instruction traps: it would do so for ever."""
-    reason, text = ended(session("main: nop; ecall", vectors=word))
-    assert (reason, text) == (
-        Reason.TRAP_LOOP,
-        f"trap loop: the exception handler at 0x{CODE:08x} traps at its first instruction (mcause {cause})",
-    )
 
 
 def test_a_trap_that_is_handled_is_no_loop(session):
@@ -244,11 +247,6 @@ def test_progress_is_told_now_and_then(session, source, monkeypatch):
     session(source).run(5000, told.append)
     assert 3 <= len(told) <= 5
     assert told == sorted(told)
-
-
-def test_trap_outside_memory_tells_where_it_came_from(session):
-    end = session("main: csrrw x0, mtvec, x0; ecall").run(100)
-    assert end.text == f"execution outside memory: pc 0x00000000, coming from 0x{ENTRY + 4:08x} (main+0x4)"
 
 
 def test_configuration_and_hart(session):
