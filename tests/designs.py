@@ -1,9 +1,13 @@
 """Designs that many tests run, so that one model of each is compiled."""
 
 from dataclasses import replace
+from typing import Any
 
 from xpulpnn.config import ClusterConfig, preset
+from xpulpnn_sim.harness.kernel_run import Case, short_precision
 from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.precision import Precision
 
 FULL, BEYOND = (simulated(preset(name)) for name in ("xpulpnn-full", "xpulpnn2"))
 """As the command line runs kernels unless told otherwise; on the second core what the first cannot."""
@@ -17,3 +21,10 @@ FOUR = ClusterConfig(
 
 PAIR = ClusterConfig(core=simulated(preset("ri5cy")), cores=2, banks=4, dma=False)
 """Two cores that fetch through their caches."""
+
+
+def kernel_case(kernel: str, text: str, precision: str | int, variant: str, config=FULL, **options: Any) -> Case:
+    """A layer from its text; a number is the width of all operands."""
+    layer = KINDS[kernel].layer.parse(text)
+    widths = short_precision(kernel, precision) if isinstance(precision, int) else Precision.parse(precision)
+    return Case(layer=layer, precision=widths, variant=variant, config=config, **options)

@@ -13,6 +13,19 @@ TOHOST, FROMHOST = DATA_BASE + 0x800, DATA_BASE + 0x808
 CONSTANTS = f".equ tohost, {TOHOST}\n.equ fromhost, {FROMHOST}\n.equ data, {DATA_BASE}\n"
 
 
+LOOPING = """
+_start: li x5, 7
+    li x8, data
+    li x9, 100
+loop: addi x9, x9, -1
+    bne x9, x0, loop
+    sw x5, 4(x8)
+    csrrs x6, mhartid, x0
+    sw x6, 8(x8)
+"""
+"""206 instructions that leave 7 and the number of the hart in memory."""
+
+
 def program_of(source: str, vectors: str = "", data: bytes = b"", data_bytes: int = 0x1000) -> Executable:
     """A program at ENTRY whose labels are functions, behind a table of vectors.
 

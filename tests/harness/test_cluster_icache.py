@@ -1,27 +1,21 @@
 """A kernel that two cores fetch through their instruction caches."""
 
 import pytest
-from tests.designs import PAIR
+from tests.designs import PAIR, kernel_case
 
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.harness.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
-from xpulpnn_sim.harness.kernel_run import Case, case_tensors, short_precision
+from xpulpnn_sim.harness.kernel_run import case_tensors
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
-from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.programs.cluster import cluster_program
 
 pytestmark = pytest.mark.cosim
 
-LAYER = ConvLayer.parse("6x6x8:8x3x3")
-
 
 def test_second_pass_hits():
     machine = Machine(l2_latency=20, max_cycles=100_000)
-    precision = short_precision("conv", 8)
-    alone = Case(
-        layer=LAYER, precision=precision, variant="xpulpv2_4x2", config=PAIR.core, machine=machine, checked=True
-    )
+    alone = kernel_case("conv", "6x6x8:8x3x3", 8, "xpulpv2_4x2", PAIR.core, machine=machine, checked=True)
     case = ClusterCase(case=alone, cluster=PAIR)
     result = run_cluster_case(case)
     assert not result.reports

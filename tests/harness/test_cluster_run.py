@@ -3,17 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from tests.designs import BEYOND, FOUR, FULL
+from tests.designs import BEYOND, FOUR, FULL, kernel_case
 
 from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
-from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs import cluster
 
 CONV = ConvLayer.parse("6x6x8:8x3x3")
@@ -63,8 +61,7 @@ def test_every_variant(number, name):
     ],
 )
 def test_other_layers_and_precisions(kernel, text, precision, variant):
-    layer = KINDS[kernel].layer.parse(text)
-    alone = Case(layer=layer, precision=Precision.parse(precision), variant=variant, config=FOUR.core)
+    alone = kernel_case(kernel, text, precision, variant, FOUR.core)
     figures = figures_of(ClusterCase(case=alone, cluster=FOUR))
     assert figures.mismatches == 0
     assert all(share > 0 for share in figures.shares)

@@ -4,13 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.designs import BEYOND, FULL
+from tests.designs import BEYOND, FULL, kernel_case
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine, Waves
-from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
@@ -120,16 +119,8 @@ def test_a_wrong_result_is_reported(monkeypatch, engine):
 @pytest.mark.parametrize("engine", ["stream", "core"])
 def test_kernels_of_other_layers_and_precisions(kernel, text, precision, variant, rule, engine):
     """With memory that lets wait; as programs they also show that the caller gets its registers back."""
-    layer = KINDS[kernel].layer.parse(text)
     machine = Machine(grant_stalls=0.3, response_latency=4, seed=5)
-    chosen = Case(
-        layer=layer,
-        precision=Precision.parse(precision),
-        variant=variant,
-        config=config_of(variant),
-        machine=machine,
-        rule=rule,
-    )
+    chosen = kernel_case(kernel, text, precision, variant, config_of(variant), machine=machine, rule=rule)
     chosen.check()
     result = run_case(chosen, engine)
     assert result.record["mismatches"] == 0, result.reports

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.programs import printing, run_printing
+from tests.programs import LOOPING, printing, run_printing
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cli import main
@@ -15,16 +15,6 @@ from xpulpnn_sim.iss.lockstep import Lockstep
 pytestmark = pytest.mark.cosim
 
 DATA, TOHOST, ENTRY = 0x1000_0000, 0x1000_0800, 0x1C00_0080
-SOURCE = """
-_start: li x5, 7
-    li x8, data
-    li x9, 100
-loop: addi x9, x9, -1
-    bne x9, x0, loop
-    sw x5, 4(x8)
-    csrrs x6, mhartid, x0
-    sw x6, 8(x8)
-"""
 INSTRUCTIONS = 3 + 200 + 3 + 4
 START = 5
 CYCLES = START + INSTRUCTIONS + 2 * 99
@@ -52,7 +42,7 @@ def error_of(capsys):
 
 def test_pass(core_elf, tmp_path, capfd):
     record = tmp_path / "out.json"
-    assert run(core_elf(SOURCE), "--json", record, "--profile", "--check", "--lockstep") == 0
+    assert run(core_elf(LOOPING), "--json", record, "--profile", "--check", "--lockstep") == 0
     captured = capfd.readouterr()
     assert captured.err.startswith(f"pass ({CYCLES} cycles, {INSTRUCTIONS} instructions)\n")
     assert "198 (47.9%): taken branch" in captured.err
@@ -151,7 +141,7 @@ def test_an_access_that_the_bus_answers_with_an_error_is_an_access_fault(core_el
 def test_trace_and_dumps(core_elf, tmp_path):
     trace, one, two = tmp_path / "trace.txt", tmp_path / "one.bin", tmp_path / "two.bin"
     arguments = ("--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{one}", "--dump", f"tohost:4:{two}", "--trace", trace)
-    assert run(core_elf(SOURCE), *arguments) == 0
+    assert run(core_elf(LOOPING), *arguments) == 0
     assert one.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
     assert two.read_bytes() == b"\x01\0\0\0"
     lines = trace.read_text().splitlines()
@@ -247,7 +237,7 @@ def test_every_program_ends(core_elf, capsys, source, options, line, checks):
     ids=["empty", "tohost"],
 )
 def test_broken_programs(core_elf, capsys, damage, rule):
-    path = core_elf(SOURCE)
+    path = core_elf(LOOPING)
     path.write_bytes(damage(path.read_bytes()))
     assert run(path) == 2
     assert rule in error_of(capsys)
@@ -265,15 +255,15 @@ def test_broken_programs(core_elf, capsys, damage, rule):
     ],
 )
 def test_bad_arguments(core_elf, tmp_path, capsys, option, value):
-    assert run(core_elf(SOURCE), option, value.format(folder=tmp_path)) == 2
+    assert run(core_elf(LOOPING), option, value.format(folder=tmp_path)) == 2
     assert error_of(capsys).startswith(f"error: {option} must ")
 
 
 def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys, monkeypatch):
-    other = core_program(SOURCE.replace("x5, 7", "x5, 8"))
+    other = core_program(LOOPING.replace("x5, 7", "x5, 8"))
     monkeypatch.setattr(program_run, "Lockstep", lambda _, config, **options: Lockstep(other, config, **options))
     record = tmp_path / "out.json"
-    assert run(core_elf(SOURCE), "--lockstep", "--json", record) == 1
+    assert run(core_elf(LOOPING), "--lockstep", "--json", record) == 1
     printed = capsys.readouterr()
     assert printed.err.startswith("differences from the reference: 1 (")
     assert "0x1c000080 (_start)" in printed.out
@@ -291,5 +281,5 @@ def test_memory_that_differs_after_the_run(core_elf, capsys, monkeypatch):
         return check
 
     monkeypatch.setattr(program_run, "retirement_check", spoilt)
-    assert run(core_elf(SOURCE), "--check") == 1
+    assert run(core_elf(LOOPING), "--check") == 1
     assert "memory word at 0x1000000c must be 0x1 after the run, not 0x0" in capsys.readouterr().out

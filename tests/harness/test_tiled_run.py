@@ -4,31 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.designs import FOUR
+from tests.designs import FOUR, kernel_case
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.cluster_run import ClusterCase, TiledFigures, run_cluster_case
-from xpulpnn_sim.harness.kernel_run import Case, case_tensors, compared_results, short_precision
+from xpulpnn_sim.harness.kernel_run import Case, case_tensors, compared_results
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import KINDS
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs import tiled
 from xpulpnn_sw.programs.tiled import Tiling
 
 
 def case(text, bits, variant, tiling=None, *, checked=True, config=FOUR, machine=None) -> ClusterCase:
-    layer = (ConvLayer if ":" in text else MatmulLayer).parse(text)
-    precision = short_precision("conv" if ":" in text else "matmul", bits)
-    alone = Case(
-        layer=layer,
-        precision=precision,
-        variant=variant,
-        config=config.core,
-        checked=checked,
-        machine=machine or Machine(),
-    )
+    kernel = "conv" if ":" in text else "matmul"
+    alone = kernel_case(kernel, text, bits, variant, config.core, checked=checked, machine=machine or Machine())
     return ClusterCase(case=alone, cluster=config, tiling=tiling)
 
 

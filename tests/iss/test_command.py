@@ -1,7 +1,7 @@
 """``xpulpnn iss``."""
 
 import pytest
-from tests.programs import printing, run_printing
+from tests.programs import LOOPING, printing, run_printing
 
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.commands.common import read_results
@@ -10,17 +10,10 @@ from xpulpnn_sim.commands.main import execute
 pytestmark = pytest.mark.unit
 
 ENTRY, DATA = 0x1C00_0080, 0x1000_0000
-SOURCE = """
-_start: li x5, 7
-    li x8, data
-    li x9, 100
-loop: addi x9, x9, -1
-    bne x9, x0, loop
-    sw x5, 4(x8)
-    csrrs x6, mhartid, x0
-    sw x6, 8(x8)
-    li x31, tohost; li x30, {}; sw x30, 0(x31)
-"""
+
+
+def looping(code: int = 1) -> str:
+    return LOOPING + f"li x31, tohost; li x30, {code}; sw x30, 0(x31)"
 
 
 def run(*arguments):
@@ -29,7 +22,7 @@ def run(*arguments):
 
 def test_pass(elf_file, tmp_path, capsys):
     record = tmp_path / "out.json"
-    assert run(elf_file(SOURCE.format(1)), "--json", record) == 0
+    assert run(elf_file(looping()), "--json", record) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("pass (210 instructions, ")
@@ -42,19 +35,19 @@ def test_pass(elf_file, tmp_path, capsys):
 
 
 def test_fail(elf_file, capsys):
-    assert run(elf_file(SOURCE.format(9))) == 1
+    assert run(elf_file(looping(9))) == 1
     assert "fail: the program reports code 4 at 0x1c0000ac (loop+0x20)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--max-instructions", "--max-cycles"])
 def test_limit(elf_file, capsys, option):
-    assert run(elf_file(SOURCE.format(1)), option, 50) == 1
+    assert run(elf_file(looping()), option, 50) == 1
     assert capsys.readouterr().err.startswith("not finished after 50 instructions, at 0x1c000090 (loop+0x4)")
 
 
 def test_dumps_by_address_and_symbol(elf_file, tmp_path):
     one, two = tmp_path / "one.bin", tmp_path / "two.bin"
-    path = elf_file(SOURCE.format(1))
+    path = elf_file(looping())
     assert run(path, "--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{one}", "--dump", f"tohost:0x4:{two}") == 0
     assert one.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
     assert two.read_bytes() == b"\x01\0\0\0"
@@ -62,7 +55,7 @@ def test_dumps_by_address_and_symbol(elf_file, tmp_path):
 
 def test_trace(elf_file, tmp_path):
     path = tmp_path / "trace.txt"
-    assert run(elf_file(SOURCE.format(1)), "--trace", path) == 0
+    assert run(elf_file(looping()), "--trace", path) == 0
     lines = path.read_text().splitlines()
     assert len(lines) == 1 + 210
     assert lines[1].split() == ["0", "1c000080", "00700293", "addi", "t0,", "zero,", "7", "t0=0x00000007"]
@@ -72,7 +65,7 @@ def test_trace(elf_file, tmp_path):
 
 def test_profile(elf_file, tmp_path, capsys):
     record = tmp_path / "out.json"
-    assert run(elf_file(SOURCE.format(1)), "--profile", "--json", record) == 0
+    assert run(elf_file(looping()), "--profile", "--json", record) == 0
     profile = read_results(record)[0]["profile"]
     assert profile == [
         {"symbol": "loop", "address": ENTRY + 12, "count": 207, "share": 0.9857},
@@ -86,7 +79,7 @@ def test_the_programs_output_is_passed_on(elf_file, capfdbinary):
 
 
 def test_ram_and_configuration(elf_file, capsys):
-    source = "li x5, 0x20000000; sw x5, 0(x5); pv.add.n x6, x5, x5;" + SOURCE.format(1)
+    source = "li x5, 0x20000000; sw x5, 0(x5); pv.add.n x6, x5, x5;" + looping()
     path = elf_file(source, vectors="ecall")
     assert run(path, "--ram", "0x20000000:4K") == 0
     assert run(path) == 1
@@ -109,7 +102,7 @@ def test_ram_and_configuration(elf_file, capsys):
 )
 def test_bad_arguments(elf_file, words, named):
     with pytest.raises(XpulpnnError, match=f"^{named} must "):
-        run(elf_file(SOURCE.format(1)), *words.split())
+        run(elf_file(looping()), *words.split())
 
 
 def test_missing_program(tmp_path):
