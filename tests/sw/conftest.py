@@ -1,9 +1,27 @@
-"""The C compilers that are installed."""
+"""The C compilers that are installed, files in a working directory, and commands that refuse their input."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
-from xpulpnn_sw import compilers
+from xpulpnn_sim import cli
+from xpulpnn_sw import compilers, toolchain
+from xpulpnn_sw.cluster_layout import ClusterLayout
+from xpulpnn_sw.toolchain import Options
+
+from .elf import FORK, SOURCES, ClusterBuild
+
+TIERS = {"unit", "bench", "cosim", "flow"}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A test here that names no tier needs no external tool."""
+    if TIERS.isdisjoint(mark.name for mark in item.iter_markers()):
+        item.add_marker("unit")
 
 
 @pytest.fixture(params=compilers.COMPILERS)
@@ -14,3 +32,63 @@ def kind(request: pytest.FixtureRequest) -> str:
     except ToolError:
         pytest.skip(f"{request.param} is not installed")
     return request.param
+
+
+@pytest.fixture
+def compiler() -> str:
+    """The kind of compiler that is found first, for what is the same with each."""
+    try:
+        return compilers.find().kind
+    except ToolError:
+        pytest.skip("no C compiler for the core is installed")
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Writes a file into the working directory, an empty one of the test, and returns its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, text: str = "") -> str:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+        return name
+
+    return write
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> ClusterBuild:
+    """Compiles a file of the folder ``c``, or a text, for a cluster."""
+
+    def compiled(
+        source: str, *, cores: int = 8, kind: str | None = None, layout=None, core=PRESETS["xpulpnn"], **options
+    ) -> Path:
+        try:
+            compilers.find(kind)
+        except ToolError:
+            pytest.skip(f"{kind} is not installed")
+        path = SOURCES / source if source.endswith(".c") else tmp_path / "main.c"
+        if path.parent == tmp_path:
+            path.write_text(FORK + source)
+        extra = () if kind == "zig" else ("-Wall", "-Werror")
+        chosen = Options(config=core, cluster=layout or ClusterLayout(cores=cores), extra=extra, **options)
+        assert toolchain.build([path], tmp_path / "main.elf", compiler=kind, options=chosen) == ""
+        return tmp_path / "main.elf"
+
+    return compiled
+
+
+@pytest.fixture
+def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must end with exit code 2 and one line; returns the line behind ``error:``."""
+
+    def run(*words: object) -> str:
+        capfd.readouterr()
+        assert cli.main([*map(str, words)]) == 2
+        printed = capfd.readouterr()
+        found = re.fullmatch(r"error: (.*)\n", printed.err)
+        assert found, printed.err
+        assert printed.out == ""
+        return found[1]
+
+    return run

@@ -1,19 +1,28 @@
 """Kernels run on the instruction-set simulator and compared with the reference of their layer."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.iss.memory import Memory
-from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
+from xpulpnn_sw.kernels.kernel import KernelCall, Function, KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.registers import register_number
 
 LIMIT = 1 << 21
 """Instructions of the longest kernel here."""
+
+KEPT = {name: 0x5A5A_0000 + register_number(name) for name in ("gp", "tp", *(f"s{number}" for number in range(12)))}
+"""Registers that are the same after a call as before, besides sp, and what they hold here."""
 
 OWN = ("buffer", "im2col", "output", "stack")
 """Memory a kernel may write."""
@@ -36,6 +45,14 @@ def run_share(run: KernelRun, core: int, cores: int, memory: Memory) -> tuple[in
         products += int(call.program.products[positions].sum())
         instructions += len(positions)
     return products, instructions
+
+
+def hart_before(function: Function, call: KernelCall, memory: Memory) -> Iss:
+    """A hart with the extensions that a function needs, at the start of a call."""
+    extensions = BASE_EXTENSIONS | function.extensions
+    hart = Iss(int(call.program.pcs[call.entry]), extensions=extensions, memory=memory)
+    hart.load(int(call.program.pcs[0]), call.program.words.tolist())
+    return hart
 
 
 def computed(run: KernelRun, cores: int = 1) -> NDArray[np.int64]:
@@ -72,6 +89,22 @@ def check(
         assert symbol in OWN or np.array_equal(image.view(symbol, after), image.view(symbol)), (described, symbol)
     assert not any(memory.read_bytes(image.base + image.data.size, 64))
     return run, *counts.tolist()
+
+
+def check_named(
+    kernel: str,
+    text: str,
+    precision: str | Precision,
+    variant: str,
+    *,
+    change: Callable[[Any], Any] = lambda tensors: tensors,
+    seed: int = 0,
+    rule: Rule = Rule.BN32,
+    **options,
+) -> tuple[KernelRun, int, int]:
+    """Check a layer by its text, with random operands that ``change`` may replace."""
+    layer, widths = kind(kernel).layer.parse(text), Precision.parse(str(precision))
+    return check(layer, widths, variant, change(tensors_of(layer, widths, seed, rule)), **options)
 
 
 def check_followed(run: KernelRun) -> None:

@@ -6,8 +6,6 @@ from tests.words import encode_line
 from xpulpnn.errors import EncodingError
 from xpulpnn_sw.asm import assemble
 
-pytestmark = pytest.mark.unit
-
 
 @pytest.mark.parametrize(
     ("text", "word"),

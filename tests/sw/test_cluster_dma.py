@@ -1,7 +1,5 @@
 """Copies by the DMA engine in C programs, on the simulator and on the design."""
 
-from pathlib import Path
-
 import pytest
 
 from xpulpnn.config import ClusterConfig
@@ -10,14 +8,11 @@ from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.program_run import run_program
-from xpulpnn_sim.iss.cluster import ClusterSession
-from xpulpnn_sw import toolchain
-from xpulpnn_sw.cluster_layout import ClusterLayout
-from xpulpnn_sw.toolchain import Options
 
-SOURCE = Path(__file__).parent / "c" / "cluster_dma.c"
+from .elf import ClusterBuild, simulate
+
+SOURCE = "cluster_dma.c"
 BYTES = 66_000
-LIMIT = 2_000_000
 
 OUTSIDE = """#include <pmsis.h>
 PI_L1 static char inside[64];
@@ -37,30 +32,17 @@ int main(void) {
 """
 
 
-def built(source: Path, folder: Path, cores: int) -> Path:
-    path = folder / "main.elf"
-    toolchain.build([source], path, options=Options(cluster=ClusterLayout(cores=cores)))
-    return path
-
-
 @pytest.mark.flow
 @pytest.mark.parametrize(("cores", "quantum"), [(8, 64), (3, 5)])
-def test_copies(tmp_path: Path, cores: int, quantum: int):
-    printed: list[bytes] = []
-    session = ClusterSession(
-        load(built(SOURCE, tmp_path, cores)),
-        ClusterConfig(cores=cores),
-        quantum=quantum,
-        output=lambda output: printed.append(output.data),
-    )
-    end = session.run(LIMIT)
-    assert end.ok, f"{end.text}: line of {SOURCE.name}"
-    assert b"".join(printed).startswith(b"%d bytes in " % BYTES)
+def test_copies(build: ClusterBuild, cores: int, quantum: int):
+    ran = simulate(build(SOURCE, cores=cores), cores, quantum)
+    assert ran.end.ok, f"{ran.end.text}: line of {SOURCE}"
+    assert ran.output.startswith(f"{BYTES} bytes in ")
 
 
 @pytest.mark.cosim
-def test_copies_on_the_design(tmp_path: Path):
-    executable, printed = load(built(SOURCE, tmp_path, 8)), []
+def test_copies_on_the_design(build: ClusterBuild):
+    executable, printed = load(build(SOURCE)), []
     machine = Machine(max_cycles=400_000, l2_latency=4)
     result = run_program(
         executable,
@@ -69,7 +51,7 @@ def test_copies_on_the_design(tmp_path: Path):
         check=True,
         output=lambda output: printed.append(output.data),
     )
-    assert result.exit.ok, f"{result.exit.text}: line of {SOURCE.name}"
+    assert result.exit.ok, f"{result.exit.text}: line of {SOURCE}"
     assert result.mismatches == 0
     cycles = int(b"".join(printed).split()[-2])
     # 8 bytes per cycle but for the calls, whose code may have to be fetched, the latency and the last write
@@ -77,23 +59,18 @@ def test_copies_on_the_design(tmp_path: Path):
 
 
 @pytest.mark.cosim
-def test_copies_from_nowhere_end_the_run(tmp_path: Path):
-    source = tmp_path / "main.c"
-    source.write_text(OUTSIDE)
-    executable = load(built(source, tmp_path, 8))
-    result = run_program(executable, simulated(ClusterConfig(icache_private=0)), Machine(max_cycles=100_000))
+def test_copies_from_nowhere_end_the_run(build: ClusterBuild):
+    path = build(OUTSIDE)
+    result = run_program(load(path), simulated(ClusterConfig(icache_private=0)), Machine(max_cycles=100_000))
     assert result.exit.reason is Reason.BAD_ACCESS
     assert result.exit.text == "the DMA engine reads outside memory: address 0x30000000"
-    end = ClusterSession(executable, ClusterConfig(), output=lambda output: None).run(LIMIT)
+    end = simulate(path, 8).end
     assert end.reason is Reason.BAD_ACCESS
     assert "address 0x30000000" in end.text
 
 
 @pytest.mark.flow
-def test_without_identifiers_there_is_a_deadlock(tmp_path: Path):
-    source = tmp_path / "main.c"
-    source.write_text(EXHAUSTED)
-    executable = load(built(source, tmp_path, 2))
-    end = ClusterSession(executable, ClusterConfig(cores=2), output=lambda output: None).run(LIMIT)
+def test_without_identifiers_there_is_a_deadlock(build: ClusterBuild):
+    end = simulate(build(EXHAUSTED, cores=2), 2).end
     assert end.reason is Reason.DEADLOCK
     assert "core 0: waits for an identifier of the DMA engine at 0x1c" in end.text

@@ -7,32 +7,29 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.harness.cluster_run import ClusterCase
 from xpulpnn_sim.harness.kernel_run import Case, case_tensors, reference, short_precision
-from xpulpnn_sim.iss.cluster import ClusterSession
+from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.programs import cluster
 from xpulpnn_sw.programs.cluster import cluster_program
 
-pytestmark = pytest.mark.unit
+from .elf import run
 
 FULL = preset("xpulpnn-full")
-ENOUGH = 10_000_000
 
 
 def results(layer, variant: str, cores: int, quantum: int, placement="padded") -> tuple[str, np.ndarray, np.ndarray]:
     """How the program ends, what it leaves as its results, and what they must be."""
     bits = 4
     precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
-    case = Case(layer=layer, precision=precision, variant=variant, config=FULL)
-    clustered = ClusterCase(case=case, cluster=ClusterConfig(core=FULL, cores=cores), placement=placement)
+    config = preset("xpulpnn2") if variant.startswith("x2") else FULL
+    case = Case(layer=layer, precision=precision, variant=variant, config=config)
+    clustered = ClusterCase(case=case, cluster=ClusterConfig(core=config, cores=cores), placement=placement)
     tensors = case_tensors(case)
     kernel = clustered.kernel(tensors)
     program = cluster_program(kernel, cores)
-    session = ClusterSession(
-        clustered.executable(program), clustered.cluster, quantum=quantum, output=lambda output: None
-    )
-    end = session.run(ENOUGH)
-    memory = np.frombuffer(session.memory.read_bytes(TCDM_BASE, len(program.data)), np.uint8)
-    return end.text, kernel.output.decode(kernel.image, memory), reference(layer, tensors, precision)
+    ran = run(clustered.executable(program), clustered.cluster, quantum=quantum)
+    memory = np.frombuffer(ran.session.memory.read_bytes(TCDM_BASE, len(program.data)), np.uint8)
+    return ran.end.text, kernel.output.decode(kernel.image, memory), reference(layer, tensors, precision)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +41,7 @@ def results(layer, variant: str, cores: int, quantum: int, placement="padded") -
         ("5x6x8:8x3x3", "rv32im_2x2", 3, 7),
         ("7x4x8:4x2x3:s=2x1", "cu_4x2", 16, 5),
         ("4x16x13", "nn_4x2", 8, 3),
+        *(("4x3x8:4x3x3", variant, 3, 5) for variant in VARIANTS),
     ],
 )
 def test_cores_compute_the_layer_together(text, variant, cores, quantum):

@@ -17,8 +17,6 @@ from xpulpnn_sw.precision import Precision
 
 from .runs import check, computed
 
-pytestmark = pytest.mark.unit
-
 
 def test_by_hand():
     columns = np.array([[5, 9, 2, 3, -4, -7, -6, -5]])[:, :, np.newaxis]

@@ -13,8 +13,6 @@ from xpulpnn_sw.kernels.builder import WORD, Builder
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SAVED, SP, Frame
 from xpulpnn_sw.kernels.terms import Argument, Combination, Name, Number, Term, lesser, positive, quotient
 
-pytestmark = pytest.mark.unit
-
 DATA, STACK, END = 0x1000_0000, 0x1000_2000, 0x1C00_F000
 RESULTS = DATA + 0x400
 VALUES = {"a": 7, "b": 64, "c": 3, "d": 1000}

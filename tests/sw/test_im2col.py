@@ -4,8 +4,6 @@ from collections import Counter
 
 import pytest
 
-from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sim.iss.observe import Observer
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
@@ -13,9 +11,7 @@ from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.precision import Precision
 
 from . import runs
-from .runs import check
-
-pytestmark = pytest.mark.unit
+from .runs import check, hart_before
 
 BORDERS = [
     # all around; rows above and below at once; beside the input on both sides at once
@@ -46,10 +42,7 @@ def test_reads_the_input_only(text: str):
     """What lies before the input is never read, of what is behind it the first word at most."""
     run = built(text, 4, "nn_4x4")
     call, function = kernel_call(run), run.function
-    hart = Iss(
-        int(call.program.pcs[call.entry]), extensions=BASE_EXTENSIONS | run.extensions, memory=kernel_memory(run)
-    )
-    hart.load(int(call.program.pcs[0]), call.program.words.tolist())
+    hart = hart_before(run, call, kernel_memory(run))
     source, observer, seen = run.image.symbols["input"], Observer(hart), set[int]()
     # stack and arguments come by plain loads
     copies = {

@@ -12,8 +12,6 @@ from xpulpnn_sw.precision import Precision
 
 from .runs import check
 
-pytestmark = pytest.mark.unit
-
 LAYERS = {
     "5x6x3:4x5x5:p=2:image": "i8x8xi8",
     "4x7x3:5x3x2:s=1x2,p=1x0x0x1:image": "8x8x4",

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.core import Iss
-from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sim.iss.observe import Observer
 from xpulpnn_sw.kernels.frame import SP
-from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun, kernel_call
+from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -22,23 +19,11 @@ from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.registers import register_number
 
-from .runs import LIMIT, check, check_followed, computed
-
-pytestmark = pytest.mark.unit
+from .runs import KEPT, LIMIT, built, check, check_followed, computed, hart_before
 
 KERNELS = [(name, bits) for name, variant in VARIANTS.items() for bits in sorted(variant.widths - {1})]
 SPLITS = [2, 3, 8]
 SPECIALISE = pytest.mark.parametrize("specialise", [False, True], ids=["general", "specialised"])
-KEPT = ("gp", "tp", *(f"s{number}" for number in range(12)))
-"""Registers that are the same after a call as before, besides sp."""
-
-
-def hart_before(run: KernelRun, call: KernelCall, memory: Memory) -> Iss:
-    """A hart with the extensions of the variant, at the start of the call."""
-    entry = int(call.program.pcs[call.entry])
-    hart = Iss(entry, extensions=BASE_EXTENSIONS | run.variant.extensions, memory=memory)
-    hart.load(int(call.program.pcs[0]), call.program.words.tolist())
-    return hart
 
 
 @SPECIALISE
@@ -99,29 +84,6 @@ def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, speci
     assert products == groups * run.variant.npx * layer.reduction * layer.out_channels
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_shares_at_the_same_time(name: str):
-    """Three harts on one memory, a few instructions of each in turn: one function, buffers and stacks of their own."""
-    layer, precision, cores = ConvLayer.parse("4x3x8:4x3x3"), Precision.uniform(8), 3
-    rng = np.random.default_rng(3)
-    tensors = random_tensors(layer, precision, rng)
-    run = kind("conv").build(layer, precision, name, tensors, cores=cores)
-    memory = kernel_memory(run)
-    calls = [kernel_call(run, core, cores) for core in range(cores)]
-    ends = [int(call.program.pcs[-1]) for call in calls]
-    harts = []
-    for call in calls:
-        harts.append(hart_before(run, call, memory))
-        # past the caller, which the next one replaces
-        harts[-1].run(100, until=int(call.program.pcs[0]))
-    while any(hart.state.pc != end for hart, end in zip(harts, ends, strict=True)):
-        for hart, end in zip(harts, ends, strict=True):
-            hart.run(int(rng.integers(1, 40)), until=end)
-            assert not hart.csrs["mcause"]
-            assert hart.executed < LIMIT
-    np.testing.assert_array_equal(results(run, memory), reference(layer, tensors, precision))
-
-
 @pytest.mark.parametrize(("placement", "banks"), [("padded", 2), ("aligned", 0)])
 @pytest.mark.parametrize("name", ["simd_4x2", "cu_4x2", "nn_4x4"])
 def test_pieces_are_so_many_banks_apart(name: str, placement: Placement, banks: int):
@@ -135,39 +97,33 @@ def test_pieces_are_so_many_banks_apart(name: str, placement: Placement, banks: 
     np.testing.assert_array_equal(computed(run, 3), reference(layer, tensors, precision))
 
 
-@pytest.mark.parametrize(
-    ("name", "cores"), [(name, SPLITS[number % len(SPLITS)]) for number, name in enumerate(VARIANTS)]
-)
-def test_shares_of_a_matrix_product(name: str, cores: int):
-    check(MatmulLayer.parse("6x20x13"), Precision.uniform(4), name, cores=cores)
+SHAPES = [
+    # leftover pixels 3 and 2 of 4, with bias from the second channel block on
+    ("1x7x4:8x1x1:p=0", 8),
+    ("2x3x8:6x1x1:p=0", 4),
+    # channels that fill no word, nor the output byte
+    ("2x2x5:3x2x2:p=0", 4),
+    ("2x2x7:9x1x2:p=0", 2),
+    # kernel larger than the input, all pixels on the border; fields without any of the input
+    ("1x1x4:4x3x3", 8),
+    ("2x2x4:4x2x2:p=4", 8),
+    # kernel wider, then higher than the input alone, padding behind it
+    ("4x1x4:4x2x3:p=0x0x0x3", 8),
+    ("1x4x4:4x3x2:p=0x3x0x0", 8),
+    # long runs, and odd ones
+    ("2x2x20:4x2x2:p=0", 8),
+    ("3x8x52:4x3x3", 8),
+    # one column: a new row after each pixel
+    ("5x1x8:4x2x1:p=0", 8),
+]
 
 
-@SPECIALISE
 @pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_1x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4"])
-@pytest.mark.parametrize(
-    ("text", "bits"),
-    [
-        # leftover pixels 3 and 2 of 4, with bias from the second channel block on
-        ("1x7x4:8x1x1:p=0", 8),
-        ("2x3x8:6x1x1:p=0", 4),
-        # channels that fill no word, nor the output byte
-        ("2x2x5:3x2x2:p=0", 4),
-        ("2x2x7:9x1x2:p=0", 2),
-        # kernel larger than the input, all pixels on the border; fields without any of the input
-        ("1x1x4:4x3x3", 8),
-        ("2x2x4:4x2x2:p=4", 8),
-        # kernel wider, then higher than the input alone, padding behind it
-        ("4x1x4:4x2x3:p=0x0x0x3", 8),
-        ("1x4x4:4x3x2:p=0x3x0x0", 8),
-        # long runs, and odd ones
-        ("2x2x20:4x2x2:p=0", 8),
-        ("3x8x52:4x3x3", 8),
-        # one column: a new row after each pixel
-        ("5x1x8:4x2x1:p=0", 8),
-    ],
-)
-def test_shapes(name: str, text: str, bits: int, specialise: bool):
-    check(ConvLayer.parse(text), Precision.uniform(bits), name, specialise=specialise)
+@pytest.mark.parametrize("number", range(len(SHAPES)))
+def test_shapes(name: str, number: int):
+    """Specialised and general functions by turns."""
+    text, bits = SHAPES[number]
+    check(ConvLayer.parse(text), Precision.uniform(bits), name, specialise=bool((number + len(name)) % 2))
 
 
 @SPECIALISE
@@ -178,25 +134,18 @@ def test_long_rows(specialise: bool):
 
 def test_one_function_for_every_layer_of_a_kind():
     texts = ["3x3x3:5x2x2:s=2x1,p=1x0x1x0", "1x7x4:8x1x1:p=0", "4x4x40:16x3x3"]
-    precision = Precision.uniform(8)
-    runs = []
-    for layer in map(ConvLayer.parse, texts):
-        tensors = random_tensors(layer, precision, np.random.default_rng(0))
-        runs.append(kind("conv").build(layer, precision, "nn_4x4", tensors))
+    runs = [built("conv", text, "8x8x8", "nn_4x4") for text in texts]
     assert len({run.name for run in runs}) == 1
     assert len({run.function.words.tobytes() for run in runs}) == 1
 
 
-@SPECIALISE
 @pytest.mark.parametrize(("name", "bits"), KERNELS)
-def test_calling_convention(name: str, bits: int, specialise: bool):
+def test_calling_convention(name: str, bits: int):
     """The registers of the caller come back; sp, gp and tp are never anything but what a handler expects."""
-    layer, precision = ConvLayer.parse("3x4x8:4x3x3"), Precision.uniform(bits)
-    tensors = random_tensors(layer, precision, np.random.default_rng(1))
-    run = kind("conv").build(layer, precision, name, tensors, specialise=specialise)
+    run = built("conv", "3x4x8:4x3x3", f"{bits}x{bits}x{bits}", name, specialise=KERNELS.index((name, bits)) % 2 == 0)
     call, memory = kernel_call(run), kernel_memory(run)
     hart = hart_before(run, call, memory)
-    kept = {register: 0x5A5A_0000 + register for register in map(register_number, KEPT)}
+    kept = {register_number(name): value for name, value in KEPT.items()}
     for register, value in kept.items():
         hart.state.regs[register] = value
     hart.run(1 << 10, until=int(call.program.pcs[0]))
@@ -219,9 +168,7 @@ def test_calling_convention(name: str, bits: int, specialise: bool):
 
 
 def test_a_trap_is_not_taken_for_execution():
-    layer, precision = MatmulLayer.parse("4x8x4"), Precision.uniform(8)
-    tensors = random_tensors(layer, precision, np.random.default_rng(0))
-    run = kind("matmul").build(layer, precision, "nn_4x4", tensors)
+    run = built("matmul", "4x8x4", "8x8x8", "nn_4x4")
     run.function.words[20] = 0
     with pytest.raises(XpulpnnError, match=r"^kernel must not trap, not with cause 2$"):
         list(executed(run, kernel_call(run), kernel_memory(run)))
@@ -229,8 +176,7 @@ def test_a_trap_is_not_taken_for_execution():
 
 def test_a_call_leaves_no_garbage():
     """What the simulator made of instructions goes with the call; a search for it took half the time of short calls."""
-    layer, precision = MatmulLayer.parse("4x8x4"), Precision.uniform(8)
-    run = kind("matmul").build(layer, precision, "nn_4x4", random_tensors(layer, precision, np.random.default_rng(0)))
+    run = built("matmul", "4x8x4", "8x8x8", "nn_4x4")
     call, memory = kernel_call(run), kernel_memory(run)
     gc.collect()
     list(executed(run, call, memory))

@@ -13,8 +13,6 @@ from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layers.pointwise import PointwiseLayer
 
-pytestmark = pytest.mark.unit
-
 
 def test_sizes():
     layer = ConvLayer.parse("16x16x32:64x3x3")
@@ -68,29 +66,25 @@ def test_texts(layer: Any):
 
 
 REJECTED = [
-    (ConvLayer, "", "layer must be HxWxC:OxKyxKx[:s=,p=,v=], not "),
-    (ConvLayer, "16x16x-32:64x3x3", "layer must be HxWxC:OxKyxKx[:s=,p=,v=], not 16x16x-32:64x3x3"),
-    (ConvLayer, "70000x16x32:64x3x3", "height must be 1..65535, not 70000"),
-    (ConvLayer, "2x9x1:1x5x1", "kernel height must be at most the padded input's 4, not 5"),
-    (ConvLayer, "9x9x8192:4096x3x3", "weights must be at most 16777216 elements, not 301989888"),
-    (ConvLayer, "9x9x1:1x3x3:s=1x2x3", "s= must be one number or 2 joined by x, not 1x2x3"),
-    (ConvLayer, "9x9x1:1x3x3:v=", "v= must be a whole number, not empty"),
-    (ConvLayer, "9x9x1:1x3x3:v=-1234567890", "size must be a number of at most 9 digits, not 10 digits"),
-    (
-        ConvLayer,
-        "9x9x1:1x3x3:s=1,s=2",
-        "layer options must be s=, p= and v=, each at most once, not s=2 in 9x9x1:1x3x3:s=1,s=2",
-    ),
-    (ImageConvLayer, "3x3x3:4x1x1", "layer must be HxWxC:OxKyxKx[:s=,p=,v=]:image, not 3x3x3:4x1x1"),
-    (MatmulLayer, "65535x1x257", "output must be at most 16777216 elements, not 16842495"),
-    (MaxPoolLayer, "9x9:3x3:relu", "layer must be HxWxC:KyxKx[:s=,p=][:relu], not 9x9:3x3:relu"),
-    (MaxPoolLayer, "9x9x1:3x3:p=3", "padding must be less than the kernel height 3, not 3"),
-    (AvgPoolLayer, "99x99x1:65x64", "window must be at most 4096 elements, not 4160"),
-    (AddLayer, "4x5x6:shifted", "layer must be HxWxC[:shift], not 4x5x6:shifted"),
+    ("layer", ConvLayer, ""),
+    ("layer", ConvLayer, "16x16x-32:64x3x3"),
+    ("height", ConvLayer, "70000x16x32:64x3x3"),
+    ("kernel height", ConvLayer, "2x9x1:1x5x1"),
+    ("weights", ConvLayer, "9x9x8192:4096x3x3"),
+    ("s=", ConvLayer, "9x9x1:1x3x3:s=1x2x3"),
+    ("v=", ConvLayer, "9x9x1:1x3x3:v="),
+    ("size", ConvLayer, "9x9x1:1x3x3:v=-1234567890"),
+    ("layer options", ConvLayer, "9x9x1:1x3x3:s=1,s=2"),
+    ("layer", ImageConvLayer, "3x3x3:4x1x1"),
+    ("output", MatmulLayer, "65535x1x257"),
+    ("layer", MaxPoolLayer, "9x9:3x3:relu"),
+    ("padding", MaxPoolLayer, "9x9x1:3x3:p=3"),
+    ("window", AvgPoolLayer, "99x99x1:65x64"),
+    ("layer", AddLayer, "4x5x6:shifted"),
 ]
 
 
-@pytest.mark.parametrize(("layer", "text", "message"), REJECTED)
-def test_rejected(layer: Any, text: str, message: str):
-    with pytest.raises(LayerError, match=f"^{re.escape(message)}$"):
+@pytest.mark.parametrize(("named", "layer", "text"), REJECTED)
+def test_rejected(named: str, layer: Any, text: str):
+    with pytest.raises(LayerError, match=f"^{named} must be "):
         layer.parse(text)

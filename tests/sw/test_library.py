@@ -10,30 +10,26 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.elf import load
-from xpulpnn_sim.exits import Exit
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.program_run import run_program
-from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw import toolchain
 from xpulpnn_sw.toolchain import Options
 
+from . import elf
+from .elf import SOURCES
+
 CONFIG = PRESETS["xpulpnn"]
-SOURCES = Path(__file__).parent / "c"
-LIMIT = 20_000_000
 SEED = 11
 COUNT = 12
 """Random arguments of every function."""
 
 
-def run(source: Path, kind: str, *others: Path, **options) -> tuple[Exit, Session, dict[str, int], str]:
-    """The end of a program of one file, its session, its symbols and what it printed."""
-    path, printed = source.with_suffix(".elf"), []
-    toolchain.build([source, *others], path, compiler=kind, options=Options(config=CONFIG, **options))
-    executable = load(path)
-    session = Session(executable, CONFIG, output=printed.append)
-    end = session.run(LIMIT)
-    return end, session, dict(executable.symbols), b"".join(item.data for item in printed).decode()
+def run(source: Path, compiler: str, folder: Path, *others: Path, **options) -> elf.Ran:
+    """Compile a program of one file, and others with it, and run it."""
+    path = folder / "program.elf"
+    toolchain.build([source, *others], path, compiler=compiler, options=Options(config=CONFIG, **options))
+    return elf.run(path, CONFIG)
 
 
 def double(value: float) -> int:
@@ -64,6 +60,21 @@ def safe(function: Callable[..., float], *arguments: float) -> float:
         return math.inf
     except ValueError:
         return math.nan
+
+
+def in_c(name: str, reference: Callable[..., float], x: float, *others: float) -> float:
+    """What the standard says of not-a-number, infinities and zeros."""
+    value = safe(reference, x, *others)
+    if not others:
+        return x if math.isnan(x) else value
+    (y,) = others
+    if name in ("fmin", "fmax"):
+        return y if math.isnan(x) else x if math.isnan(y) else value
+    if name == "pow" and math.isinf(value) and x < 0:
+        return math.copysign(value, -1) if y % 2 == 1 else value
+    if name == "pow" and x == 0 and y < 0:
+        return math.copysign(math.inf, x) if y % 2 == 1 else math.inf
+    return value
 
 
 def logarithm(function: Callable[[float], float]) -> Callable[[float], float]:
@@ -152,37 +163,21 @@ def test_mathematics(kind: str, tmp_path: Path):
     tables = {"xs": xs, "ys": ys, "sxs": singles[0], "sys": singles[1]}
     lines: list[str] = []
     expected: list[tuple[str, float, bool, int]] = []
-    for name, (reference, bound) in UNARY.items():
-        for suffix, values in (("", xs), ("f", singles[0])):
-            table, kind_of = ("sxs", "(float)") if suffix else ("xs", "")
-            call = f"{name}{suffix}({kind_of}number({table}[i]))"
-            lines.append(f"    for (int i = 0; i < {len(xs)}; i++) *to++ = bits({call});")
-            for x in values:
-                value = x if math.isnan(x) else safe(reference, x)
-                expected.append((f"{name}{suffix}({x!r})", single(value) if suffix else value, bool(suffix), bound))
-    for name, (reference, bound) in BINARY.items():
-        for suffix, pairs in (("", zip(xs, ys, strict=True)), ("f", zip(*singles, strict=True))):
-            first, second, kind_of = ("sxs", "sys", "(float)") if suffix else ("xs", "ys", "")
-            call = f"{name}{suffix}({kind_of}number({first}[i]), {kind_of}number({second}[i]))"
-            lines.append(f"    for (int i = 0; i < {len(xs)}; i++) *to++ = bits({call});")
-            for x, y in pairs:
-                value = safe(reference, x, y)
-                if name in ("fmin", "fmax"):
-                    value = y if math.isnan(x) else x if math.isnan(y) else value
-                elif name == "pow" and math.isinf(value) and x < 0:
-                    value = math.copysign(value, -1) if y % 2 == 1 else value
-                elif name == "pow" and x == 0 and y < 0:
-                    value = math.copysign(math.inf, x) if y % 2 == 1 else math.inf
-                expected.append(
-                    (f"{name}{suffix}({x!r}, {y!r})", single(value) if suffix else value, bool(suffix), bound)
-                )
+    for name, (reference, bound) in (UNARY | BINARY).items():
+        for suffix, tables_of, cast in (("", (xs, ys), ""), ("f", singles, "(float)")):
+            count = 1 if name in UNARY else 2
+            operands = ", ".join(f"{cast}number({'s' * bool(suffix)}{table}[i])" for table in ("xs", "ys")[:count])
+            lines.append(f"    for (int i = 0; i < {len(xs)}; i++) *to++ = bits({name}{suffix}({operands}));")
+            for given in zip(*tables_of[:count], strict=True):
+                value = in_c(name, reference, *given)
+                text = f"{name}{suffix}({', '.join(map(repr, given))})"
+                expected.append((text, single(value) if suffix else value, bool(suffix), bound))
     source = tmp_path / "math.c"
     bit_tables = {name: [double(value) for value in values] for name, values in tables.items()}
     source.write_text(program(lines, bit_tables, len(expected)))
-    end, session, symbols, _ = run(source, kind, extra=("-fno-builtin",))
-    assert end.ok, end.text
-    content = session.memory.read_bytes(symbols["results"], 8 * len(expected))
-    got = struct.unpack(f"<{len(expected)}d", content)
+    ran = run(source, kind, tmp_path, extra=("-fno-builtin",))
+    assert ran.end.ok, ran.end.text
+    got = struct.unpack(f"<{len(expected)}d", ran.read("results", 8 * len(expected)))
     worst: dict[str, float] = {}
     for value, (call, wanted, is_single, bound) in zip(got, expected, strict=True):
         error = ulps(value, wanted, is_single=is_single)
@@ -192,48 +187,42 @@ def test_mathematics(kind: str, tmp_path: Path):
     assert max(worst.values()) > 0, "nothing but exact results"
 
 
-def copied(name: str, folder: Path) -> Path:
-    path = folder / name
-    path.write_text((SOURCES / name).read_text())
-    return path
+@pytest.mark.flow
+def test_heap(compiler: str, tmp_path: Path):
+    ran = run(SOURCES / "heap.c", compiler, tmp_path, heap=16 << 10)
+    assert ran.end.ok, f"{ran.end.text}: line of heap.c"
 
 
 @pytest.mark.flow
-def test_heap(kind: str, tmp_path: Path):
-    end, *_ = run(copied("heap.c", tmp_path), kind, heap=16 << 10)
-    assert end.ok, f"{end.text}: line of heap.c"
+def test_library(kind: str, tmp_path: Path):
+    """One compiler without optimisation, the other with it."""
+    level = "-O2" if kind == "gcc" else "-O0"
+    ran = run(SOURCES / "library.c", kind, tmp_path, SOURCES / "saved_registers.S", opt=level)
+    assert ran.end.ok, f"{ran.end.text}: line of library.c"
+    assert ran.output == ""
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("level", ["-O0", "-O2"])
-def test_library(kind: str, level: str, tmp_path: Path):
-    end, _, _, printed = run(copied("library.c", tmp_path), kind, SOURCES / "saved_registers.S", opt=level)
-    assert end.ok, f"{end.text}: line of library.c"
-    assert printed == ""
-
-
-@pytest.mark.flow
-def test_the_heap_is_there_where_it_is_used_only(kind: str, tmp_path: Path):
+def test_the_heap_is_there_where_it_is_used_only(compiler: str, tmp_path: Path):
     source = tmp_path / "main.c"
     source.write_text("int main(void) { return 0; }")
-    _, _, symbols, _ = run(source, kind, ram=96 << 10)
-    assert "malloc" not in symbols
+    assert "malloc" not in run(source, compiler, tmp_path, ram=96 << 10).symbols
     # what is kept in volatile variables is not optimised away
     body = "a = malloc(24000); b = malloc(1000); return a == 0 || b != 0;"
     text = f"void *volatile a, *volatile b; int main(void) {{ {body} }}"
     source.write_text(f"#include <stdlib.h>\n{text}")
-    end, _, symbols, _ = run(source, kind, ram=96 << 10)
-    assert end.ok, end.text
-    assert symbols["xp_heap_end"] - symbols["xp_heap"] == 24 << 10
+    ran = run(source, compiler, tmp_path, ram=96 << 10)
+    assert ran.end.ok, ran.end.text
+    assert ran.symbols["xp_heap_end"] - ran.symbols["xp_heap"] == 24 << 10
 
 
 @pytest.mark.cosim
-def test_programs_on_the_core(kind: str, tmp_path: Path):
+def test_programs_on_the_core(compiler: str, tmp_path: Path):
     """Every instruction of the library and of translated assembly, compared with the simulator."""
     config = PRESETS["xpulpnn-full"]
     path = tmp_path / "library.elf"
     sources = [SOURCES / name for name in ("library.c", "saved_registers.S")]
-    toolchain.build(sources, path, compiler=kind, options=Options(config=config))
+    toolchain.build(sources, path, compiler=compiler, options=Options(config=config))
     result = run_program(load(path), simulated(config), Machine(max_cycles=2_000_000), check=True, lockstep=True)
     assert result.exit.ok, result.exit.text
     assert result.mismatches == 0

@@ -6,8 +6,6 @@ import pytest
 
 from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, extent
 
-pytestmark = pytest.mark.unit
-
 ALIGNMENT = 8
 
 

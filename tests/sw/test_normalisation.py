@@ -9,8 +9,6 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.networks.normalisation import largest_sums, normalised
 
-pytestmark = pytest.mark.unit
-
 
 def test_largest_sums_are_reached_and_not_exceeded():
     weights = np.array([[3, -2], [1, 1], [-4, -4]])

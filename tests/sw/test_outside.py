@@ -22,8 +22,6 @@ from xpulpnn_sw.precision import Precision
 
 from .runs import check, computed
 
-pytestmark = pytest.mark.unit
-
 BORDERS = [
     # by groups: all around, rows and columns of nothing but padding, odd runs of words, steps
     *("5x9x16:4x3x3", "3x6x16:4x2x2:p=3x0x0x6", "5x8x4:4x3x3", "5x9x16:4x3x3:s=1x2"),
@@ -93,17 +91,10 @@ def test_zeros_have_the_function_of_before():
     np.testing.assert_array_equal(plain.function.words, inside.function.words)
 
 
-@pytest.mark.parametrize(
-    ("widths", "outside", "message"),
-    [
-        ("8x8x8", -1, "value around the map must be 0..255 for unsigned inputs of 8 bits, not -1"),
-        ("i4x4x4", 8, "value around the map must be -8..7 for signed inputs of 4 bits, not 8"),
-        ("1x1x1", 1, "value around the map must be -1 for inputs of one bit, not 1"),
-    ],
-)
-def test_values_that_no_input_has(widths: str, outside: int, message: str):
+@pytest.mark.parametrize(("widths", "outside"), [("8x8x8", -1), ("i4x4x4", 8), ("1x1x1", 1)])
+def test_values_that_no_input_has(widths: str, outside: int):
     precision = Precision.parse(widths)
-    with pytest.raises(LayerError, match=f"^{message}$"):
+    with pytest.raises(LayerError, match=rf"^value around the map must be .*, not {outside}$"):
         check(replace(ConvLayer.parse("5x6x4:4x3x3"), outside=outside), precision, "xpulpv2_4x2")
     assert precision.around(precision.outside) == precision.around(0) == precision.outside
 

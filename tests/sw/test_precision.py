@@ -5,8 +5,6 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.precision import Precision
 
-pytestmark = pytest.mark.unit
-
 
 @pytest.mark.parametrize(
     ("text", "precision", "shown"),

@@ -1,15 +1,16 @@
 """Kernels as functions of C programs, on the instruction-set simulator, with every compiler that is installed."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import InputError
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.program_run import run_program as run_on_core
-from xpulpnn_sim.iss.session import Session
+from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
@@ -18,32 +19,28 @@ from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
 from xpulpnn_sw.programs.function import STRUCTURES, arguments_header, kernel_function
-from xpulpnn_sw.toolchain import Options, build, find
+from xpulpnn_sw.toolchain import CompileError, Options, build
+
+from .elf import SOURCES, Ran, run
 
 pytestmark = pytest.mark.flow
 
 FULL = preset("xpulpnn-full")
 CONV = ConvLayer.parse("4x5x6:5x3x3:s=2x1")
-ENOUGH = 10_000_000
 CASES = [("rv32im_2x2", 8), ("xpulpv2_4x2", 2), ("simd_4x2", 8), ("cu_4x2", 2), ("nn_4x2", 4), ("nn_4x4", 8)]
 
 
-def compiler(name: str) -> str:
-    try:
-        find(name)
-    except ToolError:
-        pytest.skip(f"{name} is not installed")
-    return name
+def compiled(program: CProgram, folder, compiler: str = "gcc") -> Path:
+    build(program.write(folder), folder / "program.elf", compiler=compiler, options=Options(config=FULL))
+    return folder / "program.elf"
 
 
-def run_program(program: CProgram, name: str, folder) -> tuple[str, Session, dict[str, int]]:
-    elf = folder / "program.elf"
-    build(program.write(folder), elf, compiler=compiler(name), options=Options(config=FULL))
-    executable = load(elf)
-    printed = bytearray()
-    session = Session(executable, FULL, output=lambda output: printed.extend(output.data))
-    assert session.run(ENOUGH).text == "pass", printed.decode()
-    return printed.decode(), session, dict(executable.symbols)
+def check(program: CProgram, folder, compiler: str = "gcc") -> Ran:
+    """The kernel called from C gives what plain C gives."""
+    ran = run(compiled(program, folder, compiler), FULL)
+    assert ran.end.text == "pass", ran.output
+    assert ran.output.endswith("0 wrong bytes\n")
+    return ran
 
 
 def conv_run(bits: int, variant: str, seed: int, **options) -> tuple[KernelRun, LayerTensors]:
@@ -54,40 +51,33 @@ def conv_run(bits: int, variant: str, seed: int, **options) -> tuple[KernelRun, 
 
 @pytest.mark.parametrize(("variant", "bits"), CASES)
 def test_a_convolution_called_from_c_equals_plain_c_and_numpy(variant, bits, tmp_path):
-    run, tensors = conv_run(bits, variant, seed=1)
-    program = c_program(run, tensors)
-    printed, session, symbols = run_program(program, "gcc", tmp_path)
-    assert printed.endswith("0 wrong bytes\n")
-    output = run.image.symbols["output"].length
-    memory = run.image.data.copy()
-    run.image.view("output", memory)[:] = np.frombuffer(
-        session.memory.read_bytes(symbols[f"{program.name}_output"], output), np.uint8
-    )
+    kernel, tensors = conv_run(bits, variant, seed=1)
+    program = c_program(kernel, tensors)
+    ran = check(program, tmp_path)
+    output = kernel.image.symbols["output"].length
+    memory = kernel.image.data.copy()
+    kernel.image.view("output", memory)[:] = np.frombuffer(ran.read(f"{program.name}_output", output), np.uint8)
     pads = layers.Pads(*CONV.padding)
     sums = layers.conv(tensors.activations, tensors.weights, tensors.bias, CONV.stride, pads)
     after = tensors.requantisation
     expected = layers.quantise_bn(sums, after.kappa, after.lam, after.shift, bits)
-    np.testing.assert_array_equal(run.output.decode(run.image, memory), expected)
+    np.testing.assert_array_equal(kernel.output.decode(kernel.image, memory), expected)
 
 
 def test_the_other_compiler_gives_the_same_results(tmp_path):
-    printed, _, _ = run_program(c_program(*conv_run(4, "nn_4x4", seed=2)), "zig", tmp_path)
-    assert printed.endswith("0 wrong bytes\n")
+    check(c_program(*conv_run(4, "nn_4x4", seed=2)), tmp_path, "zig")
 
 
 def test_a_specialised_convolution_called_from_c(tmp_path):
     program = c_program(*conv_run(4, "nn_4x4", seed=2, specialise=True))
     assert program.name == "conv_4x4x4_nn_4x4_4x5x6_5x3x3_s_2x1"
-    printed, _, _ = run_program(program, "gcc", tmp_path)
-    assert printed.endswith("0 wrong bytes\n")
+    check(program, tmp_path)
 
 
 def test_a_matrix_product_with_accumulators_called_from_c(tmp_path):
     layer, precision = MatmulLayer.parse("6x20x5"), Precision.uniform(8).accumulators
     tensors = random_tensors(layer, precision, np.random.default_rng(3))
-    program = c_program(kind("matmul").build(layer, precision, "nn_4x2", tensors), tensors)
-    printed, _, _ = run_program(program, "gcc", tmp_path)
-    assert printed.endswith("0 wrong bytes\n")
+    check(c_program(kind("matmul").build(layer, precision, "nn_4x2", tensors), tensors), tmp_path)
 
 
 def test_a_wrong_weight_is_noticed(tmp_path):
@@ -97,10 +87,7 @@ def test_a_wrong_weight_is_noticed(tmp_path):
     before, after = files[name].split(f"{program.name}_filters:\n    .byte ", 1)
     first, rest = after.split(",", 1)
     files[name] = f"{before}{program.name}_filters:\n    .byte {(int(first) + 128) % 256},{rest}"
-    program = CProgram(program.name, files, program.sources)
-    elf = tmp_path / "program.elf"
-    build(program.write(tmp_path), elf, compiler=compiler("gcc"), options=Options(config=FULL))
-    assert not Session(load(elf), FULL, output=lambda output: None).run(ENOUGH).ok
+    assert not run(compiled(CProgram(program.name, files, program.sources), tmp_path), FULL).end.ok
 
 
 HANDLERS = """
@@ -118,8 +105,7 @@ static void handle(unsigned line) {
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("kind", ["gcc", "zig"])
-def test_interrupts_of_a_c_program_while_kernels_run(kind, tmp_path):
+def test_interrupts_of_a_c_program_while_kernels_run(tmp_path):
     """On the core, about every 300 cycles: handlers are C functions, entered through the runtime's own entries."""
     program = c_program(*conv_run(8, "nn_4x4", seed=5))
     main = f"{program.name}_main.c"
@@ -129,19 +115,18 @@ def test_interrupts_of_a_c_program_while_kernels_run(kind, tmp_path):
     text += "    XP_CSR_WRITE(XP_MIE, -1);\n    xp_irq_on();\n" + call
     text += after.replace("    return wrong != 0;", "    return wrong != 0 || taken < 20;")
     program = CProgram(program.name, {**program.files, main: text}, program.sources)
-    elf = tmp_path / "program.elf"
-    build(program.write(tmp_path), elf, compiler=compiler(kind), options=Options(config=FULL))
-    result = run_on_core(load(elf), FULL, Machine(irq_rate=1 / 300, seed=1), check=True)
+    elf = compiled(program, tmp_path)
+    result = run_program(load(elf), FULL, Machine(irq_rate=1 / 300, seed=1), check=True)
     assert result.exit.ok, result.exit.text
     assert (result.mismatches, result.interrupts > 20) == (0, True)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_assembly_is_the_function(variant):
-    run, _ = conv_run(8, variant, seed=5)
-    lines = kernel_function(run).splitlines()
+    kernel, _ = conv_run(8, variant, seed=5)
+    lines = kernel_function(kernel).splitlines()
     words = [int(line.split()[1], 16) for line in lines if line.startswith("    .word")]
-    assert words == run.function.words.tolist()
+    assert words == kernel.function.words.tolist()
 
 
 def test_the_structures_in_c_have_the_order_of_the_fields():
@@ -158,3 +143,16 @@ def test_interleaved_rows_have_no_plain_c_version():
     interleaved = next(name for name, variant in VARIANTS.items() if variant.interleaved)
     with pytest.raises(InputError, match=f"^variant must be one with plain activation rows .*, not {interleaved}$"):
         c_program(kind("matmul").build(layer, precision, interleaved, tensors), tensors)
+
+
+REQUANTISING = SOURCES / "requantise.c"
+
+
+def test_instructions_of_xpulpnn_2(tmp_path):
+    """Other cores refuse the source."""
+    elf = tmp_path / "program.elf"
+    build([REQUANTISING], elf, options=Options(config=preset("xpulpnn2")))
+    ran = run(elf, preset("xpulpnn2"))
+    assert (ran.end.text, ran.output) == ("pass", "64 25119412 4 2\n")
+    with pytest.raises(CompileError):
+        build([REQUANTISING], elf, options=Options(config=preset("xpulpnn")))

@@ -7,7 +7,6 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim import cli
 from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.harness.kernel_run import case_tensors
 from xpulpnn_sim.harness.machine import Machine
@@ -21,12 +20,11 @@ from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 
-from .runs import check, run_share
-
-pytestmark = pytest.mark.unit
+from .runs import check, check_named, run_share, tensors_of
 
 ONE = Precision(1, 1, 1)
 SUMS = Precision(1, 1, 1).accumulators
+SEED = 11
 
 
 def run_on(layer: Layer, precision: Precision, name: str, tensors: LayerTensors, *, cores: int = 1, special=False):
@@ -40,16 +38,12 @@ def run_on(layer: Layer, precision: Precision, name: str, tensors: LayerTensors,
     return results(run, memory), behind.decode(run.image, after)[..., layer.out_channels :]
 
 
-def tensors_of(layer: Layer, precision: Precision) -> LayerTensors:
-    return kind_of(layer).tensors(layer, precision, np.random.default_rng(11))
-
-
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize(("text", "precision"), [("4x5x41:9x3x2:p=1x0x1x2,s=2x1", "1x1x1"), ("3x5x32:6x3x3", "1x1x32")])
 def test_convolution(name: str, text: str, precision: str):
     """Channels that fill no word, borders on three sides, pixels and channels left over; then a word by itself."""
     layer, widths = ConvLayer.parse(text), Precision.parse(precision)
-    tensors = tensors_of(layer, widths)
+    tensors = tensors_of(layer, widths, SEED)
     got, behind = run_on(layer, widths, name, tensors, cores=2 if widths.requantised else 1)
     np.testing.assert_array_equal(got, reference(layer, tensors, widths))
     if widths.requantised:
@@ -57,37 +51,30 @@ def test_convolution(name: str, text: str, precision: str):
         assert 0.2 < (got > 0).mean() < 0.8
 
 
-@pytest.mark.parametrize("name", ["xpulpv2_4x2", "nn_4x4"])
-@pytest.mark.parametrize(
-    ("kernel", "text"), [("pointwise", "3x5x70:9"), ("conv1d", "7x33:5x3:p=2,d=2"), ("matmul", "9x75x5")]
-)
-def test_other_layers(kernel: str, text: str, name: str):
-    layer = kind(kernel).layer.parse(text)
-    check(layer, ONE, name, tensors_of(layer, ONE), cores=3, specialise=kernel == "conv1d")
+OTHERS = [
+    *(("pointwise", "3x5x70:9", "1x1x1", name) for name in ("xpulpv2_4x2", "nn_4x4")),
+    *(("conv1d", "7x33:5x3:p=2,d=2", "1x1x1", name) for name in ("xpulpv2_4x2", "nn_4x4")),
+    *(("matmul", "9x75x5", "1x1x1", name) for name in ("xpulpv2_4x2", "nn_4x4")),
+    *(("linear", "101:19", precision, name) for name in ONE_PIXEL for precision in ("1x1x1", "1x1xi32")),
+    # of one bit are the weights only, as in a first layer, or the inputs only
+    ("conv", "4x5x20:9x3x3", "8x1x4", "nn_4x4"),
+    ("conv", "4x5x20:9x3x3", "i4x1x1", "simd_4x2"),
+    ("conv", "4x5x20:9x3x3", "1x4x8", "cu_4x2"),
+    ("conv", "4x5x20:9x3x3", "1xu2x1", "nn_4x2"),
+]
 
 
-@pytest.mark.parametrize("name", ONE_PIXEL)
-def test_linear(name: str):
-    layer = kind("linear").layer.parse("101:19")
-    for precision in (ONE, SUMS):
-        tensors = tensors_of(layer, precision)
-        check(layer, precision, name, tensors, cores=3)
-
-
-@pytest.mark.parametrize(
-    ("text", "name"), [("8x1x4", "nn_4x4"), ("i4x1x1", "simd_4x2"), ("1x4x8", "cu_4x2"), ("1xu2x1", "nn_4x2")]
-)
-def test_with_other_widths(text: str, name: str):
-    """Of one bit are the weights only, as in a first layer, or the inputs only."""
-    layer, precision = ConvLayer.parse("4x5x20:9x3x3"), Precision.parse(text)
-    check(layer, precision, name, tensors_of(layer, precision))
+@pytest.mark.parametrize(("kernel", "text", "precision", "name"), OTHERS)
+def test_other_layers_and_widths(kernel: str, text: str, precision: str, name: str):
+    cores = 1 if kernel == "conv" else 3
+    check_named(kernel, text, precision, name, cores=cores, seed=SEED, specialise=kernel == "conv1d")
 
 
 def test_counts_that_are_normalised():
     """The accumulators of counts are those of any other kernel."""
     layer, precision = MatmulLayer.parse("5x40x3"), Precision(1, 1, 4)
     tensors = replace(
-        tensors_of(layer, SUMS),
+        tensors_of(layer, SUMS, SEED),
         requantisation=Requantisation(kappa=np.arange(3, 8), lam=np.full(5, 64), shift=4),
     )
     for name in ("rv32im_2x2", "xpulpv2_1x2"):
@@ -126,7 +113,7 @@ def test_words_of_the_loop():
     """A word of 32 products: 30 instructions for eight with ``p.cnt``; 1.06 of crumbs for half a word."""
     layer = ConvLayer.parse("4x4x32:8x3x3")
     for name, instructions, products in (("xpulpv2_4x2", 30, 8), ("xpulpv2_2x2", 16, 4), ("nn_4x4", 17, 16)):
-        run = kind("conv").build(layer, ONE, name, tensors_of(layer, ONE))
+        run = kind("conv").build(layer, ONE, name, tensors_of(layer, ONE, SEED))
         inner = run.function.inner
         copies = 8 // VARIANTS[name].nch
         assert (int(inner.sum()), int((inner & run.function.is_dotp).sum())) == (
@@ -135,22 +122,15 @@ def test_words_of_the_loop():
         )
 
 
-BAD = {
-    "rule": (
-        ["--precision", "1x1x1", "--requantise", "shift"],
-        "requantisation must be thresholds for results of one bit",
-    ),
-    "level": (["--bits", "1", "--variant", "nn_4x4", "--preset", "ri5cy"], "(needs XpulpMLnn)"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_and_code_2(case: str, capsys):
-    arguments, message = BAD[case]
-    assert cli.main(["cosim", "conv", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert message in error
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--precision 1x1x1 --requantise shift", "requantisation must be thresholds"),
+        ("--bits 1 --variant nn_4x4 --preset ri5cy", "(needs XpulpMLnn)"),
+    ],
+)
+def test_bad_input(words: str, message: str, refused):
+    assert message in refused("cosim", "conv", *words.split())
 
 
 def test_results_of_one_bit_need_thresholds():
@@ -170,7 +150,7 @@ def test_cores_without_narrow_products_have_them():
 def test_packed_weights_of_one_bit():
     """The words are those of the kernel; anything but -1 and +1 is refused, and so is a rule without thresholds."""
     layer, computing = ConvLayer.parse("4x4x40:8x3x3"), kind("conv")
-    tensors = tensors_of(layer, ONE)
+    tensors = tensors_of(layer, ONE, SEED)
     arrays = {"weights": tensors.weights, "bias": tensors.bias, "thresholds": tensors.requantisation.values}
     run = packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.BN32)
     built = computing.build(layer, ONE, "xpulpv2_4x2", tensors).image

@@ -109,7 +109,6 @@ start: P.LW a0, STEP/2(a1!); pv.dotsp.n.sc a2, a0, a1 /* both */
     assert [int.from_bytes(code[place : place + 4], "little") for place in range(0, 4 * len(words), 4)] == words
 
 
-@pytest.mark.unit
 def test_the_word_of_any_instruction_as_a_directive():
     assert numeric(find("pv.sdotsp.n").encode(rd=10, rs1=11, rs2=12)) == ".insn r 0x57, 2, 0x5c, x10, x11, x12"
 
@@ -131,14 +130,12 @@ PROBLEMS = (
 )
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("text", "rule"), PROBLEMS)
 def test_problems(text: str, rule: str):
     _, problems = translate(f"before: nop\n {text}\n", PRESETS["xpulpnn"])
     assert [(problem.line, problem.text) for problem in problems] == [(2, rule)]
 
 
-@pytest.mark.unit
 def test_other_text_stays_as_it_is():
     text = '\t.loc 1 2 3\nname:\tlw a0, 4(a1) # p.lw\n\t.ascii "; p.lw a0; \\"pv.x"\n# 5 "p.lw.c"\n\t.p2align 1\n'
     assert translate(text, FULL) == (text, [])
@@ -147,7 +144,6 @@ def test_other_text_stays_as_it_is():
     assert statements('a "x;#" ; b # c') == ['a "x;#" ', " b "]
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -162,7 +158,6 @@ def test_expressions(text: str, value: int):
     assert evaluate(text, {}, 0) == value
 
 
-@pytest.mark.unit
 def test_places():
     text = '\t.file 1 "/src" "a.c"\n\t.loc 1 7 2\n\tnop\n#APP\n# 9 "b.c" 1\n\tone\n\ttwo\n# 0 "" 2\n\tthree'
     places = SourcePlaces(text, Path("a.c"))
@@ -172,7 +167,6 @@ def test_places():
     assert places.in_messages(messages, Path("/out/x.s")) == expected
 
 
-@pytest.mark.unit
 def test_notes_of_cores():
     cores = {name: CoreNote.of(config, name) for name, config in PRESETS.items()}
     for name, config in PRESETS.items():

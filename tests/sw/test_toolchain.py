@@ -2,50 +2,23 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from xpulpnn.config import PRESETS
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import ToolError
 from xpulpnn_sim.commands.common import read_results
 from xpulpnn_sim.commands.main import execute
 from xpulpnn_sim.elf import load
-from xpulpnn_sim.exits import STDERR, STDOUT, Exit, Reason
-from xpulpnn_sim.iss.session import Session
+from xpulpnn_sim.exits import Reason
 from xpulpnn_sw import build_options, compilers, toolchain
 from xpulpnn_sw.toolchain import CompileError, Options
 
-SOURCES = Path(__file__).parent / "c"
+from .elf import SOURCES, run
+
 FULL = PRESETS["xpulpnn-full"]
-LIMIT = 3_000_000
 CODE, RAM = 0x1C00_0000, 0x1000_0000
-
-
-@dataclass(frozen=True)
-class Ran:
-    """The end of a program and what it printed."""
-
-    end: Exit
-    output: str
-    errors: str
-
-
-def run(path: Path, *, at: dict[int, int] | None = None, patch: dict[str, int] | None = None) -> Ran:
-    """Run a program: ``at`` maps a number of instructions to the lines raised from there on, ``patch`` sets words."""
-    printed = []
-    executable = load(path)
-    session = Session(executable, FULL, output=printed.append)
-    for name, value in (patch or {}).items():
-        session.memory.write(executable.symbols[name], 4, value)
-    for count, lines in sorted((at or {}).items()):
-        end = session.run(count)
-        assert end.reason is Reason.MAX_CYCLES, end.text
-        session.iss.csrs.irq = lines
-    end = session.run(LIMIT)
-    texts = {file: b"".join(item.data for item in printed if item.descriptor == file) for file in (STDOUT, STDERR)}
-    return Ran(end, texts[STDOUT].decode(), texts[STDERR].decode())
 
 
 @pytest.fixture
@@ -97,7 +70,7 @@ def expected_output() -> str:
 def test_program(program, kind: str):
     path = program("program.c", stack=4096, ram=64 << 10)
     # .bss is not part of the file, so memory may hold anything there
-    ran = run(path, patch={"cleared": 1})
+    ran = run(path, FULL, patch={"cleared": 1})
     assert ran.end.ok, ran.end.text
     assert ran.output == expected_output()
     assert ran.errors == "to the error output, unfinished"
@@ -117,7 +90,7 @@ def test_program(program, kind: str):
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_features(program, level: str):
     """Two custom lines are up from the start, so that an interrupt comes as soon as its line is enabled."""
-    ran = run(program("features.c", opt=level), at={1: 0b11 << 16})
+    ran = run(program("features.c", opt=level), FULL, at={1: 0b11 << 16})
     assert ran.end.ok, f"{ran.end.text}: line of features.c"
 
 
@@ -137,11 +110,11 @@ STACK_OVERFLOW = 5
 def test_ends_by_traps_and_codes(program):
     path = program("traps.c", stack=8192)
     for mode, code, message in TRAPS:
-        ran = run(path, at={1: 1 << 7}, patch={"mode": mode})
+        ran = run(path, FULL, at={1: 1 << 7}, patch={"mode": mode})
         assert (ran.end.reason, ran.end.code) == (Reason.FAIL, code), (mode, ran.end.text)
         assert ran.output == "before"
         assert re.fullmatch(message, ran.errors), ran.errors
-    ran = run(path, patch={"mode": STACK_OVERFLOW})
+    ran = run(path, FULL, patch={"mode": STACK_OVERFLOW})
     assert ran.end.reason is Reason.BAD_ACCESS
     assert RAM - 4096 < ran.end.address < RAM, ran.end.text
 
@@ -157,47 +130,23 @@ def command(*arguments: object) -> int:
     return execute(["cc", *map(str, arguments)])
 
 
-@pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Writes a file into the working directory of the test and returns its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write(text: str, name: str = "main.c") -> Path:
-        (tmp_path / name).write_text(text)
-        return Path(name)
-
-    return write
-
-
 @pytest.mark.flow
-def test_command(kind: str, source, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    folder = tmp_path / "more"
-    folder.mkdir()
-    (folder / "value.h").write_text("enum { VALUE = 30 };")
-    main = source('#include "value.h"\nint other(void);\nint main(void) { return VALUE + EXTRA + other() - 42; }')
-    other = source(".globl other\nother:\n li a0, FROM_ASSEMBLY\n ret\n", "other.S")
-    options = [
-        "--compiler",
-        kind,
-        "-I",
-        folder,
-        "-D",
-        "EXTRA=5",
-        "-DFROM_ASSEMBLY=7",
-        "-Os",
-        "-X=-Wall",
-        "--preset",
-        "xpulpnn-full",
-    ]
+def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    written("more/value.h", "enum { VALUE = 30 };")
+    main = written(
+        "main.c", '#include "value.h"\nint other(void);\nint main(void) { return VALUE + EXTRA + other() - 42; }'
+    )
+    other = written("other.S", ".globl other\nother:\n li a0, FROM_ASSEMBLY\n ret\n")
+    options = f"--compiler {kind} -I more -D EXTRA=5 -DFROM_ASSEMBLY=7 -Os -X=-Wall --preset xpulpnn-full".split()
     assert command(main, other, "-o", "out/prog.elf", "--json", "out/cc.json", *options) == 0
     assert capfd.readouterr() == ("out/prog.elf\n", "")
     assert read_results(tmp_path / "out/cc.json")[0] == {"files": ["out/prog.elf"], "compiler": kind}
-    assert Session(load(tmp_path / "out/prog.elf"), FULL, output=print).run(1000).ok
+    assert run(tmp_path / "out/prog.elf", FULL).end.ok
 
     assert command(main, "-S", *options) == 0
     assert "main:" in Path("main.s").read_text()
 
-    broken = source("int main(void) { return oops; }\n", "broken.c")
+    broken = written("broken.c", "int main(void) { return oops; }\n")
     assert command(broken, "--compiler", kind) == 1
     out, error = capfd.readouterr()
     assert out == "main.s\n"
@@ -207,16 +156,13 @@ def test_command(kind: str, source, tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 @pytest.mark.flow
-def test_instructions_of_another_core_are_not_declared(kind: str, source, capfd: pytest.CaptureFixture[str]):
-    text = "#include <xpulpnn.h>\nint main(void) { return xp_sdotsp_n(0, 0, 0); }"
-    main = source(text)
-    assert command(main, "--compiler", kind, "--preset", "ri5cy") == 1
+def test_instructions_of_another_core_are_not_declared(compiler: str, written, capfd: pytest.CaptureFixture[str]):
+    main = written("main.c", "#include <xpulpnn.h>\nint main(void) { return xp_sdotsp_n(0, 0, 0); }")
+    assert command(main, "--compiler", compiler, "--preset", "ri5cy") == 1
     assert "xp_sdotsp_n" in capfd.readouterr().err
 
 
-@pytest.mark.unit
-def test_headers_only(source, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    source("")
+def test_headers_only(written, capfd: pytest.CaptureFixture[str]):
     assert command("--headers", "headers", "--preset", "ri5cy", "--set", "performance-counters=on") == 0
     names = set(capfd.readouterr().out.split())
     assert names == {str(path) for path in Path("headers").rglob("*") if path.is_file()}
@@ -224,7 +170,6 @@ def test_headers_only(source, tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert "XP_HAVE_PERFORMANCE_COUNTERS" in Path("headers/xp_config.h").read_text()
 
 
-@pytest.mark.unit
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compilers.shutil, "which", lambda name: None)
     monkeypatch.setattr(compilers.util, "find_spec", lambda name: None)
@@ -237,30 +182,32 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
     assert toolchain.find() == compilers.Compiler("zig", ("/bin/zig", "cc"))
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
-    ("arguments", "rule"),
+    ("arguments", "named"),
     [
-        ([], "FILE must be given at least once, not left out"),
-        (["main.c", "--compiler", "tcc"], "--compiler must be one of gcc, zig, not tcc"),
-        (["none.c"], "source must be an existing file, not none.c"),
-        (["main.py"], "source must end in one of .c, .S, .s, .o, .a, not main.py"),
-        (["main.c", "--ram", "0"], "--ram must be a number of bytes such as 65536, 64K or 1M, not 0"),
-        (
-            ["main.c", "--ram", "192M", "--stack", "193M"],
-            "stack must be 1..201326592 bytes, the size of the ram, not 202375168",
-        ),
-        (["main.c", "main.c", "-S", "-o", "x.s"], "-o must be left out with -S and several files, not x.s"),
+        ("", "FILE"),
+        ("main.c --compiler tcc", "--compiler"),
+        ("none.c", "source must be an existing file, not none.c"),
+        ("main.py", "source must end in one of .c"),
+        ("main.c --ram 0", "--ram"),
+        ("main.c --ram 192M --stack 193M", "stack must be 1..201326592 bytes, the size of the ram"),
+        ("main.c main.c -S -o x.s", "-o must be left out with -S and several files"),
+        ("a.c -march=rv64gc", "options must leave instruction set and linking model to the preset"),
+        ("a.c -T none.ld", "-T must be an existing linker script"),
+        ("a.c -o a.c", "-o must be another file than the sources"),
+        ("-c a.o", "source must end in one of .c, .S, .s with -c"),
+        ("a.c -MMD", "-MMD must come with -c or -S"),
+        ("main.c --cores 4", "--cores must come with --cluster"),
+        ("main.c --cluster --cores 99", "cores must be 1 to 16, not 99"),
     ],
 )
-def test_bad_arguments(arguments: list[str], rule: str, source, monkeypatch: pytest.MonkeyPatch):
+def test_bad_arguments(arguments: str, named: str, written, refused, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compilers.shutil, "which", lambda name: "/bin/true")
-    source("int main(void) { return 0; }")
-    with pytest.raises(InputError, match=f"^{re.escape(rule)}$"):
-        command(*arguments)
+    for name in ("main.c", "a.c", "a.o"):
+        written(name)
+    assert refused("cc", *arguments.split()).startswith(named)
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("0x100", 256), ("64K", 65536), ("3m", 3 << 20)])
 def test_sizes(text: str, size: int):
     assert build_options.parse_size(text, "size") == size

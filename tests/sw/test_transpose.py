@@ -10,8 +10,6 @@ from xpulpnn_sw.precision import Precision
 
 from .runs import run_share
 
-pytestmark = pytest.mark.unit
-
 TRANSPOSE = kind("transpose")
 
 

@@ -15,8 +15,6 @@ from xpulpnn_sw.networks.network import NETWORK_INPUT
 from xpulpnn_sw.networks.suited import suited
 from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
 
-pytestmark = pytest.mark.unit
-
 SEEDS = range(100)
 
 

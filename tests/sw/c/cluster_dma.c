@@ -1,13 +1,8 @@
 /* Copies of all cores between the TCDM and the L2, by results that are known. Returns the line of the first check that
  * fails.
  */
+#include "check.h"
 #include <pmsis.h>
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            exit(__LINE__);                                                                                            \
-    } while (0)
 
 enum { SHARE = 256, WIDE = 66000, LINE = 24, STRIDE = 40 };
 

@@ -1,17 +1,13 @@
 /* Teams, barriers, locks, events and memory of a cluster with any number of cores, by results that are known. Returns
  * the line of the first check that fails.
  */
+#include "check.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xp_cluster.h>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            exit(__LINE__);                                                                                            \
-    } while (0)
 #define L1 __attribute__((section(".data_l1")))
 
 enum { ROUNDS = 5, PHASES = 6 };

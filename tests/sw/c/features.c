@@ -1,12 +1,7 @@
 /* Hardware loops, post-increment, Mac&Load, PULP built-in functions and interrupt handlers against plain C. The exit
    code is the line of the first difference. */
+#include "check.h"
 #include <pmsis.h>
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            exit(__LINE__);                                                                        \
-    } while (0)
 
 enum { BYTES = 64, WORDS = BYTES / 4, LINE = 16, FAST_LINE = 17 };
 /* Compute&Update always loads, one word beyond the last in the end. */

@@ -1,11 +1,10 @@
 /* Random calls of the heap. Every piece of memory holds a pattern of its own, so that two that overlap, or one that loses
    bytes when it moves, are seen; at the end all memory must be in one piece again. Exits with the line of the first
    failure. */
+#include "check.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CHECK(condition) do { if (!(condition)) exit(__LINE__); } while (0)
 
 enum { PIECES = 64, STEPS = 1500, LARGEST = 2500 };
 

@@ -1,4 +1,5 @@
 /* Functions of the C library by their results; exits with the line of the first wrong one. */
+#include "check.h"
 #include <ctype.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -8,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xpulpnn_rt.h>
-
-#define CHECK(condition) do { if (!(condition)) exit(__LINE__); } while (0)
 
 static char received[64];
 static unsigned received_count;

@@ -3,28 +3,27 @@
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.elf import load
-from xpulpnn_sim.exits import Exit
 from xpulpnn_sim.golden import channel_layers, layers
-from xpulpnn_sim.iss.cluster import ClusterSession
-from xpulpnn_sim.iss.session import Session
+from xpulpnn_sim.harness.references import reference
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.public import PREFIXES, PublicFunctions, usual_precisions
 from xpulpnn_sw.clibrary.public_header import public_header
-from xpulpnn_sw.clibrary.write import objects, texts
 from xpulpnn_sw.cluster_layout import ClusterLayout
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.toolchain import build
 
+from ..elf import Ran, run
+
 CORE = preset("xpulpnn2")
-ENOUGH = 20_000_000
 GUARD = 32
 """Bytes before and behind each output that must stay as they are."""
 
@@ -67,71 +66,56 @@ def random(rng: np.random.Generator, bits: int, *shape: int, signed: bool = Fals
     return rng.integers(least, least + (1 << bits), shape)
 
 
-def normalised(rng: np.random.Generator, sums: np.ndarray, bits: int, *, signed: bool = False):
-    """Results that spread over their range; the operands and the shift of batch normalisation."""
-    spread = max(1, int(sums.std()))
-    shift = max(0, (4 * spread << 6).bit_length() - 1 - bits)
-    kappa = rng.integers(1 << 5, 1 << 6, sums.shape[-1])
-    centre = 0 if signed else 1 << bits - 1
-    lam = (centre << shift) - kappa * sums.reshape(-1, sums.shape[-1]).mean(axis=0).astype(int)
-    operands = {"KAPPA": packed(kappa, 32), "LAMBDA": packed(lam, 32)}
-    return layers.quantise_bn(sums, kappa, lam, shift, bits, signed), operands, shift
+def drawn(rng: np.random.Generator, kernel: str, name: str, text: str, rule: Rule):
+    """A layer of the widths that a name says, its tensors and its results."""
+    found = re.search(r"_([iu]\d)_([iu]\d+|i32)_(i\d)", name)
+    x, y, w = found.groups() if found else ("u8", "i32", "i8")
+    layer, precision = kind(kernel).layer.parse(text), Precision.parse(f"{x}x{w}x{y}")
+    tensors = kind(kernel).tensors(layer, precision, rng, rule)
+    tensors = tensors if precision.requantised else replace(tensors, bias=None)
+    operands = {"BIAS": packed(tensors.bias, 32)} if tensors.bias is not None else {}
+    return precision, layer, tensors, operands, reference(layer, tensors, precision)
 
 
-def centring(sums: np.ndarray, bits: int, factor: int = 1) -> tuple[np.ndarray, int]:
-    """Biases and the shift that spread unsigned results, times a factor, over their range."""
-    shift = max(0, (4 * int(sums.std()) * factor).bit_length() - 1 - bits)
-    return (1 << bits - 1 << shift) // factor - int(sums.mean()) + np.zeros(sums.shape[-1], int), shift
+def sizes_of(layer: Any, channels: int) -> str:
+    """What the functions of products take: the maps, the window, the padding, the steps."""
+    numbers = (layer.width, layer.height, layer.channels, layer.out_width, layer.out_height, channels)
+    window = (layer.kernel_width, layer.kernel_height, *layer.padding, *reversed(layer.stride))
+    return ", ".join(map(str, (*numbers, *window)))
 
 
-def conv(rng: np.random.Generator, name: str, widths: tuple[int, int, int], text: str, *, signed: bool = False) -> Call:
-    """A convolution ``HxWxC:OxKyxKx`` with padding and steps of 2 rows; ``widths`` in the names' order."""
-    x, y, w = widths
-    (height, width, channels), (outputs, rows, columns) = (map(int, part.split("x")) for part in text.split(":"))
-    image = random(rng, x, height, width, channels, signed=signed)
-    filters = random(rng, w, outputs, rows, columns, channels, signed=True)
-    bias = rng.integers(-100, 100, outputs)
-    # plain single pixels are read where they are
-    pads, step = (layers.Pads(), 1) if "pointwise" in name else (layers.Pads(1, 0, 0, 2), 2)
-    sums = layers.conv(image, filters, bias, (step, 1), pads)
-    results, operands, shift = normalised(rng, sums, y, signed=signed)
-    out = f"{results.shape[1]}, {results.shape[0]}, {outputs}"
-    edges = f"{pads.top}, {pads.bottom}, {pads.left}, {pads.right}"
-    sizes = f"{width}, {height}, {channels}, {out}, {columns}, {rows}, {edges}, 1, {step}"
-    operands |= {"IN": packed(image, x), "W": packed(filters, w), "BIAS": packed(bias, 32)}
-    call = f"{name}(IN, NULL, BIAS, OUT, W, KAPPA, LAMBDA, 0, {shift}, {sizes}, 1, 1)"
-    return Call(text=call, operands=operands, expected=packed(results, y), values=results)
+def conv(rng: np.random.Generator, name: str, text: str) -> Call:
+    """A convolution, normalised by channel."""
+    precision, layer, tensors, operands, results = drawn(rng, "conv", name, text, Rule.BN32)
+    after = tensors.requantisation
+    operands |= {"KAPPA": packed(after.kappa, 32), "LAMBDA": packed(after.lam, 32)}
+    operands |= {"IN": packed(tensors.activations, precision.x), "W": packed(tensors.weights, precision.w)}
+    sizes = sizes_of(layer, layer.out_channels)
+    call = f"{name}(IN, NULL, BIAS, OUT, W, KAPPA, LAMBDA, 0, {after.shift}, {sizes}, 1, 1)"
+    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
 
 
-def depthwise(rng: np.random.Generator, name: str, widths: tuple[int, int, int], text: str) -> Call:
-    """``HxWxC:KyxKx``, multiplied by a factor and shifted."""
-    x, y, w = widths
-    (height, width, channels), (rows, columns) = (map(int, part.split("x")) for part in text.split(":"))
-    image, filters = random(rng, x, height, width, channels), random(rng, w, channels, rows, columns, signed=True)
-    window = layers.Window(rows, columns, pads=layers.Pads(0, 2, 1, 0))
-    bias, shift = centring(channel_layers.depthwise(image, filters, None, window), y, factor=7)
-    results = layers.quantise_multiply(channel_layers.depthwise(image, filters, bias, window), 7, shift, y)
-    out = f"{results.shape[1]}, {results.shape[0]}, {channels}"
-    sizes = f"{width}, {height}, {channels}, {out}, {columns}, {rows}, 0, 2, 1, 0, 1, 1"
-    maps = apart(image.transpose(2, 0, 1), x)
-    operands = {"IN": packed(maps, x), "W": packed(apart(filters, w), w), "BIAS": packed(bias, 32)}
-    call = f"{name}(IN, NULL, BIAS, OUT, W, NULL, NULL, NULL, 7, {shift}, {sizes}, 1, 0)"
-    return Call(text=call, operands=operands, expected=packed(results, y), values=results)
+def depthwise(rng: np.random.Generator, name: str, text: str) -> Call:
+    """A map channel by channel, multiplied by a factor and shifted."""
+    precision, layer, tensors, operands, results = drawn(rng, "depthwise", name, text, Rule.MULTIPLY)
+    after = tensors.requantisation
+    maps = apart(tensors.activations.transpose(2, 0, 1), precision.x)
+    operands |= {"IN": packed(maps, precision.x), "W": packed(apart(tensors.weights, precision.w), precision.w)}
+    scale = f"NULL, NULL, NULL, {after.factor}, {after.shift}"
+    call = f"{name}(IN, NULL, BIAS, OUT, W, {scale}, {sizes_of(layer, layer.channels)}, 1, 0)"
+    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
 
 
-def linear(rng: np.random.Generator, name: str, widths: tuple[int, int, int], inputs: int, outputs: int) -> Call:
-    x, y, w = widths
-    vector, filters = random(rng, x, inputs), random(rng, w, outputs, inputs, signed=True)
-    sums = (filters @ vector).astype(np.int32)
-    operands = {"IN": packed(vector, x), "W": packed(filters, w)}
-    if y == 32:
+def linear(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Call:
+    """A row, shifted, or its accumulators."""
+    precision, _, tensors, operands, results = drawn(rng, "linear", name, f"{inputs}:{outputs}", Rule.SHIFT)
+    operands |= {"IN": packed(tensors.activations, precision.x), "W": packed(tensors.weights, precision.w)}
+    if precision.requantised:
+        shift = tensors.requantisation.shift
+        call = f"{name}(IN, BIAS, OUT, W, NULL, NULL, 0, {shift}, {inputs}, {outputs}, 0, 0)"
+    else:
         call = f"{name}(IN, NULL, OUT, W, {inputs}, {outputs})"
-        return Call(text=call, operands=operands, expected=packed(sums, 32), values=sums)
-    bias, shift = centring(sums[np.newaxis, :].repeat(2, axis=0), y)
-    results = layers.quantise_shift(sums + bias, shift, y)
-    operands["BIAS"] = packed(bias, 32)
-    call = f"{name}(IN, BIAS, OUT, W, NULL, NULL, 0, {shift}, {inputs}, {outputs}, 0, 0)"
-    return Call(text=call, operands=operands, expected=packed(results, y), values=results)
+    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
 
 
 def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
@@ -180,23 +164,24 @@ def add(rng: np.random.Generator, *, requantised: bool) -> Call:
 def calls_of(rng: np.random.Generator) -> list[Call]:
     return [
         # whole words and groups; a rest of pixels; a rest of channels, of the input too
-        conv(rng, "pulp_nn_conv_u8_u8_i8", (8, 8, 8), "6x6x8:8x3x3"),
-        conv(rng, "xpulp_nn_conv_u8_u4_i4_4x4", (8, 4, 4), "5x7x8:12x2x3"),
-        conv(rng, "pulp_nn_conv_u8_u4_i4", (8, 4, 4), "5x5x6:6x3x2"),
-        conv(rng, "xpulp_nn_mix_conv_u4_u8_i8", (4, 8, 8), "4x5x8:5x3x1"),
-        conv(rng, "pulp_nn_conv_i8_i8_i8", (8, 8, 8), "4x5x3:7x3x3", signed=True),
-        conv(rng, "pulp_nn_pointwise_u8_u8_i8", (8, 8, 8), "5x3x12:8x1x1"),
-        depthwise(rng, "pulp_nn_depthwise_u8_u8_i8", (8, 8, 8), "5x6x5:3x3"),
-        depthwise(rng, "pulp_nn_depthwise_u8_u4_i4", (8, 4, 4), "5x6x6:2x5"),
-        depthwise(rng, "xpulp_nn_depthwise_u4_u8_i8", (4, 8, 8), "5x5x6:3x2"),
+        conv(rng, "pulp_nn_conv_u8_u8_i8", "6x6x8:8x3x3:s=2x1,p=1x0x0x2"),
+        conv(rng, "xpulp_nn_conv_u8_u4_i4_4x4", "5x7x8:12x2x3:s=2x1,p=1x0x0x2"),
+        conv(rng, "pulp_nn_conv_u8_u4_i4", "5x5x6:6x3x2:s=2x1,p=1x0x0x2"),
+        conv(rng, "xpulp_nn_mix_conv_u4_u8_i8", "4x5x8:5x3x1:s=2x1,p=1x0x0x2"),
+        conv(rng, "pulp_nn_conv_i8_i8_i8", "4x5x3:7x3x3:s=2x1,p=1x0x0x2"),
+        # plain single pixels are read where they are
+        conv(rng, "pulp_nn_pointwise_u8_u8_i8", "5x3x12:8x1x1:p=0"),
+        depthwise(rng, "pulp_nn_depthwise_u8_u8_i8", "5x6x5:3x3:p=0x2x1x0"),
+        depthwise(rng, "pulp_nn_depthwise_u8_u4_i4", "5x6x6:2x5:p=0x1x1x0"),
+        depthwise(rng, "xpulp_nn_depthwise_u4_u8_i8", "5x5x6:3x2:p=0x2x1x0"),
         # in quarters, of bytes, nibbles and crumbs; by blocks, where rows are no whole words; few
-        linear(rng, "pulp_nn_linear_u8_u8_i8", (8, 8, 8), 64, 12),
-        linear(rng, "pulp_nn_linear_u4_u4_i4", (4, 4, 4), 64, 24),
-        linear(rng, "pulp_nn_linear_u8_u2_i8", (8, 2, 8), 16, 32),
-        linear(rng, "pulp_nn_linear_u8_u4_i4", (8, 4, 4), 32, 8),
-        linear(rng, "pulp_nn_linear_u8_i32_i8", (8, 32, 8), 23, 9),
-        linear(rng, "xpulp_nn_linear_u4_u8_i8", (4, 8, 8), 14, 7),
-        linear(rng, "pulp_nn_linear_out_32", (8, 32, 8), 16, 3),
+        linear(rng, "pulp_nn_linear_u8_u8_i8", 64, 12),
+        linear(rng, "pulp_nn_linear_u4_u4_i4", 64, 24),
+        linear(rng, "pulp_nn_linear_u8_u2_i8", 16, 32),
+        linear(rng, "pulp_nn_linear_u8_u4_i4", 32, 8),
+        linear(rng, "pulp_nn_linear_u8_i32_i8", 23, 9),
+        linear(rng, "xpulp_nn_linear_u4_u8_i8", 14, 7),
+        linear(rng, "pulp_nn_linear_out_32", 16, 3),
         *pools(rng, 8, 8),
         *pools(rng, 3, 8),
         add(rng, requantised=False),
@@ -248,41 +233,17 @@ def program(calls: list[Call]) -> str:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory) -> Options:
+def library(public_library) -> Options:
     """Options for programs that call what the tests here call, of a library built once."""
-    folder = tmp_path_factory.mktemp("library")
-    texts_ = [
-        (EXAMPLE / "network.c").read_text(),
-        *REFUSED,
-        *(f"{call.name}(" for call in calls_of(np.random.default_rng())),
-    ]
-    used = set(re.findall(r"x?pulp_nn_\w+", " ".join(texts_)))
+    calls = [f"{call.name}(" for call in calls_of(np.random.default_rng())]
+    refused = [f"{text.partition(':')[0]}(" for text in REFUSED]
     precisions = ["8x8x8", "8x8x2", "8x4x4", "8x8x4", "8x4x8", "4x4x8", "4x8x8", "4x4x4", "i8x8xi8"]
-    every = PublicFunctions([Precision.parse(one) for one in precisions], Rule.BN32, CORE)
-    public = [function for function in every if not used.isdisjoint(function.names)]
-    assert used <= {name for function in public for name in function.names} | {"pulp_nn_kernels"}
-    kernels = list({run.name: run for function in public for run in function.kernels}.values())
-    for path, text in texts(kernels, "", "", public).items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text)
-    warned = ("-Wall", "-Werror")
-    objects(kernels, folder, compiler=None, options=Options(config=CORE, extra=warned), public=public)
-    linking = (f"-L{folder / 'lib'}", "-lxpulpnn")
-    return Options(config=CORE, include=(folder / "include",), linking=linking, extra=warned)
+    return public_library(CORE, precisions, (EXAMPLE / "network.c").read_text(), *refused, *calls)
 
 
-def simulated(elf: Path, cores: int) -> tuple[Exit, str, Session | ClusterSession]:
-    """Run on so many cores of a cluster, or with 0 on one alone; what is printed comes too."""
-    printed: list[bytes] = []
-
-    def collect(output) -> None:
-        printed.append(output.data)
-
-    if cores:
-        session = ClusterSession(load(elf), ClusterConfig(core=CORE, cores=cores), quantum=16, output=collect)
-    else:
-        session = Session(load(elf), CORE, output=collect)
-    return session.run(ENOUGH), b"".join(printed).decode(), session
+def simulated(elf: Path, cores: int, **options) -> Ran:
+    """Run on so many cores of a cluster, or with 0 on one alone."""
+    return run(elf, ClusterConfig(core=CORE, cores=cores, **options) if cores else CORE, quantum=16)
 
 
 def with_cores(options: Options, cores: int, **memory: int) -> Options:
@@ -302,14 +263,12 @@ def test_calls_of_an_application_equal_numpy(tmp_path, library):
         elf = tmp_path / f"main{cores}.elf"
         options = replace(with_cores(library, cores), define=("LEFT=1700",) if cores else ())
         build([tmp_path / "main.c"], elf, options=options)
-        end, _, session = simulated(elf, cores)
-        assert end.text == "pass"
-        symbols = dict(load(elf).symbols)
+        ran = simulated(elf, cores)
+        assert ran.end.text == "pass"
         for number, call in enumerate(calls):
             guard = GUARDED * GUARD
             expected = guard + GUARDED * call.offset + call.expected + guard
-            got = session.memory.read_bytes(symbols[f"out{number}"], len(expected))
-            assert got == expected, f"{cores} cores: {call.text}"
+            assert ran.read(f"out{number}", len(expected)) == expected, f"{cores} cores: {call.text}"
 
 
 _OPERANDS = "data, NULL, NULL, data, weights, NULL, NULL, 0"
@@ -349,21 +308,13 @@ int main(void) {{
     (tmp_path / "main.c").write_text(source)
     elf = tmp_path / "main.elf"
     build([tmp_path / "main.c"], elf, options=replace(with_cores(library, 2, tcdm=8 << 10), heap=1 << 10))
-    executable = load(elf)
-    which = dict(executable.symbols)["which"]
+    config = ClusterConfig(core=CORE, cores=2, tcdm_bytes=8 << 10)
     for number, text in enumerate(REFUSED):
-        printed: list[bytes] = []
-        session = ClusterSession(
-            executable,
-            ClusterConfig(core=CORE, cores=2, tcdm_bytes=8 << 10),
-            output=lambda output, printed=printed: printed.append(output.data),
-        )
-        session.memory.write_bytes(which, number.to_bytes(4, "little"))
-        assert not session.run(ENOUGH).ok
-        assert b"".join(printed).decode() == f"{text}\n"
+        ran = run(elf, config, patch={"which": number})
+        assert not ran.end.ok
+        assert ran.errors + ran.output == f"{text}\n"
 
 
-@pytest.mark.unit
 def test_names_are_declared_once_and_aliases_are_of_one_function():
     functions = list(PublicFunctions([Precision.parse("8x8x8"), Precision.parse("4x8x2")], Rule.BN32, CORE))
     names = [name for function in functions for name in function.names]
@@ -374,24 +325,21 @@ def test_names_are_declared_once_and_aliases_are_of_one_function():
     assert {"xpulp_nn_conv_u4_u2_i8_4x4", "pulp_nn_linear_u4_i32_i8", "pulp_nn_conv_HoWo_parallel"} < set(names)
 
 
-@pytest.mark.unit
 def test_kappa_of_64_bits_has_functions_of_the_same_names():
     narrow, wide = (
         {function.name: function for function in PublicFunctions([Precision.parse("8x8x8")], rule, CORE)}
         for rule in (Rule.BN32, Rule.BN64)
     )
     assert narrow.keys() == wide.keys()
-    for name, kind in (("pulp_nn_conv_u8_u8_i8", "int64_t *kappa"), ("pulp_nn_avgpool_u8_u8", "int64_t lambda")):
-        assert kind in wide[name].prototype(name)
-        assert kind not in narrow[name].prototype(name)
+    for name, wanted in (("pulp_nn_conv_u8_u8_i8", "int64_t *kappa"), ("pulp_nn_avgpool_u8_u8", "int64_t lambda")):
+        assert wanted in wide[name].prototype(name)
+        assert wanted not in narrow[name].prototype(name)
 
 
-@pytest.mark.unit
 def test_all_usual_precisions_have_a_convolution():
     assert len({(one.x, one.w, one.y) for one in usual_precisions()}) == 3**3
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("precision", "rule", "text"),
     [
@@ -410,9 +358,9 @@ def test_an_application_computes_the_same_as_loops(tmp_path, library):
     elf = tmp_path / "network.elf"
     options = replace(with_cores(library, 2), define=("SIDE=4",))
     build([EXAMPLE / "network.c", EXAMPLE / "loops.c"], elf, options=options)
-    end, printed, _ = simulated(elf, 2)
-    assert end.ok, printed
-    *steps, everything = printed.splitlines()
+    ran = simulated(elf, 2)
+    assert ran.end.ok, ran.output
+    *steps, everything = ran.output.splitlines()
     assert len(steps) == 6
     assert all(line.endswith(" cycles, 0 wrong bytes") for line in steps)
     ours, loops = [int(word) for word in everything.split() if word.isdecimal()][:2]

@@ -1,43 +1,29 @@
 """Programs in the manner of the tests of PULP-NN: the headers that they include, and what these compute."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from xpulpnn.config import ClusterConfig, preset
-from xpulpnn_sim.elf import load
 from xpulpnn_sim.golden import channel_layers, layers
-from xpulpnn_sim.iss.cluster import ClusterSession
-from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw.build_options import Options
-from xpulpnn_sw.clibrary.public import PublicFunctions
 from xpulpnn_sw.clibrary.utils_header import utils_header
-from xpulpnn_sw.clibrary.write import objects, texts
 from xpulpnn_sw.cluster_layout import ClusterLayout
-from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.toolchain import build
 
+from ..elf import SOURCES, run
+
 CORE = preset("xpulpnn")
-ENOUGH = 5_000_000
 WARNED = ("-Wall", "-Werror")
-MAIN = Path(__file__).parent.parent / "c/public_names.c"
-USED = {"pulp_nn_conv_u8_u4_i4", "pulp_nn_maxpool_u4", "pulp_nn_linear_u4_u8_i8"}
+MAIN = SOURCES / "public_names.c"
+CALLS = "pulp_nn_conv_u8_u4_i4( pulp_nn_maxpool_u4( pulp_nn_linear_u4_u8_i8("
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(public_library) -> Options:
     """A library of the functions that the program calls."""
-    folder = tmp_path_factory.mktemp("library")
-    every = PublicFunctions([Precision.parse("8x4x4"), Precision.parse("4x8x8")], Rule.BN32, CORE)
-    public = [function for function in every if not USED.isdisjoint(function.names)]
-    kernels = list({run.name: run for function in public for run in function.kernels}.values())
-    for path, text in texts(kernels, "", "", public).items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text)
-    objects(kernels, folder, compiler=None, options=Options(config=CORE), public=public)
-    return folder
+    return public_library(CORE, ["8x4x4", "4x8x8"], CALLS)
 
 
 def golden_header(rng: np.random.Generator) -> str:
@@ -79,21 +65,12 @@ def golden_header(rng: np.random.Generator) -> str:
 def test_a_program_of_the_public_library_compiles_and_passes(tmp_path, library, cores, define):
     (tmp_path / "golden.h").write_text(golden_header(np.random.default_rng(5)))
     elf = tmp_path / "main.elf"
-    options = Options(
-        config=CORE,
-        cluster=ClusterLayout(cores=cores),
-        include=(library / "include", tmp_path),
-        linking=(f"-L{library / 'lib'}", "-lxpulpnn"),
-        define=define,
-        extra=WARNED,
-    )
+    include = (*library.include, tmp_path)
+    options = replace(library, cluster=ClusterLayout(cores=cores), include=include, define=define)
     assert build([MAIN], elf, options=options) == ""
-    printed: list[bytes] = []
-    config = ClusterConfig(core=CORE, cores=cores)
-    session = ClusterSession(load(elf), config, output=lambda output: printed.append(output.data))
-    end = session.run(ENOUGH)
-    assert b"".join(printed).decode() == f"cores: {cores}, errors: 0, counted: 1\n"
-    assert end.ok
+    ran = run(elf, ClusterConfig(core=CORE, cores=cores))
+    assert ran.output == f"cores: {cores}, errors: 0, counted: 1\n"
+    assert ran.end.ok
 
 
 def results(phi: int, factors: tuple[int, int, int], pixels: tuple[int, int], sign: str, bits: int) -> list[int]:
@@ -144,9 +121,7 @@ def test_small_functions_equal_their_definitions(tmp_path, wide):
     )
     elf = tmp_path / "main.elf"
     build([tmp_path / "main.c"], elf, options=Options(config=CORE, include=(tmp_path,), extra=WARNED))
-    session = Session(load(elf), CORE, output=lambda _: None)
-    assert session.run(ENOUGH).ok
-    address = dict(load(elf).symbols)["results"]
-    got = np.frombuffer(session.memory.read_bytes(address, 4 * len(calls)), "<i4").tolist()
-    assert dict(zip(calls, got, strict=True)) == dict(zip(calls, expected, strict=True))
-    assert got == expected
+    ran = run(elf, CORE)
+    assert ran.end.ok
+    got = np.frombuffer(ran.read("results", 4 * len(calls)), "<i4").tolist()
+    assert list(zip(calls, got, strict=True)) == list(zip(calls, expected, strict=True))

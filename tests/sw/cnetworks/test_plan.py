@@ -16,8 +16,6 @@ from xpulpnn_sw.networks.network import NETWORK_INPUT
 from xpulpnn_sw.networks.suited import suited
 from xpulpnn_sw.networks.whole_words import filled_input
 
-pytestmark = pytest.mark.unit
-
 CORE = preset("xpulpnn")
 
 

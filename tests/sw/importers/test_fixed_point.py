@@ -8,8 +8,6 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.importers.fixed_point import Range, fixed_point, sum_ranges
 
-pytestmark = pytest.mark.unit
-
 
 def fits(low, high, bits):
     return -(2 ** (bits - 1)) <= low and high < 2 ** (bits - 1)

@@ -11,8 +11,6 @@ from xpulpnn_sw.importers.assembly import NetworkAssembly
 from xpulpnn_sw.importers.levels import Affine, uniform_levels
 from xpulpnn_sw.importers.values import Map, Sums
 
-pytestmark = pytest.mark.unit
-
 
 def source(low: int, high: int, bits: int, *, signed: bool, channels: int = 2, stage: str = "input") -> Map:
     return Map(

@@ -1,6 +1,5 @@
 """ONNX models as networks: the reference of the network against onnx's own evaluation of the model."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,6 @@ from .onnx_models import (
     normalised,
     samples,
 )
-
-pytestmark = pytest.mark.unit
-
-NETS = os.environ.get("XPULPNN_NETS")
-needs_nets = pytest.mark.skipif(NETS is None, reason="XPULPNN_NETS names no folder with TFC_1W1A.onnx")
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -99,23 +93,6 @@ def test_input_in_steps_of_its_own(tmp_path: Path) -> None:
     model.quant(4.0, 8, signed=True)
     described = check(model, tmp_path, 4, rng)
     assert described.network.stages[0].kind.name == "depthwise"
-
-
-def test_quantize_and_dequantize(tmp_path: Path) -> None:
-    """QDQ: zero points of maps, which padding has too, halves to even before them, 8-bit weights by channel."""
-    rng = np.random.default_rng(3)
-    model = Model((1, 3, 6, 6))
-
-    model.pair(2.0, 5, np.uint8)
-    scales = 2.0 ** rng.integers(-7, -4, 4)
-    weights = model.integers(rng.integers(-128, 128, (4, 3, 3, 3)), scales, np.int8)
-    bias = model.integers(rng.integers(-900, 900, 4), scales * 2.0, np.int32)
-    model.node("Conv", weights, bias, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-    model.pair(41.7, -20, np.int8)
-    model.node("GlobalAveragePool")
-    model.pair(4.3, 7, np.uint8)
-    described = check(model, tmp_path, 4.3, rng, zero=7)
-    assert [stage.pad for stage in described.network.stages] == [0, 5, 0]
 
 
 def floating(rng: np.random.Generator) -> Model:
@@ -209,10 +186,9 @@ def test_tensors_in_files_that_are_missing(tmp_path: Path) -> None:
     assert "weights.bin" in str(found.value)
 
 
-@needs_nets
-def test_tfc(tmp_path: Path) -> None:
+def test_tfc(nets: Path) -> None:
     """Its scores are those of the operators of QONNX, but for what all classes have in common."""
-    path = Path(NETS or "") / "TFC_1W1A.onnx"
+    path = nets / "TFC_1W1A.onnx"
     images = np.random.default_rng(7).integers(0, 256, (IMAGES, 28, 28))
     described = import_onnx(path, ImportOptions(name="tfc"))
     found = run_reference(described.network, described.batch(images))[-1].reshape(IMAGES, -1)

@@ -9,8 +9,6 @@ from xpulpnn_sw.importers.onnx_node import OnnxNode
 from xpulpnn_sw.importers.onnx_probes import probes
 from xpulpnn_sw.importers.rounding import FilterInputs, best_scale, rounded
 
-pytestmark = pytest.mark.unit
-
 
 def correlated(rng: np.random.Generator, count: int) -> Any:
     """Inputs as they are behind a convolution: not below 0, neighbours alike."""

@@ -5,8 +5,6 @@ import pytest
 
 from .tflite_models import NONE, RELU, RELU6, RELU_1, SAME, VALID, Graph, check, convolving, window
 
-pytestmark = pytest.mark.unit
-
 FULLY = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
 
 

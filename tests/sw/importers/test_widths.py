@@ -5,8 +5,6 @@ import pytest
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.widths import LayerWidths, ReadingLayer, WidthRequest, request_of, widths_of
 
-pytestmark = pytest.mark.unit
-
 READERS = (
     ReadingLayer(name="first", inputs=("image",), weights="w0", is_first=True),
     ReadingLayer(name="second", inputs=("a",), weights="w1"),
@@ -42,23 +40,19 @@ def test_texts_are_read_as_they_are_written() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("3", "--quantise must have widths of 2, 4, 8, or two of them as 4/8, not 3"),
-        ("", "--quantise must have widths of 2, 4, 8, or two of them as 4/8, not "),
-        ("8/4/2", "--quantise must have widths of 2, 4, 8, or two of them as 4/8, not 8/4/2"),
-        ("=4", "--quantise must name every layer once, not =4 in =4"),
-        ("first=4,first=8", "--quantise must name every layer once, not first=8 in first=4,first=8"),
-        ("8,other=4", "--quantise must name one of first, second, sum, third, not other"),
-        (
-            "8,4",
-            "--quantise must have one width, or one for each of 3 layers with weights (first, second, third), not 2",
-        ),
-        ("first=8,sum=4", "--quantise must have bits for every layer, not be without those of second"),
+        ("3", "have widths of 2, 4, 8"),
+        ("", "have widths of 2, 4, 8"),
+        ("8/4/2", "have widths of 2, 4, 8"),
+        ("=4", "name every layer once, not =4"),
+        ("first=4,first=8", "name every layer once, not first=8"),
+        ("8,other=4", "name one of first, second, sum, third"),
+        ("8,4", "have one width, or one for each of 3 layers"),
+        ("first=8,sum=4", "have bits for every layer, not be without those of second"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=f"^--quantise must {message}"):
         request_of(text).tensors(READERS)
-    assert str(caught.value) == message
 
 
 def test_a_layer_without_weights_at_the_end() -> None:

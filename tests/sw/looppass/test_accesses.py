@@ -10,7 +10,6 @@ def change(body: str, **options) -> list[str]:
     return lines[1:-1]
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -32,7 +31,6 @@ def test_changes(body, expected):
     assert change(body) == expected
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     "body",
     [
@@ -56,20 +54,17 @@ def test_stays(body):
         assert [line.split() for line in changed] == [line.split() for line in body.replace("\t", " ").splitlines()]
 
 
-@pytest.mark.unit
 def test_loads_change_places_only_if_they_may():
     body = "lw a1,0(a0)\nadd a5,a0,a2\nlw a3,0(a5)\nli a5,0\naddi a0,a0,4"
     assert change(body, swap_loads=True) == ["p.lw a3,a2(a0)", "p.lw a1,4(a0!)", "li a5,0"]
     assert change(body) == ["lw a1,0(a0)", "p.lw a3,a2(a0)", "li a5,0", "addi a0,a0,4"]
 
 
-@pytest.mark.unit
 def test_no_access_passes_a_store():
     body = "lw a1,0(a0)\nsw a4,0(a2)\nadd a5,a0,a2\nlw a3,0(a5)\nli a5,0\naddi a0,a0,4"
     assert "p.lw a1,4(a0!)" not in change(body, swap_loads=True)
 
 
-@pytest.mark.unit
 def test_in_a_loop_the_reader_waits_no_longer():
     body = ".L2:\nlw a4,0(a1)\nadd a2,a2,a4\nxor a3,a3,a1\nbne a3,a5,.L2"
     lines = change(body)

@@ -6,30 +6,13 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.elf import load
-from xpulpnn_sim.exits import Output, Reason
-from xpulpnn_sim.iss.session import Session
-from xpulpnn_sw import compilers
 from xpulpnn_sw.looppass.optimise import PassReport, has_volatile, optimise
 from xpulpnn_sw.toolchain import Options, build
 
+from ..elf import run
 from . import turns
 
 CORE = PRESETS["xpulpnn"]
-LIMIT = 10_000_000
-
-
-def compiler() -> str:
-    try:
-        return compilers.find().kind
-    except compilers.ToolError:
-        pytest.skip("no C compiler for the core is installed")
-
-
-def run(path: Path, limit: int = LIMIT) -> tuple[Reason, str]:
-    printed: list[Output] = []
-    end = Session(load(path), CORE, output=printed.append).run(limit)
-    return end.reason, b"".join(one.data for one in printed).decode()
 
 
 def of_function(body: str) -> str:
@@ -48,17 +31,16 @@ def turned(body: str, config=CORE, **options) -> tuple[list[str], PassReport]:
 
 
 @pytest.mark.flow
-def test_every_comparison_takes_its_turns(tmp_path: Path):
-    kind = compiler()
+def test_every_comparison_takes_its_turns(compiler: str, tmp_path: Path):
     report = PassReport()
     text = optimise(turns.assembly(), CORE, report=report)
     (tmp_path / "loops.s").write_text(text)
     (tmp_path / "main.c").write_text(turns.driver())
     options = Options(config=CORE, loop_pass=False)
-    build([tmp_path / "loops.s", tmp_path / "main.c"], tmp_path / "p.elf", compiler=kind, options=options)
-    reason, printed = run(tmp_path / "p.elf")
-    assert reason is Reason.PASS, printed
-    assert int(printed.split()[0]) > 3000
+    build([tmp_path / "loops.s", tmp_path / "main.c"], tmp_path / "p.elf", compiler=compiler, options=options)
+    ran = run(tmp_path / "p.elf", CORE)
+    assert ran.end.ok, ran.output
+    assert int(ran.output.split()[0]) > 3000
     assert {outcome.reason for outcome in report.loops} == {"", "the counter runs away from its bound"}
     assert report.turned >= len(report.loops) // 2
 
@@ -75,7 +57,6 @@ SUM = """
 """
 
 
-@pytest.mark.unit
 def test_a_loop_over_words():
     lines, report = turned(SUM)
     assert lines == [
@@ -100,14 +81,12 @@ def test_a_loop_over_words():
     assert report.loops[0].source == "line 6"
 
 
-@pytest.mark.unit
 def test_a_known_number_of_turns_needs_no_counter():
     lines, _ = turned("li a5,100\n.L2:\nmul a0,a0,a1\naddi a5,a5,-1\nbne a5,zero,.L2\nret")
     assert "lp.setupi 0,100,.Lxp_end_0_0" in lines
     assert not [line for line in lines if line.startswith(("addi", "bne"))]
 
 
-@pytest.mark.unit
 def test_a_guarded_count_needs_no_test():
     lines, _ = turned("ble a1,zero,.L1\nli a5,0\n.L2:\nmul a0,a0,a0\naddi a5,a5,1\nbne a5,a1,.L2\n.L1:\nret")
     assert not [line for line in lines if line.startswith(("bne", "addi"))]
@@ -115,13 +94,11 @@ def test_a_guarded_count_needs_no_test():
     assert len([line for line in lines if line.startswith(("bne", "addi"))]) == 2, "nothing says that a1 is not 0"
 
 
-@pytest.mark.unit
 def test_a_counter_that_is_read_later_stays():
     lines, _ = turned("li a5,9\n.L2:\nmul a1,a1,a1\naddi a5,a5,-1\nbne a5,zero,.L2\nmv a0,a5\nret")
     assert "addi a5,a5,-1" in lines
 
 
-@pytest.mark.unit
 def test_two_levels_and_no_third():
     inner = ".L{0}:\n{1}addi a{0},a{0},-1\nbne a{0},zero,.L{0}\n"
     nest = "mul a0,a0,a0\n"
@@ -138,7 +115,6 @@ def test_two_levels_and_no_third():
 LOOP = ".L2:\n{}\naddi a0,a0,-1\nbne a0,zero,.L2\nret"
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -169,14 +145,12 @@ def test_loops_that_stay(body, reason):
     assert optimise(before, CORE).split() == before.split()
 
 
-@pytest.mark.unit
 def test_a_counter_that_an_inner_loop_changes():
     inner = ".L3:\naddi a0,a0,-1\naddi a1,a1,4\nbne a1,a2,.L3\n"
     _, report = turned(f".L2:\nmul a3,a3,a3\nmv a1,a3\n{inner}bne a0,zero,.L2\nret")
     assert report.loops[-1].reason == "the counter does not change once in every turn"
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     "line", ["frob a0,a1", ".word 0x1234", "1:", "beq a0,a1,.+8", ".set x, 1", "addi a0,a0,1; nop"]
 )
@@ -187,7 +161,6 @@ def test_what_is_not_understood_stays(line):
     assert list(report.skipped) == ["f"]
 
 
-@pytest.mark.unit
 def test_a_core_without_the_instructions_gets_no_loops():
     plain = PRESETS["ri5cy"]
     assert plain.xpulpv2
@@ -195,14 +168,12 @@ def test_a_core_without_the_instructions_gets_no_loops():
     assert optimise(of_function(SUM), without) == of_function(SUM)
 
 
-@pytest.mark.unit
 def test_the_temporary_is_one_the_function_writes():
     # a caller compiled together with this function may keep values in every register it does not write
     _, report = turned(".L2:\nsw zero,0(a0)\naddi a0,a0,4\nbne a0,a1,.L2\nret")
     assert [outcome.reason for outcome in report.loops] == ["no free register"]
 
 
-@pytest.mark.unit
 def test_volatile():
     assert has_volatile("static volatile int x;")
     assert has_volatile("_Atomic int x;")

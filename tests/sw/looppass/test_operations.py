@@ -5,8 +5,6 @@ from tests.words import encode_line
 
 from xpulpnn_sw.looppass.operation import FlowKind, parse
 
-pytestmark = pytest.mark.unit
-
 A0, A1, A2 = 10, 11, 12
 
 

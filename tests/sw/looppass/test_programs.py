@@ -19,7 +19,8 @@ from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.looppass import optimise as loop_pass
 from xpulpnn_sw.toolchain import Options, build
 
-SOURCES = Path(__file__).parent.parent / "c"
+from ..elf import SOURCES
+
 FULL = PRESETS["xpulpnn-full"]
 LAYER = MatmulLayer.parse("64x288x2")
 MOST = 1.15
@@ -35,15 +36,21 @@ def compiled(path: Path, kind: str, source: str, *define: str, **options) -> Pat
 
 @pytest.mark.cosim
 @pytest.mark.parametrize(
-    ("bits", "variant", "define"), [(8, "xpulpv2_4x2", ()), (4, "simd_4x2", ()), (4, "nn_4x2", ("MAC_LOAD",))]
+    ("kind", "bits", "variant", "define"),
+    [
+        ("gcc", 8, "xpulpv2_4x2", ()),
+        ("gcc", 4, "simd_4x2", ()),
+        ("gcc", 4, "nn_4x2", ("MAC_LOAD",)),
+        ("zig", 8, "xpulpv2_4x2", ()),
+    ],
 )
 def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant, define, tmp_path: Path):
     path = compiled(tmp_path / "p.elf", kind, "matmul_public.c", f"BITS={bits}", *define)
-    printed: list[Output] = []
     core = simulated(FULL)
+    printed: list[Output] = []
     result = run_program(load(path), core, output=printed.append)
     text = b"".join(one.data for one in printed).decode()
-    assert result.exit.reason is Reason.PASS, text
+    assert result.exit.ok, text
     case = Case(layer=LAYER, precision=short_precision("matmul", bits), variant=variant, config=core, machine=Machine())
     generated = run_case(case).record["cycles"]
     taken = int(text.split()[0])
@@ -78,20 +85,11 @@ def command(*arguments: object) -> int:
 
 
 @pytest.mark.flow
-def test_report(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_report(compiler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source = tmp_path / "main.c"
-    source.write_text(
-        "int g(int);\n"
-        "int f(const int *p, int n) {\n"
-        "    int s = 0;\n"
-        "    for (int i = 0; i < n; i++)\n"
-        "        s += p[i];\n"
-        "    for (int i = 0; i < n; i++)\n"
-        "        s += g(i);\n"
-        "    return s;\n"
-        "}\n"
-    )
-    common = ("-S", source, "-o", tmp_path / "main.s", "--compiler", kind, "--json", tmp_path / "cc.json")
+    loops = "".join(f"for (int i = 0; i < n; i++)\n s += {term};\n" for term in ("p[i]", "g(i)"))
+    source.write_text(f"int g(int);\nint f(const int *p, int n) {{\nint s = 0;\n{loops}return s;\n}}\n")
+    common = ("-S", source, "-o", tmp_path / "main.s", "--compiler", compiler, "--json", tmp_path / "cc.json")
     assert command(*common, "--loop-report") == 0
     record = read_results(tmp_path / "cc.json")[0]["loop_pass"]
     assert (record["hardware_loops"], record["refusals"], record["skipped_functions"]) == (

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import Function, kernel_call
@@ -16,9 +14,8 @@ from xpulpnn_sw.ulppack.gemm import gemm
 from xpulpnn_sw.ulppack.packing import ISAS, METHODS, methods
 from xpulpnn_sw.ulppack.plan import PackedPlan, best_plan, plans
 
-pytestmark = pytest.mark.unit
+from ..runs import KEPT, hart_before
 
-KEPT = ("gp", "tp", *(f"s{number}" for number in range(12)))
 OWN = ("packed", "corrections", "output", "stack")
 LIMIT = 1 << 20
 LAYER = MatmulLayer.parse("5x53x3")
@@ -30,17 +27,15 @@ def results(function: Function, cores: int = 1) -> np.ndarray:
     memory.write_bytes(function.image.base, function.image.data.tobytes())
     for core in range(cores):
         call = kernel_call(function, core, cores)
-        hart = Iss(int(call.program.pcs[call.entry]), extensions=BASE_EXTENSIONS | function.extensions, memory=memory)
-        hart.load(int(call.program.pcs[0]), call.program.words.tolist())
-        for name in KEPT:
-            hart.state.regs[register_number(name)] = register_number(name) * 0x0101_0101
+        hart = hart_before(function, call, memory)
+        for name, value in KEPT.items():
+            hart.state.regs[register_number(name)] = value
         last = int(call.program.pcs[-1])
         hart.run(LIMIT, until=last)
         assert hart.state.pc == last
         assert hart.csrs["mcause"] == 0
         assert hart.state.regs[SP] == function.stack_top(core)
-        for name in KEPT:
-            assert hart.state.regs[register_number(name)] == register_number(name) * 0x0101_0101
+        assert {name: hart.state.regs[register_number(name)] for name in KEPT} == KEPT
         hart.retire()
     after = np.frombuffer(memory.read_bytes(function.image.base, function.image.data.size), np.uint8)
     for name, symbol in function.image.symbols.items():
@@ -76,7 +71,7 @@ def test_every_legal_packing(method):
     assert tried > STRIDE
 
 
-STRIDE = 5
+STRIDE = 11
 """Of the plans one in so many is run here; the sweep ``overflow`` of the command line runs all widths."""
 
 
