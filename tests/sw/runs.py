@@ -11,7 +11,7 @@ from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.iss.memory import Memory
-from xpulpnn_sw.kernels.kernel import KernelCall, Function, KernelRun, kernel_call
+from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import Layer
