@@ -86,7 +86,6 @@ def test_half_bits(name: str, bits: dict[int, int]):
             "nnimm5 must be 0..31 with at most one of the update bits 8 and 16, not 24",
         ),
         ("pv.rqu.b", {"rd": 1, "rs1": 2, "rs2": 3, "lane": 4}, "lane must be 0..3, not 4"),
-        ("lp.setupi", {"L": 2, "lpcnt12": 1, "lpoff5": 4}, "L must be 0..1, not 2"),
         ("sub", {"rd": 1, "rs1": 2}, "operands of sub must be rd, rs1, rs2, not rd, rs1"),
         ("ecall", {"rd": 1}, "operands of ecall must be none, not rd"),
     ],
