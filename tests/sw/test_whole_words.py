@@ -213,7 +213,5 @@ def test_what_is_suited_stays_as_it_is():
     for seed in SEEDS[:20]:
         once = suited(random_graph(seed)[0])
         again = suited(once)
-        assert [str(stage.layer) for stage in again.stages] == [str(stage.layer) for stage in once.stages]
-        assert [again.sources(number) for number in range(len(again.stages))] == [
-            stage.sources for stage in once.stages
-        ]
+        read = [(str(stage.layer), again.sources(number)) for number, stage in enumerate(again.stages)]
+        assert read == [(str(stage.layer), stage.sources) for stage in once.stages]
