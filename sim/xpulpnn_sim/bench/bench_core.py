@@ -11,7 +11,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE
-from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import Background, Dut, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.core_program import DATA_WORDS, DONE_ADDRESS, FAILING, program
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
@@ -102,19 +102,18 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
     return lines
 
 
-async def run_program(
-    dut: Dut, around: Surroundings, rng: Random, *, reset_after: int | None = None, gated: bool = False
-) -> None:
+async def run_program(dut: Dut, around: Surroundings, rng: Random, *, reset_after: int | None = None) -> None:
     """Run a freshly drawn program to its end and check it, or reset the core on the way.
 
-    With ``gated`` the clock could be stopped while the core sleeps: then nothing may be fetched either.
+    No access is under way while the core sleeps: its answer would be lost without a clock.
     """
     config, board, memory = _configuration(), Scoreboard(), WordMemory((FAILING,))
     executable = program(config, rng)
     memory.update(words_of(executable))
+    data = ObiResponder(dut, "data", memory, around.data, rng, asleep=dut.core_sleep)
+    code = ObiResponder(dut, "instr", memory, around.fetch, rng, asleep=dut.core_sleep)
     with (
-        ObiResponder(dut, "data", memory, around.data, rng, asleep=dut.core_sleep) as data,
-        ObiResponder(dut, "instr", memory, around.fetch, rng, asleep=dut.core_sleep if gated else None),
+        Together(dut, [data, code]),
         InterruptDriver(dut, around.interrupts, rng) as interrupts,
         RetirementMonitor(dut, "rvfi_", extra=["irq"]) as monitor,
     ):
@@ -170,11 +169,3 @@ async def a_reset_in_flight_starts_again(dut: Dut) -> None:
     for _ in range(3):
         await run_program(dut, STALLING, rng, reset_after=rng.randrange(20, 300))
     await run_program(dut, QUIET, rng)
-
-
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(around=[QUIET, STALLING])
-async def nothing_is_under_way_in_a_sleeping_core(dut: Dut, around: Surroundings) -> None:
-    """No fetch is requested or awaited with ``core_sleep``: its answer would be lost without a clock."""
-    rng = await start(dut)
-    await run_program(dut, around, rng, gated=True)

@@ -1,7 +1,7 @@
 """Bench of the DMA engine: what is copied, how fast, with which identifiers, and who is told."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from random import Random
 
 import cocotb
@@ -107,9 +107,7 @@ async def ports_of(
 ) -> AsyncIterator[Ports]:
     """The engine with memories and initiators that are at work."""
     ports = Ports(dut, rng, pause, timing)
-    with ExitStack() as stack:
-        for part in (Together(dut, ports.initiators), ports.memory, ports.told):
-            stack.enter_context(part)
+    with Together(dut, [*ports.initiators, ports.memory]), ports.told:
         yield ports
 
 

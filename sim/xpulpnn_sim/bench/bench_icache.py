@@ -1,7 +1,7 @@
 """Bench of the instruction caches of several cores: words, counters, flushes and errors, whatever memory does."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from itertools import product
 from random import Random
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import Background, Dut, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES, PROMPT, ObiTiming
@@ -96,11 +96,7 @@ async def fetch_all(
     fetchers = [Fetcher(dut, f"cores__{first + index}", code, iter(stream)) for index, stream in enumerate(streams)]
     limit = 2 * bench_data()["banks"]
     memory = ReadResponder(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
-    with ExitStack() as stack:
-        for background in (memory, *fetchers):
-            stack.enter_context(background)
-        if flush:
-            stack.enter_context(Flusher(dut, code, rng, fetchers))
+    with Together(dut, [memory, *fetchers]), Flusher(dut, code, rng, fetchers) if flush else nullcontext():
         for fetcher in fetchers:
             await fetcher.finish()
         await ClockCycles(dut.clk, 4 * timing.slowest + 100)

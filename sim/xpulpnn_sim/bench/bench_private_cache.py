@@ -1,5 +1,6 @@
 """Bench of a core's instruction cache: words, hits and misses, their timing, errors, and flushes at any moment."""
 
+from contextlib import nullcontext
 from random import Random
 
 import cocotb
@@ -8,7 +9,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.asked_lines import asked_lines
-from xpulpnn_sim.bench.cadence import Background, Driven, Dut, PortMonitor, drive, pulse_reset, start
+from xpulpnn_sim.bench.cadence import Background, Driven, Dut, PortMonitor, Together, drive, pulse_reset, start
 from xpulpnn_sim.bench.fetching import ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming
@@ -68,13 +69,10 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
         fetcher = Fetcher(dut, "core", code, wandering(rng, number, idle=idle))
         flusher = Flusher(dut, code, rng, fetcher)
         line = ReadResponder(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
-        with line, PortMonitor(dut, ("hit", "miss", "waits")) as monitor, fetcher:
-            if flushing:
-                with flusher:
-                    await fetcher.finish()
-                drive(dut, {"control__flush": 0, "control__flush_line": 0})
-            else:
+        with Together(dut, [line, fetcher]), PortMonitor(dut, ("hit", "miss", "waits")) as monitor:
+            with flusher if flushing else nullcontext():
                 await fetcher.finish()
+            drive(dut, {"control__flush": 0, "control__flush_line": 0})
         fetcher.check()
         hits, misses, waits = (sum(column) for column in zip(*monitor.rows, strict=True))
         board.equal(hits + misses, len(fetcher.fetches), "hits and misses")
@@ -143,7 +141,7 @@ async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTim
     code = ChangingCode(rng)
     fetcher = Fetcher(dut, "core", code, iter(addresses))
     line = ReadResponder(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
-    with line, fetcher:
+    with Together(dut, [line, fetcher]):
         await fetcher.finish()
         await ClockCycles(dut.clk, 2 * timing.slowest)
     fetcher.check()
