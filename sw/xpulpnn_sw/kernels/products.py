@@ -62,6 +62,15 @@ class _Product:
             self.memory, self.blocking, self.layer, self.request.tensors, rows, self.request.placement
         )
 
+    def of_rows(
+        self, name: str, structure: Structure, activations: Words, spare: int, rows: Words, **sizes: int
+    ) -> KernelRun:
+        """The kernel for packed ``activations``, with words to spare, that lie ready, and for packed filter rows."""
+        source = self.memory.place("input", activations, spare=spare)
+        return self.finish(
+            name, structure, {"input": source, **self.operands(rows), **sizes, "row_words": rows.shape[1]}
+        )
+
     def row_stride(self, words: int) -> int:
         """Bytes of an activation row that meets filter rows of so many words."""
         return self.blocking.filled(words) * self.widened * self.variant.planes(self.precision) * WORD
@@ -99,15 +108,9 @@ def matmul_kernel(request: KernelRequest) -> KernelRun:
     rows = pack_words(in_lane_order(tensors.weights, element_order(product.variant, precision)), precision.w)
     words = product.blocking.filled(rows.shape[1])
     activations = activation_rows(tensors.activations, product.variant, precision, words)
-    arguments = {
-        # one word to spare: the inner loop of the nn variants loads one past the row of pixel 0
-        "input": request.memory.place("input", activations, spare=1),
-        **product.operands(rows),
-        "row_stride": product.row_stride(rows.shape[1]),
-        "pixels": layer.pixels,
-        "row_words": rows.shape[1],
-    }
-    return product.finish("matmul", MATMUL_ARGUMENTS, arguments)
+    stride = product.row_stride(rows.shape[1])
+    # one word to spare: the inner loop of the nn variants loads one past the row of pixel 0
+    return product.of_rows("matmul", MATMUL_ARGUMENTS, activations, 1, rows, row_stride=stride, pixels=layer.pixels)
 
 
 def conv_kernel(request: KernelRequest) -> KernelRun:
@@ -140,15 +143,9 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     channels = padded_channels(layer.channels, precision.x)
     pixels = pack_words(pad_axis(tensors.activations, 2, channels), precision.x).reshape(layer.pixels, -1)
     rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
-    arguments = {
-        # words fetched ahead, besides
-        "input": request.memory.place("input", pixels, spare=(product.variant.npx - 1) * pixels.shape[1] + 2),
-        **product.operands(rows),
-        "row_stride": pixels.shape[1] * WORD,
-        "pixels": layer.pixels,
-        "row_words": rows.shape[1],
-    }
-    return product.finish("pointwise", MATMUL_ARGUMENTS, arguments)
+    # words fetched ahead, besides
+    spare, stride = (product.variant.npx - 1) * pixels.shape[1] + 2, pixels.shape[1] * WORD
+    return product.of_rows("pointwise", MATMUL_ARGUMENTS, pixels, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 
 def linear_kernel(request: KernelRequest) -> KernelRun:
@@ -172,12 +169,7 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
     unbiased = request.specialise and tensors.bias is None and not precision.requantised
     product = _Product(request, layer.geometry, request.level, biased=not unbiased)
     missing = product.blocking.filled(rows.shape[1]) * (precision.x // precision.w) - inputs.shape[1]
-    arguments = {
-        "input": request.memory.place("input", inputs, spare=missing + _AHEAD),
-        **product.operands(rows),
-        "row_words": rows.shape[1],
-    }
-    return product.finish("linear", LINEAR_ARGUMENTS, arguments)
+    return product.of_rows("linear", LINEAR_ARGUMENTS, inputs, missing + _AHEAD, rows)
 
 
 def image_kernel(request: KernelRequest) -> KernelRun:
