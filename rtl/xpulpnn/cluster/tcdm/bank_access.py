@@ -118,7 +118,7 @@ class BankAccess(wiring.Component):
         impatient = Signal()
         core_req = Signal(cores)
         m.d.comb += [
-            impatient.eq(waited.all()),
+            impatient.eq(waited.all() & self.req[cores:].any() if self.config.broadcast else waited.all()),
             core_req.eq(req[:cores] & ~impatient.replicate(cores)),
             core_arbiter.req.eq(core_req),
             other_arbiter.req.eq(req[cores:] & ~core_req.any().replicate(others)),
