@@ -12,7 +12,9 @@ from xpulpnn_sim.bench.units import UNITS
 
 pytestmark = pytest.mark.bench
 
-RUNS = [(name, simulator, None) for name, unit in UNITS.items() for simulator in unit.simulators]
+RUNS: list[tuple[str, str, int | None]] = [
+    (name, simulator, None) for name, unit in UNITS.items() for simulator in unit.simulators
+]
 # with this seed a bank stood still for a master that was served already
 RUNS.append(("tcdm-broadcast", "icarus", 3))
 
