@@ -18,16 +18,16 @@ from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.table import find
-from xpulpnn_sim import cli
-from xpulpnn_sim.golden.effects import Sources
-from xpulpnn_sim.golden.execute import execute
-from xpulpnn_sim.harness.build import build_model, compiler
-from xpulpnn_sim.harness.cluster_run import ENGINE, ClusterCase, run_cluster_case
-from xpulpnn_sim.harness.kernel_run import ENGINES, Case, run_case
-from xpulpnn_sim.harness.models import cached_emission, cluster_rig, simulated
-from xpulpnn_sim.user_cache import CACHE_VARIABLE
-from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cosimulation.model.build import build_model, compiler
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, cluster_rig, simulated
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, ClusterCase, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, run_case
+from xpulpnn_sim.reference.golden.effects import Sources
+from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.tools.user_cache import CACHE_VARIABLE
+from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.precision import Precision
 
 LAYER = "16x16x32:64x3x3"
 VECTORS = 100_000
@@ -116,7 +116,7 @@ def vectors() -> float:
 
 def emission() -> float:
     """Seconds to generate the Verilog of the back end."""
-    from xpulpnn_sim.tops import emit_top
+    from xpulpnn_sim.tools.tops import emit_top
 
     start = time.perf_counter()
     emit_top("backend", preset("xpulpnn-full"))

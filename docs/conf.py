@@ -6,9 +6,10 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from xpulpnn_sim.guide.docstrings import with_remarks_first
-from xpulpnn_sim.guide.instructions import records
-from xpulpnn_sim.guide.pages import expand
+from xpulpnn_sim.cli.guide_page import commands
+from xpulpnn_sim.publishing.guide.docstrings import with_remarks_first
+from xpulpnn_sim.publishing.guide.instructions import records
+from xpulpnn_sim.publishing.guide.pages import expand
 
 project = "xpulpnn"
 author = "the xpulpnn authors"
@@ -35,7 +36,7 @@ html_show_sphinx = False
 
 
 def _fill(_app: Sphinx, _name: str, source: list[str]) -> None:
-    source[0] = expand(source[0])
+    source[0] = expand(source[0], commands=commands)
 
 
 def _arrange(_app: Sphinx, _what: str, _name: str, _item: object, _options: object, lines: list[str]) -> None:

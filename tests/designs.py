@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from xpulpnn.config import ClusterConfig, preset
-from xpulpnn_sim.harness.kernel_run import Case, short_precision
-from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, short_precision
 from xpulpnn_sw.kernels.kinds import KINDS
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 FULL, BEYOND = (simulated(preset(name)) for name in ("xpulpnn-full", "xpulpnn2"))
 """As the command line runs kernels unless told otherwise; on the second core what the first cannot."""

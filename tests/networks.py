@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xpulpnn_sim.harness.network_case import NetworkCase
-from xpulpnn_sim.harness.network_work import compared
-from xpulpnn_sim.harness.workload import executable_of
-from xpulpnn_sim.iss.cluster import ClusterSession
+from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
+from xpulpnn_sim.cosimulation.networks.network_work import compared
+from xpulpnn_sim.cosimulation.workloads.workload import executable_of
+from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.networks.deployed_program import DeployedProgram
 from xpulpnn_sw.networks.network import Network, Stage
-from xpulpnn_sw.precision import Precision
-from xpulpnn_sw.programs.deployed import DeployedProgram
 
 
 def stage(name: str, kernel: str, text: str, precision: str, *sources: str, rng: np.random.Generator) -> Stage:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE
-from xpulpnn_sim.elf import Executable, Segment, functions_of
-from xpulpnn_sw.asm import assemble
+from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of
+from xpulpnn_sw.assembly.asm import assemble
 
 TOHOST, FROMHOST = DATA_BASE + 0x800, DATA_BASE + 0x808
 CONSTANTS = f".equ tohost, {TOHOST}\n.equ fromhost, {FROMHOST}\n.equ data, {DATA_BASE}\n"

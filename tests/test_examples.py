@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim import cli
-from xpulpnn_sim.commands.examples import EXAMPLES
-from xpulpnn_sim.commands.main import parsed
-from xpulpnn_sim.commands.tree import COMMANDS
-from xpulpnn_sw import compilers
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.examples import EXAMPLES
+from xpulpnn_sim.cli.main import parsed
+from xpulpnn_sim.cli.tree import COMMANDS
+from xpulpnn_sw.toolchain import compilers
 
 ALL = [(command, line) for command, lines in EXAMPLES.items() for line, _text in lines]
 
@@ -51,7 +51,7 @@ def test_examples_are_valid(command: str, line: str, capsys: pytest.CaptureFixtu
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     run, _ = parsed(words(line))
-    assert run.__module__ == f"xpulpnn_sim.commands.{COMMANDS[command].module}"
+    assert run.__module__ == f"xpulpnn_sim.cli.{COMMANDS[command].module}"
     if line == EXAMPLES[command][0][0]:
         assert cli.main([*command.split(), "--help"]) == 0
         assert line in capsys.readouterr().out

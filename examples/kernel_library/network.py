@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from xpulpnn_sim import simulate
-from xpulpnn_sim.cli import main
-from xpulpnn_sim.golden import channel_layers, layers
-from xpulpnn_sw.layout import pack_words
+from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.reference.golden import channel_layers, layers
+from xpulpnn_sw.kernels.layout import pack_words
 
 HERE = Path(__file__).parent
 LAYER = "8x8x16:16x3x3"

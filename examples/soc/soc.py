@@ -16,7 +16,7 @@ from uart import UartTransmitter
 
 from xpulpnn import Core, CoreConfig, ObiSignature, preset
 from xpulpnn.verilog import emit
-from xpulpnn_sw.asm import assemble
+from xpulpnn_sw.assembly.asm import assemble
 
 PROGRAM = Path(__file__).with_name("hello.s")
 RAM_WORDS = 1024

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from xpulpnn_sim import ExploreOptions, explore
-from xpulpnn_sim.explorer.results import PointResult
+from xpulpnn_sim.exploration.results import PointResult
 
 KERNEL = "matmul:8:xpulpv2_4x2:16x64x16"
 

@@ -3,12 +3,12 @@
 from xpulpnn.lazy import loader
 
 HOMES = {
-    "ExploreOptions": "xpulpnn_sim.explorer.options",
-    "Machine": "xpulpnn_sim.harness.machine",
+    "ExploreOptions": "xpulpnn_sim.exploration.options",
+    "Machine": "xpulpnn_sim.cosimulation.model.machine",
     "check_vectors": "xpulpnn_sim.api.vectors",
     "cosim": "xpulpnn_sim.api.cosimulation",
     "cosim_cluster": "xpulpnn_sim.api.cluster_cosimulation",
-    "explore": "xpulpnn_sim.explorer.exploration",
+    "explore": "xpulpnn_sim.exploration.exploration",
     "run": "xpulpnn_sim.api.programs",
     "simulate": "xpulpnn_sim.api.programs",
 }

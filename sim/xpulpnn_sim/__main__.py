@@ -2,7 +2,7 @@
 
 import sys
 
-from xpulpnn_sim.cli import main
+from xpulpnn_sim.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

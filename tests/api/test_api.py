@@ -9,9 +9,9 @@ from xpulpnn import preset
 from xpulpnn.errors import ConfigError, InputError, LayerError
 from xpulpnn.isa.table import find
 from xpulpnn_sim import Machine, check_vectors, cosim
-from xpulpnn_sim.cli import main
-from xpulpnn_sim.commands.common import read_results
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import main
+from xpulpnn_sw.layers.precision import Precision
 
 SMALL = "8x32x8"
 TIMINGS = ("wall_s", "sim_cycles_per_s")

@@ -10,12 +10,12 @@ from tests.designs import BEYOND, FULL
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.random_layers import LAYERS, covered, random_cases, turns
-from xpulpnn_sim.harness.kernel_run import case_tensors, run_case
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, run_case
+from xpulpnn_sim.cosimulation.workloads.references import reference
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 PRODUCTS = ("conv", "conv1d", "linear", "matmul", "pointwise")
 WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim import run, simulate
-from xpulpnn_sim.cli import main
-from xpulpnn_sim.commands.common import read_results
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"

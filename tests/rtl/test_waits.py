@@ -14,10 +14,10 @@ from xpulpnn.config import PRESETS
 from xpulpnn.core.core import Core
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, TEXT_BASE, WORD_BYTES, Cost
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.verify.generator import generate
-from xpulpnn_sim.verify.layout import BUS_ERRORS
-from xpulpnn_sim.verify.reference import ReferenceDesign
-from xpulpnn_sw.asm import assemble
+from xpulpnn_sim.verification.random.generator import generate
+from xpulpnn_sim.verification.random.layout import BUS_ERRORS
+from xpulpnn_sim.verification.random.reference import ReferenceDesign
+from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.flow
 

@@ -8,10 +8,11 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
-from xpulpnn_sim import cli
-from xpulpnn_sw import compilers, toolchain
-from xpulpnn_sw.cluster_layout import ClusterLayout
-from xpulpnn_sw.toolchain import Options
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sw.toolchain import build as toolchain
+from xpulpnn_sw.toolchain import compilers
+from xpulpnn_sw.toolchain.build import Options
+from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
 
 from .elf import FORK, SOURCES, ClusterBuild
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn_sim.elf import Executable, load
-from xpulpnn_sim.exits import STDERR, STDOUT, Exit, Output, Reason
-from xpulpnn_sim.iss.cluster import ClusterSession
-from xpulpnn_sim.iss.session import Session
+from xpulpnn_sim.reference.iss.cluster import ClusterSession
+from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.programs.elf import Executable, load
+from xpulpnn_sim.reference.programs.exits import STDERR, STDOUT, Exit, Output, Reason
 
 SOURCES = Path(__file__).parent / "c"
 LIMIT = 20_000_000

@@ -7,16 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.core import Iss
-from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sim.reference.iss.memory import Memory
+from xpulpnn_sw.assembly.registers import register_number
 from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layer import Layer
-from xpulpnn_sw.precision import Precision
-from xpulpnn_sw.registers import register_number
+from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.precision import Precision
 
 LIMIT = 1 << 21
 """Instructions of the longest kernel here."""

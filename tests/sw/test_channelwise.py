@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.harness.references import largest_share, reference
-from xpulpnn_sim.iss.kernel import kernel_memory
+from xpulpnn_sim.cosimulation.workloads.references import largest_share, reference
+from xpulpnn_sim.reference.iss.kernel import kernel_memory
 from xpulpnn_sw.kernels.channelwise.add import Scale
 from xpulpnn_sw.kernels.channelwise.code import reciprocal
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Multiplication, Rule, Shifting, Thresholds, WideRequantisation
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 from .runs import check_named, computed, run_share
 

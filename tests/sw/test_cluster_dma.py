@@ -3,11 +3,11 @@
 import pytest
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn_sim.elf import load
-from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.programs.elf import load
+from xpulpnn_sim.reference.programs.exits import Reason
 
 from .elf import ClusterBuild, simulate
 

@@ -5,12 +5,12 @@ import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.harness.cluster_run import ClusterCase
-from xpulpnn_sim.harness.kernel_run import Case, case_tensors, reference, short_precision
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference, short_precision
+from xpulpnn_sw.kernels.programs import cluster
+from xpulpnn_sw.kernels.programs.cluster import cluster_program
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
-from xpulpnn_sw.programs import cluster
-from xpulpnn_sw.programs.cluster import cluster_program
+from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
 
 from .elf import run
 

@@ -10,18 +10,19 @@ import pytest
 from xpulpnn.config import PRESETS, ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
-from xpulpnn_sim import cli
 from xpulpnn_sim import simulate as simulate_program
-from xpulpnn_sim.elf import load
-from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.golden import layers
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sim.harness.program_run import run_program
-from xpulpnn_sw import compilers, toolchain
-from xpulpnn_sw.cheaders.cluster import cluster_map
-from xpulpnn_sw.cluster_layout import ClusterLayout
-from xpulpnn_sw.toolchain import Options
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.golden import layers
+from xpulpnn_sim.reference.programs.elf import load
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sw.toolchain import build as toolchain
+from xpulpnn_sw.toolchain import compilers
+from xpulpnn_sw.toolchain.build import Options
+from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+from xpulpnn_sw.toolchain.headers.cluster import cluster_map
 
 from .elf import FORK, SOURCES, ClusterBuild, run, simulate
 

@@ -7,8 +7,8 @@ import pytest
 
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sim.iss.core import Iss
-from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.kernels.builder import WORD, Builder
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SAVED, SP, Frame
 from xpulpnn_sw.kernels.terms import Argument, Combination, Name, Number, Term, lesser, positive, quotient

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from xpulpnn_sim.iss.kernel import executed, kernel_memory
-from xpulpnn_sim.iss.observe import Observer
+from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
+from xpulpnn_sim.reference.iss.observe import Observer
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
-from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.precision import Precision
 
 from . import runs
 from .runs import check, hart_before

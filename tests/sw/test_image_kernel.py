@@ -6,9 +6,9 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layers.convolution import ConvLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 from .runs import check
 

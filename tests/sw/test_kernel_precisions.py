@@ -9,10 +9,10 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.api.random_layers import LAYERS, random_cases
-from xpulpnn_sim.harness.kernel_run import case_tensors
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.kernel import kernel_memory
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.reference.iss.kernel import kernel_memory
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import (
     AnyRequantisation,
@@ -26,7 +26,7 @@ from xpulpnn_sw.kernels.requantisation import (
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 from .runs import built, check, check_named, run_share
 

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.kernel import executed, kernel_memory
-from xpulpnn_sim.iss.observe import Observer
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
+from xpulpnn_sim.reference.iss.observe import Observer
+from xpulpnn_sw.assembly.registers import register_number
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.layout import Placement
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
-from xpulpnn_sw.layout import Placement
-from xpulpnn_sw.precision import Precision
-from xpulpnn_sw.registers import register_number
+from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.precision import Precision
 
 from .runs import KEPT, LIMIT, built, check, check_followed, computed, hart_before
 

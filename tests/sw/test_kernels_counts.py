@@ -9,16 +9,16 @@ import pytest
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.iss.kernel import executed, kernel_memory
+from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.program import REGIONS, Program
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS, variant
-from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.layout import ImageBuilder
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.precision import Precision
 
 _INNER = {
     "rv32im_2x2": {8: (17, 4), 4: (119, 32), 2: (231, 64)},

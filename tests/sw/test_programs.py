@@ -7,19 +7,19 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.elf import load
-from xpulpnn_sim.golden import layers
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.golden import layers
+from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.programs.c_program import CProgram, c_program
+from xpulpnn_sw.kernels.programs.function import STRUCTURES, arguments_header, kernel_function
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
-from xpulpnn_sw.precision import Precision
-from xpulpnn_sw.programs.c_program import CProgram, c_program
-from xpulpnn_sw.programs.function import STRUCTURES, arguments_header, kernel_function
-from xpulpnn_sw.toolchain import CompileError, Options, build
+from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.toolchain.build import CompileError, Options, build
 
 from .elf import SOURCES, Ran, run
 

@@ -8,17 +8,17 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api.random_layers import random_cases
-from xpulpnn_sim.harness.kernel_run import case_tensors
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.kernel import kernel_memory, results
-from xpulpnn_sw.clibrary.packing import packed
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.reference.iss.kernel import kernel_memory, results
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, Thresholds
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
-from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.library.packing import packed
 
 from .runs import check, check_named, run_share, tensors_of
 

@@ -9,17 +9,17 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
-from xpulpnn_sim.golden import dma
-from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.reference.golden import dma
+from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
-from xpulpnn_sw.layout import Symbol
-from xpulpnn_sw.precision import Precision
-from xpulpnn_sw.programs.tiled import TILE_STACK_BYTES, Tiling, tiled_program
-from xpulpnn_sw.tiling.operands import MOST_TRANSFER_BYTES, DmaTransfer
-from xpulpnn_sw.tiling.plan import TileOperand, schedule, tiles_of
-from xpulpnn_sw.tiling.products import ProductDivision
+from xpulpnn_sw.kernels.layout import Symbol
+from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, Tiling, tiled_program
+from xpulpnn_sw.kernels.tiling.operands import MOST_TRANSFER_BYTES, DmaTransfer
+from xpulpnn_sw.kernels.tiling.plan import TileOperand, schedule, tiles_of
+from xpulpnn_sw.kernels.tiling.products import ProductDivision
+from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.precision import Precision
 
 from .runs import run_share
 

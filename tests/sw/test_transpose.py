@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from xpulpnn_sim.iss.kernel import kernel_memory
+from xpulpnn_sim.reference.iss.kernel import kernel_memory
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 from .runs import run_share
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
-from xpulpnn_sim.commands.common import read_results
+from xpulpnn_sim.cli.common import read_results
 
 pytest.importorskip("distributed")
 
@@ -25,9 +25,9 @@ EXPLORE = """
 import sys
 from pathlib import Path
 import fake_steps
-from xpulpnn_sim.commands.common import read_results
-from xpulpnn_sim import cli
-from xpulpnn_sim.explorer import exploration, loop
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.exploration import exploration, loop
 
 if __name__ == "__main__":
     acts, *words = sys.argv[1:]

@@ -13,16 +13,16 @@ from xpulpnn_sim.api.cosimulation import (
     MOST_CYCLES,
     kernel_cases,
 )
-from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
-from xpulpnn_sim.harness.kernel_run import Case, Result
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, Result
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.layout import PLACEMENTS, Placement
+from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layout import PLACEMENTS, Placement
-from xpulpnn_sw.precision import Precision
-from xpulpnn_sw.programs.tiled import Tiling
+from xpulpnn_sw.layers.precision import Precision
 
 DEFAULT_CORES = (1, 2, 4, 8, 16)
 
@@ -83,8 +83,8 @@ def cosim_cluster(
     -------
     tuple of Result
         In the order layer, precision, variant, banks, arbiter, placement, cores; their ``figures`` are
-        :class:`~xpulpnn_sim.harness.cluster_run.ClusterFigures`, of layers in tiles
-        :class:`~xpulpnn_sim.harness.cluster_run.TiledFigures`.
+        :class:`~xpulpnn_sim.cosimulation.workloads.cluster_run.ClusterFigures`, of layers in tiles
+        :class:`~xpulpnn_sim.cosimulation.workloads.cluster_run.TiledFigures`.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, preset
-from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sw.kernels.kinds import Kind
 
 

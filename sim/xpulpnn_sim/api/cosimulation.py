@@ -6,13 +6,13 @@ from functools import partial
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.configuration import able_variants, core_for, resolved
-from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.cosimulation.model.libraries import model_library
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 DEFAULT_WIDTHS = (8, 4, 2)
 

@@ -5,10 +5,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.harness.packed_products import Point
-from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.ulppack.packing import ISAS, Method, Packing, Scheme, legal_depths, methods, most_depth, most_iterations
-from xpulpnn_sw.ulppack.plan import PackedPlan, best_plan
+from xpulpnn_sim.cosimulation.workloads.packed_products import Point
+from xpulpnn_sw.kernels.ulppack.packing import (
+    ISAS,
+    Method,
+    Packing,
+    Scheme,
+    legal_depths,
+    methods,
+    most_depth,
+    most_iterations,
+)
+from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan
+from xpulpnn_sw.layers.convolution import MatmulLayer
 
 USUAL_PAIRS = ((1, 1), (1, 2), (2, 2), (2, 4), (3, 3), (4, 4), (7, 7))
 """Bits of weights and activations in the table."""

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.api.configuration import resolved_target
-from xpulpnn_sim.cluster_program import load_for
-from xpulpnn_sim.elf import Window
-from xpulpnn_sim.exits import STDOUT, Exit, Output
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.program_run import run_program
-from xpulpnn_sim.harness.session import RunResult
-from xpulpnn_sim.iss.cluster import DEFAULT_QUANTUM, ClusterSession
-from xpulpnn_sim.iss.memory import Memory
-from xpulpnn_sim.iss.session import Session
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.session import RunResult
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
+from xpulpnn_sim.reference.iss.memory import Memory
+from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.programs.cluster_program import load_for
+from xpulpnn_sim.reference.programs.elf import Window
+from xpulpnn_sim.reference.programs.exits import STDOUT, Exit, Output
 
 DEFAULT_CONFIG = "xpulpnn2"
 DEFAULT_LIMIT = 1_000_000_000

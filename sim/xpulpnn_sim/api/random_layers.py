@@ -11,15 +11,15 @@ from random import Random
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api.configuration import core_for
-from xpulpnn_sim.harness.kernel_run import Case, case_tensors
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.references import largest_share, reference
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors
+from xpulpnn_sim.cosimulation.workloads.references import largest_share, reference
 from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layer import ConvLayer, Layer
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.conv1d import Conv1dLayer
-from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
+from xpulpnn_sw.layers.convolution import ConvLayer, Layer
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 _WIDTHS = (8, 4, 2)
 _SINGLE_BITS = ("1x1x1", "1x1xi32", "1x1x8", "1x1x4", "1x1x2", "8x1x8", "8x1x1", "1x2x1", "1x4x4", "4x4x1")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.files import write_bytes
+from xpulpnn_sim.tools.files import write_bytes
 from xpulpnn_sim.tools.jobs import Call, Pool, Result, Versions
 from xpulpnn_sim.tools.worker_process import Answer, CallError, Shared, WorkerProcess, pack
 

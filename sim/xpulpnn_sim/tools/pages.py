@@ -18,7 +18,7 @@ from typing import Any
 from markupsafe import Markup
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.files import write_text
+from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable
 
 INK, SOFT, GRID = "#1c2430", "#55606e", "#e6e9ee"

@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from xpulpnn_sim.files import write_text
-from xpulpnn_sim.user_cache import cache_directory, counts, store
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.user_cache import cache_directory, counts, store
 
 _LOOK_S = 0.5
 

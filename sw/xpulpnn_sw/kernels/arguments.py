@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from xpulpnn_sw.windows import Windows
+from xpulpnn_sw.layers.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ stored: nothing tells what lies there.
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer
-from xpulpnn_sw.layout import Ints
 
 FOLDED_COLUMNS = 4  # pixels that are folded together, of which one less is stored
 _WINDOW, _STRIDE, _PADDING = (3, 3), (2, 2), (0, 1, 0, 1)

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 
+from xpulpnn_sw.assembly.registers import register_number
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.kernels.terms import TERM_OPERATIONS, Argument, Combination, Name, Number, Term, arguments_of
-from xpulpnn_sw.registers import register_number
 
 SP = register_number("sp")
 ARGUMENTS_POINTER, CORE, CORES = map(register_number, ("a0", "a1", "a2"))

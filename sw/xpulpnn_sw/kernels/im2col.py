@@ -15,7 +15,7 @@ from xpulpnn_sw.kernels.rows import RowForm
 from xpulpnn_sw.kernels.same_row import LOST, STATE, SameRow, group_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import Variant
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 SPARE_WORDS = 16  # words after the rows of a buffer that may be written: copies and clears overrun the last row
 _UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12

@@ -14,7 +14,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 LoopInstruction = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and operands
 

@@ -11,12 +11,12 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
+from xpulpnn_sw.kernels.layout import Image, ImageBuilder, OutputLayout, Placement
 from xpulpnn_sw.kernels.program import Program, joined_programs
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import Level
-from xpulpnn_sw.layer import Layer
-from xpulpnn_sw.layout import Image, ImageBuilder, OutputLayout, Placement
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.precision import Precision
 
 STACK_BYTES = 2048  # bytes of a core's stack, for the frame of the function and those of interrupt handlers
 

@@ -16,6 +16,7 @@ from xpulpnn_sw.kernels.channelwise.relu import random_relu, relu_kernel
 from xpulpnn_sw.kernels.channelwise.transpose import random_transpose, transpose_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.layout import Placement
 from xpulpnn_sw.kernels.products import (
     conv1d_kernel,
     conv_kernel,
@@ -37,7 +38,6 @@ from xpulpnn_sw.kernels.variants import (
     VARIANTS,
     Level,
 )
-from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.layers.channelwise import (
     AddLayer,
     AvgPoolLayer,
@@ -47,11 +47,11 @@ from xpulpnn_sw.layers.channelwise import (
     TransposeLayer,
 )
 from xpulpnn_sw.layers.conv1d import Conv1dLayer
+from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layers.pointwise import PointwiseLayer
-from xpulpnn_sw.layout import Placement
-from xpulpnn_sw.precision import SIGN_BITS, Precision
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 # those with the instructions beyond the XpulpNN paper, then the paper's and its baseline
 USUAL_VARIANTS = ("x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")

@@ -20,7 +20,7 @@ from xpulpnn_sw.kernels.inner import (
     UnpackLoop,
 )
 from xpulpnn_sw.kernels.variants import LoopStyle, Variant
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 
 class NnLoop(InnerLoop):

@@ -8,6 +8,16 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS
+from xpulpnn_sw.kernels.layout import (
+    ImageBuilder,
+    Ints,
+    Placement,
+    Words,
+    banked_words,
+    pack_words,
+    pad_axis,
+    padded_channels,
+)
 from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
     ONE_FACTOR,
@@ -24,9 +34,8 @@ from xpulpnn_sw.kernels.requantisation import (
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
-from xpulpnn_sw.layer import ProductLayer
-from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, banked_words, pack_words, pad_axis, padded_channels
-from xpulpnn_sw.precision import SIGN_BITS, Precision
+from xpulpnn_sw.layers.convolution import ProductLayer
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 _MASK = 0xFFFF_FFFF
 

@@ -7,7 +7,7 @@ from functools import partial
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, THRESHOLD_BYTES, WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
-from xpulpnn_sw.precision import SIGN_BITS
+from xpulpnn_sw.layers.precision import SIGN_BITS
 
 # registers of a rule: for parameters, and for a result on its way
 _REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}

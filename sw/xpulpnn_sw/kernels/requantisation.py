@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
-from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.kernels.layout import Ints
 
 MAX_SHIFT = 31  # largest shift of an RV32 ``srai``
 MAX_WIDE_SHIFT = 63

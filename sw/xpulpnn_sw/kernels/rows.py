@@ -21,10 +21,10 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.inner import PAIRS
+from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
-from xpulpnn_sw.layout import Ints, Words, pack_words, pad_axis
-from xpulpnn_sw.precision import SIGN_BITS, Precision
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
 def element_order(chosen: Variant, precision: Precision) -> NDArray[np.intp] | None:

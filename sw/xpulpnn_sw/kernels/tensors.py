@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     MAX_WIDE_SHIFT,
@@ -18,9 +19,8 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     WideRequantisation,
 )
-from xpulpnn_sw.layer import ConvLayer, ProductLayer
-from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.precision import SIGN_BITS, Precision
+from xpulpnn_sw.layers.convolution import ConvLayer, ProductLayer
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 _MAX_KAPPA = 255
 _SAFE_BITS = 30  # accumulator times kappa stays below this power of two, so that adding lambda cannot wrap

@@ -6,7 +6,7 @@ from enum import Enum
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.precision import SIGN_BITS, Precision
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 WORD_BITS = 32
 BYTE_BITS = 8

@@ -1,1 +1,1 @@
-"""Layers that kernels compute, and the texts that name them."""
+"""Layers that kernels compute, their texts, windows and precisions."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer_text import OUTSIDE, STRIDE, LayerText, check_elements, check_size, padding_option
-from xpulpnn_sw.windows import Windows
+from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, LayerText, check_elements, check_size, padding_option
+from xpulpnn_sw.layers.windows import Windows
 
 MAX_AREA = 4096  # most elements of a window that is averaged
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.layer_text import OUTSIDE, LayerText, Option, check_size
+from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.text import OUTSIDE, LayerText, Option, check_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

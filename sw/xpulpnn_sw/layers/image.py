@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layers.convolution import ConvLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConvLayer(ConvLayer):
     """Convolution of a map that lies in memory with its margins, one pixel behind the other without gaps.
 
-    What it computes is what a :class:`~xpulpnn_sw.layer.ConvLayer` does.
+    What it computes is what a :class:`~xpulpnn_sw.layers.convolution.ConvLayer` does.
     """
 
     form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]:image"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.layer_text import LayerText
+from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.text import LayerText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.layer_text import OUTSIDE, STRIDE, padding_option
+from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, padding_option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

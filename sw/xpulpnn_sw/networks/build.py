@@ -6,16 +6,16 @@ from math import prod
 from typing import Any
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.clibrary.packed_layer import Arrays
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, layer_operands
 from xpulpnn_sw.kernels.kinds import Kind, kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layer import Layer
+from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.library.packed_layer import Arrays
+from xpulpnn_sw.library.packing import PACKED_KERNELS, layer_operands
 from xpulpnn_sw.networks.described import Described, Scaling
 from xpulpnn_sw.networks.graph import check_network
 from xpulpnn_sw.networks.network import Network, Stage
-from xpulpnn_sw.precision import Precision
 
 # kernels of the layers of networks
 NETWORK_KERNELS = (

@@ -8,11 +8,12 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
+from xpulpnn_sw.assembly.registers import register_number
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function, KernelRun
+from xpulpnn_sw.kernels.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout
 from xpulpnn_sw.networks.kernels import (
     BUFFERS,
     OUTPUT,
@@ -27,7 +28,6 @@ from xpulpnn_sw.networks.kernels import (
     weight_bytes,
 )
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.registers import register_number
 
 # where the arguments of the function are while it calls kernels
 _KEPT = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))

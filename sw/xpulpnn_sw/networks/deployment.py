@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.tiling.plan import TileStep
 from xpulpnn_sw.networks.lifetimes import Piece, demand, extent
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.residence import Maps
 from xpulpnn_sw.networks.tiled_layer import TiledLayer
-from xpulpnn_sw.tiling.plan import TileStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

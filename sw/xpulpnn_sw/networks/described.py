@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.precision import SIGN_BITS
 
 
 def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:

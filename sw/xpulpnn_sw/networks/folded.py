@@ -10,8 +10,8 @@ from dataclasses import replace
 from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer
+from xpulpnn_sw.layers.convolution import ConvLayer
 from xpulpnn_sw.networks.network import Network, Stage
 
 

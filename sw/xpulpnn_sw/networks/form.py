@@ -23,9 +23,9 @@ from typing import Any, cast
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.clibrary.packed_layer import Arrays, read_arrays
 from xpulpnn_sw.kernels.channelwise.add import AddTensors
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
+from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     Multiplication,
@@ -36,12 +36,12 @@ from xpulpnn_sw.kernels.requantisation import (
     WideRequantisation,
 )
 from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
-from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
+from xpulpnn_sw.library.packed_layer import Arrays, read_arrays
 from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.described import Described as Described
 from xpulpnn_sw.networks.described import Scaling as Scaling
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.precision import ACCUMULATOR_BITS
 
 VERSION = 2  # of the form that is written
 _NETWORK = ("name", "arrays", "layers", "input")

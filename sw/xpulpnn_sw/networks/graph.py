@@ -7,8 +7,8 @@ from math import prod
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.precision import SIGN_BITS
 
 # kernels around whose maps there may be another value than 0
 PADDED_KERNELS = ("conv", "pointwise", "conv1d", "depthwise")

@@ -8,14 +8,14 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.layout import Ints, PlanesLayout, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layout import Ints, PlanesLayout, Words
+from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.graph import check_network
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.precision import SIGN_BITS
 
 INPUT, OUTPUT = "input", "output"  # symbols of a kernel that other layers know too
 SUMMANDS = ("first", "second")  # symbols of both inputs of an addition

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sw.tiling.plan import aligned
+from xpulpnn_sw.kernels.tiling.plan import aligned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.channelwise.add import AddTensors
 from xpulpnn_sw.kernels.kinds import Kind, kind_of
-from xpulpnn_sw.layer import Layer
-from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.precision import Precision
 
 NETWORK_INPUT = "input"  # what layers call the input of the network
 

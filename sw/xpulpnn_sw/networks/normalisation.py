@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
-from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.precision import ACCUMULATOR_BITS
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 
 _LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1
 

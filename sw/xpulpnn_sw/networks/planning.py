@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.kernels.tiling.plan import aligned
 from xpulpnn_sw.networks.deployment import Deployment, first_step
 from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, kernels
 from xpulpnn_sw.networks.lifetimes import arranged, demand, results_name, weights_name
@@ -17,7 +18,6 @@ from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.residence import Residence, located
 from xpulpnn_sw.networks.tiled_layer import TiledLayer, can_be_tiled, tiled_layer
 from xpulpnn_sw.networks.timetable import BEFORE, BETWEEN, FetchChoices, Fixed, pieces_of, steps_of
-from xpulpnn_sw.tiling.plan import aligned
 
 _SHRINKING = 7 / 8  # part of their memory that tiles are left with if they find no room
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer, TransposeLayer
+from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.networks.whole_words import in_whole_words
-from xpulpnn_sw.precision import Precision
 
 _ENDING = "planes"
 

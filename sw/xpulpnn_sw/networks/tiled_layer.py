@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.tiling.division import Division
+from xpulpnn_sw.kernels.tiling.maps import MapDivision, divides_by_rows
+from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, TileStep, aligned, schedule
+from xpulpnn_sw.kernels.tiling.products import ProductDivision, divides
 from xpulpnn_sw.networks.kernels import buffer_of
 from xpulpnn_sw.networks.network import Stage
-from xpulpnn_sw.tiling.division import Division
-from xpulpnn_sw.tiling.maps import MapDivision, divides_by_rows
-from xpulpnn_sw.tiling.plan import TileOperand, TilePlan, TileStep, aligned, schedule
-from xpulpnn_sw.tiling.products import ProductDivision, divides
 
 # what a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time
 CALLS = "calls"

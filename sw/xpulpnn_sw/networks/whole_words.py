@@ -11,11 +11,11 @@ from math import gcd, prod
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.layout import Ints, padded_channels
 from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layout import Ints, padded_channels
+from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened
-from xpulpnn_sw.precision import SIGN_BITS
 
 # kernels whose results have the channels of their inputs
 SAME_CHANNELS = ("depthwise", "add", "avgpool", "maxpool", "relu", "transpose")

@@ -9,6 +9,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.channelwise.add import AddTensors
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
+from xpulpnn_sw.kernels.layout import Ints, pad_axis
 from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
@@ -18,9 +19,8 @@ from xpulpnn_sw.kernels.requantisation import (
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layout import Ints, pad_axis
+from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import Stage
-from xpulpnn_sw.precision import SIGN_BITS
 
 CRUMB_BITS = 2  # of the narrowest weights that may be 0
 

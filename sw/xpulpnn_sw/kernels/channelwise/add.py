@@ -17,13 +17,13 @@ from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuild
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import even_share
 from xpulpnn_sw.kernels.terms import Argument, Name
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import AddLayer
-from xpulpnn_sw.layout import Ints, Words, pack_words
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 # of random ones, for operands of a byte: sums then reach the ends of their range
 _GREATEST_FACTOR = (1 << BYTE_BITS) * 4 // 3

@@ -23,11 +23,11 @@ from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import AvgPoolLayer
-from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 _FIELD_BITS = (4, 8, 16, 32)
 _TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` for the even bytes of two words by turns

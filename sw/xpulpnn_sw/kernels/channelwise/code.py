@@ -8,7 +8,7 @@ from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD, ZERO, Builder, Held,
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
 from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
-from xpulpnn_sw.precision import SIGN_BITS
+from xpulpnn_sw.layers.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
 _BY_IMMEDIATE = {"l": "rd,imm12(rs1!)", "s": "rs2,stimm12(rs1!)"}

@@ -9,6 +9,7 @@ from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
 from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.layout import Ints, banked_words, pack_words
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     AnyRequantisation,
@@ -21,8 +22,7 @@ from xpulpnn_sw.kernels.requantisation import (
 from xpulpnn_sw.kernels.tensors import Spreading, check_shape, random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layout import Ints, banked_words, pack_words
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 _MOST_KEPT = 3  # rows and columns of filters that are kept in registers
 _MAX_KAPPA_BITS = 8

@@ -28,7 +28,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import even_share
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ElementLevel
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 _USUAL_PARAMETERS = 2  # registers for parameters that the copy of the rows leaves unused
 _REGISTER_FIELD = 5  # bits of a position in ``p.insert``, below those of the length

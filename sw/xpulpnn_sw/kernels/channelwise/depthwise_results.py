@@ -7,7 +7,7 @@ from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.code import KAPPA, LAMBDA, ElementBuilder, ElementRequantiser
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 # words of a channel's parameters, thresholds besides
 _WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}

@@ -7,11 +7,11 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRequest
+from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.kernels.tensors import random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import MapLayer, ReluLayer, WindowLayer
-from xpulpnn_sw.layout import Ints, pack_words, pad_axis, padded_channels
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

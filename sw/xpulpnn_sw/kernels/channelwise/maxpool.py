@@ -12,11 +12,11 @@ from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
 from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS, check_folded, fold
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
-from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.precision import SIGN_BITS, Precision
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:

@@ -18,13 +18,13 @@ from xpulpnn_sw.kernels.channelwise.code import (
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.layout import PlanesLayout
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import even_share
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import TransposeLayer
-from xpulpnn_sw.layout import PlanesLayout
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layers.precision import Precision
 
 
 def random_transpose(layer: TransposeLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:

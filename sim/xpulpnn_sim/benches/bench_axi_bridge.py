@@ -1,0 +1,175 @@
+"""Bench of the bridges to AXI4: what is read and written, in which order it is answered, and the rules of AXI."""
+
+from collections import deque
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from xpulpnn.isa.cluster import L2_BASE
+from xpulpnn_sim.benches.axi_memory import BOUNDARY, AxiMemory, AxiRules, Stalls
+from xpulpnn_sim.benches.cadence import Dut, Together, sample, start
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi_initiator import Requester
+from xpulpnn_sim.benches.run_traffic import RUN_BYTES, Request, Traffic, line, masked, run
+
+ADDRESSES = 1 << 32
+_BYTES = 1 << 14
+_HALF = _BYTES // 2
+"""Reads are in the lower half, writes in the upper one: AXI does not order the ones among the others."""
+
+_STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Stalls(25, 12), 0.0)}
+"""Stalls of the memory, and the probability of a cycle in which the initiator pauses."""
+
+_RUNS = 30
+_LIMIT = 16
+"""Transfers that the bridge lets under way at most; the initiator would have twice as many."""
+_PATIENCE = 600
+"""Cycles without a grant or an answer that count as a hang."""
+
+
+class Initiator(Requester[Request]):
+    """Makes the requests of a :class:`Traffic` and keeps the answers."""
+
+    def __init__(self, dut: Dut, traffic: Traffic, rng: Random, pause: float) -> None:
+        super().__init__(dut, "port", under_way=2 * _LIMIT, patience=_PATIENCE)
+        self._dut, self._traffic, self._rng, self._pause = dut, traffic, rng, pause
+        self.answers: list[tuple[Request, int, int]] = []
+
+    def _next(self) -> Request | None:
+        return self._traffic.next() if self._rng.random() >= self._pause else None
+
+    def _fields(self, request: Request) -> dict[str, int]:
+        fields = {"addr": request.address}
+        if bench_data()["writes"]:
+            fields |= {"we": request.write, "be": request.enables, "wdata": request.value}
+        return fields | ({"beats": request.beats} if bench_data()["runs"] else {})
+
+    def _answered(self, request: Request) -> None:
+        data = 0 if request.write else sample(self._seen["rdata"])
+        self.answers.append((request, data, sample(self._seen["err"])))
+
+    def _look(self, answered: Request | None) -> None:
+        """Answers come from AXI in this cycle, and those of AXI are taken with the last transfer that they answer."""
+        dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
+        there = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
+        taken = {name for name in there if sample(getattr(dut, f"axi__{name}ready"))}
+        if answered is None:
+            assert not taken, f"the answer of {taken} is lost"
+            return
+        channel = "b" if answered.write else "r"
+        assert channel in there, f"{answered} is answered before AXI answers"
+        ends = not answered.write or not bench_data()["runs"] or self._traffic.ends(answered)
+        assert taken == ({channel} if ends else set()), f"{taken} taken with the answer to {answered}"
+
+    async def finish(self) -> int:
+        """Wait until everything is answered; returns the cycles."""
+        while not (self.idle and self._traffic.ended):
+            await RisingEdge(self._clk)
+        return self.cycle
+
+
+def longest() -> dict[str, int]:
+    """Bytes of a burst at most."""
+    size = bench_data()["bits"] // 8
+    if not bench_data()["writes"]:
+        return {"ar": 2 * size}
+    return {"ar": RUN_BYTES, "aw": 64} if bench_data()["runs"] else {"ar": size, "aw": size}
+
+
+def random_traffic(rng: Random, runs: int, first: int) -> Traffic:
+    """Runs of reads and writes, where there are such, in a memory from the address ``first`` on."""
+    size = bench_data()["bits"] // 8
+
+    def one(*, write: bool) -> deque[Request]:
+        base = first + _HALF * write
+        if not bench_data()["writes"]:
+            return line(base + rng.randrange(0, _HALF, 2 * size), size)
+        return run(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
+
+    kinds = (False, True) if bench_data()["writes"] else (False,)
+    number = runs if bench_data()["runs"] else 8 * runs
+    return Traffic(rng, [[one(write=write) for _ in range(number)] for write in kinds], size)
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+@cocotb.parametrize(stalls=list(_STALLS))
+async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
+    """Random runs, with errors in the middle: data, answers and the memory afterwards.
+
+    The memory is in three places, one of which has a 1 in each bit of the address where another has a 0.
+    """
+    rng = await start(dut)
+    anywhere = rng.getrandbits(32) & -_BYTES
+    places = (anywhere, anywhere ^ ADDRESSES - _BYTES, L2_BASE)
+    first = places[list(_STALLS).index(stalls)]
+    hole = range(first + _HALF - 512, first + _HALF + 512)
+    content = np.frombuffer(rng.randbytes(_BYTES), np.uint8).copy()
+    expected = content.copy()
+    timing, pause = _STALLS[stalls]
+    AxiMemory(dut, "axi", content, first, timing, rng, hole)
+    rules = AxiRules(dut, "axi", longest())
+    traffic = random_traffic(rng, _RUNS, first)
+    size = bench_data()["bits"] // 8
+    initiator = Initiator(dut, traffic, rng, pause)
+    with Together(dut, [initiator, rules]):
+        await initiator.finish()
+    assert initiator.most <= _LIMIT, f"{initiator.most} transfers under way"
+    assert stalls != "jerky" or initiator.most == _LIMIT, f"never more than {initiator.most} transfers under way"
+    assert len(initiator.answers) == len(traffic.made), "not every request is answered"
+    for (answered, data, error), made in zip(initiator.answers, traffic.made, strict=True):
+        assert answered is made
+        place = made.address - first
+        if not made.write:
+            word = int.from_bytes(expected[place : place + size].tobytes(), "little")
+            assert error == int(made.address in hole), made
+            assert error or data == word, f"{made}: {data:#x}, must be {word:#x}"
+            continue
+        # one failing transfer fails the whole burst
+        block = made.address & -longest()["aw"]
+        assert error == int(block in hole), made
+        if made.address not in hole:
+            expected[place : place + size] = masked(expected[place : place + size], made)
+    assert (content == expected).all(), "the memory differs"
+    if bench_data()["runs"]:
+        assert max(rules.bursts["ar"]) * size > longest()["ar"] // 2, "no long burst of reads"
+        assert max(rules.bursts["aw"]) * size == longest()["aw"], "no whole block of writes"
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+async def valid_waits_for_no_ready(dut: Dut) -> None:
+    """Every channel shows what it has while nothing is ready, and nothing before there is a request."""
+    rng = await start(dut)
+    channels = ["aw", "w", "ar"] if bench_data()["writes"] else ["ar"]
+    for channel in channels:
+        getattr(dut, f"axi__{channel}ready").value = 0
+        assert not sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid after reset"
+    size = bench_data()["bits"] // 8
+    for write in (False, True)[: 1 + bench_data()["writes"]]:
+        traffic = Traffic(rng, [[deque([Request(L2_BASE, int(write), (1 << size) - 1, 1, 1)])]], size)
+        with Initiator(dut, traffic, rng, 0):
+            await ClockCycles(dut.clk, 6)
+    await FallingEdge(dut.clk)
+    for channel in channels:
+        assert sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid waits for ready"
+
+
+@cocotb.test(timeout_time=60, timeout_unit="us")
+async def nothing_is_lost_between_bursts(dut: Dut) -> None:
+    """A prompt memory takes a transfer of a run in every cycle."""
+    rng = await start(dut)
+    content = np.zeros(_BYTES, np.uint8)
+    AxiMemory(dut, "axi", content, L2_BASE, Stalls(), rng)
+    size = bench_data()["bits"] // 8
+    per_run = RUN_BYTES // size if bench_data()["runs"] else 1
+    for write in (0, 1)[: 1 + bench_data()["writes"]]:
+        places = range(L2_BASE, L2_BASE + BOUNDARY // 2, size)
+        requests = deque(
+            Request(at, write, (1 << size) - 1, at, per_run - number % per_run) for number, at in enumerate(places)
+        )
+        with Initiator(dut, Traffic(rng, [[requests]], size), rng, 0) as initiator:
+            cycles = await initiator.finish()
+        cocotb.log.info("%d transfers (write %d) take %d cycles", len(places), write, cycles)
+        if bench_data()["runs"]:
+            assert cycles < len(places) * bench_data()["slack"], f"{cycles} cycles for {len(places)} transfers"

@@ -1,0 +1,94 @@
+"""Bench of the cluster's control registers: random accesses against a table."""
+
+from random import Random
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, Control
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.benches.cadence import Dut, sample, start
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import ALL_BYTES, WordMemory
+from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.stimuli import near_offsets
+
+_TRANSFERS = 300
+
+
+class Registers(WordMemory):
+    """Words by offset: bits that do not exist are not kept."""
+
+    def __init__(self, cores: int, boot_addr: int) -> None:
+        super().__init__()
+        whole = (1 << 32) - 1
+        self.boot = [Control.BOOT_ADDRESS + WORD_BYTES * core for core in range(cores)]
+        self._bits = {
+            Control.EOC: 1,
+            Control.FETCH_ENABLE: (1 << cores) - 1,
+            Control.CLOCK_GATE: 1,
+            Control.RETURN: whole,
+            **dict.fromkeys(self.boot, whole),
+        }
+        self.update({Control.CLOCK_GATE: 1, **dict.fromkeys(self.boot, boot_addr)})
+
+    def __missing__(self, offset: int) -> int:
+        """Zero: after reset, and where nothing is."""
+        return 0
+
+    def write(self, address: int, enables: int, value: int) -> None:
+        """Write the bits that exist."""
+        super().write(address, enables, value)
+        self[address] &= self._bits.get(address, 0)
+
+    def exists(self, offset: int) -> bool:
+        """Return whether a register is there."""
+        return offset in self._bits or offset in (Control.CONFIG, Control.DEBUG_STATUS)
+
+    def outputs(self) -> dict[str, int]:
+        """The ports that show registers."""
+        boot = {f"boot_addresses__{core}": self[offset] for core, offset in enumerate(self.boot)}
+        return boot | {
+            "eoc": self[Control.EOC],
+            "fetch_enable": self[Control.FETCH_ENABLE],
+            "clock_gate": self[Control.CLOCK_GATE],
+            "return_value": self[Control.RETURN],
+        }
+
+
+def _transfers(offsets: list[int], rng: Random) -> list[Transfer]:
+    """Accesses to some offsets at random and with all byte enables, and to every offset a bit away from one."""
+
+    def access(offset: int, write: int, enables: int) -> Transfer:
+        return Transfer(CONTROL + offset, write, enables, rng.getrandbits(32))
+
+    transfers = [access(rng.choice(offsets), rng.getrandbits(1), ALL_BYTES) for _ in range(_TRANSFERS)]
+    transfers += [access(offset, 1, enables) for offset in offsets for enables in range(ALL_BYTES + 1)]
+    transfers += [access(offset, write, ALL_BYTES) for offset in near_offsets(offsets) for write in (0, 1)]
+    rng.shuffle(transfers)
+    return transfers
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def registers_keep_what_is_written(dut: Dut) -> None:
+    """Reads, and the ports after each write, are those of the table."""
+    cores = bench_data()["cores"]
+    rng, board = await start(dut), Scoreboard()
+    boot_addr = rng.getrandbits(32)
+    dut.boot_addr.value = boot_addr
+    table = Registers(cores, boot_addr)
+    offsets = [*Control, *table.boot, Control.BOOT_ADDRESS + WORD_BYTES * cores, BLOCK_BYTES - WORD_BYTES]
+    with ObiInitiator(dut, "port") as software:
+        for number, transfer in enumerate(_transfers(offsets, rng)):
+            await software.make([transfer])
+            await RisingEdge(dut.clk)
+            offset = transfer.address - CONTROL
+            if transfer.write:
+                table.write(offset, transfer.enables, transfer.value)
+            else:
+                board.equal(transfer.data, table[offset], f"transfer {number}: register {offset:#x}")
+            board.equal(transfer.failed, not table.exists(offset), f"transfer {number}: error at {offset:#x}")
+            found = {name: sample(getattr(dut, name)) for name in table.outputs()}
+            board.equal(found, table.outputs(), f"ports after transfer {number}")
+    await RisingEdge(dut.clk)

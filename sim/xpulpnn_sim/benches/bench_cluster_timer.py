@@ -1,0 +1,139 @@
+"""Bench of the cluster's timer: random settings and reads against arithmetic on the cycles that pass."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, start
+from xpulpnn_sim.benches.obi import ALL_BYTES
+from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
+from xpulpnn_sim.reference.stimuli import separating_words
+
+_TRANSFERS = 400
+_LONGEST_GAP = 30
+_NEAR_WRAP = 0xFFFF_FFF0
+_STRETCH = 25
+_SLOW = 0.3
+_CASCADES = 0.5
+_LONG_GAPS = 0.1
+_SHORTENED = 0.3
+_NOWHERE = BLOCK_BYTES - WORD_BYTES
+"""Offset without a register."""
+_STORED = [register for register in Timer if not register.name.startswith(("START", "RESET"))]
+_CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
+
+
+def _config(rng: Random, *, slow: bool) -> int:
+    """A configuration of an enabled timer, mostly, with a short prescaler period, or any."""
+    value = sum(flag for flag in _CHOICES if rng.random() < 0.4) | TimerConfig.EVENT * (rng.random() < 0.9)
+    value |= TimerConfig.ENABLE * (rng.random() < 0.9) | TimerConfig.CASCADE * (rng.random() < 0.2)
+    period = rng.getrandbits(TIMER_PRESCALE_BITS) if slow else rng.randrange(4)
+    return value | period << TIMER_PRESCALE_LSB
+
+
+def _transfer(base: int, rng: Random, *, slow: bool) -> Transfer:
+    """A write that makes something happen soon, counts and comparisons being close to ``base``, or a read."""
+    register = rng.choice(list(Timer))
+    gap = rng.choice((0, 1, rng.randrange(_LONGEST_GAP), rng.randrange(_LONGEST_GAP)))
+    if slow and rng.random() < _LONG_GAPS:
+        gap = rng.randrange(2 << TIMER_PRESCALE_BITS)
+    if rng.random() < 0.4:
+        return Transfer(TIMER + (_NOWHERE if rng.random() < 0.1 else register), gap=gap)
+    if register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH):
+        value = _config(rng, slow=slow)
+    elif register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH) and rng.random() < 0.5:
+        value = rng.randrange(3)
+    else:
+        value = base + rng.randrange(_LONGEST_GAP) & WORD_MASK
+    enables = ALL_BYTES if rng.random() < 0.9 else rng.randrange(1 << WORD_BYTES)
+    return Transfer(TIMER + register, 1, enables=enables, value=value, gap=gap)
+
+
+def _shortened(rng: Random) -> Iterator[Transfer]:
+    """A prescaler period that becomes shorter than what has passed of it: the prescaler runs through its end."""
+    config, count = rng.choice(((Timer.CONFIG_LOW, Timer.COUNT_LOW), (Timer.CONFIG_HIGH, Timer.COUNT_HIGH)))
+    whole = (1 << TIMER_PRESCALE_BITS) - 1
+    for period, gap in ((whole, 0), (rng.randrange(whole // 8), rng.randint(whole // 2, whole))):
+        value = TimerConfig.ENABLE | TimerConfig.PRESCALER | period << TIMER_PRESCALE_LSB
+        yield Transfer(TIMER + config, 1, value=value, gap=gap)
+    yield Transfer(TIMER + count, gap=whole + rng.randrange(whole))
+
+
+def _words(rng: Random) -> Iterator[Transfer]:
+    """Every register takes words in which any two bits differ both ways, and is read behind each."""
+    for register, word in product(_STORED, separating_words(rng)):
+        yield Transfer(TIMER + register, 1, value=word)
+        yield Transfer(TIMER + register)
+
+
+def _transfers(rng: Random) -> Iterator[Transfer]:
+    """All words, then stretches of transfers around 0, the end of the count, and anything."""
+    yield from _words(rng)
+    for _ in range(_TRANSFERS // _STRETCH):
+        base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
+        for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
+            yield Transfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
+        if rng.random() < _CASCADES:
+            # both halves meet their comparison soon
+            for register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH):
+                yield Transfer(TIMER + register, 1, value=base)
+            yield Transfer(TIMER + Timer.COMPARE_LOW, 1, value=base + _LONGEST_GAP & WORD_MASK)
+            config = _config(rng, slow=False) | TimerConfig.CASCADE | TimerConfig.ENABLE
+            yield Transfer(TIMER + Timer.CONFIG_LOW, 1, value=config & ~TimerConfig.RESET)
+            yield Transfer(TIMER + Timer.COUNT_LOW, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
+            yield Transfer(TIMER + Timer.COUNT_LOW, gap=2 * _LONGEST_GAP)
+        if rng.random() < _SHORTENED:
+            yield from _shortened(rng)
+        yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
+
+
+def _written(timer: ClusterTimer, transfer: Transfer) -> int:
+    """The register after a write of some of its bytes."""
+    bytes_written = sum(0xFF << BYTE_BITS * place for place in range(WORD_BYTES) if transfer.enables >> place & 1)
+    return timer.read(transfer.address - TIMER) & ~bytes_written | transfer.value & bytes_written
+
+
+def _armed(timer: ClusterTimer) -> int:
+    """Which timers will tell the end of their period."""
+    wanted = TimerConfig.ENABLE | TimerConfig.EVENT
+    configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
+    return sum((config & wanted == wanted) << place for place, config in enumerate(configs))
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def time_is_arithmetic(dut: Dut) -> None:
+    """Every value read and every event is what the cycles since the last setting give."""
+    rng, board = await start(dut), Scoreboard()
+    transfers = list(_transfers(rng))
+    with ObiInitiator(dut, "port") as software, PortMonitor(dut, ["events", "armed"]) as monitor:
+        await software.make(transfers)
+        await RisingEdge(dut.clk)
+        await RisingEdge(dut.clk)
+    timer, now, raised = ClusterTimer(), 0, 0
+    for number, transfer in enumerate(transfers):
+        where = f"transfer {number} in cycle {transfer.granted}"
+        expected = timer.advance(transfer.granted - now)
+        board.equal(monitor.rows[transfer.granted][1], _armed(timer), f"{where}: armed")
+        if not transfer.write:
+            board.equal(transfer.data, timer.read(transfer.address - TIMER), f"{where}: register read")
+        # bytes that are not written are those before a step in the same cycle
+        written = _written(timer, transfer)
+        expected += timer.advance(1)
+        if transfer.write:
+            timer.write(transfer.address - TIMER, written)
+        seen = [events for events, _ in monitor.rows[now : transfer.granted + 1]]
+        found = [bit for events in seen for bit in (0, 1) if events >> bit & 1]
+        board.equal(Counter(found), Counter(expected), f"{where}: events since the one before")
+        raised += len(found)
+        now = transfer.granted + 1
+        board.equal(transfer.failed, transfer.address == TIMER + _NOWHERE, f"{where}: error")
+        board.equal(transfer.answered, now, f"{where}: cycle of the answer")
+    assert raised > _TRANSFERS // 20, f"{raised} events are too few to have tested anything"

@@ -1,0 +1,126 @@
+"""Bench of the core's demultiplexer: who sees which address, whose answer comes back, what is counted."""
+
+from collections.abc import Sequence
+from random import Random
+
+import cocotb
+from cocotb.triggers import ClockCycles
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.csr import CLUSTER_EVENTS
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Together, start
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import ALL_BYTES, PROMPT, SLOW, Grant, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer, expected_data
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.cluster_map import destination, ranges
+
+_TRANSFERS = 600
+_NEAR_WORDS = 3
+_BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)
+"""Where accesses outside fail."""
+
+_BAD_PART = 8
+"""Of each block inside, the second such part fails, whether or not what is there would ever say so."""
+
+
+def _failing(config: ClusterConfig) -> list[range]:
+    """Addresses of the accesses that fail."""
+    parts = [(base, size // _BAD_PART) for base, size, _ in ranges(config)]
+    return [_BAD_OUTSIDE, *(range(base + size, base + 2 * size) for base, size in parts)]
+
+
+def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
+    """Around every border of the map, a bit away from every block of it, and anywhere."""
+    borders = [edge for base, size, _ in ranges(config) for edge in (base, base + size)]
+    near = [(edge + WORD_BYTES * offset) & WORD_MASK for edge in borders for offset in range(-_NEAR_WORDS, _NEAR_WORDS)]
+    near += [rng.choice(_BAD_OUTSIDE[::WORD_BYTES]) for _ in range(_TRANSFERS // 20)]
+    near += [
+        base + rng.randrange(0, size, WORD_BYTES) ^ 1 << bit
+        for base, size, _ in ranges(config)
+        for bit in range(2, XLEN)
+    ]
+    anywhere = [rng.getrandbits(32) & -WORD_BYTES for _ in range(_TRANSFERS // 4)]
+    inside = [base + rng.randrange(0, size, WORD_BYTES) for base, size, _ in rng.choices(ranges(config), k=_TRANSFERS)]
+    return near + anywhere + inside
+
+
+def _word(port: str, address: int) -> int:
+    """The initial word of a port's memory: it tells the ports apart."""
+    return (address ^ sum(port.encode()) << 16) & WORD_MASK
+
+
+class PortMemory(WordMemory):
+    """Memory behind one port."""
+
+    def __init__(self, port: str, failing: Sequence[range]) -> None:
+        super().__init__(tuple((bad.start, len(bad)) for bad in failing))
+        self._port = port
+
+    def __missing__(self, address: int) -> int:
+        """The initial value."""
+        return _word(self._port, address)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, SLOW])
+async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
+    """Each access is seen by its destination alone, and the answer is that of the destination."""
+    config = ClusterConfig(**bench_data()["config"])
+    rng, board = await start(dut), Scoreboard()
+    ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
+    bad = _failing(config)
+    memories = {port: PortMemory(port, bad) for port in ports}
+    addresses = _addresses(config, rng)
+    rng.shuffle(addresses)
+    transfers = [
+        Transfer(
+            address,
+            int(rng.random() < 0.4),
+            rng.choice((ALL_BYTES, rng.getrandbits(4))),
+            rng.getrandbits(32),
+            rng.choice((0, 0, 0, 1, 3)),
+        )
+        for address in addresses
+    ]
+    responders = {port: ObiResponder(dut, port, memories[port], timing, rng) for port in ports}
+    core = ObiInitiator(dut, "core")
+    with Together(dut, [*responders.values(), core]), PortMonitor(dut, ["events"]) as monitor:
+        await core.make(transfers)
+        await ClockCycles(dut.clk, 2)
+    places = [destination(transfer.address, config) for transfer in transfers]
+    for port in ports:
+        expected = [
+            Grant(t.address, t.write, t.enables, t.value)
+            for t, place in zip(transfers, places, strict=True)
+            if place == port
+        ]
+        board.equal(responders[port].log, expected, f"accesses of {port}")
+    before = {place: PortMemory(place, bad) for place in set(places)}
+    expected = [
+        expected_data(t, before[place], absent=place == "hole") for t, place in zip(transfers, places, strict=True)
+    ]
+    board.equal([t.data for t in core.done], expected, "data read")
+    failing = [place == "hole" or memories[place].fails(t.address) for t, place in zip(transfers, places, strict=True)]
+    board.equal([t.failed for t in core.done], failing, "failed accesses")
+    if timing is PROMPT:
+        board.equal({t.answered - t.requested for t in core.done}, {1}, "cycles to the answer")
+    _check_events(transfers, places, [events for (events,) in monitor.rows], board)
+
+
+def _check_events(transfers: list[Transfer], places: list[str], seen: list[int], board: Scoreboard) -> None:
+    """Each event as often as the times of the transfers say."""
+    outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
+    loads = [transfer for transfer in outside if not transfer.write]
+    stores = [transfer for transfer in outside if transfer.write]
+    lost = [t.granted - t.requested for t, place in zip(transfers, places, strict=True) if place == "tcdm"]
+    expected = {
+        "ext_loads": len(loads),
+        "ext_stores": len(stores),
+        "ext_load_cycles": sum(transfer.answered - transfer.requested for transfer in loads),
+        "ext_store_cycles": sum(transfer.answered - transfer.requested for transfer in stores),
+        "tcdm_contention": sum(lost),
+    }
+    found = {name: sum(events >> bit & 1 for events in seen) for bit, name in enumerate(CLUSTER_EVENTS)}
+    board.equal(found, expected, "events")

@@ -1,0 +1,196 @@
+"""Bench of the CSR file: every register, traps and counters against the simulator."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from xpulpnn.isa.csr import ALL_BITS, CSRS, PERFORMANCE_EVENTS, Csr, CsrAccess, CsrGroup
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.benches.cadence import Dut, drive, pulse_reset, run_vectors, start
+from xpulpnn_sim.benches.csr_model import LOOP_NAMES, CsrCycle, CsrModel
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.stimuli import random_word
+
+RANDOM_CYCLES = 1500
+READS_BETWEEN = 0.3
+ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
+EVENTS = len(PERFORMANCE_EVENTS)
+PORTS = {
+    "csr__addr": "address",
+    "csr__valid": "valid",
+    "csr__write": "write",
+    "csr__wdata": "operand",
+    "boot": "boot",
+    "boot_addr": "boot_address",
+    "hart_id": "hart_id",
+    "irq": "irq",
+    "clock_runs": "clock_runs",
+    "retire": "retire",
+    "retire_final": "retire_final",
+    "retire_cancel": "retire_cancel",
+    "enter": "enter",
+    "enter_pc": "enter_pc",
+    "enter_interrupt": "enter_interrupt",
+    "enter_cause": "enter_cause",
+    "leave": "leave",
+}
+
+
+def groups() -> frozenset[CsrGroup]:
+    """The groups of registers that the unit under test has."""
+    return frozenset(CsrGroup[name] for name in bench_data()["groups"])
+
+
+def registers() -> list[Csr]:
+    """The registers of these groups."""
+    return [csr for csr in CSRS if csr.group in groups()]
+
+
+def surroundings(rng: Random) -> CsrCycle:
+    """A cycle without an access: random inputs, counters counting."""
+    final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
+    return CsrCycle(
+        address=rng.choice(CSRS).address,
+        boot_address=random_word(rng),
+        hart_id=random_word(rng),
+        irq=random_word(rng),
+        clock_runs=rng.random() < 0.8,
+        retire=final and rng.random() < 0.5,
+        retire_final=final,
+        retire_cancel=cancel,
+        enter_pc=random_word(rng),
+        enter_interrupt=rng.random() < 0.5,
+        enter_cause=rng.randrange(XLEN),
+        loop_values=tuple(random_word(rng) for _ in LOOP_NAMES),
+        events=rng.getrandbits(EVENTS),
+        operand=random_word(rng),
+    )
+
+
+def access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
+    """A write, set or clear; of a read-only register only a read."""
+    write = csr.access is not CsrAccess.RO
+    around = replace(surroundings(rng), retire_final=True, retire_cancel=False)
+    return replace(around, address=csr.address, op=op, valid=True, write=write, operand=operand)
+
+
+def read(csr: Csr, rng: Random) -> CsrCycle:
+    """A look at a register without an access to it."""
+    return replace(surroundings(rng), address=csr.address)
+
+
+def directed(rng: Random) -> Iterator[CsrCycle]:
+    """Reset values; all ones, all zeros, sets and clears of every register; full counters; traps in both modes."""
+    every = registers()
+    yield from (read(csr, rng) for csr in every)
+    for csr in every:
+        for op, operand in (("WRITE", ALL_BITS), ("CLEAR", random_word(rng)), ("WRITE", 0), ("SET", random_word(rng))):
+            yield access(csr, op, operand, rng)
+            yield read(csr, rng)
+            # asserted without the instruction leaving EX, or without a write
+            yield replace(access(csr, op, operand, rng), valid=False)
+            yield replace(access(csr, op, operand, rng), write=False)
+            yield read(csr, rng)
+    by_name = {csr.name: csr for csr in every}
+    yield replace(surroundings(rng), boot=True)
+    for vectored in (0, 1):
+        yield access(by_name["mtvec"], "WRITE", random_word(rng) & ~1 | vectored, rng)
+        for enabled in (0, 8, 0x80, 0x88):
+            yield access(by_name["mstatus"], "WRITE", enabled, rng)
+            yield replace(surroundings(rng), enter=True)
+            yield from (read(by_name[name], rng) for name in ("mstatus", "mepc", "mcause", "mtval"))
+            yield replace(surroundings(rng), leave=True)
+            yield read(by_name["mstatus"], rng)
+    yield from full_counters(by_name, rng)
+    yield from almost_full_counters(by_name, rng)
+
+
+def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
+    """Counters across the end of their range, inhibited or not; performance counters in every mode."""
+    yield access(by_name["mcountinhibit"], "WRITE", 0, rng)
+    for name in ("mcycle", "minstret"):
+        for high in (*ALMOST_FULL, *(random_word(rng) for _ in range(4))):
+            yield access(by_name[f"{name}h"], "WRITE", high, rng)
+            yield access(by_name[name], "WRITE", ALMOST_FULL[0], rng)
+            for view in (name, f"{name}h", name[1:], f"{name[1:]}h"):
+                looks = replace(read(by_name[view], rng), clock_runs=True)
+                yield replace(looks, retire=True, retire_final=True, retire_cancel=False)
+    if "pcmr" in by_name:
+        for mode in range(4):
+            yield access(by_name["pcmr"], "WRITE", mode, rng)
+            yield access(by_name["pcer"], "WRITE", rng.getrandbits(EVENTS) | 1 << rng.randrange(EVENTS), rng)
+            for value in (ALMOST_FULL[0], *(rng.getrandbits(XLEN) for _ in range(6))):
+                yield access(by_name["pccrall"], "WRITE", value, rng)
+                yield from (replace(surroundings(rng), events=(1 << EVENTS) - 1) for _ in range(3))
+                yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
+
+
+def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
+    """Lower halves one bit away from those that carry, up and, where an instruction is taken back, down."""
+    for name in ("mcycle", "minstret"):
+        low, high = by_name[name], by_name[f"{name}h"]
+        for place in range(XLEN):
+            for value in (ALMOST_FULL[0] ^ 1 << place, ALMOST_FULL[1] ^ 1 << place, (1 << place) - 1, ALL_BITS):
+                yield access(low, "WRITE", value, rng)
+                # one more, which is taken back in the cycle after the next
+                for counts, cancels in ((True, False), (False, True), (False, False), (True, False)):
+                    looks = replace(read(rng.choice((low, high)), rng), clock_runs=True, retire=counts)
+                    yield replace(looks, retire_final=counts, retire_cancel=cancels)
+
+
+def anything(rng: Random) -> Iterator[CsrCycle]:
+    """Random accesses, traps and returns; a trap never comes together with a write."""
+    every = registers()
+    for _ in range(RANDOM_CYCLES):
+        csr = rng.choice(every)
+        if rng.random() < READS_BETWEEN:
+            yield replace(surroundings(rng), enter=rng.random() < 0.2, leave=rng.random() < 0.2, address=csr.address)
+        else:
+            yield access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
+
+
+def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
+    """The inputs by port."""
+    data = bench_data()
+    stimulus = {port: [int(getattr(cycle, name)) for cycle in cycles] for port, name in PORTS.items()}
+    stimulus["csr__op"] = [data["ops"][cycle.op] for cycle in cycles]
+    if "loop_values" in data["inputs"]:
+        stimulus["loop_values"] = [
+            sum(value << XLEN * index for index, value in enumerate(cycle.loop_values)) for cycle in cycles
+        ]
+    if "events" in data["inputs"]:
+        stimulus["events"] = [cycle.events for cycle in cycles]
+    return {port: np.array(values, dtype=object) for port, values in stimulus.items()}
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(draw=[directed, anything])
+async def registers_match_the_simulator(dut: Dut, draw) -> None:
+    """Reads, outputs and their consequences in every cycle; then again after a reset in flight."""
+    rng, board = await start(dut), Scoreboard()
+    for phase in ("after reset", "after a reset in flight"):
+        model, cycles = CsrModel(groups()), list(draw(rng))
+        want: dict[str, list[int]] = {}
+        for cycle in cycles:
+            for port, value in model.outputs(cycle).items():
+                want.setdefault(port, []).append(value)
+            model.clock(cycle)
+        stimulus = columns(cycles)
+        observed = await run_vectors(dut, stimulus, list(want))
+        for port, values in want.items():
+            checked = [index for index, value in enumerate(values) if value >= 0]
+            board.compare(
+                {port: [values[index] for index in checked]},
+                {port: observed[port][checked]},
+                {name: column[checked] for name, column in stimulus.items()},
+                phase,
+            )
+        drive(dut, dict.fromkeys(("csr__valid", "enter", "leave", "boot"), 0))
+        await FallingEdge(dut.clk)
+        await RisingEdge(dut.clk)
+        await pulse_reset(dut)

@@ -1,0 +1,61 @@
+"""Bench of the decoder: legal words of every row, and illegal neighbours, against the instruction table."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import cocotb
+import numpy as np
+
+from xpulpnn.config import preset
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn.isa.table import INSNS, Decoder, enabled
+from xpulpnn_sim.benches.cadence import Dut, run_vectors, start
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.row_batches import rows_with_controls
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.stimuli import instruction_words
+
+UNIFORM_WORDS = 500
+
+
+def words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
+    """Words of all rows of the table, enabled or not; each with one fixed bit changed; uniform words."""
+    for insn in INSNS:
+        if insn.size == WORD_BYTES:
+            legal = [int(word) for word in instruction_words(insn, count, rng)]
+            yield from legal
+            fixed = [bit for bit in range(XLEN) if insn.mask >> bit & 1]
+            for bit in rng.sample(fixed, min(neighbours, len(fixed))):
+                yield rng.choice(legal) ^ 1 << bit
+    for _ in range(UNIFORM_WORDS):
+        yield rng.getrandbits(XLEN)
+    # Both update bits of a Mac&Load: a row of their own, or the one exclusion that is no pattern.
+    for insn in INSNS:
+        if insn.is_nn_form:
+            yield int(instruction_words(insn, 1, rng)[0]) | 0b11 << 23
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def words_match_the_table(dut: Dut) -> None:
+    """``illegal`` exactly where no enabled row matches, else the control word of the row."""
+    rng, data = await start(dut), bench_data()
+    config = replace(preset(data["preset"]), **data["options"])
+    rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
+    controls = {insn.key: control for insn, control in rows_with_controls()}
+    decoder = Decoder(rows)
+    stimulus = list(words(data["vectors_per_row"], data["neighbours"], rng))
+    rng.shuffle(stimulus)
+    decoded: list[Insn | None] = [decoder.decode(word) for word in stimulus]
+    ports = sorted(next(iter(controls.values())))
+    observed = await run_vectors(dut, {"word": stimulus}, ["illegal", *ports])
+    board = Scoreboard()
+    board.compare({"illegal": [insn is None for insn in decoded]}, observed, {"word": stimulus})
+    legal = {index: controls[insn.key] for index, insn in enumerate(decoded) if insn is not None}
+    positions = list(legal)
+    board.compare(
+        {port: [control[port] for control in legal.values()] for port in ports},
+        {port: observed[port][positions] for port in ports},
+        {"word": np.array(stimulus)[positions]},
+    )

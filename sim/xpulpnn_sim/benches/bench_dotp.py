@@ -1,0 +1,50 @@
+"""Bench of the dot-product unit: every dot product and Mac&Load row of the configured formats."""
+
+from random import Random
+
+import cocotb
+import numpy as np
+
+from xpulpnn_sim.benches.cadence import Dut, run_vectors, start
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.row_batches import Batch, batch_of_rows
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+
+IDLE_PROBABILITY = 0.25
+
+
+def with_latency(batch: Batch, rng: Random) -> Batch:
+    """The batch for a unit that samples factors and control word with ``enable``, one beat before ``rd``.
+
+    Some beats are idle: other factors and another control word without ``enable``, which must change nothing.
+    """
+    count = len(batch.row)
+    sampled: list[int] = []
+    shown: list[int] = []
+    enable: list[int] = []
+    for vector in range(count):
+        # The last result needs one beat more to appear.
+        idle = int(rng.random() < IDLE_PROBABILITY or vector == count - 1)
+        sampled += [vector] + [rng.randrange(count)] * idle
+        shown += [max(vector - 1, 0)] + [vector] * idle
+        enable += [1] + [0] * idle
+    accumulator = batch.stimulus["rd"][shown]
+    stimulus = {name: column[sampled] for name, column in batch.stimulus.items()}
+    first = np.arange(len(shown)) == 0
+    return Batch(
+        insns=batch.insns,
+        row=batch.row[shown],
+        stimulus=stimulus | {"rd": accumulator, "enable": np.array(enable)},
+        expected={name: column[shown] for name, column in batch.expected.items()},
+        checked={name: column[shown] & ~first for name, column in batch.checked.items()},
+    )
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def products_match_golden(dut: Dut) -> None:
+    """All rows interleaved, so that every product follows one of another format."""
+    rng = await start(dut)
+    batch = batch_of_rows(rng)
+    if "enable" in bench_data()["inputs"]:
+        batch = with_latency(batch, rng)
+    batch.check(Scoreboard(), await run_vectors(dut, batch.stimulus, list(batch.expected)))

@@ -1,0 +1,332 @@
+"""Bench of the instruction caches of several cores: words, counters, flushes and errors, whatever memory does."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import product
+from random import Random
+from typing import NamedTuple
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sim.benches.cadence import Background, Dut, Together, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import ALL_BYTES, PROMPT, ObiTiming
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.icache import CacheLevel
+from xpulpnn_sim.reference.stimuli import near_offsets
+
+_FETCHES = 150
+_LATE = 4
+"""Cycles after which an event has been counted."""
+
+_TIMINGS = [PROMPT, ObiTiming(1.0, 20, 20), ObiTiming(0.5, 1, 40)]
+_WARM_LATENCY = 3
+"""Cycles from the grant of a fetch to its answer if only the shared cache has its line."""
+
+
+class Counts(NamedTuple):
+    """Counters of a level, in their order."""
+
+    hits: int
+    transactions: int
+    misses: int
+    congestion: int
+
+
+async def access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
+    """Write a register, or read it; returns after the cycle of the answer, with its value."""
+    request = {"req": 1, "addr": register, "we": int(value is not None), "be": ALL_BYTES, "wdata": value or 0}
+    drive(dut, {f"port__{name}": field for name, field in request.items()})
+    await RisingEdge(dut.clk)
+    dut.port__req.value = 0
+    await FallingEdge(dut.clk)
+    assert sample(dut.port__rvalid), "registers answer in the next cycle"
+    assert sample(dut.port__err) == fails, f"error at {register:#x} must be {fails}"
+    read = sample(dut.port__rdata)
+    await RisingEdge(dut.clk)
+    return read
+
+
+async def counters(dut: Dut, first: int) -> Counts:
+    """The counters of a level."""
+    order = (IcacheCounter.HITS, IcacheCounter.TRANSACTIONS, IcacheCounter.MISSES, IcacheCounter.CONGESTION)
+    return Counts(*[await access(dut, first + WORD_BYTES * counter) for counter in order])
+
+
+class Flusher(Background):
+    """Changes the code and flushes all caches at random: the only user of the registers meanwhile."""
+
+    def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetchers: list[Fetcher]) -> None:
+        self._dut, self._code, self._rng, self._fetchers = dut, code, rng, fetchers
+
+    async def _run(self) -> None:
+        rng, code = self._rng, self._code
+        while True:
+            await ClockCycles(self._dut.clk, rng.choice((1, 300, 600)))
+            code.generation += 1
+            fetches = rng.choice(self._fetchers).fetches
+            if rng.random() < 0.5 and fetches:
+                address = fetches[-1].address
+                await access(self._dut, Icache.FLUSH_ADDRESS, address)
+                code.settle(address)
+            else:
+                await access(self._dut, rng.choice((Icache.FLUSH, Icache.ENABLE)), 1)
+                code.settle()
+
+
+Stream = Sequence[int | None]
+"""Addresses that a core fetches, None for a cycle without."""
+
+
+async def fetch_all(
+    dut: Dut,
+    rng: Random,
+    code: ChangingCode,
+    streams: Sequence[Stream],
+    timing: ObiTiming,
+    *,
+    first: int = 0,
+    flush: bool = False,
+) -> tuple[list[Fetcher], ReadResponder]:
+    """Fetch a stream with each core from ``first`` on, check the words, and wait until nothing is under way."""
+    fetchers = [Fetcher(dut, f"cores__{first + index}", code, iter(stream)) for index, stream in enumerate(streams)]
+    limit = 2 * bench_data()["banks"]
+    memory = ReadResponder(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
+    with Together(dut, [memory, *fetchers]), Flusher(dut, code, rng, fetchers) if flush else nullcontext():
+        for fetcher in fetchers:
+            await fetcher.finish()
+        await ClockCycles(dut.clk, 4 * timing.slowest + 100)
+    dut.port__req.value = 0
+    for fetcher in fetchers:
+        fetcher.check()
+    return fetchers, memory
+
+
+def lines_of(base: int, number: int) -> list[int]:
+    """The words of so many lines."""
+    return [base + at for at in range(0, number * ICACHE_LINE_BYTES, WORD_BYTES)]
+
+
+def whole(code: ChangingCode, address: int) -> bool:
+    """Return whether all of a line can be read."""
+    line = address & -ICACHE_LINE_BYTES
+    return not any(code.fails(line + part) for part in range(0, ICACHE_LINE_BYTES, PART_BYTES))
+
+
+def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None = None) -> tuple[int, int]:
+    """Hits and misses of the cores' caches, if nothing is fetched ahead; what misses looks in ``shared``."""
+    hits = misses = 0
+    for stream in streams:
+        private = CacheLevel(bench_data()["private"], bench_data()["ways"])
+        for address in stream:
+            if private.look_up(address):
+                continue
+            if whole(code, address):
+                private.keep(address)
+            if shared is not None and not shared.look_up(address) and whole(code, address):
+                shared.keep(address)
+        hits, misses = hits + private.hits, misses + private.misses
+    return hits, misses
+
+
+async def _start(dut: Dut, *, prefetch: int) -> tuple[Random, Scoreboard]:
+    rng = await start(dut)
+    await access(dut, Icache.PREFETCH, prefetch)
+    await access(dut, Icache.COUNT, 1)
+    return rng, Scoreboard()
+
+
+def _first_line(rng: Random) -> int:
+    """Address of a line anywhere."""
+    return rng.getrandbits(XLEN) & -BLOCK_BYTES
+
+
+def _visits(rng: Random, number: int) -> list[int]:
+    """Two words of each of so many lines, half of them of more lines than the shared cache holds, the others of a
+    few more than that of a core."""
+    first, data = _first_line(rng), bench_data()
+    spans = [2 * data["shared"] // ICACHE_LINE_BYTES, 3 * data["private"] // 2 // ICACHE_LINE_BYTES]
+    words = range(0, ICACHE_LINE_BYTES, WORD_BYTES)
+    lines = [first + rng.randrange(rng.choice(spans)) * ICACHE_LINE_BYTES for _ in range(number)]
+    return [(line + at) & WORD_MASK for line in lines for at in rng.sample(words, 2)]
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def a_core_alone_is_predicted(dut: Dut) -> None:
+    """One core after the other fetches more code than the shared cache holds: every hit and miss of both levels."""
+    rng, board = await _start(dut, prefetch=0)
+    cores, each = bench_data()["cores"], 3 * bench_data()["shared"] // ICACHE_LINE_BYTES // bench_data()["cores"]
+    code, shared = ChangingCode(rng, 0.02), CacheLevel(bench_data()["shared"], bench_data()["ways"])
+    for core in range(cores):
+        stream = _visits(rng, each)
+        await access(dut, Icache.CLEAR_COUNTERS, 0)
+        await fetch_all(dut, rng, code, [stream], ObiTiming(0.7, 1, 5), first=core)
+        private = await counters(dut, Icache.PRIVATE_COUNTERS)
+        found = await counters(dut, Icache.SHARED_COUNTERS)
+        shared.hits = shared.misses = 0
+        board.equal((private.hits, private.misses), walk([stream], code, shared), f"hits, misses of core {core}")
+        board.equal((found.hits, found.misses), (shared.hits, shared.misses), "hits, misses of the shared cache")
+        board.equal(found.congestion, 0, "a core alone waits for no other")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def every_core_fetches_ahead(dut: Dut) -> None:
+    """Straight code flows where only the shared cache has it; a loop that a core's cache holds is asked for once."""
+    rng, board = await _start(dut, prefetch=1)
+    some, sets = _first_line(rng), bench_data()["private"] // ICACHE_LINE_BYTES // bench_data()["ways"]
+    # from there on a way has other tags in sets whose numbers differ in any one bit
+    middle = max(1, sets // 2 - 1) * ICACHE_LINE_BYTES
+    for core, block in product(range(bench_data()["cores"]), (some, ~some & -BLOCK_BYTES & WORD_MASK)):
+        first = block + middle
+        where = f"core {core} at {first:#x}"
+        code = ChangingCode(rng)
+        straight = lines_of(first, bench_data()["private"] // ICACHE_LINE_BYTES)
+        await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
+        await access(dut, Icache.FLUSH_PRIVATE, 1)
+        fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
+        # the second line is asked for when the first one comes
+        flow = [fetch.granted for fetch in fetchers[0].fetches[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
+        board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
+        await access(dut, Icache.FLUSH_PRIVATE, 1)
+        await access(dut, Icache.CLEAR_COUNTERS, 0)
+        # the line behind the loop is kept, too
+        loop = straight[: -2 * ICACHE_LINE_BYTES // WORD_BYTES]
+        await fetch_all(dut, rng, code, [loop * 2], PROMPT, first=core)
+        lines = len(loop) * WORD_BYTES // ICACHE_LINE_BYTES + 1
+        found = await counters(dut, Icache.SHARED_COUNTERS)
+        board.equal(found.transactions, lines, f"lines of a loop that are asked for, {where}")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def reset_forgets_all_lines(dut: Dut) -> None:
+    """A way of every set is full, of the cores' caches the first one with what is fetched first after the reset."""
+    rng, _ = await _start(dut, prefetch=0)
+    code, first, number = ChangingCode(rng), _first_line(rng), bench_data()["shared"] // bench_data()["ways"]
+    lines = [first + at & WORD_MASK for at in range(0, number, ICACHE_LINE_BYTES)]
+    for stream in (lines, lines[::-1]):
+        await fetch_all(dut, rng, code, [stream] * bench_data()["cores"], PROMPT)
+        await pulse_reset(dut)
+        code.generation += 1
+        code.settle()
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def a_line_is_read_once_for_all(dut: Dut) -> None:
+    """All cores want the same lines at the same time; then again when only the shared cache has them."""
+    rng, board = await _start(dut, prefetch=0)
+    code, cores = ChangingCode(rng), bench_data()["cores"]
+    lines = lines_of(0x1C00_0000, 4)
+    _, memory = await fetch_all(dut, rng, code, [lines] * cores, ObiTiming(1.0, 20, 20))
+    board.equal(sorted(memory.requests), lines[::2], "each line once, in two parts")
+    await access(dut, Icache.FLUSH_PRIVATE, 1)
+    fetchers, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+    board.equal(memory.requests, [], "reads of lines that are in the shared cache")
+    delays = [fetch.answered - fetch.granted for fetch in fetchers[0].fetches]
+    board.equal(delays, [_WARM_LATENCY, 1, 1, 1] * 4, "answers from the shared cache and the core's own")
+    await access(dut, Icache.FLUSH_ADDRESS, lines[0] + 5)
+    _, memory = await fetch_all(dut, rng, code, [lines] * cores, PROMPT)
+    board.equal(sorted(memory.requests), lines[:4:2], "the flushed line alone")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def registers_read_as_written(dut: Dut) -> None:
+    """Values after reset, bits that exist, and a disabled cache that keeps nothing."""
+    rng, board = await start(dut), Scoreboard()
+    code = ChangingCode(rng)
+    for register, value in ((Icache.ENABLE, 1), (Icache.COUNT, 0), (Icache.PREFETCH, 1), (Icache.FLUSH, 0)):
+        board.equal(await access(dut, register), value, f"{register.name} after reset")
+        await access(dut, register, 0xFFFF_FFFE)
+        board.equal(await access(dut, register), 0, f"{register.name} written 0")
+    lines = lines_of(0x1C00_0000, 2)
+    for _ in range(2):
+        _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+        board.equal(len(memory.requests), 2 * len(lines), "reads of memory while disabled")
+    await access(dut, Icache.ENABLE, 1)
+    _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+    board.equal(len(memory.requests), len(lines) // 2, "reads of memory while enabled")
+    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "counters that were not started")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def nothing_else_is_a_register(dut: Dut) -> None:
+    """Accesses a bit away from every register fail, and change neither settings nor counters nor what is kept."""
+    rng, board = await _start(dut, prefetch=0)
+    code, lines = ChangingCode(rng), lines_of(0x1C00_0000, 2)
+    levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
+    registers = set(Icache) | {first + WORD_BYTES * counter for first in levels for counter in IcacheCounter}
+    await fetch_all(dut, rng, code, [lines], PROMPT)
+    await access(dut, Icache.COUNT, 0)
+    before = [await access(dut, register) for register in sorted(registers)]
+    for offset in near_offsets(registers):
+        for value in (lines[0], lines[0] + 1):
+            await access(dut, offset, value, fails=True)
+        board.equal(await access(dut, offset, fails=True), 0, f"{offset:#x}, where no register is")
+    board.equal([await access(dut, register) for register in sorted(registers)], before, "registers")
+    _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+    board.equal(memory.requests, [], "reads of lines that are kept")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def counters_count_far(dut: Dut) -> None:
+    """Hits in every cycle, then waits in every cycle, of all cores."""
+    rng, board = await _start(dut, prefetch=0)
+    code, cores, far, line = ChangingCode(rng), bench_data()["cores"], bench_data()["far"], _first_line(rng)
+    await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)
+    await access(dut, Icache.CLEAR_COUNTERS, 0)
+    requests = [f"cores__{core}__req" for core in range(cores)]
+    drive(dut, dict.fromkeys(requests, 1))
+    await ClockCycles(dut.clk, far)
+    drive(dut, dict.fromkeys(requests, 0))
+    await ClockCycles(dut.clk, _LATE)
+    hits = cores * far
+    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(hits, hits, 0, 0), "hits in every cycle")
+    # memory grants nothing
+    await access(dut, Icache.FLUSH, 1)
+    drive(dut, dict.fromkeys(requests, 1))
+    await ClockCycles(dut.clk, far)
+    private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
+    board.equal(private[:3], Counts(hits, hits + cores, cores, 0)[:3], "one miss of each core")
+    late = range(far - _LATE, far + 4 * _LATE)
+    board.equal(private.congestion // cores in late, True, f"{private.congestion} waits in every cycle")
+    # one core has asked the shared cache, the others wait
+    board.equal(shared.congestion in late, cores > 1, f"{shared.congestion} waits for the shared cache")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1])
+async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float) -> None:
+    """All cores wander through the same code; without prefetching the hits of their own caches are predicted."""
+    rng, board = await _start(dut, prefetch=prefetch)
+    code = ChangingCode(rng, failing)
+    seed = rng.random()
+    streams = [list(wandering(Random(seed), _FETCHES, idle=0.3 * core)) for core in range(bench_data()["cores"])]
+    fetchers, memory = await fetch_all(dut, rng, code, streams, timing)
+    private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
+    fetches = [fetch for fetcher in fetchers for fetch in fetcher.fetches]
+    board.equal(private.transactions, len(fetches), "fetches")
+    board.equal(private.congestion, sum(fetch.granted - fetch.requested for fetch in fetches), "waits of fetches")
+    board.equal(private.hits + private.misses, private.transactions, "transactions of the cores' caches")
+    board.equal(shared.hits + shared.misses, shared.transactions, "transactions of the shared cache")
+    board.equal(len(memory.requests), 2 * shared.misses, "reads of memory")
+    if not prefetch:
+        addresses = [[fetch.address for fetch in fetcher.fetches] for fetcher in fetchers]
+        board.equal((private.hits, private.misses), walk(addresses, code), "hits, misses of the cores' caches")
+        board.equal(shared.transactions, private.misses, "lines that the shared cache is asked for")
+    await access(dut, Icache.CLEAR_COUNTERS, 0)
+    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "cleared counters")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(prefetch=[0, 1], timing=_TIMINGS[::2])
+async def flushed_code_is_not_seen_again(dut: Dut, prefetch: int, timing: ObiTiming) -> None:
+    """The code changes and is flushed, also while it is being read: whatever is fetched afterwards is new."""
+    rng, _ = await _start(dut, prefetch=prefetch)
+    for _ in range(2):
+        code = ChangingCode(rng, 0.05)
+        streams = [list(wandering(rng, _FETCHES, idle=0.1, spread=1)) for _ in range(bench_data()["cores"])]
+        await fetch_all(dut, rng, code, streams, timing, flush=True)
+        await pulse_reset(dut)

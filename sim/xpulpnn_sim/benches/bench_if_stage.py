@@ -1,0 +1,144 @@
+"""Bench of the IF stage: expanded instructions in program order, hardware-loop jumps, redirects and their cycles."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from random import Random
+from typing import NamedTuple
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from xpulpnn_sim.benches.bench_compressed_decoder import expanded
+from xpulpnn_sim.benches.bench_prefetch import check_idle
+from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming
+from xpulpnn_sim.benches.random_code import (
+    FETCH_TIMINGS,
+    HALF_BYTES,
+    SILENCE_LIMIT,
+    SLOWEST,
+    FetchHabits,
+    RandomCode,
+    random_target,
+)
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+
+_CYCLES = 500
+_QUIET = 4
+STRAIGHT, LOOPING, ROUGH = FetchHabits(0.04, 1.0), FetchHabits(0.02, 1.0, 0.4), FetchHabits(0.25, 0.5, 0.2)
+_RUNS = [(PROMPT, STRAIGHT, 0.0), (PROMPT, LOOPING, 0.0)] + [(timing, ROUGH, 0.0) for timing in FETCH_TIMINGS]
+_RUNS += [(PROMPT, LOOPING, 1 / 6), (SLOWEST, ROUGH, 1 / 6)]
+
+
+class StagePorts(NamedTuple):
+    """The ports in one cycle."""
+
+    redirect: int
+    target: int
+    loop_back: int
+    loop_start: int
+    pc: int
+    insn__ready: int
+    insn__valid: int
+    insn__payload__word: int
+    insn__payload__pc: int
+    insn__payload__compressed: int
+    insn__payload__error: int
+    id_after: int
+    id_looped: int
+    idle: int
+    instr__req: int
+    instr__gnt: int
+    instr__rvalid: int
+
+
+async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
+    """Everything but the instruction port at random, beginning with a redirect; another one for each error in ID."""
+    for cycle in range(_CYCLES):
+        inputs = {
+            "redirect": int(cycle == 0 or rng.random() < habits.redirect),
+            "target": random_target(rng),
+            "insn__ready": int(rng.random() < habits.take),
+            "loop_back": int(rng.random() < habits.loop_back),
+            "loop_start": random_target(rng),
+        }
+        drive(dut, inputs)
+        await Timer(SETTLE_NS, unit="ns")
+        if sample(dut.insn__valid) and sample(dut.insn__payload__error):
+            dut.redirect.value = 1
+        await RisingEdge(dut.clk)
+    dut.redirect.value = 0
+
+
+def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
+    """The ports that describe the instruction at ``pc`` in ID; nothing else of one that could not be read."""
+    fetched = {"insn__payload__pc": pc, "insn__payload__error": int(code.error_at(pc)), "id_looped": looped}
+    if code.error_at(pc):
+        return fetched
+    return fetched | {
+        "insn__payload__word": expanded(code.instruction_at(pc)),
+        "insn__payload__compressed": int(code.size_at(pc) == HALF_BYTES),
+        "id_after": code.after(pc),
+    }
+
+
+def _check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
+    """Follow the instructions into ID: an instruction that appears there was the one at ``pc`` a cycle earlier."""
+    pc: int | None = cycles[0].target & ~1
+    shown: dict[str, int] = {}
+    silence = 0
+    for number, (ports, after) in enumerate(pairwise(cycles[1:]), start=1):
+        where = f"in cycle {number}"
+        # what is behind an instruction that could not be read means nothing
+        if pc is not None:
+            board.equal(ports.pc, pc, f"pc {where}")
+        silence = 0 if ports.insn__valid or ports.redirect else silence + 1
+        assert silence < SILENCE_LIMIT, f"no instruction {where} (seed {board.seed})"
+        if ports.insn__valid:
+            board.equal({name: getattr(ports, name) for name in shown}, shown, f"ID {where}")
+        if ports.redirect:
+            board.equal(after.insn__valid, 0, f"valid after a redirect {where}")
+            pc = ports.target & ~1
+        elif ports.insn__valid and not ports.insn__ready:
+            board.equal(after.insn__valid, 1, f"valid of a waiting instruction {where}")
+        elif after.insn__valid:
+            assert pc is not None, f"no redirect {where} (seed {board.seed})"
+            shown = in_id(code, pc, ports.loop_back)
+            behind = ports.loop_start & ~1 if ports.loop_back else code.after(pc)
+            pc = None if code.error_at(pc) else behind
+
+
+def _check_promptness(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
+    """With an ideal memory: in ID two cycles after a redirect, no bubble behind a loop end, one more for two words."""
+    ready_at = len(cycles)
+    valid = 0
+    pc = 0
+    want: list[int] = []
+    for number, ports in enumerate(cycles):
+        want.append(valid)
+        takes = number >= ready_at and (not valid or ports.insn__ready) and not ports.redirect
+        valid = int(not ports.redirect and (takes or (valid and not ports.insn__ready)))
+        if ports.redirect or (takes and ports.loop_back):
+            pc = (ports.target if ports.redirect else ports.loop_start) & ~1
+            ready_at = number + code.words_of(pc)
+    board.compare({"valid": want}, {"valid": [ports.insn__valid for ports in cycles]}, label="with an ideal memory")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize((("timing", "habits", "failing"), _RUNS))
+async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHabits, failing: float) -> None:
+    """Random redirects, loop ends, back pressure, stalls, lengths and errors; again after a reset in flight."""
+    rng, board = await start(dut), Scoreboard()
+    for _ in range(2):
+        code = RandomCode(rng, failing=failing)
+        with ObiResponder(dut, "instr", code, timing, rng) as memory:
+            await ClockCycles(dut.clk, _QUIET)
+            board.equal(memory.log, [], "requests before the first redirect")
+            with PortMonitor(dut, StagePorts._fields) as monitor:
+                await drive_stage(dut, rng, habits)
+        cycles = [StagePorts(*row) for row in monitor.rows]
+        _check_delivery(cycles, code, board)
+        check_idle(cycles, board)
+        if timing is PROMPT and not failing:
+            _check_promptness(cycles, code, board)
+        await pulse_reset(dut)

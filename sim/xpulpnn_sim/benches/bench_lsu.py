@@ -1,0 +1,220 @@
+"""Bench of the load-store unit: all sizes at all byte addresses, with an ideal and a stalling memory."""
+
+from dataclasses import dataclass
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn_sim.benches.cadence import Background, Dut, drive, pulse_reset, sample, start, until
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.benches.operands import operands_of
+from xpulpnn_sim.benches.row_batches import rows_with_controls, sources
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.effects import Sources
+from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.reference.stimuli import random_words
+
+WINDOW_BYTES = 32
+_GAP_PROBABILITY = 0.2
+_CYCLE_LIMIT = 64
+
+
+@dataclass(slots=True)
+class LsuAccess:
+    """One execution of a load or store, what the unit receives, and what it must give."""
+
+    insn: Insn
+    ports: dict[str, int]
+    address: int
+    size: int
+    store: int
+    loaded: int = 0
+    rdata: int = 0
+
+    @property
+    def crosses(self) -> bool:
+        """Return whether it takes two word-aligned requests."""
+        return self.address % WORD_BYTES + self.size > WORD_BYTES
+
+
+def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int, rng: Random) -> list[LsuAccess]:
+    """Executions of a row whose addresses fall into a small window, so that accesses overlap."""
+    src = sources(insn, count, rng)
+    targets = np.array([window + rng.randrange(WINDOW_BYTES) for _ in range(count)], dtype=np.uint32)
+    src.rs1 = np.zeros_like(src.rs1)
+    from_zero = execute(insn, src).address
+    assert from_zero is not None
+    src.rs1 = targets - from_zero
+    src = Sources(**{name: getattr(src, name) for name in ("word", "rs1", "rs2", "rd")})
+    operands, effects = operands_of(insn, src), execute(insn, src)
+    assert effects.size is not None
+    store = np.zeros(count, np.uint32) if effects.store is None else effects.store
+    # The bytes of the register above the stored ones must not matter.
+    wdata = src.rs2 if insn.is_store else random_words(rng, count)
+    return [
+        LsuAccess(
+            insn,
+            {**control, "ex_base": base, "ex_sum": base + offset & WORD_MASK, "ex_wdata": data},
+            address,
+            effects.size,
+            value,
+        )
+        for base, offset, data, address, value in zip(
+            operands["op_a"].tolist(),
+            operands["op_b"].tolist(),
+            wdata.tolist(),
+            targets.tolist(),
+            store.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
+    """Fill in what every load finds and the value it makes; returns the memory afterwards."""
+    memory = WordMemory()
+    for access in accesses:
+        if access.insn.is_store:
+            memory.store(access.address, access.size, access.store)
+        else:
+            access.loaded = memory.load(access.address)
+    for key in {access.insn.key for access in accesses if access.insn.is_load}:
+        mine = [access for access in accesses if access.insn.key == key]
+        loaded = np.array([access.loaded for access in mine], dtype=np.uint32)
+        values = execute(mine[0].insn, Sources(word=np.zeros_like(loaded), loaded=loaded)).rd
+        assert values is not None
+        for access, value in zip(mine, values.tolist(), strict=True):
+            access.rdata = value
+    return memory
+
+
+async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, int], rng: Random) -> list[int]:
+    """Present accesses in EX, each until it is done, with random empty cycles between them; the EX cycles of each."""
+    cycles: list[int] = []
+    for access in accesses:
+        if rng.random() < _GAP_PROBABILITY:
+            drive(dut, idle)
+            await RisingEdge(dut.clk)
+        drive(dut, access.ports)
+        cycles.append(await until(dut, lambda: sample(dut.ex_done), _CYCLE_LIMIT, "ex_done"))
+    drive(dut, idle)
+    return cycles
+
+
+async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | None:
+    """Present an access, and the same behind it; whether it faults as a store, None if it does not fault at all.
+
+    Behind a fault EX must ask for nothing in the same cycle, and is emptied.
+    """
+    drive(dut, access.ports)
+    under_way = False
+    for _ in range(_CYCLE_LIMIT):
+        await FallingEdge(dut.clk)
+        fault, done = sample(dut.fault__valid), sample(dut.wb_done)
+        assert not (fault and sample(dut.data__req)), "a request in the cycle of a fault"
+        assert not (fault and under_way and done), "WB is done with an access that faults"
+        in_ex = sample(dut.ex_done)
+        store = bool(sample(dut.fault__store))
+        await RisingEdge(dut.clk)
+        if fault:
+            drive(dut, idle)
+            await RisingEdge(dut.clk)
+            return store
+        if under_way and done:
+            break
+        under_way |= bool(in_ex)
+        if under_way:
+            drive(dut, idle)
+    drive(dut, idle)
+    return None
+
+
+class WritebackMonitor(Background):
+    """Follows accesses through WB: the address seen in EX and the loaded value when WB is done."""
+
+    def __init__(self, dut: Dut) -> None:
+        self.addresses: list[int] = []
+        self.values: list[int] = []
+        self._dut = dut
+
+    async def _run(self) -> None:
+        in_wb = False
+        while True:
+            await FallingEdge(self._dut.clk)
+            if in_wb and sample(self._dut.wb_done):
+                self.values.append(sample(self._dut.wb_rdata))
+                in_wb = False
+            if sample(self._dut.ex_done):
+                assert not in_wb, "a second access entered WB"
+                self.addresses.append(sample(self._dut.ex_address))
+                in_wb = True
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, SLOW])
+async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
+    """Overlapping loads and stores give what a sequential memory gives; costs 1 cycle, misaligned 2."""
+    rng, board, data = await start(dut), Scoreboard(), bench_data()
+    for window in (0x1000, 0xFFFF_FFE0):
+        accesses = [
+            access
+            for insn, control in rows_with_controls()
+            for access in accesses_of_row(insn, control, data["vectors_per_row"], window, rng)
+        ]
+        rng.shuffle(accesses)
+        expected, memory = run_sequentially(accesses), WordMemory()
+        with ObiResponder(dut, "data", memory, timing, rng) as bus:
+            with WritebackMonitor(dut) as monitor:
+                cycles = await drive_accesses(dut, accesses, data["idle"], rng)
+                await ClockCycles(dut.clk, _CYCLE_LIMIT)
+            found, requests = dict(memory), len(bus.log)
+            # A reset in flight: one access is left without its response.
+            drive(dut, accesses[0].ports)
+            await RisingEdge(dut.clk)
+        drive(dut, data["idle"])
+        await pulse_reset(dut)
+        context = {"address": [a.address for a in accesses], "size": [a.size for a in accesses]}
+        loads = [index for index, access in enumerate(accesses) if access.insn.is_load]
+        board.compare({"ex_address": context["address"]}, {"ex_address": monitor.addresses}, context)
+        board.compare(
+            {"wb_rdata": [accesses[index].rdata for index in loads]},
+            {"wb_rdata": [monitor.values[index] for index in loads]},
+            {name: [column[index] for index in loads] for name, column in context.items()},
+        )
+        board.equal(found, dict(expected), "memory at the end")
+        board.equal(requests, sum(1 + access.crosses for access in accesses), "requests")
+        if timing is PROMPT:
+            wanted = [1 + access.crosses for access in accesses]
+            board.compare({"cycles": wanted}, {"cycles": cycles}, context, "cycles in EX")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, SLOW])
+async def errors_are_faults(dut: Dut, timing: ObiTiming) -> None:
+    """One word of the window fails: who accesses it faults, asks for nothing behind it and writes nothing there."""
+    rng, board, data, window = await start(dut), Scoreboard(), bench_data(), 0x1000
+    accesses = [
+        access
+        for insn, control in rows_with_controls()
+        for access in accesses_of_row(insn, control, data["vectors_per_row"], window, rng)
+    ]
+    rng.shuffle(accesses)
+    bad = window + WINDOW_BYTES // 2
+    memory = WordMemory(((bad, WORD_BYTES),))
+    before = memory[bad]
+    with ObiResponder(dut, "data", memory, timing, rng) as bus:
+        for access in accesses:
+            first = access.address & ~(WORD_BYTES - 1)
+            words = [first, first + WORD_BYTES] if access.crosses else [first]
+            requests = len(bus.log)
+            found = await fault_of(dut, access, data["idle"])
+            where = f"{access.insn.mnemonic} at 0x{access.address:x}"
+            board.equal(found, access.insn.is_store if bad in words else None, f"fault of {where}")
+            wanted = words[: words.index(bad) + 1] if bad in words else words
+            board.equal([grant.address for grant in bus.log[requests:]], wanted, f"requests of {where}")
+    board.equal(memory[bad], before, "the word that fails")

@@ -1,0 +1,152 @@
+"""Bench of the units that keep an instruction in EX for several cycles: multiplier, divider, EX stage.
+
+Handshake: ``start`` is high with stable operands while the operation is in EX; ``done`` marks a valid result; the
+operation leaves at the end of a cycle with ``done`` and ``take``; a falling ``start`` abandons it. The launcher tells
+how the unit calls ``start`` and ``take``.
+"""
+
+from dataclasses import replace
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
+from xpulpnn_sim.benches.cadence import Dut, drive, pulse_reset, run_vectors, sample, start
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.nnrf_words import accesses, words_read
+from xpulpnn_sim.benches.operands import OperandColumns
+from xpulpnn_sim.benches.pipeline_timing import arithmetic_cycles
+from xpulpnn_sim.benches.row_batches import Batch, batch_of, batch_of_rows, rows_with_controls, sources, value_of_rd
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
+
+FLUSH_PROBABILITY = 0.15
+HOLD_PROBABILITY = 0.3
+_GAP_PROBABILITY = 0.3
+MAX_WAIT = 3
+_CYCLE_LIMIT = 64
+_PARTS = 4
+_NN_BEATS = 300
+_NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
+
+
+def wait(rng: Random, probability: float) -> int:
+    """Some cycles, most often none."""
+    return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
+
+
+def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
+    """The value of rd; of a requantisation the sum that is to be shifted and clipped."""
+    if insn.requantises:
+        return {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
+    return value_of_rd(insn, effects, operands)
+
+
+class OperationDriver:
+    """Presents operations and takes their results."""
+
+    def __init__(self, dut: Dut) -> None:
+        self._dut = dut
+        self._start, self._take = (getattr(dut, name) for name in bench_data()["handshake"])
+
+    async def idle(self, cycles: int) -> None:
+        """Leave EX empty; operands and control word may be anything meanwhile."""
+        self._start.value = 0
+        await ClockCycles(self._dut.clk, cycles)
+
+    async def abandon(self, operation: dict[str, int], cycles: int) -> None:
+        """Start an operation and flush it after some cycles without ever taking it."""
+        drive(self._dut, operation)
+        self._start.value = 1
+        await ClockCycles(self._dut.clk, cycles)
+        await self.idle(1)
+
+    async def execute(self, operation: dict[str, int], hold: int) -> tuple[int, int]:
+        """Run an operation to the end; its result waits ``hold`` cycles, unchanged, until EX advances.
+
+        Returns the result and the cycles to the first ``done``.
+        """
+        dut = self._dut
+        drive(dut, operation)
+        self._start.value = 1
+        results: list[int] = []
+        for cycle in range(1, _CYCLE_LIMIT):
+            await FallingEdge(dut.clk)
+            if sample(dut.done):
+                results.append(sample(dut.result))
+                assert results[0] == results[-1], f"result changed while waiting: {results} of {operation}"
+            if len(results) > hold:
+                self._take.value = 1
+                await RisingEdge(dut.clk)
+                self._take.value = 0
+                return results[0], cycle - hold
+            await RisingEdge(dut.clk)
+        raise AssertionError(f"no result within {_CYCLE_LIMIT} cycles of {operation}")
+
+
+async def run(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) -> None:
+    """Execute a batch, and compare results and cycles."""
+    driver = OperationDriver(dut)
+    columns = (column.tolist() for column in batch.stimulus.values())
+    operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
+    found: list[tuple[int, int]] = []
+    for operation in operations:
+        gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, FLUSH_PROBABILITY)
+        if gap:
+            await driver.idle(gap)
+        if flush:
+            await driver.abandon(rng.choice(operations), flush)
+        found.append(await driver.execute(operation, wait(rng, HOLD_PROBABILITY)))
+    results, cycles = zip(*found, strict=True)
+    batch.check(board, {"result": results})
+    rows = (batch.insns[row] for row in batch.row)
+    wanted = [arithmetic_cycles(insn, operation["op_b"]) for insn, operation in zip(rows, operations, strict=True)]
+    board.compare({"cycles": wanted}, {"cycles": cycles}, batch.stimulus, "cycles to done")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def results_match_golden(dut: Dut) -> None:
+    """All rows interleaved, with flushes, waiting results and gaps; then a part of them after a reset in flight."""
+    rng, board, rows = await start(dut), Scoreboard(), rows_with_controls()
+    for chosen in (rows, rng.sample(rows, -(-len(rows) // _PARTS))):
+        await run(dut, batch_of_rows(rng, _result, chosen), rng, board)
+        # EX is not empty in the reset
+        getattr(dut, bench_data()["handshake"][0]).value = 1
+        await pulse_reset(dut)
+
+
+_DIVISIONS = ("div", "divu", "rem", "remu")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms", skip=all(row[0] not in _DIVISIONS for row in bench_data()["rows"]))
+async def divisors_have_every_length(dut: Dut) -> None:
+    """As many leading zeros as a word can have, or leading ones where divisors are signed, then anything."""
+    rng = await start(dut)
+    lengths = list(range(XLEN))
+    rng.shuffle(lengths)
+    drawn: list[tuple[Insn, dict[str, int], Sources]] = []
+    for insn, control in rows_with_controls():
+        if insn.mnemonic in _DIVISIONS:
+            unsigned = insn.mnemonic.endswith("u")
+            # quotients of one half of the lengths, remainders of the other
+            mine = lengths[insn.mnemonic.startswith("rem") :: 2]
+            divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in mine]
+            rs2 = np.array(divisors if unsigned else [~divisor & WORD_MASK for divisor in divisors], dtype=np.uint32)
+            drawn.append((insn, control, replace(sources(insn, len(mine), rng), rs2=rs2)))
+    await run(dut, batch_of(drawn, rng), rng, Scoreboard())
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms", skip="wb_nn_we" not in bench_data()["inputs"])
+async def nn_words_match_writes(dut: Dut) -> None:
+    """The NN-RF is read from ID and written from WB, whatever is in EX; its reads see the newest word."""
+    rng, board = await start(dut), Scoreboard()
+    columns = accesses(NNRF_ENTRIES, _NN_BEATS, rng)
+    ports = {f"wb_nn_{name}": columns[name if name == "we" else f"w{name}"] for name in _NN_WRITES}
+    ports |= {f"id_nn_{name}_addr": columns[f"{name}_addr"] for name in _NN_READS}
+    ports["valid"] = np.array([rng.randrange(2) for _ in range(_NN_BEATS)])
+    reads = words_read(NNRF_ENTRIES, columns)
+    want = {f"id_nn_{name}": reads[name] for name in _NN_READS}
+    board.compare(want, await run_vectors(dut, ports, list(want)), columns, "NN-RF")

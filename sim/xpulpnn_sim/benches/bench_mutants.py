@@ -1,0 +1,85 @@
+"""Runs the bench of a unit on every mutant that its model holds: a forked process each, from the state at the start.
+
+A forked process has the simulator, the model and the bench as they are before the first event; it needs no start and
+disturbs no other. What it finds is kept at once, so that an interrupted run loses nothing.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+import cocotb
+from cocotb.triggers import with_timeout
+
+from xpulpnn_sim.benches.cadence import Dut
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
+from xpulpnn_sim.tools.results import Results
+
+_PASSED = 42
+"""Exit status of a process whose test has passed: no simulator ends with it by itself."""
+
+
+def tests_of(bench: str) -> list[Any]:
+    """The tests of a bench that are for its unit, in order; ``bench`` is the name of its module."""
+    module = import_module(bench)
+    decorated = [value for value in vars(module).values() if hasattr(value, "generate_tests")]
+    return [test for each in decorated for test in each.generate_tests() if not test.skip]
+
+
+@cocotb.test()
+async def every_mutant(dut: Dut) -> None:
+    """A process for each mutant, ``jobs`` of them at a time."""
+    data = bench_data()
+    tests = tests_of(data["bench"])
+    assert tests, f"{data['bench']} must have tests"
+    forks: Forks[int] = Forks(data["jobs"])
+    for mutant in data["mutants"]:
+        if forks.start(mutant):
+            await _judge(dut, mutant, tests)
+    forks.wait()
+
+
+async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
+    """The tests one after the other, each from the start, until one fails."""
+    for test in tests:
+        forks: Forks[str] = Forks(1)
+        if forks.start(test.name):
+            await _run(dut, mutant, test)
+        (code,) = forks.wait()
+        if code != _PASSED:
+            _tell(mutant, {"killed": _how(code), "test": test.name})
+            os._exit(0)
+    _tell(mutant, {"killed": "", "test": ""})
+    os._exit(0)
+
+
+def _how(code: int) -> str:
+    """The end of a test: by a check of the bench, its limit of computing time, or the simulator itself."""
+    return "check" if code >= 0 else "time" if -code == signal.SIGPROF else "simulator"
+
+
+def _tell(mutant: int, verdict: dict[str, Any]) -> None:
+    data = bench_data()
+    Results(Path(data["verdicts"])).keep(str(mutant), {**verdict, "benches": data["benches"]}, data["key"])
+
+
+async def _run(dut: Dut, mutant: int, test: Any) -> NoReturn:
+    """One test on one mutant; ends the process."""
+    data = bench_data()
+    sys.stdout.flush()
+    silence()
+    # a mutant may keep the bench from ever getting on
+    limit_computing(data["limit_s"])
+    getattr(dut, data["select"]).value = mutant
+    status = 1
+    try:
+        running = test.func(dut, *test.args, **test.kwargs)
+        await (with_timeout(running, *test.timeout) if test.timeout else running)
+        status = _PASSED
+    finally:
+        os._exit(status)

@@ -1,0 +1,183 @@
+"""Bench of the prefetch buffer: the delivered instructions, their timing, and the rules of the fetch port."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.obi import OUTSTANDING_LIMIT, PROMPT, ObiResponder, ObiTiming
+from xpulpnn_sim.benches.random_code import (
+    FETCH_TIMINGS,
+    SILENCE_LIMIT,
+    SLOWEST,
+    FetchHabits,
+    RandomCode,
+    random_target,
+)
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+
+_CYCLES = 400
+GREEDY, JUMPY, LAZY = FetchHabits(0.05, 1.0), FetchHabits(0.4, 0.8), FetchHabits(0.03, 0.3)
+_RUNS = [(timing, habits) for timing in FETCH_TIMINGS for habits in (GREEDY, JUMPY)] + [(PROMPT, LAZY), (SLOWEST, LAZY)]
+
+
+class BufferPorts(NamedTuple):
+    """The ports in one cycle."""
+
+    redirect: int
+    target: int
+    take: int
+    valid: int
+    pc: int
+    word: int
+    error: int
+    idle: int
+    instr__req: int
+    instr__gnt: int
+    instr__rvalid: int
+
+
+async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
+    """Redirect and take at random, beginning with a redirect."""
+    lost = True
+    for _ in range(_CYCLES):
+        redirect = lost or rng.random() < habits.redirect
+        lost = False
+        drive(dut, {"redirect": int(redirect), "target": random_target(rng), "take": 0})
+        if rng.random() < habits.take:
+            await Timer(SETTLE_NS, unit="ns")
+            dut.take.value = sample(dut.valid)
+            # what is behind an instruction that could not be read means nothing
+            lost = bool(sample(dut.valid) and sample(dut.error) and not redirect)
+        await RisingEdge(dut.clk)
+    drive(dut, {"redirect": 0, "take": 0})
+
+
+async def redirect_to(dut: Dut, target: int) -> None:
+    """One cycle with a redirect."""
+    drive(dut, {"redirect": 1, "target": target})
+    await RisingEdge(dut.clk)
+    dut.redirect.value = 0
+
+
+def _check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
+    """Compare what is offered in every cycle with the program order since the last redirect."""
+    pc: int | None = cycles[0].target & ~1
+    silence = 0
+    want: dict[str, list[int]] = {"pc": [], "error": [], "instruction": []}
+    got: dict[str, list[int]] = {"pc": [], "error": [], "instruction": []}
+    for number, ports in enumerate(cycles[1:], start=1):
+        if pc is None:
+            # behind an error, where there is a redirect at once
+            assert ports.redirect, f"no redirect in cycle {number} (seed {board.seed})"
+            pc = ports.target & ~1
+            continue
+        want["pc"].append(pc)
+        got["pc"].append(ports.pc)
+        silence = 0 if ports.valid or ports.redirect else silence + 1
+        assert silence < SILENCE_LIMIT, f"no instruction up to cycle {number} (seed {board.seed})"
+        if ports.valid:
+            want["error"].append(code.error_at(pc))
+            got["error"].append(ports.error)
+        if ports.valid and not ports.error:
+            want["instruction"].append(code.instruction_at(pc))
+            got["instruction"].append(ports.word & (1 << 8 * code.size_at(pc)) - 1)
+        if ports.take:
+            pc = None if ports.error else code.after(pc)
+        if ports.redirect:
+            pc = ports.target & ~1
+    board.compare(want, got)
+
+
+_IDLE_PORTS = ("redirect", "idle", "instr__req", "instr__gnt", "instr__rvalid")
+
+
+def check_idle(cycles: Sequence[NamedTuple], board: Scoreboard) -> None:
+    """Idle while nothing is requested or under way; what a redirect hides in its cycle is not looked at."""
+    under_way = 0
+    want: list[int] = []
+    got: list[int] = []
+    for ports in cycles:
+        redirect, idle, req, gnt, rvalid = (getattr(ports, name) for name in _IDLE_PORTS)
+        if not redirect:
+            want.append(not (under_way or req))
+            got.append(idle)
+        under_way += (req & gnt) - rvalid
+    board.compare({"idle": want}, {"idle": got})
+
+
+def _check_promptness(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
+    """With an ideal memory: valid one cycle per word after the redirect, and then in every cycle."""
+    ready_at = len(cycles)
+    want: list[int] = []
+    for number, ports in enumerate(cycles):
+        want.append(number >= ready_at)
+        if ports.redirect:
+            ready_at = number + code.words_of(ports.target & ~1)
+    board.compare({"valid": want}, {"valid": [ports.valid for ports in cycles]}, label="with an ideal memory")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize((("timing", "habits"), _RUNS))
+async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchHabits) -> None:
+    """Random redirects, back pressure, stalls and instruction lengths; then again after a reset in flight."""
+    rng, board = await start(dut), Scoreboard()
+    for _ in range(2):
+        code = RandomCode(rng)
+        with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, BufferPorts._fields) as monitor:
+            await consume(dut, rng, habits)
+        cycles = [BufferPorts(*row) for row in monitor.rows]
+        _check_delivery(cycles, code, board)
+        check_idle(cycles, board)
+        if timing is PROMPT:
+            _check_promptness(cycles, code, board)
+        await pulse_reset(dut)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, SLOWEST])
+async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: ObiTiming) -> None:
+    """One word in six fails: an error is told with an instruction that lies in one, and with no other."""
+    rng, board = await start(dut), Scoreboard()
+    code = RandomCode(rng, failing=1 / 6)
+    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, BufferPorts._fields) as monitor:
+        await consume(dut, rng, FetchHabits(0.1, 0.9))
+    cycles = [BufferPorts(*row) for row in monitor.rows]
+    _check_delivery(cycles, code, board)
+    assert any(ports.valid and ports.error for ports in cycles), "no error was told"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(latency=[1, 2, 3])
+async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
+    """Aligned four-byte instructions flow without a bubble up to a latency of three cycles."""
+    rng, board = await start(dut), Scoreboard()
+    code, timing = RandomCode(rng, full_length=1.0), ObiTiming(1.0, latency, latency)
+    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, BufferPorts._fields) as monitor:
+        # the only redirect, to an aligned address, is the first
+        await redirect_to(dut, 0)
+        for _ in range(latency - 1):
+            await RisingEdge(dut.clk)
+        dut.take.value = 1
+        await ClockCycles(dut.clk, _CYCLES // 4)
+    cycles = [BufferPorts(*row) for row in monitor.rows]
+    _check_delivery(cycles, code, board)
+    flow = [ports.valid for ports in cycles[latency:]]
+    board.equal(flow, [1] * len(flow), "valid")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, ObiTiming(0.4, 1, 6)])
+async def at_most_four_words_are_buffered(dut: Dut, timing: ObiTiming) -> None:
+    """Nothing is fetched before the first redirect, and nothing beyond the buffer while nothing is taken."""
+    rng, board = await start(dut), Scoreboard()
+    with ObiResponder(dut, "instr", RandomCode(rng), timing, rng) as memory:
+        await ClockCycles(dut.clk, SILENCE_LIMIT)
+        board.equal(memory.log, [], "requests before the first redirect")
+        await redirect_to(dut, WORD_BYTES * rng.randrange(64))
+        await ClockCycles(dut.clk, SILENCE_LIMIT)
+        board.equal(len(memory.log), OUTSTANDING_LIMIT["instr"], "requests while nothing is taken")

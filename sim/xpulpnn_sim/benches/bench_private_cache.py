@@ -1,0 +1,155 @@
+"""Bench of a core's instruction cache: words, hits and misses, their timing, errors, and flushes at any moment."""
+
+from contextlib import nullcontext
+from random import Random
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn_sim.benches.asked_lines import asked_lines
+from xpulpnn_sim.benches.cadence import Background, Driven, Dut, PortMonitor, Together, drive, pulse_reset, start
+from xpulpnn_sim.benches.fetching import ChangingCode, Fetcher, ReadResponder, wandering
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import PROMPT, ObiTiming
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.icache import CacheLevel
+
+_FETCHES = 250
+_SLOW = 20
+"""Cycles for an answer of a memory from which less is fetched."""
+
+_PREFETCH = [0, 1][: 1 + bench_data()["prefetch"]]
+_NEXT_LEVEL = ObiTiming(1.0, 2, 2)
+"""As the shared cache answers a hit."""
+_TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
+_FLUSH_PROBABILITY = 0.01
+
+
+class Flusher(Background):
+    """Changes the code and flushes the cache at random: the only writer of the flush ports."""
+
+    def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetcher: Fetcher) -> None:
+        self.flushes: list[tuple[int, int | None]] = []
+        self._dut, self._code, self._rng, self._fetcher = dut, code, rng, fetcher
+
+    async def _run(self) -> None:
+        rng, cycle = self._rng, 0
+        control = Driven(self._dut, "control__")
+        while True:
+            flush = rng.random() < _FLUSH_PROBABILITY
+            recent = self._fetcher.fetches[-1].address if self._fetcher.fetches else 0
+            address = (recent + rng.choice((0, ICACHE_LINE_BYTES))) & WORD_MASK if rng.random() < 0.5 else None
+            if flush:
+                self._code.generation += 1
+                self.flushes.append((cycle, address))
+            control.drive(flush=int(flush and address is None), flush_line=int(flush and address is not None))
+            control.drive(line=(address or 0) // ICACHE_LINE_BYTES)
+            await RisingEdge(self._dut.clk)
+            if flush:
+                self._code.settle(address)
+            cycle += 1
+
+
+async def _start(dut: Dut, *, prefetch: int = 0) -> Random:
+    rng = await start(dut)
+    drive(dut, {"control__enable": 1, "control__prefetch": prefetch})
+    return rng
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=_TIMINGS, prefetch=_PREFETCH, failing=[0.0, 0.1], flushing=[False, True])
+async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float, flushing: bool) -> None:
+    """Wandering fetches over a memory that stalls, fails and changes: every hit, and every line asked for, in time."""
+    rng, board = await _start(dut, prefetch=prefetch), Scoreboard()
+    number = _FETCHES if timing.slowest < _SLOW else _FETCHES // 4
+    for idle in (0.0, 0.3):
+        code = ChangingCode(rng, failing)
+        fetcher = Fetcher(dut, "core", code, wandering(rng, number, idle=idle))
+        flusher = Flusher(dut, code, rng, fetcher)
+        line = ReadResponder(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
+        with Together(dut, [line, fetcher]), PortMonitor(dut, ("hit", "miss", "waits")) as monitor:
+            with flusher if flushing else nullcontext():
+                await fetcher.finish()
+            drive(dut, {"control__flush": 0, "control__flush_line": 0})
+        fetcher.check()
+        hits, misses, waits = (sum(column) for column in zip(*monitor.rows, strict=True))
+        board.equal(hits + misses, len(fetcher.fetches), "hits and misses")
+        board.equal(waits, sum(fetch.granted - fetch.requested for fetch in fetcher.fetches), "waits")
+        cache = CacheLevel(bench_data()["size"], bench_data()["ways"])
+        wanted = asked_lines(cache, fetcher.fetches, line.asked, dict(flusher.flushes), prefetch=bool(prefetch))
+        board.equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
+        last = fetcher.fetches[-1].answered
+        board.equal([(one.cycle, one.address) for one in line.asked if one.cycle <= last], wanted, "lines asked for")
+        await pulse_reset(dut)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_word_per_cycle(dut: Dut) -> None:
+    """A loop as large as the cache: from its second turn on, every fetch is granted at once and answered next."""
+    rng, board = await _start(dut), Scoreboard()
+    size = bench_data()["size"]
+    first = _first_line(rng)
+    loop = [first + at for at in range(0, size, WORD_BYTES)]
+    fetcher, line = await _fetch_all(dut, rng, loop * 3, PROMPT)
+    board.equal(len(line.requests), size // ICACHE_LINE_BYTES, "lines")
+    _check_flow(fetcher, len(loop), board)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
+    """From the grant of a miss to its answer it takes a cycle, and what the next level takes."""
+    rng, board = await _start(dut), Scoreboard()
+    for latency in (1, 2, 7, 40):
+        first = _first_line(rng)
+        fetcher, _ = await _fetch_all(
+            dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency)
+        )
+        board.equal([fetch.answered - fetch.granted for fetch in fetcher.fetches], [1 + latency] * 2, "latency")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms", skip=not bench_data()["prefetch"])
+async def straight_code_flows(dut: Dut) -> None:
+    """Code that only the next level has, in a straight line: behind the first line, a word per cycle."""
+    rng, board = await _start(dut, prefetch=1), Scoreboard()
+    first = _first_line(rng)
+    fetcher, line = await _fetch_all(dut, rng, [first + at for at in range(0, 1024, WORD_BYTES)], _NEXT_LEVEL)
+    _check_flow(fetcher, 2 * ICACHE_LINE_BYTES // WORD_BYTES, board)
+    board.equal(len(line.requests) - 1024 // ICACHE_LINE_BYTES in (0, 1), True, "one line ahead at most")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def disabled_keeps_nothing(dut: Dut) -> None:
+    """Every fetch of a cache that is not enabled goes to the next level, and nothing is fetched ahead."""
+    rng, board = await _start(dut, prefetch=1), Scoreboard()
+    first = _first_line(rng)
+    loop = [first + at for at in range(0, 64, WORD_BYTES)]
+    await _fetch_all(dut, rng, loop, PROMPT)
+    dut.control__enable.value = 0
+    await RisingEdge(dut.clk)
+    _, line = await _fetch_all(dut, rng, loop, PROMPT)
+    board.equal(line.requests, [address & -ICACHE_LINE_BYTES for address in loop], "lines")
+
+
+def _first_line(rng: Random) -> int:
+    return 0x1C00_0000 + rng.randrange(64) * ICACHE_LINE_BYTES
+
+
+async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTiming) -> tuple[Fetcher, ReadResponder]:
+    """Fetch ``addresses``, check the words, and wait until nothing is under way."""
+    code = ChangingCode(rng)
+    fetcher = Fetcher(dut, "core", code, iter(addresses))
+    line = ReadResponder(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
+    with Together(dut, [line, fetcher]):
+        await fetcher.finish()
+        await ClockCycles(dut.clk, 2 * timing.slowest)
+    fetcher.check()
+    return fetcher, line
+
+
+def _check_flow(fetcher: Fetcher, skipped: int, board: Scoreboard) -> None:
+    """But for the first ones, a fetch is granted in every cycle and answered in the next."""
+    flow = fetcher.fetches[skipped:]
+    board.equal([fetch.granted for fetch in flow], [flow[0].granted + at for at in range(len(flow))], "grants")
+    board.equal({fetch.answered - fetch.granted for fetch in flow}, {1}, "answers")

@@ -1,0 +1,159 @@
+"""Bench of the quantiser: codes, addresses and their order, and cycles, with an ideal and a stalling memory.
+
+Handshake: ``start`` is high with stable operands while the operation is in EX, until the cycle with ``done``; a falling
+``start`` abandons it. One threshold is outstanding at a time; ``answered`` is also high while none is.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BITS, HALF_BYTES, HALF_MASK, QUANTISED_PIXELS, XLEN
+from xpulpnn.isa.table import find
+from xpulpnn_sim.benches.cadence import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiTiming
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.effects import U32, Sources
+from xpulpnn_sim.reference.golden.quant import quantise
+
+_GAP_PROBABILITY = 0.3
+_ABANDON_PROBABILITY = 0.15
+_CORNER_PROBABILITY = 0.4
+_CORNERS = (0, 1, HALF_MASK, HALF_MASK >> 1, (HALF_MASK >> 1) + 1)
+_NEAR = 4
+"""Distance of a pixel from a threshold that it is compared with, at most, where it is near one."""
+_LAST_BITS = 6
+"""An address whose low half has ones above so many bits is in the last block of 64 KiB."""
+_CYCLE_LIMIT = 200
+
+
+@dataclass(slots=True)
+class Operation:
+    """One pv.qnt: what the unit receives, and what it must do."""
+
+    insn: Insn
+    pixels: int
+    middle: int
+    thresholds: dict[int, int]  # Half-words by address; those that no search looks at are made up when asked for
+    # addresses in the order of the reference model: of pixel 0, then of pixel 1
+    asked: list[int] = field(default_factory=list[int])
+    result: int = 0
+
+    @property
+    def addresses(self) -> list[int]:
+        """Addresses in the order of the hardware: the pixels by turns."""
+        reads = len(self.asked) // QUANTISED_PIXELS
+        return [self.asked[pixel * reads + level] for level in range(reads) for pixel in range(QUANTISED_PIXELS)]
+
+
+def random_operation(insn: Insn, rng: Random) -> Operation:
+    """Operands and thresholds anywhere, often at the ends of their ranges or next to each other."""
+
+    def half() -> int:
+        return rng.choice(_CORNERS) if rng.random() < _CORNER_PROBABILITY else rng.getrandbits(HALF_BITS)
+
+    pixels = [half() for _ in range(QUANTISED_PIXELS)]
+
+    def threshold() -> int:
+        if rng.random() < _CORNER_PROBABILITY:
+            return (rng.choice(pixels) + rng.randint(-_NEAR, _NEAR)) & HALF_MASK
+        return half()
+
+    thresholds = defaultdict[int, int](threshold)
+    middle = rng.getrandbits(XLEN)
+    if rng.random() < _CORNER_PROBABILITY:
+        # the address of pixel 1 has no carry into the upper half, nor has a step out of its block
+        middle |= HALF_MASK ^ rng.getrandbits(_LAST_BITS)
+    operation = Operation(insn, pixels[0] | pixels[1] << HALF_BITS, middle, thresholds)
+
+    def read_half(addresses: U32) -> U32:
+        operation.asked += addresses.tolist()
+        return np.array([thresholds[address] for address in addresses.tolist()], np.uint32)
+
+    columns = [np.array([value], np.uint32) for value in (0, operation.pixels, operation.middle)]
+    rd = quantise(insn, Sources(word=columns[0], rs1=columns[1], rs2=columns[2]), read_half).rd
+    assert rd is not None
+    operation.result = int(rd[0])
+    return operation
+
+
+class QuantiserDriver:
+    """Presents operations and serves their reads: the only writer of all inputs."""
+
+    def __init__(self, dut: Dut, timing: ObiTiming, rng: Random) -> None:
+        self._dut, self._timing, self._rng = dut, timing, rng
+
+    async def idle(self, cycles: int) -> None:
+        """Leave EX empty; everything else may be anything."""
+        for _ in range(cycles):
+            drive(self._dut, {"start": 0, "granted": 0, "answered": 1, "threshold": self._rng.getrandbits(HALF_BITS)})
+            await FallingEdge(self._dut.clk)
+            assert not sample(self._dut.request), "request without an operation"
+            await RisingEdge(self._dut.clk)
+
+    async def execute(self, operation: Operation, limit: int = _CYCLE_LIMIT) -> tuple[list[int], int | None, int]:
+        """Run an operation for ``limit`` cycles or to its end: addresses, result if there is one, cycles."""
+        dut, rng, timing = self._dut, self._rng, self._timing
+        drive(dut, {"start": 1, "pixels": operation.pixels, "middle": operation.middle})
+        dut.crumbs.value = operation.insn.mnemonic.endswith("c")
+        asked: list[int] = []
+        ready_at: int | None = None
+        waiting: int | None = None
+        for cycle in range(1, limit + 1):
+            arrives = ready_at is not None and ready_at <= cycle
+            threshold = operation.thresholds[asked[-1]] if arrives else rng.getrandbits(HALF_BITS)
+            free = ready_at is None or arrives
+            drive(dut, {"granted": 0, "answered": int(free), "threshold": threshold})
+            await FallingEdge(dut.clk)
+            ready_at = None if arrives else ready_at
+            if sample(dut.done):
+                result = sample(dut.result)
+                assert not sample(dut.request), "request in the cycle of the result"
+                await RisingEdge(dut.clk)
+                return asked, result, cycle
+            if free and sample(dut.request):
+                address = sample(dut.address)
+                assert waiting in (None, address), f"{waiting} changed to {address} before its grant"
+                waiting = address
+                if timing.grant >= 1 or rng.random() < timing.grant:
+                    asked.append(address)
+                    dut.granted.value = 1
+                    ready_at, waiting = cycle + rng.randint(timing.fastest, timing.slowest), None
+            await RisingEdge(dut.clk)
+        return asked, None, limit
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, SLOW])
+async def codes_and_addresses_match_golden(dut: Dut, timing: ObiTiming) -> None:
+    """Both widths interleaved, one behind the other and with gaps, some abandoned; then again after a reset."""
+    rng, board = await start(dut), Scoreboard()
+    driver = QuantiserDriver(dut, timing, rng)
+    rows = [find(mnemonic) for mnemonic in bench_data()["rows"]]
+    for _ in range(2):
+        for number in range(bench_data()["operations"]):
+            if rng.random() < _GAP_PROBABILITY:
+                await driver.idle(rng.randint(1, 3))
+            insn = rng.choice(rows)
+            assert insn.fmt is not None
+            least = QUANTISED_PIXELS * insn.fmt.width + 1
+            if rng.random() < _ABANDON_PROBABILITY:
+                await driver.execute(random_operation(insn, rng), rng.randrange(1, least))
+                await driver.idle(1)
+            operation = random_operation(insn, rng)
+            asked, result, cycles = await driver.execute(operation)
+            told = f"operation {number}, {insn.mnemonic} of 0x{operation.pixels:x} at 0x{operation.middle:x}"
+            board.equal([*map(hex, asked)], [*map(hex, operation.addresses)], f"{told}: addresses")
+            board.equal(result, operation.result, f"{told}: result")
+            if timing is PROMPT:
+                board.equal(cycles, least, f"{told}: cycles")
+            board.equal(all(address % HALF_BYTES == 0 for address in asked), True, f"{told}: alignment")
+        # an operation is under way in the reset
+        await driver.execute(random_operation(rows[0], rng), 2)
+        await pulse_reset(dut)

@@ -1,0 +1,250 @@
+"""Clock, reset, driving and sampling, the same in every bench.
+
+Cadence: inputs change right after the rising edge, ports are sampled at the falling edge, when everything has settled.
+What is sampled there is what the next rising edge sees, on every simulator. A unit without a clock keeps the same
+cadence with plain delays.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, Protocol, Self
+
+import cocotb
+import numpy as np
+import numpy.typing as npt
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
+
+from xpulpnn_sim.benches.handover import bench_data, seed_from_environment
+
+CLOCK_NS = 10
+SETTLE_NS = 1
+"""Time after which outputs that depend on the new inputs are stable; before the middle of the cycle."""
+RESET_CYCLES = 2
+
+Dut = Any
+"""Handle of the unit under test or of a port; ports are attributes known at run time only."""
+
+Columns = Mapping[str, npt.ArrayLike]
+"""One array per port; position = beat."""
+
+
+async def half_beat(dut: Dut, *, rising: bool) -> None:
+    """Wait for the next rising or falling edge, or half a period of a unit that is emitted without a clock."""
+    if hasattr(dut, "clk"):
+        await (RisingEdge(dut.clk) if rising else FallingEdge(dut.clk))
+    else:
+        await Timer(CLOCK_NS // 2, unit="ns")
+
+
+async def pulse_reset(dut: Dut, cycles: int = RESET_CYCLES) -> None:
+    """Hold reset for some cycles; returns right after the rising edge that ends it."""
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, cycles)
+    dut.rst.value = 0
+
+
+async def start(dut: Dut) -> Random:
+    """Drive all inputs to 0, start the clock and reset the unit; returns the source of all random stimuli."""
+    for name in bench_data()["inputs"]:
+        getattr(dut, name).value = 0
+    if hasattr(dut, "clk"):
+        Clock(dut.clk, CLOCK_NS, unit="ns").start()
+        await pulse_reset(dut)
+    else:
+        await half_beat(dut, rising=True)
+    return Random(seed_from_environment())
+
+
+async def until(dut: Dut, holds: Callable[[], object], limit: int, what: str) -> int:
+    """Wait for the end of a cycle in the middle of which something holds; returns its number, from 1 on."""
+    for cycle in range(1, limit + 1):
+        await FallingEdge(dut.clk)
+        held = holds()
+        await RisingEdge(dut.clk)
+        if held:
+            return cycle
+    raise AssertionError(f"{what} not within {limit} cycles (seed {seed_from_environment()})")
+
+
+def drive(dut: Dut, ports: Mapping[str, int]) -> None:
+    """Set ports by name."""
+    for port, value in ports.items():
+        getattr(dut, port).value = value
+
+
+class Driven:
+    """Ports that one part of a bench alone drives: a value that stays is not driven again, which saves time."""
+
+    def __init__(self, dut: Dut, prefix: str = "") -> None:
+        self.values: dict[str, int] = {}
+        self._dut, self._prefix = dut, prefix
+
+    def drive(self, **values: int) -> None:
+        """Set ports by the rest of their names."""
+        for name, value in values.items():
+            if self.values.get(name) != value:
+                self.values[name] = value
+                getattr(self._dut, self._prefix + name).value = value
+
+
+class Witness(Protocol):
+    """Hears of every value that a bench samples."""
+
+    def seen(self, handle: Dut, value: int, *, decides: bool) -> int:
+        """The value as the bench gets it; ``decides`` if what the bench does may depend on it."""
+        ...
+
+
+_witnesses: list[Witness] = []
+
+
+def witness(who: Witness) -> None:
+    """Let somebody hear of all that is sampled from now on."""
+    _witnesses.append(who)
+
+
+def unsigned(handle: Dut) -> int:
+    """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
+    # the digits themselves: most of the time of a bench would be spent on objects of cocotb for single bits
+    return int(handle._handle.get_signal_val_binstr(), 2)
+
+
+def sample(handle: Dut, *, decides: bool = True) -> int:
+    """The value of a port, of which others may hear; raises ``ValueError`` for an undefined bit."""
+    value = unsigned(handle)
+    for who in _witnesses:
+        value = who.seen(handle, value, decides=decides)
+    return value
+
+
+def column(values: Sequence[int]) -> npt.NDArray[Any]:
+    """Sampled values, beat by beat, as an array; of the values themselves if somebody wants to know them again."""
+    return np.array(values, dtype=object) if _witnesses else np.array(values)
+
+
+async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Drive the rows of ``stimulus``, one per beat from the current one on; ``outputs`` sampled in the same beats."""
+    inputs = [getattr(dut, name) for name in stimulus]
+    observed: dict[str, list[int]] = {name: [] for name in outputs}
+    sampled = [(getattr(dut, name), values) for name, values in observed.items()]
+    current: tuple[int | None, ...] = (None,) * len(inputs)
+    for row in zip(*(np.asarray(column).tolist() for column in stimulus.values()), strict=True):
+        for handle, old, new in zip(inputs, current, row, strict=True):
+            if old != new:
+                handle.value = new
+        current = row
+        await half_beat(dut, rising=False)
+        for handle, values in sampled:
+            values.append(sample(handle, decides=False))
+        await half_beat(dut, rising=True)
+    return {name: column(values) for name, values in observed.items()}
+
+
+class Background(ABC):
+    """A coroutine of a bench that runs beside it inside a ``with`` block."""
+
+    def __enter__(self) -> Self:
+        """Begin in the current cycle."""
+        self._task = cocotb.start_soon(self._run())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End at once."""
+        self._task.cancel()
+
+    @abstractmethod
+    async def _run(self) -> None:
+        """Run cycle by cycle, without an end."""
+
+
+class Stepwise(Background):
+    """A part of a bench that drives ports at the beginning of each cycle, and looks at them in the middle of it."""
+
+    settles = False  # whether it drives ports once more when those that come from registers are stable
+
+    def __init__(self, dut: Dut) -> None:
+        self._clk = dut.clk
+
+    def show(self) -> None:
+        """Drive ports."""
+
+    def settle(self) -> None:
+        """Drive ports by what registers of the unit show in this cycle."""
+
+    def see(self) -> None:
+        """Look at ports."""
+
+    def rest(self) -> None:
+        """Drive ports as when there is nothing to do."""
+
+    def __exit__(self, *error: object) -> None:
+        """End at once."""
+        super().__exit__(*error)
+        self.rest()
+
+    async def _run(self) -> None:
+        while True:
+            self.show()
+            if self.settles:
+                await Timer(SETTLE_NS, unit="ns")
+                self.settle()
+            await FallingEdge(self._clk)
+            self.see()
+            await RisingEdge(self._clk)
+
+
+class Together(Stepwise):
+    """Parts in step: one coroutine for all of them, which saves time."""
+
+    def __init__(self, dut: Dut, parts: Sequence[Stepwise]) -> None:
+        super().__init__(dut)
+        self._parts = parts
+        self.settles = any(part.settles for part in parts)
+
+    def show(self) -> None:
+        """Drive the ports of all parts."""
+        for part in self._parts:
+            part.show()
+
+    def settle(self) -> None:
+        """Drive the ports of the parts that wait for it."""
+        for part in self._parts:
+            if part.settles:
+                part.settle()
+
+    def see(self) -> None:
+        """Look at the ports of all parts."""
+        for part in self._parts:
+            part.see()
+
+    def rest(self) -> None:
+        """Let all parts rest."""
+        for part in self._parts:
+            part.rest()
+
+
+class PortMonitor(Background):
+    """Samples ports in the middle of every cycle, or of those in which one port is high."""
+
+    def __init__(self, dut: Dut, ports: Sequence[str], valid: str = "") -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self.cycles: list[int] = []
+        self._clk = dut.clk
+        self._ports = [getattr(dut, name) for name in ports]
+        self._valid = getattr(dut, valid) if valid else None
+
+    async def _run(self) -> None:
+        cycle = 0
+        while True:
+            await FallingEdge(self._clk)
+            if self._valid is None or sample(self._valid):
+                self.rows.append(tuple(sample(port) for port in self._ports))
+                self.cycles.append(cycle)
+            else:
+                self._skip()
+            cycle += 1
+
+    def _skip(self) -> None:
+        """A cycle that does not count."""

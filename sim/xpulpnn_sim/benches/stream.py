@@ -1,0 +1,200 @@
+"""Instruction streams for the back end: the simulator that makes them and the driver that feeds them.
+
+A stream is what a program would execute, in order. The simulator is stepped with the words the bench chooses, so that
+any instruction may follow any other and control may go anywhere.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn_sim.benches.cadence import Dut, drive, sample, until
+from xpulpnn_sim.benches.obi import WordMemory
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.lockstep import Lockstep
+from xpulpnn_sim.reference.iss.memory import Memory
+from xpulpnn_sim.reference.iss.observe import Observer, Retired
+from xpulpnn_sim.reference.programs.elf import Executable
+
+BOOT_ADDRESS = 0x1000
+PIPELINE_STAGES = 4
+ACCEPT_LIMIT = 400
+"""Cycles after which an instruction that is not accepted counts as a hang; a division and a slow memory fit."""
+
+
+class StreamMemory(Memory):
+    """Data as in a :class:`WordMemory`; every fetch gives the next of the chosen words, wherever it is."""
+
+    def __init__(self, words: Iterable[int]) -> None:
+        super().__init__()
+        self.data = WordMemory()
+        self._chosen = iter(words)
+
+    def fetch(self, address: int) -> int:
+        """The next of the chosen words."""
+        return next(self._chosen)
+
+    def read(self, address: int, size: int) -> int:
+        """Load data."""
+        return self.data.load(address) & ((1 << 8 * size) - 1)
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """Store data."""
+        self.data.store(address, size, value)
+
+
+def stream_of(config: CoreConfig, words: Sequence[int]) -> Iterator[Retired]:
+    """Retirements of a hart that executes the ``words``, compressed or not, one after the other, wherever it jumps."""
+    observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words)))
+    for _ in words:
+        _, retired = observer.step()
+        assert retired is not None
+        yield retired
+
+
+def lockstep_of(config: CoreConfig, memory: StreamMemory) -> Lockstep:
+    """The simulator to compare the retirements of a stream with."""
+    nothing = Executable(Path("stream"), BOOT_ADDRESS, (), 0)
+    return Lockstep(nothing, config, memory=memory)
+
+
+def word_of(item: Retired) -> int:
+    """The word that the back end receives: expanded."""
+    return item.raw if item.fetched is None else item.fetched.word
+
+
+def name_of(item: Retired) -> str:
+    """Mnemonic and word."""
+    return f"{item.fetched.insn.mnemonic if item.fetched else 'illegal'} {word_of(item):#010x}"
+
+
+def is_compressed(item: Retired) -> bool:
+    """Return whether it was fetched as a half-word."""
+    return item.raw & LENGTH_MASK != LENGTH_MASK
+
+
+def is_branch(item: Retired) -> bool:
+    """Return whether it is a conditional branch."""
+    return item.fetched is not None and item.fetched.insn.is_branch
+
+
+def sequel_of(item: Retired) -> int:
+    """Address of the instruction behind it in memory."""
+    return (item.pc + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
+
+
+def redirect_of(item: Retired) -> int | None:
+    """Where it transfers control, None if it does not; a trap is no transfer."""
+    if item.fetched is None or item.cause is not None:
+        return None
+    taken = item.fetched.insn.is_jump or (is_branch(item) and item.next_pc != sequel_of(item))
+    return item.next_pc if taken else None
+
+
+class StreamDriver:
+    """Feeds a stream with the bubbles of instruction fetching; the only writer of ``insn__*``.
+
+    After a jump one cycle without an instruction; after a taken branch none until ``branch__valid``, then one more
+    cycle without. While a taken branch is waiting, and in cycles without an instruction, the payload shows other
+    instructions, which must have no effect.
+    """
+
+    def __init__(self, dut: Dut, rng: Random, pause: float) -> None:
+        self.dut = dut
+        self.rng = rng
+        self.pause = pause
+        self.cycle = 0
+        self.accepted: list[int] = []
+
+    def _show(self, word: int, pc: int, *, valid: bool, compressed: bool = False, raw: int = 0, after: int = 0) -> None:
+        payload = {"word": word, "pc": pc, "compressed": int(compressed)}
+        drive(self.dut, {f"insn__payload__{name}": value for name, value in payload.items()})
+        drive(self.dut, {"info__raw": raw, "info__next_pc": after, "insn__valid": int(valid)})
+
+    def _offer(self, item: Retired) -> None:
+        # of a branch the front end knows only what follows in memory
+        after = sequel_of(item) if is_branch(item) else item.next_pc
+        compressed = is_compressed(item)
+        self._show(word_of(item), item.pc, valid=True, compressed=compressed, raw=item.raw, after=after)
+
+    async def _cycle(self) -> None:
+        await RisingEdge(self.dut.clk)
+        self.cycle += 1
+
+    async def _bubble(self) -> None:
+        self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
+        await FallingEdge(self.dut.clk)
+        self._no_redirect("without an instruction")
+        await self._cycle()
+
+    def _no_redirect(self, where: str) -> None:
+        for port in (self.dut.jump__valid, self.dut.branch__valid, self.dut.trap__valid):
+            assert not sample(port), f"unexpected {port._name} {where} (cycle {self.cycle})"
+
+    async def _await_branch(self, target: int, wrong_path: int) -> None:
+        """Offer a wrong-path instruction until the branch is resolved; it must not be accepted before."""
+        self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_MASK, valid=True)
+        for _ in range(ACCEPT_LIMIT):
+            await FallingEdge(self.dut.clk)
+            resolved = sample(self.dut.branch__valid)
+            assert not sample(self.dut.jump__valid), "a killed instruction jumps"
+            assert not sample(self.dut.trap__valid), "a killed instruction traps"
+            if resolved:
+                got = sample(self.dut.branch__target)
+                assert got == target, f"branch to {got:#x}, expected {target:#x}"
+            else:
+                assert not sample(self.dut.insn__ready), "an instruction after an unresolved branch is accepted"
+            await self._cycle()
+            if resolved:
+                return
+        raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
+
+    def _check_redirects(self, item: Retired, target: int | None) -> None:
+        dut, where = self.dut, f"with {name_of(item)} at {item.pc:#x}"
+        assert not sample(dut.branch__valid), f"unexpected branch {where}"
+        assert sample(dut.trap__valid) == (item.cause is not None), f"trap {where}"
+        if item.cause is not None:
+            assert sample(dut.trap__cause) == item.cause, f"cause {sample(dut.trap__cause)} {where}"
+        jumps = target is not None and not is_branch(item)
+        assert sample(dut.jump__valid) == jumps, f"jump {where}"
+        if jumps:
+            got = sample(dut.jump__target)
+            assert got == target, f"jump to {got:#x}, expected {target:#x} {where}"
+
+    async def run(self, stream: Iterable[Retired]) -> None:
+        """Feed all instructions; :attr:`accepted` tells the cycle in which each was taken."""
+        wrong_path = self.rng.getrandbits(32)
+        for item in stream:
+            while self.rng.random() < self.pause:
+                await self._bubble()
+            target = redirect_of(item)
+            self._offer(item)
+            for _ in range(ACCEPT_LIMIT):
+                await FallingEdge(self.dut.clk)
+                ready = sample(self.dut.insn__ready)
+                if ready:
+                    self._check_redirects(item, target)
+                else:
+                    self._no_redirect(f"before {name_of(item)} is accepted")
+                await self._cycle()
+                if ready:
+                    break
+            else:
+                raise AssertionError(f"{name_of(item)} not accepted within {ACCEPT_LIMIT} cycles")
+            self.accepted.append(self.cycle - 1)
+            if target is not None:
+                if is_branch(item):
+                    await self._await_branch(target, wrong_path)
+                await self._bubble()
+            wrong_path = word_of(item)
+        self._show(0, 0, valid=False)
+
+    async def drain(self) -> None:
+        """Wait until nothing is in flight and the last retirement was reported."""
+        await until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
+        # An instruction that traps has no effect to wait for, but its record still travels down the pipeline.
+        await ClockCycles(self.dut.clk, PIPELINE_STAGES)

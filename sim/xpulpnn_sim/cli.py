@@ -1,3 +1,0 @@
-"""The command line ``xpulpnn``."""
-
-from xpulpnn_sim.commands.main import main as main

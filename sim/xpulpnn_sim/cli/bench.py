@@ -1,0 +1,84 @@
+"""``xpulpnn bench``: the papers' tables on the RTL, printed figures beside ours."""
+
+from typing import Annotated, Any
+
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import finish, output, progress_bar, tell
+from xpulpnn_sim.cli.option_groups import Checking, Jobs, Json, Report
+from xpulpnn_sim.cli.values import listed
+from xpulpnn_sim.publishing.papers.catalogue import TABLES
+from xpulpnn_sim.publishing.papers.measure import measure, runs_of
+from xpulpnn_sim.publishing.papers.report.page import write_page
+from xpulpnn_sim.publishing.papers.report.terminal import named_table
+from xpulpnn_sim.publishing.papers.table import MeasuredTable, Verdict, measured
+from xpulpnn_sim.tools.terminal_table import TerminalTable
+
+
+@arguments
+class BenchOptions(Checking, Jobs, Report, Json):
+    """Options of the command."""
+
+    table: Annotated[tuple[str, ...], listed(tuple(TABLES), "Tables; repeatable (default all)")] = ()
+    quick: bool = False
+    """Leave out the rows that take long, and compare the results only."""
+
+
+@command
+def run(options: BenchOptions) -> int:
+    """Measure the tables; fails if a run's results are wrong."""
+    names = options.table or tuple(TABLES)
+    tables, quick, checked = [TABLES[name] for name in names], options.quick, _checked(options)
+    runs = runs_of(tables, quick=quick)
+    records: dict[Any, Any] = {}
+    with progress_bar("runs", len(runs)) as bar:
+        records.update(bar.each(measure(runs, check=checked, jobs=options.jobs)))
+    found = [measured(table, records, quick=quick) for table in tables]
+    console = output()
+    for table in found:
+        console.print(TerminalTable(named_table(table)))
+        console.print()
+    for line in _conditions(options):
+        tell(f"* {line}")
+    if options.report is not None:
+        write_page(options.report, found, command=_command(options), conditions=_conditions(options))
+    wrong = any(table.count(Verdict.WRONG) for table in found)
+    return finish(options.json, [row for table in found for row in _rows(table)], good=not wrong)
+
+
+def _command(options: BenchOptions) -> str:
+    """Return the words that were typed, without the files to write."""
+    words = ["xpulpnn bench", *(f"--table {name}" for name in options.table)]
+    flags = {"--quick": options.quick, "--check results": options.check != "all"}
+    return " ".join([*words, *(flag for flag, is_set in flags.items() if is_set)])
+
+
+def _checked(options: BenchOptions) -> bool:
+    return not (options.quick or options.check != "all")
+
+
+def _conditions(options: BenchOptions) -> list[str]:
+    """Return the conditions that hold for all figures."""
+    instructions = ", every retired instruction with the instruction-set simulator" if _checked(options) else ""
+    return [
+        f"Every figure is of the RTL; all results are compared with numpy{instructions}.",
+        "Equal: the same within the last digit printed. Whether more or less is better, the verdict says.",
+    ]
+
+
+def _rows(table: MeasuredTable) -> list[dict[str, Any]]:
+    """The rows as JSON types."""
+    return [
+        {
+            "table": table.table.name,
+            "figure": row.row.figure,
+            "unit": row.row.unit,
+            "paper": None if row.row.published is None else row.row.published.value,
+            "where": None if row.row.published is None else row.row.published.where,
+            "ours": row.ours,
+            "ratio": row.ratio,
+            "verdict": row.verdict.value,
+            "mismatches": row.mismatches,
+            "commands": list(row.row.commands),
+        }
+        for row in table.rows
+    ]

@@ -1,0 +1,248 @@
+"""``xpulpnn cc``: C and assembly to a program for the core."""
+
+import sys
+import tempfile
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from xpulpnn.config import CLUSTER_PRESETS, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.settings import apply_settings
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import FAILED, OK, tell, write_json
+from xpulpnn_sim.cli.kernel_options import CompilerChoice
+from xpulpnn_sim.cli.loop_report import loop_record, show_loops
+from xpulpnn_sim.cli.option_groups import Configuration, Json
+from xpulpnn_sim.cli.values import Count, NewFolder, Repeated
+from xpulpnn_sim.tools.files import require_folder
+from xpulpnn_sw.assembly.looppass.optimise import PassReport
+from xpulpnn_sw.toolchain.build import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources
+from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_STACK, KIB, MIB, Options, Stage, parse_size
+from xpulpnn_sw.toolchain.cluster_layout import (
+    DEFAULT_CORE_STACK,
+    DEFAULT_CORES,
+    DEFAULT_MASTER_STACK,
+    DEFAULT_TCDM,
+    ClusterLayout,
+)
+from xpulpnn_sw.toolchain.compilers import CompileError, find
+from xpulpnn_sw.toolchain.foreign_build import write_all
+
+ARCHIVE_SUFFIX = ".a"
+_SUFFIXES = {Stage.PREPROCESSED: ".i", Stage.ASSEMBLY: ".s", Stage.OBJECT: ".o"}
+_IN_RUNTIME = ("m", "c", "gcc")
+"""Libraries that our runtime and every link have."""
+
+_TARGET_OPTIONS = ("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-flto", "-fpic", "-fPIC", "-fpie", "-fPIE")
+
+
+def _size(text: str) -> Parameter:
+    return Parameter(help=text, metavar="SIZE")
+
+
+_CORES = Parameter(help=f"With --cluster: how many cores (default {DEFAULT_CORES}).")
+_TCDM = _size(f"With --cluster: bytes of the TCDM (default {DEFAULT_TCDM // KIB}K).")
+_STACK = _size(
+    f"Bytes of the stack (default {DEFAULT_STACK // KIB}K; with --cluster of core 0 {DEFAULT_MASTER_STACK // KIB}K)."
+)
+_CORE_STACK = _size(f"With --cluster: bytes of the stack of each other core (default {DEFAULT_CORE_STACK // KIB}K).")
+
+
+@arguments
+class CcOptions(Configuration, CompilerChoice, Json):
+    """Options of the command."""
+
+    files: Annotated[tuple[Path, ...], Parameter(metavar="FILE")] = field(default=(), kw_only=False)
+    """Sources: .c, .S, .s; objects: .o; libraries: .a."""
+    output: Annotated[Path | None, Parameter(alias="-o", metavar="PROG.elf")] = None
+    """What to write (default: first FILE with .elf; with -c, -S each FILE with .o, .s); with -c
+    also a library, LIB.a."""
+    objects: Annotated[bool, Parameter(name="-c")] = False
+    """Stop at objects."""
+    assembly: Annotated[bool, Parameter(name="-S")] = False
+    """Stop at assembly text."""
+    preprocessed: Annotated[bool, Parameter(name="-E")] = False
+    """Stop at preprocessed text, to the output or the file after -o."""
+    level: Annotated[str, Parameter(name="-O", metavar="LEVEL")] = "2"
+    """Optimisation level."""
+    include: Annotated[tuple[Path, ...], Parameter(name="-I", metavar="DIR")] = ()
+    """Folder of headers; repeatable."""
+    define: Annotated[Repeated, Parameter(name="-D", metavar="NAME[=V]")] = ()
+    """Define a macro; repeatable."""
+    jobs: Annotated[Count | None, Parameter(name="-j")] = None
+    """Compilers at a time (default: processors)."""
+    no_loop_pass: bool = False
+    """Leave C code as the compiler writes it, without hardware loops and post-increment accesses."""
+    loop_report: bool = False
+    """Tell of every loop whether it is a hardware loop, and why not."""
+    extra: Annotated[Repeated, Parameter(name=("--pass", "-X"), metavar="OPTION")] = ()
+    """Other option for the compiler, or the linker with -Wl. As with any C compiler -g, -W, -f, -m, -std, -U, -include,
+    -isystem, -iquote, -w, -pedantic, -pipe, -MMD, -MD, -MP, -MF and -MT stand for themselves; instruction set and ABI
+    are those of the configuration."""
+    linking: Annotated[Repeated, Parameter(name="--link", metavar="OPTION")] = ()
+    """-L DIR or -l NAME, which stand for themselves too; m and c are in the runtime."""
+    script: Annotated[Path | None, Parameter(name="-T", metavar="FILE")] = None
+    """Linker script instead of the runtime's."""
+    nostartfiles: Annotated[bool, Parameter(name="--nostartfiles")] = False
+    """Without the crt0 of the runtime, also -nostartfiles."""
+    cluster: bool = False
+    """For the cores of a cluster: code and data in the L2, PI_L1 in the TCDM."""
+    cores: Annotated[Count | None, _CORES] = None
+    tcdm: Annotated[str | None, _TCDM] = None
+    stack: Annotated[str | None, _STACK] = None
+    core_stack: Annotated[str | None, _CORE_STACK] = None
+    ram: Annotated[str, Parameter(metavar="SIZE")] = f"{DEFAULT_RAM // MIB}M"
+    """Most bytes of stack, data and heap together, with --cluster of everything in the L2."""
+    heap: Annotated[str | None, Parameter(metavar="SIZE")] = None
+    """Bytes for malloc (default: a quarter of --ram)."""
+    headers: NewFolder | None = None
+    """Only write headers, runtime and linker script there, for builds without this command (README there)."""
+
+    @property
+    def stage(self) -> Stage | None:
+        """Where to stop before a program."""
+        given = ((self.objects, Stage.OBJECT), (self.assembly, Stage.ASSEMBLY), (self.preprocessed, Stage.PREPROCESSED))
+        stages = [stage for is_given, stage in given if is_given]
+        if len(stages) > 1:
+            raise InputError(f"{stages[0].value} must be left out with {stages[1].value}")
+        return stages[0] if stages else None
+
+    @property
+    def target_core(self) -> CoreConfig:
+        """The core to compile for."""
+        named = CLUSTER_PRESETS.get(self.preset)
+        if named is None and self.cores is None:
+            return self.core
+        given = {} if self.cores is None else {"cores": self.cores}
+        return apply_settings(replace(self.base_cluster, **given), self.assignments).core
+
+
+@command
+def run(asked: CcOptions) -> int:
+    """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them."""
+    config = asked.target_core
+    if asked.headers is not None:
+        require_folder(asked.headers, "--headers")
+        names = write_all(asked.headers, config, asked.title, _cluster(asked))
+        tell("\n".join(str(path) for path in names))
+        write_json(asked.json, {"files": [str(path) for path in names]})
+        return OK
+    if not asked.files:
+        raise InputError("FILE must be given at least once, not left out")
+    for option in asked.extra:
+        if option.partition("=")[0] in _TARGET_OPTIONS:
+            raise InputError(f"options must leave instruction set and linking model to the preset, not set {option}")
+    report = PassReport()
+    options = Options(
+        config=config,
+        core=asked.title,
+        opt=f"-O{asked.level}",
+        include=asked.include,
+        define=asked.define,
+        extra=tuple(word for word in asked.extra if not word.startswith("-Wl,")),
+        linking=tuple(_linking(asked)),
+        start_files=not asked.nostartfiles,
+        script=_script(asked.script),
+        **_memory(asked),
+        loop_pass=not asked.no_loop_pass,
+        report=report,
+    )
+    compiler = find(asked.compiler)
+    try:
+        results, printed = _compile(asked, options, compiler.kind)
+    except CompileError as error:
+        sys.stderr.write(error.messages)
+        names = ", ".join(str(path) for path in asked.files)
+        print(f"error: {names} must compile and link with {compiler.kind}, not have errors", file=sys.stderr)
+        return FAILED
+    sys.stderr.write(printed)
+    if results:
+        tell("\n".join(map(str, results)))
+    if asked.loop_report:
+        show_loops(report)
+    record = {"files": [str(path) for path in results], "compiler": compiler.kind}
+    write_json(asked.json, record | ({"loop_pass": loop_record(report)} if asked.loop_report else {}))
+    return OK
+
+
+def _memory(asked: CcOptions) -> dict[str, Any]:
+    """Fields of :class:`Options` about memory and cores."""
+    cluster = _cluster(asked)
+    sizes = {name: getattr(asked, name) for name in ("ram", "heap", *(() if cluster else ("stack",)))}
+    given = {name: parse_size(text, f"--{name}") for name, text in sizes.items() if text is not None}
+    return given | {"cluster": cluster} | ({} if asked.jobs is None else {"jobs": asked.jobs})
+
+
+def _cluster(asked: CcOptions) -> ClusterLayout | None:
+    """The cluster to compile for, if any."""
+    options = ("cores", "tcdm", "core_stack")
+    named = CLUSTER_PRESETS.get(asked.preset)
+    if not asked.cluster and named is None:
+        for name in options:
+            if getattr(asked, name) is not None:
+                raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
+        return None
+    given = {name: getattr(asked, name) for name in (*options, "stack") if getattr(asked, name) is not None}
+    sizes = {} if named is None else {"cores": named.cores, "tcdm": named.tcdm_bytes}
+    sizes |= {
+        name: value if name == "cores" else parse_size(value, f"--{name.replace('_', '-')}")
+        for name, value in given.items()
+    }
+    return ClusterLayout(**sizes)
+
+
+def _linking(asked: CcOptions) -> list[str]:
+    """The options for the linker."""
+    passed = [word for word in asked.extra if word.startswith("-Wl,")]
+    return passed + [word for word in asked.linking if word.removeprefix("-l") not in _IN_RUNTIME]
+
+
+def _script(path: Path | None) -> Path | None:
+    if path is not None and not path.is_file():
+        raise InputError(f"-T must be an existing linker script, not {path}")
+    return path
+
+
+def _compile(asked: CcOptions, options: Options, compiler: str) -> tuple[list[Path], str]:
+    """The files written and what the compiler said."""
+    files = list(asked.files)
+    target: Path | None = asked.output
+    stage: Stage | None = asked.stage
+    if target is not None and target.is_dir():
+        raise InputError(f"-o must be a file, not the folder {target}")
+    if target is not None and target in files:
+        raise InputError(f"-o must be another file than the sources, not {target}")
+    if stage is None:
+        if not {"-MMD", "-MD"}.isdisjoint(options.extra):
+            raise InputError("-MMD must come with -c or -S, not with a program")
+        program = target or Path(files[0].name).with_suffix(".elf")
+        require_folder(program.parent, "--output")
+        return [program], build(files, program, compiler=compiler, options=options)
+    linked = [path for path in files if path.suffix in LINKED_SUFFIXES]
+    if linked:
+        known = ", ".join(suffix for suffix in SOURCE_SUFFIXES if suffix not in LINKED_SUFFIXES)
+        raise InputError(f"source must end in one of {known} with {stage.value}, not {linked[0]}")
+    if stage is Stage.OBJECT and target is not None and target.suffix == ARCHIVE_SUFFIX:
+        require_folder(target.parent, "--output")
+        return [target], archive(files, target, compiler=compiler, options=options)
+    if target is not None and len(files) > 1:
+        raise InputError(f"-o must be left out with {stage.value} and several files, not {target}")
+    if stage is Stage.PREPROCESSED and target is None:
+        return [], _preprocess(files, options, compiler)
+    targets = [target or Path(path.name).with_suffix(_SUFFIXES[stage]) for path in files]
+    for path in targets:
+        require_folder(path.parent, "--output")
+    return targets, compile_sources(list(zip(files, targets, strict=True)), stage, compiler=compiler, options=options)
+
+
+def _preprocess(files: list[Path], options: Options, compiler: str) -> str:
+    """Print the preprocessed sources; returns what the compiler said."""
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
+        pairs = [(path, Path(name) / f"{number}.i") for number, path in enumerate(files)]
+        printed = compile_sources(pairs, Stage.PREPROCESSED, compiler=compiler, options=options)
+        for _source, text in pairs:
+            sys.stdout.write(text.read_text())
+    return printed

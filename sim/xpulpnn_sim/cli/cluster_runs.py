@@ -1,0 +1,132 @@
+"""Kernels on clusters, side by side for every number of cores and banks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, cast, get_args
+
+from rich.table import Table
+
+from xpulpnn.config import Arbiter, ClusterConfig
+from xpulpnn_sim.api.cluster_cosimulation import cluster_cases, run_cluster_cases
+from xpulpnn_sim.cli.command import arguments
+from xpulpnn_sim.cli.common import Columns, output, progress_bar, record_table, tell
+from xpulpnn_sim.cli.option_groups import IDEAL, Icache, Jobs, Report
+from xpulpnn_sim.cli.tile_report import print_tiles
+from xpulpnn_sim.cli.values import Count, Numbers, listed
+from xpulpnn_sim.cosimulation.model.schema import DeviceWait
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
+from xpulpnn_sim.exploration.report.banking import bank_gains
+from xpulpnn_sim.exploration.report.scaling import speed_ups
+from xpulpnn_sim.exploration.report.timeline import write_cluster_plots
+from xpulpnn_sw.kernels.layout import PLACEMENTS, Placement
+from xpulpnn_sw.kernels.programs.tiled import Tiling
+
+ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
+
+_MILLION = 1e6
+_PERCENT = 100
+
+_CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
+"""Stalls that the banks are the reason of."""
+
+
+@arguments
+class ClusterRuns(Jobs, Report):
+    """Clusters that kernels run on."""
+
+    cores: Numbers = ()
+    """Run on clusters of so many cores, such as 1+2+4+8; without it one core runs by itself, with memory of its own."""
+    banks: Numbers = ()
+    """Banks of the clusters' shared memory (default 16)."""
+    arbiter: Annotated[
+        tuple[str, ...], listed(ARBITERS, "Who is granted a bank that several want (default counter)")
+    ] = ()
+    placement: Annotated[tuple[str, ...], listed(PLACEMENTS)] = PLACEMENTS[:1]
+    """How weight streams, and buffers and stacks of the cores, lie in the banks: padded, each two banks further than
+    the one before, or aligned, all from the same bank on."""
+    icache: Icache | None = None
+    """Give each core of a cluster an instruction cache of so many bytes, and show the kernel's second pass; without it,
+    or with ideal, instructions are fetched without delay."""
+    l2_latency: Count = 1
+    """Cycles the memory outside a cluster takes to answer."""
+    tile_rows: Count | None = None
+    """Compute tiles of so many output rows (matmul: pixels) on a cluster, operands in the memory outside, moved by DMA;
+    without any of the options of tiles only what does not fit into the TCDM, in tiles that take least time."""
+    tile_channels: Count | None = None
+    """Likewise, tiles of so many output channels."""
+    no_overlap: bool = False
+    """Likewise, and move nothing while tiles are computed: one buffer each."""
+
+    @property
+    def tiling(self) -> Tiling | None:
+        """The tiles asked for."""
+        if self.tile_rows is None and self.tile_channels is None and not self.no_overlap:
+            return None
+        return Tiling(rows=self.tile_rows, channels=self.tile_channels, overlap=not self.no_overlap)
+
+
+def run_on_clusters(wanted: ClusterRuns, cluster: ClusterConfig, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Run the cases on every variation of ``cluster`` asked for, and show and return their records."""
+    clustered = cluster_cases(
+        cases,
+        cluster,
+        cores=wanted.cores,
+        banks=wanted.banks,
+        arbiters=cast("Sequence[Arbiter]", wanted.arbiter),
+        placements=cast("Sequence[Placement]", wanted.placement),
+        icache=wanted.icache or 0,
+        tiling=wanted.tiling,
+    )
+    records: list[dict[str, Any]] = []
+    with progress_bar("kernels", len(clustered)) as bar:
+        for case, result in zip(clustered, bar.each(run_cluster_cases(clustered, wanted.jobs)), strict=True):
+            records.append(result.record)
+            for report in result.reports:
+                tell(case.name, report, "")
+    console = output()
+    console.print(_table(records))
+    for record in records:
+        if "tiling" in record:
+            print_tiles(console, record)
+    if wanted.report is not None:
+        write_cluster_plots(wanted.report, records)
+    return records
+
+
+_COLUMNS: Columns = {
+    "layer": "{[layer]}",
+    "precision": "{[precision]}",
+    "variant": "{[variant]}",
+    "banks": "{[banks]}",
+    "arbiter": "{[arbiter]}",
+    "placement": "{[placement]}",
+    "icache": lambda record: record["icache"] or IDEAL,
+    "cores": "{[cores]}",
+    "cycles": "{[cycles]}",
+    "cyc/sdotp": "{[cycles_per_sdotp]:.3f}",
+    "MAC/cyc": "{[macs_per_cycle]:.2f}",
+    "speed-up": lambda record: "-" if record["speed-up"] is None else f"{record['speed-up']:.2f}",
+    "conflicts": lambda record: _share(record, record["stalls"].get(_CONFLICT, 0)),
+    "last core": lambda record: _share(record, record["barrier"]),
+    "errors": "{[mismatches]}",
+    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+}
+
+
+def _table(records: Sequence[Mapping[str, Any]]) -> Table:
+    """The figures, a row for every run."""
+    title = (
+        "cycles, MAC per cycle: whole kernel, from barrier to barrier; conflicts in banks, waiting for the last "
+        "core: share of all cores' cycles"
+    )
+    gains = bank_gains(records)
+    columns = dict(_COLUMNS)
+    if any(gain is not None for gain in gains):
+        title = f"{title}; 2x banks: cycles per sdotp with half as many over those here"
+        columns["2x banks"] = lambda record: "-" if record["gain"] is None else f"{_PERCENT * record['gain']:+.1f}%"
+    known = zip(records, speed_ups(records), gains, strict=True)
+    shown = ({**record, "speed-up": speed_up, "gain": gain} for record, speed_up, gain in known)
+    return record_table(columns, shown, title=title)
+
+
+def _share(record: Mapping[str, Any], cycles: int) -> str:
+    return f"{_PERCENT * cycles / max(record['cores'] * record['cycles'], 1):.1f}%"

@@ -1,0 +1,244 @@
+"""Results as JSON, tables and progress bars of all commands."""
+
+import fnmatch
+import json
+import re
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.values import STANDARD_OUTPUT
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.interrupts import single_interrupt
+
+OK = 0
+FAILED = 1
+"""Exit code when a check failed."""
+INTERRUPTED = 130
+"""Exit code of a run that was interrupted."""
+
+
+TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
+"""The words of the command that runs, as they were typed."""
+RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
+"""Whether the standard output is for results as JSON alone."""
+
+SCHEMA = 1
+"""Version of the form of all results as JSON."""
+
+
+def write_json(path: Path | None, result: Any) -> None:
+    """Write a result, or a list of them, if a file was asked for."""
+    if path is None:
+        return
+    document = {
+        "schema": SCHEMA,
+        "command": ["xpulpnn", *TYPED.get()],
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": version("xpulpnn"),
+        "results": result if isinstance(result, list) else [result],
+    }
+    text = json.dumps(document, indent=2) + "\n"
+    if path == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+    else:
+        write_text(path, text)
+
+
+def read_results(path: Path) -> list[Any]:
+    """Return the results that a command has written as JSON."""
+    return json.loads(path.read_text())["results"]
+
+
+@dataclass
+class Stop:
+    """State of work that an interrupt may end."""
+
+    interrupted: bool = False
+
+
+@contextmanager
+def interruptible() -> Generator[Stop]:
+    """Work that an interrupt ends, to tell what there is by then."""
+    stop = Stop()
+    try:
+        with single_interrupt():
+            yield stop
+    except KeyboardInterrupt:
+        stop.interrupted = True
+
+
+def incomplete(done: str) -> int:
+    """Tell that an interrupt has ended a command, which goes on from there if it is typed again."""
+    tell(f"INCOMPLETE: interrupted after {done}; the same command goes on from there")
+    return INTERRUPTED
+
+
+def finish(path: Path | None, result: Any, *, good: bool, stop: Stop | None = None, done: str = "") -> int:
+    """Write a result if a file was asked for, and return the exit code; tell what was ``done`` before an interrupt."""
+    write_json(path, result)
+    if stop is not None and stop.interrupted:
+        return incomplete(done)
+    return OK if good else FAILED
+
+
+def matching(patterns: Iterable[str], names: Sequence[str], must: str) -> set[str]:
+    """Return the names that fit one of the patterns; each pattern must fit one."""
+    taken: set[str] = set()
+    for pattern in patterns:
+        found = fnmatch.filter(names, pattern)
+        if not found:
+            raise InputError(f"{must}, not {pattern}")
+        taken.update(found)
+    return taken
+
+
+_PLAIN_WIDTH = 200
+"""Columns of output that does not go to a terminal."""
+
+
+def output() -> Console:
+    """Where results are printed; wide enough for every table unless a terminal says otherwise."""
+    stream = sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
+
+
+def tell(*lines: object) -> None:
+    """Print lines of text as they are."""
+    output().print(*lines, sep="\n", markup=False, soft_wrap=True)
+
+
+_NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")
+"""Cells that stand to the right."""
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str = "") -> Table:
+    """Return a table whose columns stand to the right where they are numbers, except for the first."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    shown = Table(box=None, title=title or None, title_justify="left")
+    for number, heading in enumerate(headings):
+        column = [row[number] for row in cells if number < len(row)]
+        is_left = not number or 2 * sum(_NUMBER.fullmatch(cell) is not None for cell in column) < len(column)
+        shown.add_column(heading, justify="left" if is_left else "right", no_wrap=not is_left)
+    for row in cells:
+        shown.add_row(*row)
+    return shown
+
+
+Columns = Mapping[str, str | Callable[[Any], object]]
+"""What stands under each heading of a record: a format of one argument, such as ``{[cycles]}``, or what computes it."""
+
+
+def record_table(columns: Columns, records: Iterable[object], *, title: str = "") -> Table:
+    """Return a table with a row for each record."""
+    return table(columns, (cells_of(columns, record) for record in records), title=title)
+
+
+def cells_of(columns: Columns, record: object) -> list[object]:
+    """Return the cells of a record."""
+    return [one.format(record) if isinstance(one, str) else one(record) for one in columns.values()]
+
+
+def remark(text: str) -> None:
+    """Tell something on the error output that is no result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def pairs(figures: Mapping[str, object]) -> Table:
+    """A table of figures by name."""
+    shown = Table(box=None, show_header=False)
+    shown.add_column(no_wrap=True)
+    shown.add_column()
+    for name, figure in figures.items():
+        shown.add_row(name, str(figure))
+    return shown
+
+
+_FIRST_LINE_S = 10.0
+"""Seconds before the first line of progress, and the shortest time between two."""
+_LINES = 20
+"""Lines of progress in a run of any length, about, after which they come less often."""
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Progress of a piece of work."""
+
+    progress: Progress
+    task: TaskID
+
+    def each(self, items: Iterable[Item], name: Callable[[Item], str] | None = None) -> Iterator[Item]:
+        """Yield the items; each is a step, which may have a name."""
+        for item in items:
+            if name is not None:
+                self.describe(name(item))
+            yield item
+            self.advance()
+
+    def describe(self, text: str) -> None:
+        """Show what is being done."""
+        self.progress.update(self.task, description=text)
+
+    def advance(self, steps: int = 1) -> None:
+        """Count steps that are done."""
+        self.progress.advance(self.task, steps)
+
+    def reach(self, done: int, total: int | None = None) -> None:
+        """Show how many steps are done, and of how many."""
+        self.progress.update(self.task, completed=done, total=total)
+
+    def restart(self, total: int) -> None:
+        """Begin other work of so many steps."""
+        self.progress.reset(self.task, total=total)
+
+
+@contextmanager
+def progress_bar(description: str, total: int | None) -> Generator[Bar]:
+    """A progress bar on the error output; where that is no terminal, a line from time to time."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    plain = not sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=plain) as progress:
+        bar = Bar(progress, progress.add_task(description, total=total))
+        if not plain:
+            yield bar
+            return
+        done = threading.Event()
+        lines = threading.Thread(target=_tell, args=(progress, done), daemon=True)
+        lines.start()
+        try:
+            yield bar
+        finally:
+            done.set()
+            lines.join()
+
+
+def _tell(progress: Progress, done: threading.Event) -> None:
+    """Print how far the work is, until it is done."""
+    started = monotonic()
+    while not done.wait(max(_FIRST_LINE_S, (monotonic() - started) / _LINES)):
+        remark(_line(progress))
+
+
+def _line(progress: Progress) -> str:
+    task = progress.tasks[0]
+    count = f"{task.completed:.0f}" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}"
+    shown = count if task.completed or task.total is not None else ""
+    left = f"({timedelta(seconds=round(task.time_remaining))} left)" if task.completed and task.time_remaining else ""
+    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description, left)))

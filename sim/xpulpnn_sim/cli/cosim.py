@@ -1,0 +1,268 @@
+"""``xpulpnn cosim KERNEL``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
+
+from collections.abc import Sequence
+from dataclasses import field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import ConfigError, InputError
+from xpulpnn_sim.api.configuration import able_variants
+from xpulpnn_sim.api.cosimulation import (
+    BEYOND_CONFIG,
+    DEFAULT_CONFIG,
+    DEFAULT_WIDTHS,
+    MOST_CYCLES,
+    kernel_cases,
+    run_cases,
+)
+from xpulpnn_sim.api.random_layers import covered, random_cases, turns
+from xpulpnn_sim.cli.channelwise_table import channelwise_table
+from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
+from xpulpnn_sim.cli.kernel_options import Kernel, Precisions, Requantising, Specialising, forms
+from xpulpnn_sim.cli.option_groups import DataTiming, Json, Seed, Simulated
+from xpulpnn_sim.cli.values import Count, NewFile, Preset, Repeated, Words
+from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
+from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
+from xpulpnn_sim.tools.lists import chosen
+from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
+from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, Kind, kind
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
+from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.precision import Precision
+
+_PRESET = (
+    f"Configuration to start from (default {DEFAULT_CONFIG}, for both forms of Mac&Load; {BEYOND_CONFIG} for variants "
+    "that need it)."
+)
+_LAYER = f"{forms()}; repeatable (default conv {kind('conv').usual}; of the others one that suits)."
+_VARIANT = (
+    f"conv and matmul: out of {', '.join(VARIANTS)} (default {', '.join(USUAL_VARIANTS)}); other kernels have others, "
+    "which an unknown name lists; or all. Of the default and of all those that the core can run."
+)
+
+_BEFORE, _AFTER = 50, 20
+"""Instructions in the waveforms before and after a mismatch."""
+
+_MILLION = 1e6
+
+_BEGINNING = 2000
+"""Cycles of waveforms when nothing is wrong."""
+
+
+@arguments
+class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialising, DataTiming, Seed, Json):
+    """Options of the command."""
+
+    kernel: Kernel = field(kw_only=False)
+    preset: Annotated[Preset, Parameter(help=_PRESET, show_default=False)] = ""
+    layer: Annotated[Repeated, Parameter(help=_LAYER, metavar="SPEC")] = ()
+    variant: Annotated[Words, Parameter(help=_VARIANT)] = ()
+    random: Count | None = None
+    """N random layers of the kernel instead of --layer, each with a precision, variant and rule out of those given, or
+    of all; one in four with random memory timing."""
+    engine: Annotated[str, Parameter(choices=ENGINES)] = "stream"
+    """stream: the back end, fed with the executed instructions; core: the whole core runs the kernel as a program from
+    memory."""
+    irq_rate: Annotated[float, Parameter(metavar="P")] = 0.0
+    """Probability per cycle that an interrupt line rises, with --engine core; the handler uses the stack."""
+    check: Literal["results", "all"] = "all"
+    """What is compared: the results in memory, or every instruction too."""
+    waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
+    """Waveforms around the first mismatch."""
+    wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
+    """Cycles of the first kernel to write instead."""
+
+    @property
+    def chosen(self) -> Kind:
+        """The kernel."""
+        return kind(self.kernel)
+
+    @property
+    def machine(self) -> Machine:
+        """The surroundings of the core."""
+        return Machine(
+            grant_stalls=self.grant_stalls,
+            response_latency=self.response_latency,
+            l2_latency=self.l2_latency,
+            irq_rate=self.irq_rate,
+            seed=self.seed,
+            max_cycles=MOST_CYCLES,
+        )
+
+    @property
+    def beyond(self) -> CoreConfig | None:
+        """The core of variants that need more than the default preset; None if settings leave nothing of it."""
+        if self.preset:
+            return None
+        try:
+            return replace(self, preset=BEYOND_CONFIG).simulated_core
+        except ConfigError:
+            return None
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants asked for by name or as all."""
+        known = tuple(self.chosen.variants)
+        return tuple(chosen("+".join(self.variant), known, "--variant")) if self.variant else ()
+
+    def require_fitting(self) -> None:
+        """Raise :class:`InputError` for options that do not go together."""
+        of_clusters = {
+            *("banks", "arbiter", "placement", "icache", "l2_latency", "report"),
+            *("tile_rows", "tile_channels", "no_overlap"),
+        }
+        of_one_core = {"grant_stalls", "response_latency", "irq_rate", "engine", "waves"}
+        usual = {one.name: one.default for one in fields(self)}
+        for name in of_one_core if self.cores else of_clusters:
+            if getattr(self, name) != usual[name]:
+                when = "with" if self.cores else "without"
+                raise InputError(f"--{name.replace('_', '-')} must be left out {when} --cores")
+        if self.engine == "core" and self.waves is not None:
+            raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
+        if self.engine == "stream" and self.irq_rate:
+            raise InputError("--irq-rate must be left out with --engine stream")
+        if self.random is not None and self.layer:
+            raise InputError("--layer must be left out with --random")
+
+
+@command
+def run(options: CosimOptions) -> int:
+    """Run every combination of layer, width and variant; fails if a check does."""
+    options.require_fitting()
+    beyond = options.beyond
+    if not options.preset:
+        options = replace(options, preset=DEFAULT_CONFIG)
+    cluster = options.cluster if options.cores else None
+    config = options.simulated_core if cluster is None else cluster.core
+    cases = _cases(options, config, beyond)
+    window = None if options.wave_window is None else Waves.window(options.wave_window)
+    records = run_on_clusters(options, cluster, cases) if cluster is not None else _run(options, cases, window)
+    if options.random is not None:
+        every = len(turns(options.kernel, config, **_asked(options)._asdict(), beyond=beyond))
+        tell(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
+    return finish(options.json, records, good=not any(record["mismatches"] for record in records))
+
+
+def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | None) -> list[dict[str, Any]]:
+    """The records of the cases on one core."""
+    results: list[Result] = []
+    with progress_bar("kernels", len(cases)) as bar:
+        results.extend(bar.each(run_cases(cases, options.engine, options.jobs)))
+    for result in results:
+        for report in result.reports:
+            tell("{kernel} {layer} {precision} {variant}".format(**result.record), report, "")
+    shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
+    output().print(shown([result.record for result in results]))
+    if options.waves is not None:
+        _write_waves(options.waves, window, cases, results)
+    return [result.record for result in results]
+
+
+def _cases(options: CosimOptions, config: CoreConfig, beyond: CoreConfig | None) -> list[Case]:
+    computing = options.chosen
+    if options.random is not None:
+        return random_cases(
+            options.kernel,
+            options.random,
+            config=config,
+            beyond=beyond,
+            machine=options.machine,
+            **_asked(options)._asdict(),
+            check=options.check == "all",
+            timing=not options.cores,
+        )
+    variants = list(options.variants)
+    if options.variant == ("all",):
+        variants = list(able_variants(computing, variants, config, beyond))
+    return kernel_cases(
+        options.kernel,
+        layers=options.layer or [computing.usual_in_cluster if options.cores else computing.usual],
+        precisions=options.precisions(options.kernel, DEFAULT_WIDTHS),
+        variants=variants,
+        config=config,
+        beyond=beyond,
+        machine=options.machine,
+        check=options.check == "all",
+        specialise=options.specialise,
+        rule=options.rule,
+    )
+
+
+class _Asked(NamedTuple):
+    """Properties that random layers must have; an empty one leaves the choice open."""
+
+    precisions: Sequence[Precision]
+    variants: Sequence[str]
+    rules: Sequence[Rule]
+
+
+def _asked(options: CosimOptions) -> _Asked:
+    is_open = not (options.bits or options.precision)
+    rules = () if options.requantise is None else (options.rule,)
+    return _Asked(() if is_open else options.precisions(options.kernel), options.variants, rules)
+
+
+def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], results: list[Result]) -> None:
+    """Repeat one kernel on a model that writes waveforms: the first wrong one unless cycles are given."""
+    chosen = next((i for i, result in enumerate(results) if result.record["mismatches"]), 0)
+    if window is not None:
+        run_case(cases[0], waves=Waves(path=path, first=window[0], last=window[1]))
+        return
+    position = results[chosen].mismatch_position
+    if position is None:
+        waves = Waves(path=path, first=0, last=_BEGINNING)
+    else:
+        waves = Waves(path=path, first=max(position - _BEFORE, 0), last=position + _AFTER, by_instruction=True)
+    run_case(cases[chosen], waves=waves)
+
+
+_LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
+"""Layers of the paper whose MatMul these are."""
+
+
+def _figures(record: dict[str, Any]) -> tuple[float | None, float | None, float | None]:
+    """Cycles per sdotp in the paper and estimated, MAC per cycle estimated."""
+    name = record["layer"] if record["kernel"] == "conv" else _LAYER_OF_MATMUL.get(record["layer"])
+    if name is None or len(set(record["precision"].split("x")[:2])) > 1:
+        return None, None, None
+    layer = ConvLayer.parse(name)
+    estimated = estimate(layer, record["bits"], record["variant"])
+    paper = paper_cycles_per_sdotp(layer, record["bits"], record["variant"])
+    if estimated is None:
+        return paper, None, None
+    return paper, estimated.cycles_per_sdotp, estimated.macs_per_cycle if record["kernel"] == "conv" else None
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _table(records: list[dict[str, Any]]) -> Table:
+    rows: list[tuple[object, ...]] = []
+    for record in records:
+        paper, cycles_per_sdotp, macs_per_cycle = _figures(record)
+        cells = (record["layer"], record["precision"], record["variant"], record["cycles"])
+        numbers = (
+            (record["cycles_per_sdotp"], 3),
+            (paper, 3),
+            (cycles_per_sdotp, 3),
+            (record["macs_per_cycle"], 2),
+            (macs_per_cycle, 2),
+            (record["opef"], 2),
+        )
+        speed = _number(record["sim_cycles_per_s"] / _MILLION, 2)
+        rows.append((*cells, *(_number(*one) for one in numbers), record["mismatches"], speed))
+    headings = (
+        *("layer", "precision", "variant", "cycles", "cyc/sdotp", "paper", "model"),
+        *("MAC/cyc", "model", "OPEF", "errors", "Mcyc/s"),
+    )
+    title = "cycles per sdotp: MatMul alone; MAC per cycle: whole kernel"
+    return table(headings, rows, title=title)

@@ -1,0 +1,54 @@
+"""``xpulpnn doctor``: which tools are there, and what the cache holds."""
+
+from typing import Any
+
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import FAILED, OK, output, table, tell, write_json
+from xpulpnn_sim.cli.option_groups import Json
+from xpulpnn_sim.tools.doctor import FoundTool, survey
+from xpulpnn_sim.tools.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
+
+_MB = 1e6
+
+
+@arguments
+class DoctorOptions(Json):
+    """Options of the command."""
+
+    clean_cache: bool = False
+    """Empty the cache; models and results are made anew."""
+
+
+@command
+def run(options: DoctorOptions) -> int:
+    """Print the table; fails if a tool that co-simulation needs is missing."""
+    if options.clean_cache:
+        clean_cache()
+    findings = survey()
+    rows = ((one.tool.name, one.tool.purpose, one.version or "-", _place(one)) for one in findings)
+    shown = table(("tool", "for", "version", "where"), rows)
+    for column in shown.columns:
+        column.overflow, column.no_wrap = "fold", False
+    output().print(shown)
+    (place, said_by), (files, size) = cache_place(), cache_size()
+    told = f"set by {said_by}" if said_by != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
+    tell(f"cache: {place} ({told}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")
+    cache = {"tool": "cache", "needed": False, "version": None, "path": str(place), "install": None}
+    write_json(options.json, [*map(_record, findings), cache | {"files": files, "bytes": size}])
+    return FAILED if any(finding.missing and finding.tool.needed for finding in findings) else OK
+
+
+def _place(finding: FoundTool) -> str:
+    if not finding.missing:
+        return finding.place
+    return f"{'missing' if finding.tool.needed else 'missing, optional'}: {finding.tool.install}"
+
+
+def _record(finding: FoundTool) -> dict[str, Any]:
+    return {
+        "tool": finding.tool.name,
+        "needed": finding.tool.needed,
+        "version": finding.version or None,
+        "path": finding.place or None,
+        "install": finding.tool.install,
+    }

@@ -1,0 +1,102 @@
+"""``xpulpnn generate``: Verilog of one component."""
+
+import json
+import shlex
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from xpulpnn.errors import InputError
+from xpulpnn.verilog import EmittedVerilog, Reset
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import OK, tell, write_json
+from xpulpnn_sim.cli.option_groups import Configuration, Json
+from xpulpnn_sim.cli.values import NewFolder, Seconds
+from xpulpnn_sim.publishing.packages.assemble import DEFAULT_CLOCK_NS, PACKAGED, write_package
+from xpulpnn_sim.publishing.packages.design import Design
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.top_names import ALL_TOPS
+from xpulpnn_sim.tools.tops import emit_top
+
+DEFAULT_PREFIX = "xpulpnn_"
+"""Begins the names of the modules that ``generate`` writes."""
+
+
+@arguments
+class GenerateOptions(Configuration, Json):
+    """Options of the command."""
+
+    top: Annotated[str, Parameter(choices=ALL_TOPS, show_choices=True)] = field(kw_only=False)
+    """Component to write."""
+    output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build")
+    """Folder of TOP.v and TOP.json."""
+    prefix: str = DEFAULT_PREFIX
+    """Begins the name of every module, so that two designs fit into one."""
+    reset: Reset = "sync"
+    """sync: rst, active high, at the clock edge; async-low: rst_n, active low, at once."""
+    initial: Literal["on", "off"] = "on"
+    """Whether registers have initial values too, as FPGAs and simulators know them."""
+    split: bool = False
+    """One file per module, and TOP.f with their names, instead of TOP.v."""
+    package: bool = False
+    """An IP package instead: Verilog, testbench, constraints, scripts for synthesis, FuseSoC and IP-XACT files."""
+    clock: Annotated[Seconds, Parameter(metavar="NS")] = DEFAULT_CLOCK_NS
+    """Period in nanoseconds that the constraints of the package ask for."""
+
+
+def command_line(options: GenerateOptions) -> str:
+    """The command that gives the same text, without what says where it goes."""
+    words = ["xpulpnn", "generate", options.top, "--preset", options.preset]
+    words += [word for setting in options.settings for word in ("--set", setting)]
+    words += ["--prefix", options.prefix, "--reset", options.reset, "--initial", options.initial]
+    return shlex.join(words)
+
+
+def emitted_top(options: GenerateOptions) -> EmittedVerilog:
+    """The Verilog that the options ask for."""
+    if options.package and options.top not in PACKAGED:
+        raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {options.top}")
+    return emit_top(
+        options.top,
+        options.for_top(options.top),
+        prefix=options.prefix,
+        reset=options.reset,
+        initial=options.initial == "on",
+        command=command_line(options),
+    )
+
+
+@command
+def run(options: GenerateOptions) -> int:
+    """Write ``TOP.v``, or a file per module and ``TOP.f``, and ``TOP.json``; or an IP package."""
+    emitted = emitted_top(options)
+    top = options.top
+    if options.package:
+        return _package(options, emitted)
+    if options.split:
+        files = emitted.files()
+        files[f"{top}.f"] = "".join(f"{name}\n" for name in files)
+        shown = f"{len(emitted.modules)} files, {options.output / f'{top}.f'}"
+    else:
+        files = {f"{top}.v": emitted.text}
+        shown = str(options.output / f"{top}.v")
+    files[f"{top}.json"] = json.dumps(emitted.manifest, indent=2) + "\n"
+    for name, text in files.items():
+        write_text(options.output / name, text)
+    manifest = options.output / f"{top}.json"
+    tell(f"{shown} and {manifest}: module {emitted.manifest['top']}")
+    write_json(options.json, {"top": top, "files": [str(options.output / name) for name in files]})
+    return OK
+
+
+def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
+    """Write the IP package."""
+    command = f"{command_line(options)} --package --clock {options.clock:g}"
+    design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
+    files = write_package(design, options.output)
+    readme = options.output / "README.md"
+    tell(f"{readme}: package of module {design.module}, {len(files)} files")
+    write_json(options.json, {"top": options.top, "files": [str(path) for path in files]})
+    return OK

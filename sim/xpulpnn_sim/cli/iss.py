@@ -1,0 +1,139 @@
+"""``xpulpnn iss``: a program on the instruction-set simulator."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, TextIO
+
+from cyclopts import Parameter
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import finish, output, progress_bar
+from xpulpnn_sim.cli.program import (
+    DEFAULT_LIMIT,
+    Ending,
+    ProgramOptions,
+    by_function,
+    dumps,
+    end_record,
+    load_program,
+    profile_table,
+    replacing,
+    report,
+    show,
+    with_named_core,
+    write_dumps,
+)
+from xpulpnn_sim.cli.values import Count
+from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
+from xpulpnn_sim.reference.iss.observe import Retired
+from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.programs import trace
+from xpulpnn_sim.reference.programs.exits import Exit
+
+
+@arguments
+class IssOptions(ProgramOptions):
+    """Options of the command."""
+
+    limit: Annotated[Count, Parameter(name=("--max-instructions", "--max-cycles"))] = DEFAULT_LIMIT
+    """Give up after N instructions."""
+    quantum: Annotated[
+        Count | None,
+        Parameter(
+            help=f"With --cores: the cores take turns of N instructions (default {DEFAULT_QUANTUM}); results of "
+            "programs without races do not depend on it."
+        ),
+    ] = None
+
+
+@command
+def run(options: IssOptions) -> int:
+    """Run the program; fails unless it reports success."""
+    options = with_named_core(options)
+    target = options.target
+    config = target.core if isinstance(target, ClusterConfig) else target
+    _require_turns(options, target)
+    executable = load_program(options, target)
+    ram, errors = options.windows, options.bus_errors
+    pieces = dumps(options, executable, ram, target)
+    visits: dict[int, int] | None = {} if options.profile else None
+
+    def execute(observer: Callable[[Retired], None] | None) -> tuple[Session | ClusterSession, Exit]:
+        if isinstance(target, CoreConfig):
+            session = Session(
+                executable,
+                config,
+                ram=ram,
+                errors=errors,
+                hart_id=options.hart_id,
+                output=show,
+                observer=observer,
+                visits=visits,
+            )
+        else:
+            session = ClusterSession(
+                executable,
+                target,
+                quantum=DEFAULT_QUANTUM if options.quantum is None else options.quantum,
+                ram=ram,
+                errors=errors,
+                output=show,
+                visits=visits,
+            )
+        with progress_bar("instructions", None) as bar:
+            return session, session.run(options.limit, bar.reach)
+
+    begin = time.perf_counter()
+    if options.trace is None:
+        session, ended = execute(None)
+    else:
+        with replacing(options.trace) as temporary, temporary.open("w") as file:
+            session, ended = execute(_writer(file))
+    seconds = time.perf_counter() - begin
+    executed = session.executed
+    speed = executed / seconds
+    ending = Ending(executable, ended, session.trapped, config, options.title)
+    cores = f" on {target.cores} cores" if isinstance(target, ClusterConfig) else ""
+    report(ending, f"{executed} instructions{cores}, {speed:,.0f} per second")
+    record = end_record(ending) | {
+        "engine": "iss",
+        "instructions": executed,
+        "wall_s": round(seconds, 3),
+        "instructions_per_s": round(speed, 1),
+    }
+    if isinstance(session, ClusterSession):
+        record["cores"] = len(session.harts)
+        record["instructions_of_cores"] = [iss.executed for iss in session.harts]
+    if visits is not None:
+        record["profile"] = by_function(executable, visits)
+        output().print(profile_table(record["profile"], "instructions"))
+    write_dumps(pieces, session.memory.read_bytes)
+    return finish(options.json, record, good=ended.ok)
+
+
+def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:
+    """Raise :class:`InputError` for an option of one core alone with a cluster, or the other way round."""
+    if isinstance(target, CoreConfig):
+        if options.quantum is not None:
+            raise InputError(f"--quantum must come with --cores, not alone with {options.quantum}")
+        return
+    if options.trace is not None:
+        raise InputError(f"--trace must be left out with --cores, not {options.trace}")
+    if options.hart_id:
+        raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
+
+
+def _writer(file: TextIO) -> Callable[[Retired], None]:
+    """An observer that writes the trace, numbered by instruction."""
+    file.write(trace.TRACE_HEADER + "\n")
+    blank = dict.fromkeys(trace.RECORD_FIELDS, 0)
+    number = 0
+
+    def write(retired: Retired) -> None:
+        nonlocal number
+        file.write(trace.line_of(blank | retired.fields() | {"cycle": number}) + "\n")
+        number += 1
+
+    return write

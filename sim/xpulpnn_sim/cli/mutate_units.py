@@ -1,0 +1,182 @@
+"""``xpulpnn mutate units``: what the benches of the hardware units would miss."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.benches.runner import available
+from xpulpnn_sim.benches.units import UNITS
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import OK, incomplete, interruptible, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.option_groups import Fresh, Jobs, Json, YosysChoice
+from xpulpnn_sim.cli.values import Count, Natural, NewFolder, at_least
+from xpulpnn_sim.tools.files import require_folder
+from xpulpnn_sim.tools.folder_lock import folder_lock
+from xpulpnn_sim.tools.verilator import require_verilator
+from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.verification.mutants.units.judged import Judged
+from xpulpnn_sim.verification.mutants.units.summary import collected, rows_of
+from xpulpnn_sim.verification.mutants.units.unit_mutants import Settings, judge_unit
+
+_FOOT = (
+    "killed by a check of the bench, by its limit of time, by the simulator's own checks, of cores by programs; "
+    "equivalent: proved to do what the unit does; legal: proved for inputs that occur"
+)
+_NUMBERS = ("mutants", "check", "time", "simulator", "equivalent", "legal", "alive")
+_PROOFS = _NUMBERS.index("equivalent")
+
+
+@arguments
+class MutationOptions(Fresh, Jobs, YosysChoice, Json):
+    """Options of all campaigns of mutants."""
+
+    mutants: Count = 200
+    """Mutants of each unit, or of each core."""
+    seed: Natural = 1
+    """Which mutants."""
+    limit: Annotated[int, at_least(1, "S")] = 60
+    """Seconds of computing for each test on a mutant."""
+    proof: Annotated[int, at_least(0, "S")] = 20
+    """Seconds to prove a mutant equivalent that nothing finds, 0 for no proofs."""
+    output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build", "mutate")
+    """Folder for models and verdicts."""
+
+    @property
+    def campaign(self) -> dict[str, int]:
+        """Settings of a campaign by name."""
+        names = {"count": "mutants", "seed": "seed", "jobs": "jobs", "limit_s": "limit", "proof_s": "proof"}
+        return {name: getattr(self, option) for name, option in names.items()}
+
+
+@arguments
+class UnitMutationOptions(MutationOptions):
+    """Options of the command."""
+
+    units: Annotated[tuple[str, ...], Parameter(metavar="UNIT")] = field(default=(), kw_only=False)
+    """Units with a bench, such as dotp-shared (--list shows them), or all."""
+    bench_seed: Natural = 1
+    """Seed of the benches."""
+    listing: Annotated[bool, Parameter(name="--list")] = False
+    """Show the units, and go."""
+    summary: bool = False
+    """Show what all campaigns in the folder have found, and go."""
+
+
+@command
+def run(options: UnitMutationOptions) -> int:
+    """Print the table and the survivors; survivors are no failure."""
+    if options.listing:
+        tell(*UNITS)
+        return OK
+    if options.summary:
+        known = collected(options.output)
+        _report(known)
+        write_json(options.json, {"complete": True, "units": _described(known)})
+        return OK
+    units = _units(options.units)
+    if not available("verilator"):
+        require_verilator()
+    yosys = find_yosys(options.yosys)
+    settings = Settings(**options.campaign, bench_seed=options.bench_seed)
+
+    def search(unit: str, told: Told) -> Sequence[Judged]:
+        return judge_unit(unit, settings, options.output.resolve() / unit, yosys, resume=not options.fresh, told=told)
+
+    found, is_complete = hunt(units, options.output, search)
+    _report(found)
+    write_json(options.json, {"complete": is_complete, "units": _described(found)})
+    return OK if is_complete else incomplete(f"{len(found)} of {len(units)} units")
+
+
+Told = Callable[[str, int, int], None]
+"""Hears what is being done, how much of it is, and of how much."""
+
+
+def hunt(
+    names: Iterable[str], folder: Path, search: Callable[[str, Told], Sequence[Judged]]
+) -> tuple[dict[str, Sequence[Judged]], bool]:
+    """Judge the mutants of one thing after the other, with a bar; also whether all were judged before an interrupt."""
+    found: dict[str, Sequence[Judged]] = {}
+    require_folder(folder, "--output")
+    with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
+        for name in names:
+
+            def told(what: str, done: int, total: int, name: str = name) -> None:
+                bar.describe(f"{name}: {what}")
+                bar.reach(done, total)
+
+            found[name] = search(name, told)
+    return found, not stop.interrupted
+
+
+_ALL = "all"
+_WHOLE = ("core", "backend", "cluster_axi")
+"""Benches of several units together, which have benches of their own."""
+
+
+def _units(names: Sequence[str]) -> list[str]:
+    if list(names) == [_ALL]:
+        return [name for name, unit in UNITS.items() if "verilator" in unit.simulators and unit.bench not in _WHOLE]
+    for name in names:
+        if name not in UNITS:
+            raise InputError(f"UNIT must be {_ALL}, or one that --list shows, not {name}")
+    if not names:
+        raise InputError(f"UNIT must be given: {_ALL}, or one or more that --list shows")
+    return list(dict.fromkeys(names))
+
+
+def _described(found: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
+    return {unit: {**_counts(judged), "mutants": rows_of(judged)} for unit, judged in found.items()}
+
+
+def _report(found: Mapping[str, Sequence[Judged]]) -> None:
+    """The table, and the mutants that are alive."""
+    output().print(_table(found))
+    tell(_FOOT)
+    every = [each for judged in found.values() for each in judged]
+    if every:
+        disposed = sum(not each.alive for each in every)
+        tell(f"{disposed} of {len(every)} killed or proved equivalent ({100 * disposed / len(every):.2f} %)")
+    tell_survivors(found)
+
+
+def _counts(judged: Sequence[Judged]) -> dict[str, int]:
+    """Return the number of mutants with each outcome; outcomes that only cores know are there if one was found."""
+    counts = dict.fromkeys(_NUMBERS, 0) | {"mutants": len(judged)}
+    for each in judged:
+        counts[each.outcome] = counts.get(each.outcome, 0) + 1
+    return counts
+
+
+def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
+    rows = {unit: _counts(judged) for unit, judged in found.items()}
+    others = list(dict.fromkeys(name for counts in rows.values() for name in counts if name not in _NUMBERS))
+    return outcome_table("unit", [*_NUMBERS[:_PROOFS], *others, *_NUMBERS[_PROOFS:]], rows)
+
+
+def outcome_table(what: str, names: Sequence[str], rows: Mapping[str, Mapping[str, int]]) -> Table:
+    """Return a table of how many mutants of each thing have each outcome, and of all things together."""
+    shown = [(thing, *(counts.get(name, 0) for name in names)) for thing, counts in rows.items()]
+    if len(rows) > 1:
+        shown.append(("all", *(sum(counts.get(name, 0) for counts in rows.values()) for name in names)))
+    return table((what, *names), shown)
+
+
+def tell_survivors(found: Mapping[str, Sequence[Judged]]) -> None:
+    """Tell a line on each mutant that nothing found."""
+    for thing, judged in found.items():
+        for each in judged:
+            if each.alive:
+                tell(_survivor(thing, each))
+
+
+def _survivor(unit: str, each: Judged) -> str:
+    mutant = each.mutant
+    where = f"{mutant.source or 'no source'}: {unit} mutant {mutant.number}"
+    proof = f" ({each.proof}: {each.example})" if each.example else f" ({each.proof})" if each.proof else ""
+    return f"{where}: {mutant.module} {mutant.cell} {mutant.port}[{mutant.bit}] {mutant.change}{proof}"

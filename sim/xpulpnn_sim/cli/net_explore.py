@@ -1,0 +1,229 @@
+"""``xpulpnn net explore``: bits of the layers of a model in floating point, by accuracy and cycles."""
+
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import MAX_CORES
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.network_samples import Samples, normalisation_of, samples_of
+from xpulpnn_sim.cli.option_groups import Json, Report, Simulated
+from xpulpnn_sim.cli.values import Count, Natural, NewFolder, between, listed, rule
+from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
+from xpulpnn_sim.exploration.widths.exploration import Best, Exploration, Settings, explore
+from xpulpnn_sim.exploration.widths.page import write_page
+from xpulpnn_sim.exploration.widths.point import Assignment, text_of
+from xpulpnn_sim.exploration.widths.subject import Subject
+from xpulpnn_sim.exploration.widths.workers import workers
+from xpulpnn_sim.tools.files import write_bytes, write_text
+from xpulpnn_sw.networks.form import written
+from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
+from xpulpnn_sw.networks.importers.onnx_operators import QUANTISERS
+from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.registry import packages_for
+
+_KNOWN = ("8", "4", "2")
+_KIB = 1024
+_MILLION = 1e6
+_PERCENT = 100
+
+
+_IMAGES = Parameter(
+    help=f"Labelled images: the first give the ranges of activations, those behind them decide: {FORMS}.",
+    metavar="PATH",
+)
+
+
+@arguments
+class NetExploreOptions(Simulated, Samples, Report, Json):
+    """Options of the command."""
+
+    model: Annotated[Path, Parameter(metavar="MODEL.onnx")] = field(kw_only=False)
+    """The model, in floating point."""
+    images: Annotated[Path, _IMAGES]
+    labels: Path | None = None
+    """IDX file with the classes of --images."""
+    test: Path | None = None
+    """Labelled images that decide nothing, for what accuracies are shown of (default: the rest of --images)."""
+    test_labels: Path | None = None
+    """IDX file with the classes of --test."""
+    test_limit: Count | None = None
+    """Only the first N images of --test."""
+    calibrate: Count = 100
+    """Images that ranges are of."""
+    decide: Count = 1000
+    """Images behind those that decide."""
+    trials: Count = 300
+    """Assignments that are evaluated: all if there are not more, else the outcome of a search."""
+    verify: Natural = 3
+    """Points that are run on the design as whole networks, the chosen one first."""
+    jobs: Count = 1
+    """Processes side by side."""
+    bits: Annotated[tuple[str, ...], listed(_KNOWN, "Widths to choose from")] = _KNOWN
+    floor: Annotated[float | None, rule("0 to 100 percent", lambda value: 0 <= value <= _PERCENT, "PERCENT")] = None
+    """Choose the fastest point that classifies so much of the images as labelled."""
+    cores: Annotated[int | None, between(1, MAX_CORES)] = None
+    """1 for one core by itself, more for a cluster (default 1, or the cluster of the preset)."""
+    output: Annotated[NewFolder | None, Parameter(alias="-o")] = None
+    """Write the networks of the front as net run reads them."""
+
+    @property
+    def target(self) -> CoreConfig | ClusterConfig:
+        """The core, or the cluster of so many."""
+        if self.cores is None:
+            return self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core
+        cluster = self.cluster
+        return cluster.core if self.cores == 1 else replace(cluster, cores=self.cores)
+
+
+@command
+def run(asked: NetExploreOptions) -> int:
+    """Search, show and write; fails if a run on the design does."""
+    _check(asked)
+    config = asked.target
+    bits = tuple(int(name) for name in asked.bits)
+    calibrating, deciding, test = _images(asked)
+    subject = _subject(asked, calibrating, deciding, config)
+    space = subject.space(bits)
+    classes = subject.described(space.uniform()[0]).classes
+    for one in (deciding, test):
+        one.known(classes)
+    floor = 0.0 if asked.floor is None else asked.floor / _PERCENT
+    settings = Settings(floor=floor, trials=asked.trials, runs=asked.verify)
+    with (
+        workers(asked.jobs) as processes,
+        progress_bar("assignments", min(len(space), asked.trials)) as bar,
+    ):
+
+        def told(known: int, runs: int) -> None:
+            bar.describe(f"assignments, {runs} runs on the design")
+            bar.reach(known)
+
+        found = explore(subject, space, test, settings, processes, told)
+    _show(found, deciding, test, asked.floor)
+    _write(asked, subject, found)
+    return FAILED if found.reports else OK
+
+
+def _check(asked: NetExploreOptions) -> None:
+    """Raise :class:`InputError` for what can be known to be wrong before anything is read."""
+    for option in ("test_labels", "test_limit"):
+        if getattr(asked, option) is not None and asked.test is None:
+            raise InputError(f"--{option.replace('_', '-')} must come with --test, not alone")
+
+
+def _images(asked: NetExploreOptions) -> tuple[Images, Images, Images]:
+    """Images that give ranges, those that decide, and those that do neither."""
+    given = read_images(asked.images, asked.labels)
+    first, last = asked.calibrate, asked.calibrate + asked.decide
+    needed = last + (asked.test is None)
+    if len(given.samples) < needed:
+        rest = "" if asked.test is not None else ", and some for the test"
+        raise InputError(
+            f"--images must be {last} at least, {first} for ranges and {asked.decide} that decide{rest}, "
+            f"not {len(given.samples)}"
+        )
+    if asked.test is None:
+        test = given.between(last, None)
+    else:
+        test = read_images(asked.test, asked.test_labels).first(asked.test_limit)
+    if test.samples.shape[1:] != given.samples.shape[1:]:
+        raise InputError(
+            f"--test must be of the size of --images {given.samples.shape[1:]}, not {test.samples.shape[1:]}"
+        )
+    return given.first(first), given.between(first, last), test
+
+
+def _subject(
+    asked: NetExploreOptions, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
+) -> Subject:
+    """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
+    path: Path = asked.model
+    options = ImportOptions(
+        name=path.stem,
+        samples=samples_of(asked),
+        normalisation=normalisation_of(asked),
+        images=calibrating.samples,
+    )
+    with packages_for(path) as reader:
+        if reader.function != import_onnx.__name__:
+            raise InputError(f"model must be ONNX in floating point, not {reader.name}: {path}")
+        model = OnnxModel.read(path)
+        quantiser = next((node for node in model.nodes if node.operator in QUANTISERS), None)
+        if quantiser is not None:
+            raise InputError(f"model must be in floating point, not have a quantiser: {quantiser}")
+        calibration = model.calibration(options)
+    return Subject(model=model, calibration=calibration, options=options, images=deciding, config=config)
+
+
+def _show(found: Exploration, deciding: Images, test: Images, floor: float | None) -> None:
+    """The front, and what is to be said about the rest."""
+    console = output()
+    title = f"bits of weights/maps read, by layer: {', '.join(found.layers)}"
+    tell(title)
+    images = (f"of {len(deciding.samples)} that decide", f"of {len(test.samples)} for the test")
+    rows = [_row(best, found.tested) for best in found.best]
+    shown = table(("bits", *images, "Mcycles", "weights KiB", "on RTL", "error"), rows)
+    if found.widest is not None:
+        shown.add_section()
+        shown.add_row(*_row(found.widest, found.tested))
+    console.print(shown)
+    refused = [point for point in found.points if point.problem]
+    if refused:
+        console.print(
+            f"{len(refused)} of {len(found.points)} assignments cannot run on the design, such as "
+            f"{text_of(refused[0].widths)}: {refused[0].problem}",
+            markup=False,
+            soft_wrap=True,
+        )
+    for report in found.reports:
+        tell(report)
+    tell(f"{len(found.points)} assignments evaluated; --quantise of net import takes their bits")
+    if floor is not None:
+        chosen = "none has as much" if found.chosen is None else text_of(found.chosen.widths)
+        tell(f"fastest with {floor:g} % of the images that decide: {chosen}")
+
+
+def _row(best: Best, tested: int) -> list[str]:
+    point = best.point
+    cells = [
+        text_of(point.widths),
+        f"{point.accuracy:.2%}",
+        f"{best.right / tested:.2%}",
+        f"{point.cycles / _MILLION:.3f}",
+        f"{point.weight_bytes / _KIB:.1f}",
+    ]
+    if best.measured is None or best.error is None:
+        return [*cells, "-", "-"]
+    return [*cells, f"{best.measured / _MILLION:.3f}", f"{best.error:+.2%}"]
+
+
+def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> None:
+    """Networks, plot and record."""
+    files: list[Path] = []
+    folder: Path | None = asked.output
+    for best in found.best if folder is not None else ():
+        assert folder is not None
+        widths = best.point.widths
+        name = _name(asked.model.stem, widths)
+        path = folder / f"{name}.json"
+        weights = path.with_suffix(".npz")
+        text, arrays = written(subject.described(widths, name), weights.name)
+        write_bytes(weights, arrays)
+        write_text(path, text)
+        files.append(path)
+    if asked.report is not None:
+        write_page(asked.report, asked.model.name, found)
+        files.append(asked.report)
+    if files:
+        tell("\n".join(map(str, files)))
+    write_json(asked.json, found.record() | {"model": asked.model.name, "files": list(map(str, files))})
+
+
+def _name(model: str, widths: Assignment) -> str:
+    return f"{model}_{text_of(widths).replace(',', '_').replace('/', 'a')}"

@@ -1,0 +1,197 @@
+"""``xpulpnn objdump``: what programs, objects and libraries hold, disassembled."""
+
+from collections.abc import Iterator
+from dataclasses import field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from xpulpnn.errors import InputError
+from xpulpnn.isa.fields import FieldKind
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
+from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import OK, output, tell, write_json
+from xpulpnn_sim.cli.option_groups import Json
+from xpulpnn_sim.cli.values import Repeated
+from xpulpnn_sim.reference.programs.objects import CodeSection, ObjectFile, SourceLine, read_objects
+from xpulpnn_sw.assembly.disasm import render
+
+_ALL = Decoder(INSNS)
+_LOOPS = "lp."
+
+
+@arguments
+class ObjdumpOptions(Json):
+    """Options of the command."""
+
+    files: tuple[Path, ...] = field(kw_only=False)
+    """Programs (.elf), objects (.o), libraries (.a)."""
+    section: Repeated = ()
+    """Show this section only; repeatable."""
+    function: Repeated = ()
+    """Show what belongs to this symbol; repeatable."""
+    headers: bool = False
+    """Show the sections and symbols instead of the code."""
+    no_source: bool = False
+    """Without the lines of the sources."""
+
+
+@command
+def run(options: ObjdumpOptions) -> int:
+    """Show the files; fails on one that cannot be read."""
+    objects = [item for path in options.files for item in read_objects(path)]
+    _require_names(options, objects)
+    console, records = output(), []
+    for item in objects:
+        sections = [section for section in item.sections if _is_chosen(section, options)]
+        for line in _heading(item):
+            tell(line)
+        for section in sections:
+            if options.headers:
+                _show_header(section, console)
+            else:
+                _show_code(item, section, options, console)
+        records.append(_record(item, sections, options))
+    write_json(options.json, records)
+    return OK
+
+
+def _require_names(options: ObjdumpOptions, objects: list[ObjectFile]) -> None:
+    """Raise :class:`InputError` for a section or symbol that is in no file."""
+    sections = [section for item in objects for section in item.sections]
+    for option, wanted, known in (
+        ("--section", options.section, {section.name for section in sections}),
+        ("--function", options.function, {symbol.name for section in sections for symbol in section.symbols}),
+    ):
+        for name in wanted:
+            if name not in known:
+                raise InputError(f"{option} must be a name in the files, not {name}")
+
+
+def _is_chosen(section: CodeSection, options: ObjdumpOptions) -> bool:
+    if options.section:
+        return section.name in options.section
+    if options.function:
+        return any(symbol.name in options.function for symbol in section.symbols)
+    return section.is_code or options.headers
+
+
+def _heading(item: ObjectFile) -> list[str]:
+    cores = f", compiled for {', '.join(note.name for note in item.cores)}" if item.cores else ""
+    return [f"{item.title}: {item.kind}{cores}", ""]
+
+
+def _show_header(section: CodeSection, console: Console) -> None:
+    kind = "code" if section.is_code else "data"
+    tell(f"{section.name}: {len(section.data)} bytes of {kind} at 0x{section.address:08x}")
+    for symbol in section.symbols:
+        tell(f"  {symbol.address:08x} {symbol.size:6} {symbol.name}")
+    console.print()
+
+
+def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions, console: Console) -> None:
+    tell(f"section {section.name}, {len(section.data)} bytes")
+    names: dict[int, list[str]] = {}
+    for symbol in section.symbols:
+        names.setdefault(symbol.address, []).append(symbol.name)
+    before: SourceLine | None = None
+    for line in _lines(item, section, options):
+        for name in names.get(line["address"], ()):
+            tell(f"\n{line['address']:08x} <{name}>:")
+        source = section.lines.get(line["address"])
+        if source is not None and source != before and not options.no_source:
+            tell(f"; {_place(source)}")
+            before = source
+        digits = f"{line['word']:0{2 * line['size']}x}"
+        tell(f"{line['address']:08x}:  {digits:8}  {line['text']}")
+    console.print()
+
+
+def _place(source: SourceLine) -> str:
+    """File, line and, where the file can be read, its text."""
+    lines = _text_of(source.path)
+    text = lines[source.line - 1].strip() if 0 < source.line <= len(lines) else ""
+    return f"{source.path}:{source.line}  {text}".rstrip()
+
+
+@cache
+def _text_of(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
+    """The instructions and data of a section that are asked for."""
+    ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in options.function]
+    offset = 0
+    while offset < len(section.data):
+        address = section.address + offset
+        size, word, text = _decoded(item, section, offset)
+        offset += size
+        if ranges and not any(first <= address < last for first, last in ranges):
+            continue
+        pending = [f"  # {item}" for item in section.relocations.get(address, ())]
+        yield {"address": address, "size": size, "word": word, "text": text + "".join(pending)}
+
+
+def _decoded(item: ObjectFile, section: CodeSection, offset: int) -> tuple[int, int, str]:
+    """Size, word and text of what stands at an offset."""
+    address, data = section.address + offset, section.data
+    low = int.from_bytes(data[offset : offset + HALF_BYTES], "little")
+    size = WORD_BYTES if low & LENGTH_MASK == LENGTH_MASK or section.is_data(address) else HALF_BYTES
+    size = min(size, len(data) - offset)
+    if not section.is_code:
+        size = min(WORD_BYTES, len(data) - offset)
+    word = int.from_bytes(data[offset : offset + size], "little")
+    insn = _ALL.decode(word) if section.is_code and size >= HALF_BYTES else None
+    # the set-up of a hardware loop reaches a stock assembler as a word of data
+    if insn is None or insn.size != size or (section.is_data(address) and not insn.mnemonic.startswith(_LOOPS)):
+        directive = {1: ".byte", HALF_BYTES: ".half", WORD_BYTES: ".word"}.get(size, ".word")
+        return size, word, f"{directive} 0x{word:0{2 * size}x}"
+    return size, word, _instruction(item, section, insn, word, address)
+
+
+def _instruction(item: ObjectFile, section: CodeSection, insn: Insn, word: int, address: int) -> str:
+    """The instruction, with name and address of where it goes."""
+    text = render(insn, word)
+    values = insn.decode(word)
+    targets = [address + values[t.field.name] for t in insn.tokens if t.field.kind is FieldKind.TARGET]
+    if not targets or address in section.relocations:
+        return text
+    name = item.name_of(targets[0], section)
+    return f"{text}  # 0x{targets[0]:x}{f' <{name}>' if name else ''}"
+
+
+def _record(item: ObjectFile, sections: list[CodeSection], options: ObjdumpOptions) -> dict[str, Any]:
+    """A file for machines."""
+    return {
+        "file": item.title,
+        "kind": item.kind,
+        "cores": [note.name for note in item.cores],
+        "sections": [
+            {
+                "name": section.name,
+                "address": section.address,
+                "bytes": len(section.data),
+                "code": section.is_code,
+                "symbols": [symbol._asdict() for symbol in section.symbols],
+                "lines": [] if options.headers else list(_with_source(item, section, options)),
+            }
+            for section in sections
+        ],
+    }
+
+
+def _with_source(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
+    """The lines of a section, each with its symbol and where it comes from."""
+    source: SourceLine | None = None
+    for line in _lines(item, section, options):
+        source = section.lines.get(line["address"], source)
+        place = None if source is None else {"file": source.path, "line": source.line}
+        yield line | {"symbol": section.name_of(line["address"]), "source": place}

@@ -1,0 +1,94 @@
+"""Commands and options as they were called before the tree of commands: they mean what they are called now."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from xpulpnn_sim.cli.compiler_words import separated
+
+_COMMANDS = {
+    "costs": ("verify", "costs"),
+    "check-vectors": ("verify", "vectors"),
+    "sequences": ("prove", "pipeline"),
+    "formal": ("prove", "riscv-formal"),
+    "equivalence": ("prove", "units"),
+}
+"""Commands that have become one of a group."""
+
+_PROOFS = ("units", "emitter", "instructions", "pipeline", "cluster", "riscv-formal")
+
+_OPTIONS = {
+    "--no-check": ("--check", "results"),
+    "--resume": (),
+    "--faults": ("--self-test",),
+    "--html": ("--report",),
+    "--plot": ("--report",),
+    "--kernels": ("--kernel",),
+    "--c-compilers": ("--compilers",),
+    "--c-levels": ("--levels",),
+    "--c-rtl": ("--rtl",),
+}
+"""Options of any command; their values follow as before."""
+
+_NUMBERED = {"--litmus": ("litmus", "--rounds"), "--c-programs": ("c", "--programs")}
+"""Options that have become a command of ``verify``, with the option that has their value, which may be left out."""
+
+
+def current(words: Sequence[str]) -> list[str]:
+    """The words as they would be typed today."""
+    if not words:
+        return []
+    first, *rest = words
+    if first == "cc":
+        return [first, *separated(rest)]
+    rest = _options(first, [part for word in rest for part in _parted(word)])
+    if first == "equivalence" and "emitter" in rest:
+        return ["prove", "emitter", *(word for word in rest if word != "emitter")]
+    if first == "formal" and "--instructions" in rest:
+        found, rest = _taken(rest, "--instructions")
+        return ["prove", "instructions", *(word for value in found for word in value.split(",")), *rest]
+    if first == "prove" and rest[:1] not in ([name] for name in (*_PROOFS, "--help", "-h")):
+        return ["prove", "cluster", *rest]
+    if first == "verify":
+        return [first, *_verify(rest)]
+    return [*_COMMANDS.get(first, (first,)), *rest]
+
+
+def _parted(word: str) -> list[str]:
+    """An option and its value as two words, for options that have another name now."""
+    name, equals, value = word.partition("=")
+    return [name, value] if equals and name in (*_OPTIONS, *_NUMBERED, "--coverage", "--instructions") else [word]
+
+
+def _options(command: str, words: Sequence[str]) -> list[str]:
+    return list(_option_words(command, words))
+
+
+def _option_words(command: str, words: Sequence[str]) -> Iterator[str]:
+    for word, following in pairwise((*words, "")):
+        if command == "run" and word == "--check" and following not in ("none", "results", "all"):
+            yield from ("--check", "all")
+        elif command != "explore" or word != "--no-report":
+            yield from _OPTIONS.get(word, (word,))
+        else:
+            yield word
+
+
+def _taken(words: list[str], option: str) -> tuple[list[str], list[str]]:
+    """The value of an option, which may be left out, and the words without both."""
+    place = words.index(option)
+    value = [word for word in words[place + 1 : place + 2] if not word.startswith("-")]
+    return value, [*words[:place], *words[place + 1 + len(value) :]]
+
+
+def _verify(words: list[str]) -> list[str]:
+    """Words after ``verify``, whose options have become commands."""
+    for option, (name, value_option) in _NUMBERED.items():
+        if option in words:
+            value, rest = _taken(words, option)
+            return [name, *((value_option, *value) if value else ()), *rest]
+    if "--coverage" in words:
+        value, rest = _taken(words, "--coverage")
+        return ["coverage", *(("--report", *value) if value else ()), *rest]
+    if "--cores" in words and not words[0].isalpha():
+        return ["cluster", *words]
+    return words

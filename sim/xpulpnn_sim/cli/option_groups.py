@@ -1,0 +1,311 @@
+"""Options that several commands have, as dataclasses to inherit from."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from cyclopts import Parameter, Token
+
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, preset
+from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.settings import apply_settings
+from xpulpnn_sim.cli.command import arguments
+from xpulpnn_sim.cli.values import Count, Natural, NewFile, Preset, Probability, Repeated, Seconds
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
+
+DEFAULT_PRESET = "xpulpnn2"
+"""The core where neither a command nor a program says otherwise."""
+
+BOTH_FORMS = "xpulpnn-full"
+"""The core of commands whose result depends on having both forms of Mac&Load."""
+
+IDEAL = "ideal"
+"""Instructions are fetched without delay."""
+
+
+_SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
+"""Options by the settings they stand for."""
+
+Target = TypeVar("Target", CoreConfig, ClusterConfig)
+
+
+@arguments
+class Json:
+    """Where the result goes for machines."""
+
+    json: NewFile | None = None
+    """Write the result as JSON; - is the standard output."""
+
+
+@arguments
+class Report:
+    """Where the page goes."""
+
+    report: NewFile | None = None
+    """Write a page with tables and plots, FILE.html."""
+
+
+@arguments
+class Settings:
+    """Changes of a configuration."""
+
+    settings: Annotated[Repeated, Parameter(name="--set", metavar="KEY=VALUE")] = ()
+    """Change one parameter of the configuration, such as dotp.multipliers=shared or widths=16,8; repeatable."""
+
+    @property
+    def assignments(self) -> dict[str, str]:
+        """Keys and values of the settings."""
+        found: dict[str, str] = {}
+        for text in self.settings:
+            key, equals, value = text.partition("=")
+            if not equals or not key:
+                raise InputError(f"--set must be KEY=VALUE, not {text}")
+            found[key] = value
+        return found
+
+
+@arguments
+class Configuration(Settings):
+    """A configuration: a preset and changes of it."""
+
+    preset: Preset = DEFAULT_PRESET
+    """Configuration to start from."""
+
+    @property
+    def core(self) -> CoreConfig:
+        """The core that the options describe."""
+        return apply_settings(preset(self.preset), self.assignments)
+
+    @property
+    def title(self) -> str:
+        """The preset and its settings in words."""
+        return " ".join([self.preset, *self.settings])
+
+    @property
+    def command_words(self) -> str:
+        """The options that describe the same configuration again."""
+        return " ".join([f"--preset {self.preset}", *(f"--set {text}" for text in self.settings)])
+
+    def for_top(self, top: str) -> CoreConfig | ClusterConfig:
+        """The configuration of a component; for those of a cluster a preset of a core stands for a cluster of them."""
+        if top not in CLUSTER_NAMES:
+            return self.core
+        if self.preset not in CLUSTER_PRESETS and self.preset not in PRESETS:
+            known = ", ".join((*CLUSTER_PRESETS, *PRESETS))
+            raise ConfigError(f"preset must be one of {known}, not {self.preset}")
+        return apply_settings(self.base_cluster, self.assignments)
+
+    @property
+    def base_cluster(self) -> ClusterConfig:
+        """The cluster of the preset, before settings."""
+        return CLUSTER_PRESETS.get(self.preset) or ClusterConfig(core=preset(self.preset))
+
+
+@arguments
+class Exact:
+    """Choice between exact and fast adders in simulation."""
+
+    exact: bool = False
+    """Simulate the very adders that generate emits (slower); otherwise sums are left to the simulator."""
+
+    def simulated(self, config: Target) -> Target:
+        """The configuration in the structure that models have."""
+        if self.exact:
+            return config
+        # the models need packages that not every command does
+        from xpulpnn_sim.cosimulation.model.libraries import simulated
+
+        return simulated(config)
+
+
+@arguments
+class Cores(Configuration):
+    """A core, or a cluster of them."""
+
+    cores: Count | None = None
+    """Run on a cluster of N cores; without it on one core alone, or on the cluster of a --preset of one."""
+
+    @property
+    def target(self) -> CoreConfig | ClusterConfig:
+        """The core, or with a number of cores or a preset of a cluster the cluster, that the options describe."""
+        if self.preset not in CLUSTER_PRESETS and self.cores is None:
+            return self.core
+        given = {} if self.cores is None else {"cores": self.cores}
+        return apply_settings(replace(self.base_cluster, **given, **self.cluster_fields), self.assignments)
+
+    @property
+    def cluster_fields(self) -> dict[str, int]:
+        """Fields of the cluster that options give."""
+        return {}
+
+
+def icache_bytes(text: str, option: str) -> int:
+    """Bytes of an instruction cache, 0 for none."""
+    if text != IDEAL and (not text.isdecimal() or not int(text)):
+        raise InputError(f"{option} must be {IDEAL} or a number of bytes, not {text or 'empty'}")
+    return 0 if text == IDEAL else int(text)
+
+
+def _icache(_kind: type, tokens: Sequence[Token]) -> int:
+    return icache_bytes(tokens[0].value, tokens[0].keyword or "icache")
+
+
+Icache = Annotated[int, Parameter(converter=_icache, metavar="BYTES")]
+
+
+@arguments
+class ClusterOptions(Cores, Exact):
+    """A core or a cluster to simulate."""
+
+    banks: Count | None = None
+    """Banks of the cluster's TCDM (default 16)."""
+    icache: Icache | None = None
+    """Instruction cache of each core of a cluster; without it, or with ideal, fetches are answered at once."""
+    l2_latency: Count | None = None
+    """Cycles of an access to memory outside the cluster (default 1)."""
+
+    @property
+    def cluster_fields(self) -> dict[str, int]:
+        """Fields of the cluster that options give."""
+        return {"icache_private": self.icache or 0, **({} if self.banks is None else {"banks": self.banks})}
+
+    @property
+    def simulated_target(self) -> CoreConfig | ClusterConfig:
+        """The core or cluster to simulate, in the structure that models have."""
+        target = self.target
+        if isinstance(target, ClusterConfig):
+            return self.simulated(target)
+        for name in ("banks", "icache", "l2_latency"):
+            value = getattr(self, name)
+            if value is not None:
+                raise InputError(f"--{name.replace('_', '-')} must come with --cores, not alone with {value}")
+        return self.simulated(target)
+
+
+@arguments
+class Simulated(Configuration, Exact):
+    """A configuration to simulate."""
+
+    @property
+    def cluster(self) -> ClusterConfig:
+        """The cluster of the preset and settings, in the structure that models have."""
+        for name, option in _SET_OTHERWISE.items():
+            if name in self.assignments:
+                raise InputError(f"--set {name} must be left out, for --{option} says it")
+        return self.simulated(apply_settings(self.base_cluster, self.assignments))
+
+    @property
+    def simulated_core(self) -> CoreConfig:
+        """The core, in the structure that models have."""
+        return self.simulated(self.core)
+
+
+@arguments
+class GrantStalls:
+    """Memory that grants late."""
+
+    grant_stalls: Probability = 0.0
+    """Probability of a withheld grant of a data access."""
+
+
+@arguments
+class DataTiming(GrantStalls):
+    """Memory that answers late."""
+
+    response_latency: Count = 1
+    """Data responses take 1 to N cycles."""
+
+
+@arguments
+class Interrupts:
+    """Random interrupts."""
+
+    irq_rate: Probability = 0.0
+    """Probability per cycle that an interrupt line rises."""
+
+
+@arguments
+class MemoryTiming(DataTiming, Interrupts):
+    """Timing of both memories, and interrupts."""
+
+    fetch_grant_stalls: Probability = 0.0
+    """Probability of a withheld grant of a fetch."""
+    fetch_latency: Count = 1
+    """Fetched words take 1 to N cycles."""
+
+
+@arguments
+class Seed:
+    """Seed of random choices."""
+
+    seed: Natural = 0
+    """Seed of random choices."""
+
+
+@arguments
+class Jobs:
+    """Processes side by side."""
+
+    jobs: Count = 2
+    """Processes side by side."""
+
+
+@arguments
+class Dask:
+    """Other machines that work."""
+
+    dask: Annotated[str, Parameter(metavar="HOST:PORT", show_default=False)] = ""
+    """Run on the workers of this Dask scheduler instead."""
+
+
+@arguments
+class Fresh:
+    """Choice to do without the results of earlier runs."""
+
+    fresh: bool = False
+    """Start anew: use nothing that an earlier run left."""
+
+
+@arguments
+class YosysChoice:
+    """Which Yosys runs."""
+
+    yosys: Annotated[
+        str,
+        Parameter(
+            help=f"Yosys: {CHOICES} (default: {VARIABLE}, or the pinned wheel).", metavar="WHICH", show_default=False
+        ),
+    ] = ""
+
+
+Check = Literal["none", "results", "all"]
+
+
+@arguments
+class Checking:
+    """Extent of the comparison with the simulator."""
+
+    check: Check = "all"
+    """What is compared: nothing, results alone, or all retired instructions too."""
+
+
+@arguments
+class Timeout:
+    """Limit of time for each step."""
+
+    timeout: Seconds = 600.0
+    """Seconds after which a step counts as undecided."""
+
+
+@arguments
+class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
+    """Options of all proofs about a core."""
+
+    self_test: bool = False
+    """Instead, put faults into the core, one by one, and see whether what must find each does."""
+    listing: Annotated[bool, Parameter(name="--list")] = False
+    """Show what there is to prove, and go."""
+    output: Annotated[Path | None, Parameter(alias="-o", metavar="DIR")] = None
+    """Folder for outcomes and examples (default build/NAME/PRESET)."""

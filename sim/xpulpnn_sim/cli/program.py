@@ -1,0 +1,240 @@
+"""Options, output, dumps and profiles of the subcommands that run a program."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from cyclopts import Parameter, Token
+from rich.table import Table
+
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.command import arguments
+from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT, Columns, record_table
+from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Cores, Json
+from xpulpnn_sim.cli.values import NewFile, Preset, Repeated
+from xpulpnn_sim.reference.programs.cluster_program import cluster_windows, load_for
+from xpulpnn_sim.reference.programs.elf import Executable, Window, load, parse_number, parse_ram, windows
+from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output
+from xpulpnn_sim.reference.programs.trap_report import Trapped, describe
+from xpulpnn_sim.reference.programs.trap_report import record as trap_record
+from xpulpnn_sim.tools.files import require_writable
+from xpulpnn_sw.toolchain.core_note import require_core
+
+DEFAULT_LIMIT = 1_000_000_000
+HART_LIMIT = 1 << 32
+_FILE_MODE = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """A piece of memory to write into a file after the run."""
+
+    address: int
+    size: int
+    path: Path
+
+
+def _number(_kind: type, tokens: Sequence[Token]) -> int:
+    try:
+        number = int(tokens[0].value, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < HART_LIMIT:
+        raise ValueError(f"must be a number from 0 to {HART_LIMIT - 1}")
+    return number
+
+
+@arguments
+class ProgramOptions(Cores, Json):
+    """The program and the options of every run."""
+
+    program: Annotated[Path, Parameter(metavar="PROG.elf")] = field(kw_only=False)
+    """32-bit RISC-V executable."""
+    preset: Annotated[Preset, Parameter(show_default=False)] = ""
+    """Configuration to start from (default: the core that the program names, else xpulpnn2)."""
+    ram: Annotated[Repeated, Parameter(metavar="BASE:SIZE")] = ()
+    """Memory beside the program's segments, such as 0x80000000:1M; repeatable."""
+    bus_error: Annotated[Repeated, Parameter(metavar="BASE:SIZE")] = ()
+    """Words that the bus answers with an error: fetch, load and store access faults; repeatable."""
+    hart_id: Annotated[int, Parameter(converter=_number, metavar="N")] = 0
+    """Value of mhartid."""
+    dump: Annotated[Repeated, Parameter(metavar="ADDR:LEN:FILE")] = ()
+    """Write LEN bytes of memory to FILE after the run; ADDR is a number or a symbol; repeatable."""
+    trace: NewFile | None = None
+    """Write a line for every instruction."""
+    profile: bool = False
+    """Show what each function took."""
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The memory beside the program's segments."""
+        return tuple(parse_ram(text) for text in self.ram)
+
+    @property
+    def bus_errors(self) -> tuple[Window, ...]:
+        """The words that the bus answers with an error."""
+        return tuple(parse_ram(text) for text in self.bus_error)
+
+
+Running = TypeVar("Running", bound=ProgramOptions)
+
+
+def with_named_core(options: Running) -> Running:
+    """The options, with the core that the program names where they name none."""
+    if options.preset:
+        return options
+    names = {note.name for note in load(options.program, ram=options.windows).cores}
+    name, *settings = names.pop().split() if len(names) == 1 else [DEFAULT_PRESET]
+    if name not in PRESETS and name not in CLUSTER_PRESETS:
+        return replace(options, preset=DEFAULT_PRESET)
+    return replace(options, preset=name, settings=(*settings, *options.settings))
+
+
+def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
+    """The program; raises :class:`InputError` also for one for another core or another number of cores."""
+    executable = load_for(options.program, config, options.windows)
+    core = config.core if isinstance(config, ClusterConfig) else config
+    require_core(executable.cores, core, str(executable.path), options.title)
+    return executable
+
+
+def dumps(
+    options: ProgramOptions,
+    executable: Executable,
+    ram: Sequence[Window],
+    config: CoreConfig | ClusterConfig | None = None,
+) -> tuple[Dump, ...]:
+    """The pieces of memory to write; raises :class:`InputError` unless each can be."""
+    is_cluster = isinstance(config, ClusterConfig)
+    memory = cluster_windows(executable, config, ram) if is_cluster else windows(executable, ram)
+    found: list[Dump] = []
+    for text in options.dump:
+        where, _, rest = text.partition(":")
+        length, _, name = rest.partition(":")
+        try:
+            address = executable.symbols[where] if where in executable.symbols else parse_number(where)
+            size = parse_number(length)
+        except ValueError:
+            address, size = 0, -1
+        if size < 0 or not name:
+            raise InputError(f"--dump must be ADDR:LEN:FILE with a number or symbol as ADDR, not {text}")
+        if not any(base <= address and address + size <= base + extent for base, extent in memory):
+            raise InputError(f"--dump must be inside memory, not 0x{address:08x} with {size} bytes")
+        path = Path(name)
+        require_writable(path, "--dump")
+        found.append(Dump(address, size, path))
+    return tuple(found)
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A temporary file that takes the place of ``path`` when it is complete, and goes away if it is not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(_FILE_MODE)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> None:
+    """Write every piece of memory."""
+    for piece in pieces:
+        with replacing(piece.path) as temporary:
+            temporary.write_bytes(read(piece.address, piece.size))
+
+
+def show(printed: Output) -> None:
+    """Pass on what the program prints, byte by byte."""
+    is_error = printed.descriptor == STDERR or RESULTS_ON_OUTPUT.get()
+    stream = sys.stderr if is_error else sys.stdout
+    stream.flush()
+    stream.buffer.write(printed.data)
+    stream.buffer.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """End of a run."""
+
+    executable: Executable
+    exit: Exit
+    trapped: Trapped | None  # the last exception
+    config: CoreConfig
+    core: str
+
+    @property
+    def exception(self) -> str:
+        """The last exception in words, if the program did not succeed."""
+        if self.trapped is None or self.exit.ok:
+            return ""
+        return describe(self.trapped, self.config, self.core, self.executable.symbol_at)
+
+
+def report(ending: Ending, summary: str) -> None:
+    """Tell how the run ended, on the error output: the other one is the program's."""
+    sys.stdout.flush()
+    print(f"{ending.exit.text} ({summary})", file=sys.stderr)
+    if ending.exception:
+        print(f"last exception: {ending.exception}", file=sys.stderr)
+
+
+def end_record(ending: Ending) -> dict[str, Any]:
+    """The end of a run for machines."""
+    executable, ended = ending.executable, ending.exit
+    found = ending.trapped if ending.exception else None
+    exception = None if found is None else trap_record(found, ending.exception, executable.symbol_at)
+    return {
+        "program": str(executable.path),
+        "reason": ended.reason.value,
+        "code": ended.code,
+        "pc": ended.pc,
+        "symbol": executable.symbol_at(ended.pc),
+        "address": ended.address,
+        "text": ended.text,
+        "exception": exception,
+    }
+
+
+OUTSIDE = "(no symbol)"
+
+
+def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[str, Any]]:
+    """Counts by instruction address, summed for each function, the largest first."""
+    sums: dict[tuple[str, int | None], int] = {}
+    for pc, count in counts.items():
+        function = executable.function_at(pc)
+        key = (OUTSIDE, None) if function is None else (function.name, function.address)
+        sums[key] = sums.get(key, 0) + count
+    total = sum(sums.values())
+    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0][0]))
+    return [
+        {"symbol": name, "address": address, "count": count, "share": round(count / total, 4)}
+        for (name, address), count in ordered
+    ]
+
+
+def profile_table(rows: Sequence[Mapping[str, Any]], unit: str) -> Table:
+    """The counts of :func:`by_function` for people."""
+    columns: Columns = {
+        "function": "{[symbol]}",
+        "address": lambda row: address_text(row["address"]),
+        unit: "{[count]}",
+        "share": "{[share]:.1%}",
+    }
+    return record_table(columns, rows, title=f"{unit} by function")
+
+
+def address_text(address: int | None) -> str:
+    """An address in hexadecimal digits, empty for none."""
+    return "" if address is None else f"0x{address:08x}"

@@ -1,0 +1,127 @@
+"""``xpulpnn prove emitter``: each module of the emitted Verilog against Amaranth's RTLIL."""
+
+from dataclasses import asdict, replace
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.verilog import Reset
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
+from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Json, Timeout
+from xpulpnn_sim.cli.values import Seconds, Words
+from xpulpnn_sim.proofs.emitter.emission import EQUAL, Outcome, Source, elaborate, prove, sources
+from xpulpnn_sim.tools.lists import chosen
+from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES
+from xpulpnn_sim.tools.tops import emit_top
+
+_TITLE = "each module against its RTLIL: outputs and registers, by induction over the clock edges"
+_ALL = "all"
+
+
+@arguments
+class EmitterOptions(Configuration, Timeout, Json):
+    """Options of the command."""
+
+    top: Annotated[str, Parameter(choices=ALL_TOPS)] = "core"
+    """Component whose modules are proved."""
+    preset: Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS, _ALL), metavar="NAME")] = DEFAULT_PRESET
+    """Configuration to start from, or all."""
+    modules: Words = ()
+    """Modules to prove, by name (default: all of the top)."""
+    reset: Reset = "sync"
+    """As in generate."""
+    initial: Literal["on", "off"] = "on"
+    """As in generate."""
+    timeout: Seconds = 120.0
+    """Seconds for one module."""
+
+    def designs(self) -> dict[str, CoreConfig | ClusterConfig]:
+        """Configurations to emit, by preset."""
+        known = CLUSTER_PRESETS if self.top in CLUSTER_NAMES else PRESETS
+        names = list(known) if self.preset == _ALL else [self.preset]
+        return {name: replace(self, preset=name).for_top(self.top) for name in names}
+
+
+@command
+def run(options: EmitterOptions) -> int:
+    """Print the table; fails unless every module was proved equal."""
+    designs = options.designs()
+    outcomes: list[tuple[Source, Outcome]] = []
+    presets: dict[Source, list[str]] = {}
+    with progress_bar("emitting", len(designs)) as bar:
+        batches = [_new_modules(name, designs[name], options, presets) for name in bar.each(designs, _emitting)]
+        bar.restart(len(presets))
+        for batch in batches:
+            bar.describe("reading")
+            for one in bar.each(elaborate(batch) if batch else (), lambda one: one.source.name):
+                found = prove(one, timeout_s=options.timeout, initial=options.initial == "on")
+                outcomes.append((one.source, found))
+    output().print(_table(outcomes, presets, len(designs)))
+    for source, outcome in outcomes:
+        if outcome.verdict != EQUAL:
+            tell(f"{source.name}: {outcome.reason}{_given(outcome)}")
+    equal = sum(outcome.verdict == EQUAL for _, outcome in outcomes)
+    seconds = sum(outcome.seconds for _, outcome in outcomes)
+    tell(f"{equal} of {len(outcomes)} different modules equal, {seconds:.0f} s of proving")
+    records = [_record(source, outcome, presets[source]) for source, outcome in outcomes]
+    return finish(options.json, records, good=equal == len(outcomes))
+
+
+def _emitting(preset: str) -> str:
+    return f"emitting {preset}"
+
+
+def _new_modules(
+    preset: str, config: CoreConfig | ClusterConfig, options: EmitterOptions, presets: dict[Source, list[str]]
+) -> list[Source]:
+    """Modules of a preset that no earlier one has; notes in ``presets`` which modules it has."""
+    design = emit_top(options.top, config, reset=options.reset, initial=options.initial == "on")
+    known = list(design.modules)
+    wanted = known if not options.modules else chosen("+".join(options.modules), known, "--modules")
+    new: list[Source] = []
+    for source in sources(design):
+        if source.name in wanted:
+            if source not in presets:
+                new.append(source)
+            presets.setdefault(source, []).append(preset)
+    return new
+
+
+def _table(outcomes: list[tuple[Source, Outcome]], presets: dict[Source, list[str]], designs: int) -> Table:
+    rows: list[tuple[object, ...]] = []
+    for source, outcome in outcomes:
+        where = presets[source]
+        names = _ALL if len(where) == designs > 1 else " ".join(where)
+        cells = (outcome.bits, _method(outcome), f"{outcome.seconds:.1f}", outcome.verdict)
+        rows.append((source.name, names, *cells))
+    headings = ("module", "presets", "bits", "method", "seconds", "verdict")
+    return table(headings, rows, title=_TITLE)
+
+
+def _method(outcome: Outcome) -> str:
+    if not outcome.bits_by_sat:
+        return "same gates"
+    return f"same gates, SAT for {outcome.bits_by_sat} bits"
+
+
+def _given(outcome: Outcome) -> str:
+    """The case that shows a difference."""
+    if outcome.difference is None or not outcome.difference.given:
+        return ""
+    return " when " + ", ".join(f"{name}={value:#x}" for name, value in outcome.difference.given.items())
+
+
+def _record(source: Source, outcome: Outcome, presets: list[str]) -> dict[str, Any]:
+    return {
+        "module": source.name,
+        "presets": presets,
+        "bits": outcome.bits,
+        "bits_by_sat": outcome.bits_by_sat,
+        "seconds": round(outcome.seconds, 3),
+        "verdict": outcome.verdict,
+        "reason": outcome.reason,
+        "counterexample": outcome.difference and asdict(outcome.difference),
+    }

@@ -1,0 +1,198 @@
+"""``xpulpnn prove riscv-formal``: the checks of riscv-formal on the emitted core."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import (
+    OK,
+    Columns,
+    finish,
+    interruptible,
+    matching,
+    output,
+    progress_bar,
+    record_table,
+    table,
+    tell,
+)
+from xpulpnn_sim.cli.option_groups import Jobs, ProofOptions
+from xpulpnn_sim.cli.proof_options import workplace
+from xpulpnn_sim.cli.values import Words, between
+from xpulpnn_sim.proofs.riscv_formal import model_check
+from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks
+from xpulpnn_sim.proofs.riscv_formal.counterexample import WAVEFORM, retirements, write_waveform
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, shown
+from xpulpnn_sim.proofs.riscv_formal.gates import emit_design
+from xpulpnn_sim.proofs.riscv_formal.model_check import Outcome
+from xpulpnn_sim.proofs.riscv_formal.seeded import FaultOutcome, find_faults
+from xpulpnn_sim.proofs.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
+
+_MOST_DEPTH = 200
+_LEAST_DEPTH = 6
+"""Cycle in which an instruction has certainly been able to retire, and one before it."""
+
+_FOOT = (
+    "cycle: the one after reset in which what retires is checked; without a verdict, the last searched to its end; "
+    "cut: what takes any value in the core (--list)"
+)
+
+
+_SUITE = Parameter(
+    name="--riscv-formal", help=f"Folder of riscv-formal (default: what {VARIABLE} says).", metavar="DIR"
+)
+
+
+@arguments
+class RiscvFormalOptions(ProofOptions, Jobs):
+    """Options of the command."""
+
+    suite: Annotated[Path | None, _SUITE] = None
+    checks: Words = ("*",)
+    """Checks by their names in riscv-formal, such as reg+pc_fwd or insn_c_* (default all that apply)."""
+    depth: Annotated[int, between(_LEAST_DEPTH, _MOST_DEPTH)] = DEPTH
+    """Clock cycle after reset in which what retires is checked."""
+    uncut: bool = False
+    """Cut nothing: for a failure that the core itself may not be able to show (slow)."""
+
+
+@command
+def run(options: RiscvFormalOptions) -> int:
+    """Print the table; fails if a check fails or time is up."""
+    config = options.core
+    suite = find_suite(options.suite)
+    checks = _chosen(options.checks, suite.checks(config, options.depth))
+    if options.uncut:
+        checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
+    if options.listing:
+        output().print(record_table(_LISTED, checks))
+        output().print(table(("cut", "free in it"), _cut_classes(checks)))
+        return OK
+    with workplace(options, "formal") as work:
+        campaign = CoreChecks(
+            suite=suite,
+            design=emit_design(config, suite.masks),
+            folder=work.folder,
+            yosys=work.yosys,
+            abc=work.abc,
+            timeout_s=options.timeout,
+        )
+        return _find_faults(options, campaign, checks) if options.self_test else _run(options, campaign, checks)
+
+
+def _run(options: RiscvFormalOptions, campaign: CoreChecks, checks: list[Check]) -> int:
+    """The checks on the core as it is."""
+    outcomes: dict[str, Outcome] = {}
+    with progress_bar("checks", len(checks)) as bar, interruptible() as stop:
+        results = campaign.run(checks, options.jobs, resume=not options.fresh)
+        for outcome in bar.each(results, lambda one: one.name):
+            outcomes[outcome.name] = outcome
+            if outcome.trace:
+                write_waveform(outcome.trace, campaign.folder / outcome.name / WAVEFORM)
+    console = output()
+    found = [(check, outcomes[check.name]) for check in checks if check.name in outcomes]
+    console.print(f"riscv-formal on {options.title}, grants and answers at any time")
+    console.print(record_table(_COLUMNS, found))
+    console.print(_FOOT, soft_wrap=True)
+    for check, outcome in found:
+        if outcome.trace:
+            where = campaign.folder / check.name / WAVEFORM
+            tell(f"{check.name} fails; what retires until then ({where}):", *retirements(outcome.trace))
+    record = {"complete": not stop.interrupted, "checks": [_record(*each) for each in found]}
+    good = all(outcome.verdict == model_check.PASSED for _, outcome in found)
+    return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(checks)} checks")
+
+
+def _find_faults(options: RiscvFormalOptions, campaign: CoreChecks, checks: list[Check]) -> int:
+    """Print the table; fails unless every fault of the checks chosen is found."""
+    # Amaranth takes long to import
+    from xpulpnn_sim.proofs.faults.core import CORE_FAULTS
+
+    names = {check.name for check in checks}
+    faults = [fault for fault in CORE_FAULTS if fault.check in names]
+    found: list[FaultOutcome] = []
+    with progress_bar("faults", len(faults)) as bar, interruptible() as stop:
+        results = find_faults(campaign, faults, checks, resume=not options.fresh)
+        found.extend(bar.each(results, lambda each: each.fault.name))
+    seen = sum(_is_found(each) for each in found)
+    output().print(f"faults seeded into {options.title}")
+    output().print(record_table(_FAULT_COLUMNS, found))
+    output().print(f"{seen} of {len(faults)} faults found")
+    record = {"complete": not stop.interrupted, "faults": [_fault_record(each) for each in found]}
+    return finish(options.json, record, good=seen == len(faults), stop=stop, done=f"{len(found)} faults")
+
+
+def _chosen(patterns: Sequence[str], checks: list[Check]) -> list[Check]:
+    """The checks of a list of names and patterns."""
+    names = [check.name for check in checks]
+    taken = matching(patterns, names, "--checks must be names of checks (--list shows them)")
+    return [check for check in checks if check.name in taken]
+
+
+def _assumed(check: Check) -> str:
+    return ", ".join(ASSUMPTIONS[name] for name in check.assumed)
+
+
+_LISTED: Columns = {
+    "check": "{.name}",
+    "cycle": "{.cycle}",
+    "cut": lambda check: class_of(check.cutpoints),
+    "assumed": _assumed,
+}
+
+
+def _cut_classes(checks: list[Check]) -> list[tuple[str, str]]:
+    """Return each name in the column ``cut``, with what it stands for."""
+    return [(class_of(cuts), shown(cuts)) for cuts in dict.fromkeys(check.cutpoints for check in checks)]
+
+
+_COLUMNS: Columns = {
+    "check": "{0[0].name}",
+    "cycle": lambda each: each[1].cycle if each[1].cycle >= 0 else "-",
+    "seconds": "{0[1].seconds:.1f}",
+    "verdict": "{0[1].verdict}",
+    "cut": lambda each: class_of(each[0].cutpoints),
+    "assumed": lambda each: _assumed(each[0]),
+}
+
+
+def _record(check: Check, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "check": check.name,
+        "cycle": outcome.cycle,
+        "wanted": check.cycle,
+        "seconds": round(outcome.seconds, 3),
+        "verdict": outcome.verdict,
+        "free": [cut.name for cut in check.cutpoints if cut.name],
+        "assumed": [ASSUMPTIONS[name] for name in check.assumed],
+        "retired": retirements(outcome.trace),
+    }
+
+
+def _is_found(each: FaultOutcome) -> bool:
+    return each.outcome.verdict == model_check.FAILED
+
+
+_FAULT_COLUMNS: Columns = {
+    "fault": "{.fault.name}",
+    "module": "{.fault.module}",
+    "check": "{.fault.check}",
+    "cycle": "{.outcome.cycle}",
+    "seconds": "{.outcome.seconds:.1f}",
+    "verdict": lambda each: "found" if _is_found(each) else f"NOT FOUND: {each.outcome.verdict}",
+}
+
+
+def _fault_record(each: FaultOutcome) -> dict[str, Any]:
+    return {
+        "fault": each.fault.name,
+        "module": each.fault.module,
+        "check": each.fault.check,
+        "cycle": each.outcome.cycle,
+        "seconds": round(each.outcome.seconds, 3),
+        "found": _is_found(each),
+    }

@@ -1,0 +1,240 @@
+"""``xpulpnn prove units``: units of the core against their definitions."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from types import ModuleType
+from typing import Annotated, Any, get_args
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, preset
+from xpulpnn.errors import InputError
+from xpulpnn.settings import apply_settings
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
+from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET
+from xpulpnn_sim.cli.prove_products import ProductOptions, prove_products
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
+from xpulpnn_sim.proofs.units import compressed, decoder, divider, dot_products, multiplier, quantiser, requantiser
+from xpulpnn_sim.proofs.units.equivalence import structures
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
+
+_TITLE = "each unit against its definition, for all inputs"
+_CLUSTER = "cluster"
+"""Preset of the cluster whose parts are proved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A unit in one structure: the claims about it, and for each fault some about the unit with it."""
+
+    name: str  # unit and structure
+    key: Hashable  # same for the same unit in other configurations
+    claims: Callable[[], Sequence[Claim]]
+    broken: Callable[[], Sequence[Sequence[Claim]]]  # make the claims
+
+
+Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]
+"""Of a configuration and its fields that are fixed."""
+
+
+def _unit(name: str, top: str, config: CoreConfig, about: ModuleType, *needs: str, key: object = None) -> Subject:
+    """A unit whose claims a module makes of its gates and, if named, its ``ports`` and the ``config``."""
+    verilog, manifest = cached_emission(top, config)
+
+    def given() -> list[Any]:
+        known = {"ports": manifest["ports"], "config": config}
+        return [clocked_gates(verilog, manifest["top"]), *(known[each] for each in needs)]
+
+    return Subject(
+        name=name,
+        # without the comment that tells the configuration
+        key=(top, verilog.partition("\n\n")[2], key),
+        claims=lambda: about.claims(*given()),
+        broken=lambda: about.broken(*given()),
+    )
+
+
+def _dot_products(config: CoreConfig, fixed: Sequence[str]) -> Iterator[Subject]:
+    settings = [name.removeprefix("dotp.") for name in fixed]
+    for label, one in structures(config, settings).items():
+        words = [text.partition("=")[2] for text in label.split()]
+        yield _unit(f"dotp {' '.join(words)}", "dotp", one, dot_products, "ports", "config")
+
+
+def _multipliers(config: CoreConfig, fixed: Sequence[str]) -> Iterator[Subject]:
+    for structure in (config.multiplier,) if "multiplier" in fixed else get_args(Multiplier):
+        yield _unit(f"mult {structure}", "mult", replace(config, multiplier=structure), multiplier, "ports")
+
+
+def _divider(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    yield _unit("divider", "div", config, divider)
+
+
+def _quantiser(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    if config.widths & {4, 2}:
+        yield _unit("quantiser", "quantiser", config, quantiser, "config")
+
+
+def _requantiser(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    if config.requantise:
+        yield _unit("requantiser", "requantiser", config, requantiser, "ports", "config")
+
+
+def _decoder(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    rows = (config.extensions, config.widths)
+    yield _unit("decoder", "decoder", config, decoder, "ports", "config", key=rows)
+
+
+def _compressed(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    yield _unit("compressed decoder", "compressed-decoder", config, compressed)
+
+
+def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    # Amaranth takes long to import
+    from xpulpnn_sim.proofs.cluster.cluster import PARTS
+    from xpulpnn_sim.proofs.units import cluster_parts
+
+    for part in PARTS.values():
+        for one in part(CLUSTER_PRESETS[_CLUSTER]):
+            text = one.emit().text
+            yield Subject(
+                name=one.unit,
+                key=text,
+                claims=partial(cluster_parts.claims, one, text),
+                broken=partial(cluster_parts.broken, one),
+            )
+
+
+UNITS: Mapping[str, Subjects] = {
+    "mult": _multipliers,
+    "div": _divider,
+    "quantiser": _quantiser,
+    "requantiser": _requantiser,
+    "decoder": _decoder,
+    "compressed": _compressed,
+    "cluster": _cluster,
+}
+"""Subjects of each unit."""
+
+_ALL: Mapping[str, Subjects] = {**UNITS, "dotp": _dot_products}
+"""The same with the dot products, which take longest."""
+
+
+DOTP, EVERY = "dotp", "all"
+
+
+@arguments
+class UnitOptions(ProductOptions):
+    """Options of the command."""
+
+    unit: Annotated[str, Parameter(choices=(DOTP, *UNITS, EVERY), metavar="UNIT")] = field(default=DOTP, kw_only=False)
+    """dotp: each structure of the dot-product unit against its definition; mult: every operation of the multiplier;
+    div: the divider; quantiser: pv.qnt, for any thresholds and memory; requantiser: pv.rq*; decoder: every 32-bit word
+    against the instruction table; compressed: every 16-bit word; cluster: arbiters and event unit; all: all of them in
+    one table."""
+    preset: Annotated[str, Parameter(choices=(*PRESETS, EVERY), metavar="NAME")] = DEFAULT_PRESET
+    """Configuration to start from; of all units but dotp also all."""
+
+
+def _subjects(options: UnitOptions, told: Callable[[str], None]) -> list[tuple[Subject, list[str]]]:
+    """Return the units to prove, each with the presets that have it; ``told`` hears of what is being read."""
+    fixed = [text.partition("=")[0].replace("-", "_") for text in options.settings]
+    wanted = _ALL if options.unit == EVERY else {options.unit: UNITS[options.unit]}
+    names = PRESETS if options.preset == EVERY else [options.preset]
+    found: dict[Hashable, tuple[Subject, list[str]]] = {}
+    for (unit, subjects), name in product(wanted.items(), names):
+        told(f"reading {unit} of {name}")
+        for one in subjects(apply_settings(preset(name), options.assignments), fixed):
+            presets = found.setdefault(one.key, (one, []))[1]
+            # two structures of a unit may have the same gates
+            if name not in presets:
+                presets.append(name)
+    if not found:
+        raise InputError(f"preset must have the unit {options.unit}, not be {options.preset}")
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    """Outcome for a unit: its presets, its claims, and for each fault whether it was found."""
+
+    presets: Sequence[str]
+    proofs: Sequence[UnitProof]
+    faults: Sequence[bool]
+
+
+@command
+def run(options: UnitOptions) -> int:
+    """Print the table; fails unless every fault was found and every claim proved."""
+    if options.unit == DOTP:
+        return prove_products(options)
+    if options.formats or options.method or options.all_widths:
+        raise InputError(f"--formats, --method and --all-widths must be left out for {options.unit}")
+    results: list[_Result] = []
+    with progress_bar("reading", None) as bar:
+        subjects = _subjects(options, bar.describe)
+        bar.restart(len(subjects))
+        for one, presets in bar.each(subjects):
+            bar.describe(f"{one.name}: faults")
+            faults: list[bool] = []
+            for broken in one.broken():
+                outcomes = proofs(one.name, broken, timeout_s=options.timeout)
+                faults.append(any(outcome.verdict == DIFFERENT for outcome in outcomes))
+            found: list[UnitProof] = []
+            for claim in one.claims():
+                bar.describe(f"{one.name}: {claim.what}")
+                found += proofs(one.name, [claim], timeout_s=options.timeout)
+            results.append(_Result(presets=presets, proofs=found, faults=faults))
+    console = output()
+    console.print(_table(results, list(PRESETS) if options.preset == EVERY else [options.preset]))
+    outcomes = [outcome for result in results for outcome in result.proofs]
+    for outcome in outcomes:
+        if outcome.verdict == DIFFERENT:
+            tell(f"{outcome.unit} {outcome.what}: {outcome.example}")
+    equal = sum(outcome.verdict == EQUAL for outcome in outcomes)
+    caught = [seen for result in results for seen in result.faults]
+    console.print(
+        f"{equal} of {len(outcomes)} proved in {sum(outcome.seconds for outcome in outcomes):.0f} s; before that "
+        f"{sum(caught)} of {len(caught)} injected faults were found"
+    )
+    record = {
+        "proofs": [_record(outcome, result.presets) for result in results for outcome in result.proofs],
+        "faults": [
+            {"unit": result.proofs[0].unit, "presets": list(result.presets), "found": seen}
+            for result in results
+            for seen in result.faults
+        ],
+    }
+    return finish(options.json, record, good=equal == len(outcomes) and all(caught))
+
+
+def _table(results: Sequence[_Result], presets: Sequence[str]) -> Table:
+    """A row for each claim; the column of presets only if there are several."""
+    several = len(presets) > 1
+    rows: list[tuple[object, ...]] = []
+    for result in results:
+        where = EVERY if len(result.presets) == len(presets) else " ".join(result.presets)
+        caught = f"{sum(result.faults)} of {len(result.faults)}"
+        for number, one in enumerate(result.proofs):
+            unit, preset_names, faults = ("", "", "") if number else (one.unit, where, caught)
+            first = (unit, preset_names) if several else (unit,)
+            rows.append((*first, one.what, one.method, f"{one.seconds:.1f}", one.verdict, faults))
+    headings = ("unit", *(["presets"] if several else []), "what", "method", "seconds", "verdict", "faults found")
+    return table(headings, rows, title=_TITLE)
+
+
+def _record(one: UnitProof, presets: Sequence[str]) -> dict[str, Any]:
+    return {
+        "unit": one.unit,
+        "presets": list(presets),
+        "what": one.what,
+        "method": one.method,
+        "seconds": round(one.seconds, 3),
+        "verdict": one.verdict,
+        "counterexample": one.example or None,
+    }

@@ -1,0 +1,283 @@
+"""``xpulpnn run``: a program on the design, compiled for simulation."""
+
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.csr import IRQ_BITS
+from xpulpnn_sim.cli.cluster_report import core_records, cores_table
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import Columns, finish, output, pairs, progress_bar, record_table, tell
+from xpulpnn_sim.cli.option_groups import Check, ClusterOptions, MemoryTiming, Seed
+from xpulpnn_sim.cli.program import (
+    DEFAULT_LIMIT,
+    OUTSIDE,
+    Ending,
+    ProgramOptions,
+    address_text,
+    dumps,
+    end_record,
+    load_program,
+    replacing,
+    report,
+    show,
+    with_named_core,
+    write_dumps,
+)
+from xpulpnn_sim.cli.values import Count, NewFile, Repeated
+from xpulpnn_sim.cosimulation.model.libraries import model_library
+from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Waves
+from xpulpnn_sim.cosimulation.model.session import RunResult
+from xpulpnn_sim.cosimulation.model.target import Target
+from xpulpnn_sim.cosimulation.workloads.profile import MEANING, Profile
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.programs import trace
+from xpulpnn_sim.reference.programs.elf import Executable, Window
+from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.tools.files import require_folder, require_writable
+
+WAVE_SUFFIX = ".fst"
+_MILLION = 1e6
+_TIMING = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "l2_latency", "irq_rate")
+_IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
+
+
+@arguments
+class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
+    """Options of the command."""
+
+    limit: Annotated[Count, Parameter(name="--max-cycles")] = DEFAULT_LIMIT
+    """Give up after N cycles."""
+    check: Check = "none"
+    """What is compared: nothing, the end alone (results), or all: operands, result, memory, pc of every instruction."""
+    lockstep: bool = False
+    """Compare every instruction with the instruction-set simulator."""
+    waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
+    """Waveforms, with a save file for GTKWave."""
+    wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
+    """Cycles in the waveforms (default all)."""
+    irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
+    """Raise an interrupt line until it is taken; repeatable."""
+
+
+@command
+def run(options: RunOptions) -> int:
+    """Run the program; fails unless it reports success and no check finds a difference."""
+    options = with_named_core(options)
+    config = options.simulated_target
+    executable, ram = load_program(options, config), options.windows
+    machine = _machine(options, ram)
+    target = Target.of(config, machine)
+    target.require(executable, ram)
+    pieces = dumps(options, executable, (*ram, *target.memory))
+    window = _wave_window(options)
+    _require_waves(options.waves)
+    with progress_bar("compiling the model", None):
+        model_library(target.engine, config, trace=options.waves is not None)
+    with ExitStack() as stack:
+        observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, target))
+        waves = None
+        if options.waves is not None:
+            first, last = window
+            waves = Waves(path=stack.enter_context(replacing(options.waves)), first=first, last=last)
+        bar = stack.enter_context(progress_bar("cycles", None))
+        result = run_program(
+            executable,
+            config,
+            machine,
+            check=options.check == "all",
+            lockstep=options.lockstep,
+            observer=observer,
+            account=options.profile,
+            output=show,
+            progress=bar.reach,
+            waves=waves,
+        )
+    if options.waves is not None:
+        _write_save_file(options.waves, executable, config)
+    profile = Profile(executable, result.account) if options.profile else None
+    ending = Ending(executable, result.exit, result.trapped, target.core, options.title)
+    record = _record(options, ending, machine, result, profile)
+    if target.cluster is not None:
+        record |= {"engine": "cluster", "by_core": core_records(result)}
+        record["conditions"] |= {"cores": target.cluster.cores, "banks": target.cluster.banks}
+        record["conditions"]["icache"] = target.cluster.icache_private
+    _tell(ending, result, record)
+    if profile is not None:
+        if target.cluster is not None:
+            output().print(cores_table(record["by_core"]))
+        output().print(record_table(_PROFILE, record["profile"], title="cycles by function"))
+    write_dumps(pieces, result.read)
+    return finish(options.json, record, good=result.exit.ok and not result.mismatches)
+
+
+def _machine(options: RunOptions, ram: tuple[Window, ...]) -> Machine:
+    """The surroundings that the options describe; raises :class:`InputError`."""
+    return Machine(
+        ram=ram,
+        bus_errors=options.bus_errors,
+        hart_id=options.hart_id,
+        grant_stalls=options.grant_stalls,
+        response_latency=options.response_latency,
+        fetch_grant_stalls=options.fetch_grant_stalls,
+        fetch_latency=options.fetch_latency,
+        l2_latency=1 if options.l2_latency is None else options.l2_latency,
+        irq_rate=options.irq_rate,
+        irqs=tuple(_irq(text) for text in options.irq),
+        seed=options.seed,
+        max_cycles=options.limit,
+    )
+
+
+def _irq(text: str) -> tuple[int, int]:
+    """Cycle and line of ``LINE@CYCLE``."""
+    line, at, cycle = text.partition("@")
+    if not (at and line.isdecimal() and cycle.isdecimal() and IRQ_BITS >> int(line) & 1):
+        raise InputError(f"--irq must be {_IRQ_RULE}, not {text}")
+    return int(cycle), int(line)
+
+
+def _wave_window(options: RunOptions) -> tuple[int, int]:
+    """First and last cycle of the waveforms."""
+    text = options.wave_window
+    if text is None:
+        return ALL_CYCLES
+    if options.waves is None:
+        raise InputError(f"--wave-window must come with --waves, not alone with {text}")
+    return Waves.window(text)
+
+
+def _require_waves(path: Path | None) -> None:
+    """Raise :class:`InputError` unless the waveform and what goes with it can be written."""
+    if path is None:
+        return
+    if path.suffix != WAVE_SUFFIX:
+        raise InputError(f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
+    # reading the generator takes seconds, which only waveforms are worth
+    from xpulpnn_sim.cosimulation.model.waves import save_files
+
+    save_file, folder = save_files(path)
+    require_writable(save_file, "--waves")
+    require_folder(folder, "--waves")
+
+
+def _write_save_file(path: Path, executable: Executable, config: CoreConfig | ClusterConfig) -> None:
+    from xpulpnn_sim.cosimulation.model.waves import write_save_file
+
+    write_save_file(path, executable, config)
+
+
+@contextmanager
+def _tracing(path: Path, target: Target) -> Generator[Callable[[Sequence[Records]], None]]:
+    """An observer that writes the trace, of several cores by cycle."""
+    alone = target.cluster is None
+    with replacing(path) as temporary, temporary.open("w") as file:
+        file.write((trace.TRACE_HEADER if alone else trace.HEADER_OF_CORES) + "\n")
+
+        def write(blocks: Sequence[Records]) -> None:
+            lines = trace.lines(blocks[0]) if alone else trace.lines_of_cores(blocks)
+            file.writelines(f"{line}\n" for line in lines)
+
+        yield write
+
+
+def _record(
+    options: RunOptions,
+    ending: Ending,
+    machine: Machine,
+    result: RunResult,
+    profile: Profile | None,
+) -> dict[str, Any]:
+    """The result for machines."""
+    conditions = asdict(machine) | {
+        "preset": options.preset,
+        "set": list(options.settings),
+        "check": options.check == "all",
+        "lockstep": options.lockstep,
+    }
+    record = end_record(ending) | {
+        "engine": "core",
+        "cycles": result.cycles,
+        "instructions": result.instructions,
+        "ipc": round(result.instructions / max(result.cycles, 1), 4),
+        "stalls": None if profile is None else result.stalls,
+        "interrupts": result.interrupts,
+        "wall_s": round(result.wall_s, 3),
+        "sim_cycles_per_s": round(result.sim_cycles_per_s, 1),
+        "mismatches": result.mismatches,
+        "difference": result.difference,
+        "conditions": conditions,
+    }
+    if profile is not None:
+        record["profile"] = profile.by_function(OUTSIDE)
+        record["listing"] = list(profile.by_instruction())
+    return record
+
+
+def _tell(ending: Ending, result: RunResult, record: dict[str, Any]) -> None:
+    """The result for people, on the error output: the other one is the program's."""
+    report(ending, f"{result.cycles} cycles, {result.instructions} instructions")
+    console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
+    if result.difference is not None:
+        tell(result.difference)
+    rows = {
+        "cycles": result.cycles,
+        "instructions": result.instructions,
+        "instructions per cycle": f"{record['ipc']:.3f}",
+        **_stall_rows(record),
+        "interrupts": result.interrupts,
+        "simulation": f"{result.sim_cycles_per_s / _MILLION:.2f} Mcycles/s",
+        "mismatches": _mismatches(record),
+        "conditions": _conditions(record["conditions"]),
+    }
+    console.print(pairs(rows))
+
+
+def _stall_rows(record: dict[str, Any]) -> dict[str, str]:
+    if record["stalls"] is None:
+        return {}
+    core_cycles = max(record["cycles"], 1) * max(len(record.get("by_core", ())), 1)
+    return {
+        f"stalls, {cause}": f"{cycles} ({cycles / core_cycles:.1%}): {MEANING[cause]}"
+        for cause, cycles in record["stalls"].items()
+        if cycles
+    }
+
+
+def _mismatches(record: dict[str, Any]) -> str:
+    conditions = record["conditions"]
+    checked = conditions["check"] or conditions["lockstep"]
+    return str(record["mismatches"]) if checked else "not checked"
+
+
+def _conditions(conditions: dict[str, Any]) -> str:
+    """Configuration, cores and banks of a cluster, and what differs from ideal memory without interrupts."""
+    plain = asdict(Machine())
+    changed = [f"{name.replace('_', ' ')} {conditions[name]}" for name in _TIMING if conditions[name] != plain[name]]
+    random = [f"seed {conditions['seed']}"] if changed else []
+    cluster = [f"{conditions[name]} {name}" for name in ("cores", "banks") if name in conditions]
+    configured = " ".join([conditions["preset"], *conditions["set"]])
+    return ", ".join([configured, *cluster, *(changed or ["ideal memory"]), *random])
+
+
+_PROFILE: Columns = {
+    "function": "{[symbol]}",
+    "address": lambda row: address_text(row["address"]),
+    "cycles": "{[cycles]}",
+    "share": "{[share]:.1%}",
+    "instructions": "{[instructions]}",
+    "CPI": "{[cpi]:.2f}",
+    "stalls": lambda row: _stalls(row["stalls"]),
+}
+
+
+def _stalls(cycles: dict[str, int]) -> str:
+    return ", ".join(f"{cause} {count}" for cause, count in sorted(cycles.items(), key=lambda item: -item[1]))

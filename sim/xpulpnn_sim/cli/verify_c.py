@@ -1,0 +1,123 @@
+"""``xpulpnn verify c``: random C programs with and without the loop pass, and on this machine."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import finish, output, pairs, progress_bar, tell
+from xpulpnn_sim.cli.option_groups import Configuration, Jobs, Json, Seed
+from xpulpnn_sim.cli.values import Count, Natural, listed
+from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.verification.c_programs.comparison import (
+    BATCH,
+    LEVELS,
+    Comparison,
+    Setting,
+    host_compiler,
+    run_seeds,
+    shrink,
+)
+from xpulpnn_sw.toolchain.compilers import COMPILERS, find
+
+_NAMES = tuple(level.removeprefix("-O") for level in LEVELS)
+
+
+@arguments
+class CProgramsOptions(Configuration, Seed, Jobs, Json):
+    """Options of the command."""
+
+    programs: Count = 1000
+    """C programs to draw, compile and run; --seed is the number of the first."""
+    no_shrink: bool = False
+    """Leave a failing program as it is."""
+    compilers: Annotated[tuple[str, ...], listed(COMPILERS)] = ()
+    """Compilers, taken in turn, or all (default: all that are installed)."""
+    levels: Annotated[tuple[str, ...], listed(_NAMES, "Levels, taken in turn")] = _NAMES
+    rtl: Annotated[Natural, Parameter(metavar="K")] = 0
+    """Run one of K groups of programs on the RTL in lock step, others on the ISS; 0: none."""
+
+
+@command
+def run(options: CProgramsOptions) -> int:
+    """Run the programs; fails if a result differs."""
+    config = options.core
+    if not config.xpulpv2:
+        raise InputError("--preset must have XpulpV2, not leave it out")
+    host_compiler()
+    settings = _settings(options, config)
+    total = Comparison()
+    groups = range(options.seed, options.seed + options.programs, BATCH)
+    with progress_bar("programs", options.programs) as bar:
+        for result in _results(options, groups, settings):
+            total.merge(result)
+            bar.advance(result.programs)
+    for failure in total.failures:
+        small = failure if options.no_shrink else shrink(failure)
+        tell(small.text)
+    summary = _summary(total)
+    output().print(_table(summary))
+    return finish(options.json, summary, good=not total.failures)
+
+
+def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:
+    # those that are not installed are left out; one there must be
+    wanted = options.compilers or [kind for kind in COMPILERS if _is_installed(kind)]
+    kinds = [find(kind).kind for kind in wanted] or [find().kind]
+    return [Setting(config=config, compiler=kind, level=f"-O{level}") for level in options.levels for kind in kinds]
+
+
+def _is_installed(kind: str) -> bool:
+    try:
+        find(kind)
+    except ToolError:
+        return False
+    return True
+
+
+def _results(options: CProgramsOptions, groups: range, settings: list[Setting]) -> Iterator[Comparison]:
+    work: list[tuple[range, Setting]] = []
+    for number, start in enumerate(groups):
+        setting = settings[number % len(settings)]
+        if options.rtl and number % options.rtl == 0:
+            setting = Setting(config=setting.config, compiler=setting.compiler, level=setting.level, engine="rtl")
+        work.append((range(start, min(start + BATCH, groups.stop)), setting))
+    with executor(options.jobs) as pool:
+        for _, result in completed(pool, _run_group, work):
+            yield result
+
+
+def _run_group(group: tuple[range, Setting]) -> Comparison:
+    return run_seeds(*group)
+
+
+def _summary(total: Comparison) -> dict[str, Any]:
+    report = total.report
+    return {
+        "programs": total.programs,
+        "differences": len(total.failures),
+        "failing_seeds": sorted({failure.seed for failure in total.failures}),
+        "loops": len(report.loops),
+        "hardware_loops": report.turned,
+        "refusals": report.refusals(),
+        "increments": report.tally.increments,
+        "sums": report.tally.sums,
+        "executed": total.instructions,
+    }
+
+
+def _table(summary: dict[str, Any]) -> Table:
+    executed = summary["executed"]
+    rows = {
+        "programs": str(summary["programs"]),
+        "differences": str(summary["differences"]),
+        "loops": f"{summary['loops']}, of them hardware loops {summary['hardware_loops']}",
+        "left alone": ", ".join(f"{count} {reason}" for reason, count in summary["refusals"].items()) or "none",
+        "accesses": f"{summary['increments']} with increment, {summary['sums']} with a sum for their address",
+        "executed": f"{executed['without']:,} instructions without the pass, {executed['with']:,} with it",
+    }
+    return pairs(rows)

@@ -1,0 +1,141 @@
+"""``xpulpnn verify cluster``: random programs on all cores of a cluster."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from xpulpnn.config import Arbiter, ClusterConfig, preset
+from xpulpnn.settings import apply_settings
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import output, pairs, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.option_groups import IDEAL, icache_bytes
+from xpulpnn_sim.cli.values import Count, Numbers, Words, listed
+from xpulpnn_sim.cli.verify_random import RandomPrograms, gather
+from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan, ClusterResult, Reached, run_chunk, shrink
+from xpulpnn_sim.verification.clusters.generator import generate, require
+from xpulpnn_sim.verification.random.elf_file import elf_bytes
+from xpulpnn_sim.verification.random.spread import Runner, results, runner, work
+
+_ARBITERS: tuple[str, ...] = get_args(Arbiter)
+_STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
+
+
+@arguments
+class ClusterPrograms(RandomPrograms):
+    """Programs on all cores of clusters, configurations taken in turn."""
+
+    cores: Count = 8
+    """Cores of the cluster."""
+    banks: Numbers = (4,)
+    """Banks of its TCDM, numbers taken in turn."""
+    icache: Words = (IDEAL, "512")
+    """Bytes of each core's instruction cache, taken in turn, ideal for none."""
+    arbiter: Annotated[tuple[str, ...], listed(_ARBITERS, "Arbiters, taken in turn")] = ("counter",)
+    l2_latency: Count | None = None
+    """Cycles of the memory outside (default: differs between programs)."""
+
+    def plans(self) -> list[ClusterPlan]:
+        """The configurations, in the structure models have."""
+        plans: list[ClusterPlan] = []
+        icaches = [icache_bytes(text, "--icache") for text in self.icache]
+        for name, banks, icache, arbiter in product(self.preset, self.banks, icaches, self.arbiter):
+            config = ClusterConfig(core=preset(name), cores=self.cores, banks=banks, icache_private=icache)
+            config = apply_settings(config, {"arbiter": arbiter, **self.assignments})
+            require(config)
+            label = [f"--cores {self.cores} --preset {name} --banks {banks} --icache {icache or IDEAL}"]
+            label += [f"--arbiter {arbiter}", *(f"--set {setting}" for setting in self.settings)]
+            plans.append(ClusterPlan(config=simulated(config), label=" ".join(label), l2_latency=self.l2_latency))
+        return plans
+
+
+def compile_models(plans: Sequence[ClusterPlan]) -> None:
+    """Compile the models of all plans, with a bar."""
+    with progress_bar("compiling models", len(plans)) as bar:
+        for plan in bar.each(plans):
+            model_library("cluster", plan.config)
+
+
+@command
+def run(options: ClusterPrograms) -> int:
+    """Run programs until there are enough instructions; fails if one of them does."""
+    plans = options.plans()
+    compile_models(plans)
+
+    def found(pool: Runner) -> Iterator[ClusterResult]:
+        return results(pool, work(options.seed, plans), options.instructions, keep_going=options.keep_going)
+
+    outcome = gather(options, runner("rtl", jobs=options.jobs, run=run_chunk), found)
+    for failure in outcome.failures:
+        _report(failure, options)
+    summary = _summary(outcome.results) | {"complete": not outcome.interrupted}
+    _print(summary)
+    write_json(options.json, summary)
+    return outcome.code()
+
+
+def _report(failure: ClusterResult, options: ClusterPrograms) -> None:
+    """Tell a failure, and write its shortest program."""
+    program, verdict = generate(failure.plan.config, failure.seed), failure.verdict
+    if not options.no_shrink:
+        with progress_bar("shrinking", None) as bar:
+            program, verdict = shrink(failure, bar.reach)
+    kinds = ", ".join(phase.kind for phase in program.phases) or "no phases"
+    again = failure.plan.command(failure.seed)
+    for text in (f"program {failure.seed} fails:", verdict.text, f"phases left: {kinds}", f"again: {again}"):
+        tell(text)
+    if options.output is None:
+        tell("the program itself: use --output DIR\n")
+        return
+    folder: Path = options.output
+    heading = [f"program {failure.seed}", again, *verdict.text.splitlines()]
+    write_text(folder / f"fail{failure.seed}.S", program.listing(heading))
+    (folder / f"fail{failure.seed}.elf").write_bytes(elf_bytes(program.executable()))
+
+
+def _summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
+    total = Reached()
+    for result in found:
+        total.merge(result.coverage)
+    wall = sum(result.wall_s for result in found)
+    instructions = sum(result.verdict.instructions for result in found)
+    failing = [result.seed for result in found if result.verdict.reason is not Reason.PASS]
+    rows: dict[str, dict[str, int]] = {}
+    for result in found:
+        row = rows.setdefault(result.plan.label, {"programs": 0, "instructions": 0, "cycles": 0})
+        row["programs"] += 1
+        row["instructions"] += result.verdict.instructions
+        row["cycles"] += result.verdict.cycles
+    return {
+        "programs": len(found),
+        "instructions": instructions,
+        "cycles": sum(result.verdict.cycles for result in found),
+        "differences": len(failing),
+        "failing_seeds": failing,
+        "configurations": rows,
+        "accesses": total.accesses,
+        "misaligned": total.misaligned,
+        "traps": total.traps,
+        "phases": dict(sorted(total.meetings.items())),
+        "stalls": total.stalls,
+        "instructions_per_s": round(instructions / wall) if wall else 0,
+    }
+
+
+def _print(summary: dict[str, Any]) -> None:
+    headings = ("configuration", "programs", "instructions", "cycles")
+    rows = ((label, *(row[name] for name in headings[1:])) for label, row in summary["configurations"].items())
+    console = output()
+    console.print(table(headings, rows, title="programs of all cores"))
+    accesses, phases, stalls = summary["accesses"], summary["phases"], summary["stalls"]
+    figures = {name: summary[name] for name in ("programs", "instructions", "misaligned", "traps")} | {
+        "accesses": ", ".join(f"{place} {count}" for place, count in accesses.items()),
+        "phases": ", ".join(f"{kind} {count}" for kind, count in phases.items()),
+        "stall cycles": ", ".join(f"{cause.replace('_', ' ')} {stalls.get(cause, 0)}" for cause in _STALLS_SHOWN),
+        "instructions/s": f"{summary['instructions_per_s']} in each process",
+        "differences": summary["differences"],
+    }
+    console.print(pairs(figures))

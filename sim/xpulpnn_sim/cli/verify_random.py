@@ -1,0 +1,239 @@
+"""``xpulpnn verify random``: random programs on the core in lock step with the simulator."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn_sim.cli.command import arguments, command
+from xpulpnn_sim.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    interruptible,
+    output,
+    pairs,
+    progress_bar,
+    table,
+    tell,
+    write_json,
+)
+from xpulpnn_sim.cli.option_groups import BOTH_FORMS, Configuration, Dask, Jobs, Json, Seed, Settings
+from xpulpnn_sim.cli.values import Count, NewFolder, Probability, listed
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult
+from xpulpnn_sim.verification.random.coverage import Coverage
+from xpulpnn_sim.verification.random.designs import DESIGNS, prepare
+from xpulpnn_sim.verification.random.elf_file import elf_bytes
+from xpulpnn_sim.verification.random.spread import Runner, results, runner, work
+from xpulpnn_sim.verification.random.trials import Plan, Result, excerpt, listing, run_case, shrink
+
+
+@arguments
+class RandomPrograms(Settings, Seed, Jobs, Json):
+    """Random programs, of which there are enough when they have run so many instructions."""
+
+    instructions: Count = 100_000
+    """Retired instructions to reach; --seed is the number of the first program."""
+    preset: Annotated[tuple[str, ...], listed(tuple(PRESETS), "Configurations, taken in turn")] = (BOTH_FORMS,)
+    keep_going: bool = False
+    """Do not stop at the first failure."""
+    no_shrink: bool = False
+    """Leave a failing program as it is."""
+    output: Annotated[NewFolder | None, Parameter(alias="-o")] = None
+    """Write minimal failing programs there."""
+
+    def configurations(self) -> Iterator[tuple[str, CoreConfig]]:
+        """Each core with the options that describe it."""
+        for name in self.preset:
+            one = Configuration(preset=name, settings=self.settings)
+            yield one.command_words, one.core
+
+
+@arguments
+class StressedPrograms(RandomPrograms):
+    """Random programs on one core, with memory and interrupts that differ between programs unless they are given."""
+
+    grant_stalls: Probability | None = None
+    """Probability of a withheld grant of a data access (default: differs between programs)."""
+    response_latency: Count | None = None
+    """Data responses take 1 to N cycles (default: differs between programs)."""
+    fetch_grant_stalls: Probability | None = None
+    """Probability of a withheld grant of a fetch (default: differs between programs)."""
+    fetch_latency: Count | None = None
+    """Fetched words take 1 to N cycles (default: differs between programs)."""
+    irq_rate: Probability | None = None
+    """Probability per cycle that an interrupt line rises (default: differs between programs)."""
+
+    def plans(self) -> list[Plan]:
+        """Designs to run the programs on."""
+        return [
+            Plan(
+                config=config,
+                label=label,
+                grant_stalls=self.grant_stalls,
+                response_latency=self.response_latency,
+                fetch_grant_stalls=self.fetch_grant_stalls,
+                fetch_latency=self.fetch_latency,
+                irq_rate=self.irq_rate,
+            )
+            for label, config in self.configurations()
+        ]
+
+
+@arguments
+class RandomOptions(StressedPrograms, Dask):
+    """Options of the command."""
+
+    engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = "rtl"
+    """What is checked."""
+
+
+@command
+def run(options: RandomOptions) -> int:
+    """Run programs until there are enough instructions; fails if one of them does."""
+    plans = options.plans()
+    if options.dask:
+        require_dask(options.dask)
+    else:
+        prepare(options.engine, [plan.config for plan in plans])
+
+    def found(pool: Runner) -> Iterator[Result]:
+        return results(pool, work(options.seed, plans), options.instructions, keep_going=options.keep_going)
+
+    outcome = gather(options, runner(options.engine, jobs=options.jobs, dask=options.dask), found)
+    summary = report(options, plans, outcome, options.engine)
+    write_json(options.json, summary)
+    return outcome.code()
+
+
+@dataclass
+class Gathered:
+    """Results of random programs; an interrupt or the loss of all workers may have ended the last."""
+
+    results: list[Any]
+    interrupted: bool = False
+    lost: WorkersLostError | None = None
+
+    @property
+    def failures(self) -> list[Any]:
+        """The programs that failed."""
+        return [result for result in self.results if result.verdict.reason is not Reason.PASS]
+
+    def code(self, *, wrong: bool = False) -> int:
+        """Tell whether the run was complete, and give the exit code, also of something else that is ``wrong``."""
+        if self.interrupted or self.lost is not None:
+            tell(f"INCOMPLETE: interrupted after {len(self.results)} programs")
+            if self.lost is not None:
+                raise self.lost
+            return INTERRUPTED
+        return FAILED if self.failures or wrong else OK
+
+
+def gather(
+    options: RandomPrograms,
+    processes: AbstractContextManager[Runner],
+    results_of: Callable[[Runner], Iterable[Any]],
+) -> Gathered:
+    """Run programs, with a bar of their instructions."""
+    found = Gathered([])
+    with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
+        try:
+            with processes as pool:
+                for result in results_of(pool):
+                    found.results.append(result)
+                    bar.advance(result.verdict.instructions)
+        except WorkersLostError as lost:
+            found.lost = lost
+    found.interrupted = stop.interrupted
+    return found
+
+
+def report(options: RandomPrograms, plans: list[Plan], found: Gathered, engine: str) -> dict[str, Any]:
+    """Tell the failures and what was run; the same as a record."""
+    for failure in found.failures:
+        _report(failure, options, engine)
+    summary = _summary(found.results, plans) | {"complete": not (found.interrupted or found.lost)}
+    _print(summary)
+    return summary
+
+
+def _report(failed: Result | CoveredResult, options: RandomPrograms, engine: str) -> None:
+    """Tell a failure, and its minimal program."""
+    failure = Result(failed.seed, failed.plan, failed.verdict, failed.coverage, failed.wall_s)
+    tell(f"program {failure.seed} fails:", failure.verdict.text)
+    design = DESIGNS[engine]()
+    case = failure.plan.case(failure.seed)
+    if not options.no_shrink:
+        with progress_bar("shrinking", None) as bar:
+            case = shrink(failure, design, bar.reach)
+        failure = Result(
+            failure.seed, failure.plan, run_case(case, failure.plan, design), failure.coverage, failure.wall_s
+        )
+    tell(excerpt(case.program, case.machine, failure))
+    if options.output is None:
+        tell("tables, handlers and prologue around it: use --output DIR\n")
+        return
+    text = listing(case.program, case.machine, failure)
+    write_text(options.output / f"fail{failure.seed}.S", text)
+    (options.output / f"fail{failure.seed}.elf").write_bytes(elf_bytes(case.program.executable()))
+
+
+def _summary(found: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict[str, Any]:
+    total = Coverage()
+    for result in found:
+        total.merge(result.coverage)
+    rows: dict[str, list[int]] = {}
+    missing: set[tuple[str, str]] | None = None
+    for plan in plans:
+        absent = set(total.missing(plan.config))
+        missing = absent if missing is None else missing | absent
+        for extension, figures in total.by_extension(plan.config).items():
+            rows[extension] = max(rows.get(extension, [0, 0, 0]), list(figures))
+    wall = sum(result.wall_s for result in found)
+    instructions = sum(result.verdict.instructions for result in found)
+    cycles = sum(result.verdict.cycles for result in found)
+    return {
+        "programs": len(found),
+        "instructions": instructions,
+        "cycles": cycles,
+        "differences": sum(result.verdict.reason is not Reason.PASS for result in found),
+        "failing_seeds": [result.seed for result in found if result.verdict.reason is not Reason.PASS],
+        "rows": {name: dict(zip(("rows", "executed", "retirements"), row, strict=True)) for name, row in rows.items()},
+        "missing_rows": sorted(" ".join(key) for key in missing or ()),
+        "traps": {str(cause): number for cause, number in sorted(total.traps.items())},
+        "interrupts": {str(line): number for line, number in sorted(total.interrupts.items())},
+        "loop_ends": total.loop_ends,
+        "taken_branches": total.taken,
+        "misaligned": total.misaligned,
+        "requantised": total.requantised,
+        "requantised_inside": total.inside,
+        "compressed": total.compressed,
+        "stalls": cycles - instructions,
+        "instructions_per_s": round(instructions / wall) if wall else 0,
+    }
+
+
+def _print(summary: dict[str, Any]) -> None:
+    rows = ([name, row["rows"], row["executed"], row["retirements"]] for name, row in summary["rows"].items())
+    console = output()
+    console.print(table(("extension", "rows", "executed", "retirements"), rows, title="instructions executed"))
+    lines = summary["interrupts"]
+    figures = {
+        "programs": summary["programs"],
+        "instructions": summary["instructions"],
+        "cycles": summary["cycles"],
+        "traps": ", ".join(f"cause {cause}: {number}" for cause, number in summary["traps"].items()) or "0",
+        "interrupts": f"{sum(lines.values())} on {len(lines)} lines",
+    }
+    for name in ("loop_ends", "taken_branches", "misaligned", "compressed", "stalls"):
+        figures[name.replace("_", " ")] = summary[name]
+    if summary["requantised"]:
+        inside = summary["requantised_inside"]
+        figures["results of pv.rq*"] = f"{summary['requantised']}, {inside} of them within the bounds"
+    console.print(pairs(figures | {"differences": summary["differences"]}))

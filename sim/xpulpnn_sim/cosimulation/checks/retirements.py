@@ -1,0 +1,324 @@
+"""Checks every retirement of any number of harts, block by block, fast enough for long programs.
+
+Three things together leave nothing unchecked: the compiled chain (``native/hart.hpp``) follows registers, CSRs,
+hardware loops and the next address of each hart from one retirement to the next, and memory in the order of the bus
+grants; the reference models compute the results of all instructions of a row at once from the operands that the
+records claim; the instruction table says what each word is.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS, MISA_X, PERFORMANCE_EVENTS, Csr, CsrAccess, ResetSource
+from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.machine import MTVEC_BASE
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.cosimulation.checks.lane_report import factor_lines, result_lines
+from xpulpnn_sim.cosimulation.model.model import U32, Block, RetirementChain, Windows
+from xpulpnn_sim.cosimulation.model.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag
+from xpulpnn_sim.cosimulation.model.statics import Describer, ResultGroup
+from xpulpnn_sim.reference.golden.effects import Effects, Sources
+from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.reference.programs import trace
+from xpulpnn_sim.reference.programs.elf import Window
+from xpulpnn_sim.reference.programs.exits import NameOf, place
+from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+
+_HISTORY = 8
+"""Retirements shown before the one that differs."""
+
+Values = dict[str, U32]
+
+_COUNTERS = frozenset(f"{mode}{name}" for mode in ("", "m") for name in ("cycle", "cycleh", "instret", "instreth"))
+_FREE_CSRS = _COUNTERS | {"mip"} | {f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))}
+_STORE_MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF}
+_RS1_FIELD = np.uint32(31 << 15)
+_RECORD_FIELD = {"rd": "rd_wdata", "base": "base_wdata", "address": "mem_addr", "store": "mem_wdata"}
+_OPERANDS = {
+    "rs1": "rs1_rdata",
+    "rs2": "rs2_rdata",
+    "rd": "rd_rdata",
+    "act": "nn_act_rdata",
+    "wgt": "nn_wgt_rdata",
+    "loaded": "mem_rdata",
+}
+_CONSEQUENCES = ("mem_rdata", "mem_wdata", "bus_wdata", "nn_wdata", "rd_wdata", "base_wdata", "pc_wdata")
+"""Fields that are wrong if an operand, the address or the instruction is."""
+
+_NAMES = RETIREMENT.names or ()
+_FIELD_AT = {offset: name for name, (_, offset, *_) in (RETIREMENT.fields or {}).items()} | {
+    field.value: field.name.lower() for field in BusField
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Discrepancy:
+    """A field of a retirement that is not what it must be; ``position`` counts in the block of ``hart``."""
+
+    hart: int
+    position: int
+    field: str
+    expected: int
+    got: int
+
+    @property
+    def rank(self) -> int:
+        """Place among the discrepancies of one retirement: causes before consequences."""
+        return _CONSEQUENCES.index(self.field) + 1 if self.field in _CONSEQUENCES else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Differences that a checker has found in a block."""
+
+    count: int = 0
+    text: str | None = None  # report of the first
+    position: int | None = None  # number of the retirement it was found at, if it was found at one
+
+
+class RetirementCheck:
+    """Checks the retirements of one run, from the first one on.
+
+    The cycle and instruction counters, the performance counters and mip may read as anything; so may the words through
+    which program and host talk.
+    """
+
+    def __init__(
+        self,
+        library: Path,
+        config: CoreConfig,
+        memory: Windows,
+        *,
+        entry: int,
+        host_words: Sequence[int] = (),
+        hart_ids: Sequence[int | None] = (0,),
+        has_front_end: bool = True,
+        sparse: bool = False,
+        name_of: NameOf = lambda pc: "",
+        errors: Sequence[Window] = (),
+        has_tcdm: bool = False,
+    ) -> None:
+        self._lines_are_known = not has_tcdm
+        self._name_of, self._harts = name_of, range(len(hart_ids))
+        self._describer = Describer(enabled(config.extensions, config.widths))
+        self._before = [np.zeros(0, RETIREMENT) for _ in hart_ids]
+        self._checked = [0 for _ in hart_ids]
+        self.memory = memory
+        # where there is no such word, an odd address that no word has
+        tohost, fromhost = (*host_words, 1, 1)[:2]
+        settings = {"harts": len(hart_ids), "entry": entry, "tohost": tohost, "fromhost": fromhost}
+        settings |= {"has_front_end": has_front_end, "sparse": sparse, "has_tcdm": has_tcdm}
+        csrs = [_csr_table(config, entry, hart_id) for hart_id in hart_ids]
+        self._chain = RetirementChain(library, settings, memory, csrs, errors)
+        self._host_words = {address & ~3 for address in host_words}
+
+    def __call__(self, block: Block) -> Findings:
+        """Check the next block.
+
+        With the interrupt lines of the block, where they are known, it is also checked that the most urgent interrupt
+        is taken, and soon.
+        """
+        lines = [*map(block.lines, self._harts)] if self._lines_are_known else None
+        return self.check([block.records(hart) for hart in self._harts], block.grants, lines)
+
+    def check(self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None) -> Findings:
+        """The same of the retirements of each hart, all granted accesses, and the interrupt lines if they are known."""
+        total, found = 0, list[Discrepancy]()
+        for hart in self._harts:
+            unknown = self._chain.find(hart, records[hart])
+            if len(unknown):
+                self._chain.add(self._describer.describe(unknown))
+                self._chain.find(hart, records[hart])
+            count = len(records[hart])
+            self._checked[hart] += count
+            taken, targets = np.zeros(count, np.bool_), np.zeros(count, np.uint32)
+            wrong, results = self._replay(hart, count, taken, targets)
+            total += wrong
+            found += results
+            self._chain.transfers(hart, None if lines is None else lines[hart], taken, targets)
+        chained, errors = self._chain.check(grants)
+        total += chained
+        findings = Findings()
+        if total:
+            found += [
+                Discrepancy(hart, at, _FIELD_AT[field], want, got) for hart, at, field, want, got in errors.tolist()
+            ]
+            first = min(found, key=lambda one: (records[one.hart]["cycle"][one.position], one.rank))
+            order = int(records[first.hart]["order"][first.position])
+            findings = Findings(total, self._described(records[first.hart], first), order)
+        for hart in self._harts:
+            self._before[hart] = records[hart][-_HISTORY:].copy()
+        return findings
+
+    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
+        """The run is over: compare its ``memory`` with the one that the accesses have left, and the retirements of each
+        hart with those that have been checked.
+        """
+        self._chain.finish()
+        if list(retired) != self._checked:
+            return Findings(1, f"retirements checked must be {list(retired)}, not {self._checked}")
+        total, text = 0, None
+        for base, content in memory.items():
+            want, got = (array.view(np.uint32) for array in (self.memory[base], content))
+            words = np.flatnonzero(want != got).tolist()
+            wrong = [word for word in words if base + 4 * word not in self._host_words]
+            total += len(wrong)
+            if wrong and text is None:
+                at = wrong[0]
+                text = f"memory word at 0x{base + 4 * at:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
+        return Findings(total, text)
+
+    def _replay(self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32) -> tuple[int, list[Discrepancy]]:
+        """Compute all results again; also fills in where control is transferred."""
+        groups = self._describer.groups
+        starts, values = self._chain.distribute(hart, count, len(groups))
+        bounds = starts.tolist()
+        total, kept = 0, list[Discrepancy]()
+        for group, start, stop in zip(groups, bounds[:-1], bounds[1:], strict=True):
+            if start == stop:
+                continue
+            part = {name: array[start:stop] for name, array in values.items()}
+            expected = execute(group.insn, _sources(group, part))
+            if expected.taken is not None and expected.target is not None:
+                taken[part["position"]], targets[part["position"]] = expected.taken, expected.target
+            for name, at, want, got in _differences(group, expected, part):
+                total += len(at)
+                places = part["position"]
+                kept += [
+                    Discrepancy(hart, int(places[i]), _RECORD_FIELD[name], int(want[i]), int(got[i]))
+                    for i in at[:KEPT_ERRORS].tolist()
+                ]
+        return total, kept
+
+    def _described(self, records: Records, found: Discrepancy) -> str:
+        """The discrepancy with what led to it."""
+        position = found.position
+        record = dict(zip(_NAMES, records[position].tolist(), strict=True))
+        pc, raw = record["pc_rdata"], record["insn"]
+        operands = "  ".join(f"{name}=0x{record[name]:08x}" for name in _OPERANDS.values())
+        hart = f"hart {found.hart}, " if len(self._harts) > 1 else ""
+        where = f", address 0x{record['mem_addr']:08x}" if found.field.startswith(("mem_", "bus_")) else ""
+        lines = [
+            f"difference at {hart}retirement {record['order']}, cycle {record['cycle']}, pc {place(pc, self._name_of)}",
+            f"  instruction: {trace.digits_of(raw)}  {trace.text_of(raw, pc)}",
+            f"  {found.field} must be 0x{found.expected:x}, not 0x{found.got:x}{where}",
+            *(result_lines(raw, found.expected, found.got) if found.field == "rd_wdata" else ()),
+            f"  operands: {operands}",
+            *factor_lines(raw, {name: record[field] for name, field in _OPERANDS.items()}),
+            "before it, and as the design reports it:",
+        ]
+        before = self._before[found.hart]
+        shown = np.concatenate([before, records[max(0, position - _HISTORY) : position + 1]])[-_HISTORY - 1 :]
+        lines += [f"  {line}" for line in trace.lines(shown)]
+        return "\n".join(lines)
+
+
+def _sources(group: ResultGroup, values: Values) -> Sources:
+    reads, absent = group.insn.reads, np.zeros(0, np.uint32)
+    return Sources(
+        word=values["word"],
+        rs1=values["rs1"] if "rs1" in reads else absent,
+        rs2=values["rs2"] if "rs2" in reads else absent,
+        rd=values["rd_old"] if "rd" in reads else absent,
+        pc=values["pc"],
+        loaded=values["loaded"],
+        act=values["act"],
+        wgt=values["wgt"],
+        length=group.length,
+    )
+
+
+def _differences(group: ResultGroup, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
+    """Results that differ, as (field of the values, where, reference values, values of the design)."""
+
+    def different(
+        name: str, want: U32, got: U32, counts: NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
+        wrong = want != got
+        if counts is not None:
+            wrong &= counts
+        if wrong.any():
+            yield name, np.flatnonzero(wrong), want, got
+
+    if expected.rd is not None and not group.rd_is_x0:
+        yield from different("rd", expected.rd, values["rd"])
+    if expected.base is not None and (group.rd_is_x0 or not group.rd_is_base or expected.rd is None):
+        counts = (values["word"] & _RS1_FIELD) != 0
+        if expected.base_written is not None:
+            counts &= expected.base_written
+        yield from different("base", expected.base, values["base"], counts)
+    if expected.address is not None:
+        yield from different("address", expected.address, values["address"], expected.accessed)
+    if expected.store is not None and expected.size is not None:
+        yield from different("store", expected.store, values["store"] & np.uint32(_STORE_MASK[expected.size]))
+
+
+def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> NDArray[Any]:
+    """The registers of a configuration as an array of CSR_STATE."""
+    rows = [_csr_row(csr, config, boot_address, hart_id) for csr in CSRS if csr.group in config.csr_groups]
+    return np.array(rows, CSR_STATE)
+
+
+def _csr_row(csr: Csr, config: CoreConfig, boot_address: int, hart_id: int | None) -> tuple[int, ...]:
+    value = csr.reset
+    if csr.source is ResetSource.BOOT_ADDRESS:
+        value |= boot_address & MTVEC_BASE
+    if csr.name == "misa" and config.extensions == BASE_EXTENSIONS:
+        value &= ~MISA_X
+    is_hart_id = csr.source is ResetSource.HART_ID
+    free = csr.name in _FREE_CSRS or (is_hart_id and hart_id is None)
+    flags = CsrFlag.PRESENT
+    flags |= CsrFlag.READ_ONLY if csr.access is CsrAccess.RO else 0
+    flags |= CsrFlag.FREE if free else 0
+    # what cannot be written, or cannot be read back, keeps its value
+    writable = csr.writable if csr.access is CsrAccess.RW else 0
+    return csr.address, flags, (hart_id or 0) if is_hart_id else value, writable
+
+
+Checker = Callable[[Block], Findings]
+"""Takes blocks in program order."""
+
+
+class Checks:
+    """The checkers of a run, working on one block while the next one is simulated, and what they have found."""
+
+    def __init__(self, checkers: Sequence[Checker]) -> None:
+        self._checkers = checkers
+        self._pool = ThreadPoolExecutor(1)
+        self._pending: Future[None] | None = None
+        self.mismatches = 0
+        self.first: str | None = None
+        self.position: int | None = None
+
+    def feed(self, block: Block) -> None:
+        """Check a block, which stays untouched until the next call or :meth:`wait`."""
+        self.wait()
+        if self._checkers and any(block.filled):
+            self._pending = self._pool.submit(self._check, block)
+
+    def note(self, findings: Findings) -> None:
+        """Add what a checker has found."""
+        if not self.mismatches:
+            self.first, self.position = findings.text, findings.position
+        self.mismatches += findings.count
+
+    def _check(self, block: Block) -> None:
+        for checker in self._checkers:
+            self.note(checker(block))
+
+    def wait(self) -> None:
+        """Wait for the block under way."""
+        if self._pending is not None:
+            self._pending.result()
+            self._pending = None
+
+    def close(self) -> None:
+        """Release the thread."""
+        self._pool.shutdown()

@@ -1,0 +1,229 @@
+"""Single-instruction vectors on the design under test: many of them joined into one instruction stream.
+
+Around the vector's word the stream loads x10, x11 and x12 from a block of parameters and, if the instruction uses the
+NN-RF, fills it before and reads it afterwards with Mac&Load instructions that keep nothing. No instruction shows a
+parameter of the requantisation; of these the write that the vector's retirement reports counts. The words of the
+vector's memory appear just before its instruction accesses them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import (
+    ADDRESS_SPACE,
+    FIRST_PARAMETER,
+    FIRST_WEIGHT,
+    NNRF_ENTRIES,
+    NNRF_PARAMETERS,
+    WORD_BYTES,
+    WORD_MASK,
+)
+from xpulpnn.isa.table import enabled, find
+from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, VectorMismatch, differences
+from xpulpnn_sim.cosimulation.model.schema import POKE
+from xpulpnn_sim.cosimulation.workloads.stream_run import run_stream
+from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
+from xpulpnn_sim.reference.programs.retirement import Records
+
+CHUNK = 8192
+"""Vectors per stream."""
+
+_POINTER = 5
+_LOW_BITS = 12
+_LOW = 1 << _LOW_BITS
+_ALIGNMENT = 1 << 20
+
+_Words = list[tuple[Insn, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Instructions before and after a vector's word, and the NN-RF entry each instruction of ``after`` shows."""
+
+    before: _Words
+    after: _Words
+    shown: list[tuple[str, int, int]]
+    parameters: int
+
+    @property
+    def length(self) -> int:
+        """Instructions per vector."""
+        return len(self.before) + 1 + len(self.after)
+
+
+def _post_load(rd: int) -> tuple[Insn, int]:
+    row = find("p.lw", "rd,imm12(rs1!)")
+    return row, row.encode(rd=rd, imm12=WORD_BYTES, rs1=_POINTER)
+
+
+def _parameters() -> _Words:
+    return [_post_load(number) for number in VECTOR_REGISTERS.values()]
+
+
+def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
+    """Frame of a core with the nn form."""
+    parameters = range(NNRF_PARAMETERS if requantises else 0)
+    load = find("pv.rqld")
+
+    def product(selector: int) -> tuple[Insn, int]:
+        return row, row.encode(rd=0, rs1=_POINTER, nnimm5=selector)
+
+    weights = range(NNRF_ENTRIES - FIRST_WEIGHT)
+    fill = [product(i | RELOADS_ACTIVATION) for i in range(FIRST_WEIGHT)]
+    fill += [product(i << WEIGHT_SELECT_LSB | RELOADS_WEIGHT) for i in weights]
+    fill += [(load, load.encode(uimm1=i, rs1=_POINTER)) for i in parameters]
+    show = [product(i % FIRST_WEIGHT | i << WEIGHT_SELECT_LSB) for i in weights]
+    shown = [("act", i, i) for i in range(FIRST_WEIGHT)] + [("wgt", i, FIRST_WEIGHT + i) for i in weights]
+    return _Frame([*fill, *_parameters()], show, shown, len(fill) + len(VECTOR_REGISTERS))
+
+
+def _cu_frame(rows: Sequence[Insn]) -> _Frame:
+    """Frame of a core with the C&U form alone, where reading an entry also reloads it."""
+    products = [(row, row.encode(rd=0, rs1=_POINTER, rs2=0)) for row in rows]
+    shown = [("wgt", i, FIRST_WEIGHT + i) for i in range(len(rows))]
+    return _Frame([*products, *_parameters()], products, shown, 2 * len(rows) + len(VECTOR_REGISTERS))
+
+
+def _frame_with_entries(config: CoreConfig) -> _Frame | None:
+    rows = enabled(config.extensions, config.widths)
+    for row in rows:
+        if row.op == "pv.mlsdot":
+            return _nn_frame(row, requantises=config.requantise)
+    compute_update = [row for row in rows if row.op == "pv.cusdot"]
+    if not compute_update:
+        return None
+    first = compute_update[0]
+    same = [
+        row
+        for row in compute_update
+        if (row.fmt, row.a_signed, row.b_signed) == (first.fmt, first.a_signed, first.b_signed)
+    ]
+    return _cu_frame(sorted(same, key=lambda row: row.entry or 0))
+
+
+class VectorBench:
+    """Runs vectors on the compiled model of a configuration."""
+
+    def __init__(self, config: CoreConfig) -> None:
+        self._config = config
+        self._plain = _Frame(_parameters(), [], [], len(VECTOR_REGISTERS))
+        self._with_entries = _frame_with_entries(config)
+
+    def check(self, vectors: Iterable[Vector]) -> list[VectorMismatch]:
+        """Mismatches of the vectors, in their order within a kind."""
+        found: list[VectorMismatch] = []
+        for uses_nnrf, group in groupby(sorted(vectors, key=_uses_nnrf), key=_uses_nnrf):
+            frame = self._with_entries if uses_nnrf else self._plain
+            assert frame is not None
+            chosen = list(group)
+            for start in range(0, len(chosen), CHUNK):
+                found += self._run(frame, chosen[start : start + CHUNK])
+        return found
+
+    def _run(self, frame: _Frame, vectors: list[Vector]) -> list[VectorMismatch]:
+        block = np.array([_block(frame, vector) for vector in vectors], np.uint32)
+        base = _free_base(vectors, block.nbytes)
+        words, sequence = _text(frame, vectors, base)
+        setup = len(sequence) - frame.length * len(vectors)
+        blocks: list[Records] = []
+        run_stream(
+            words,
+            # the words follow each other in an order that no program counter would take
+            np.arange(len(words), dtype=np.uint32) * np.uint32(WORD_BYTES),
+            [sequence],
+            self._config,
+            memory={base: block.reshape(-1).view(np.uint8)},
+            sparse=True,
+            pokes=_pokes(frame, vectors, setup),
+            check=False,
+            observer=lambda records: blocks.append(records[0].copy()),
+        )
+        return list(_judge(frame, vectors, np.concatenate(blocks)[setup:]))
+
+
+def _uses_nnrf(vector: Vector) -> bool:
+    return vector.insn.uses_nnrf
+
+
+def _block(frame: _Frame, vector: Vector) -> list[int]:
+    """Parameters of a vector in the order its frame loads them."""
+    registers = [vector.rd_in, vector.rs1, vector.rs2]
+    count = len(frame.before) - len(VECTOR_REGISTERS)
+    entries = vector.nnrf_in if count else []
+    if count < len(entries):
+        entries = entries[FIRST_WEIGHT:]
+    elif entries:
+        entries = entries + [0] * (count - len(entries))
+    block = [*entries, *registers]
+    return block + [0] * (frame.parameters - len(block))
+
+
+def _free_base(vectors: list[Vector], size: int) -> int:
+    """An aligned address where no memory of the vectors lies within ``size`` bytes."""
+    blocked = {(address + edge) % ADDRESS_SPACE // _ALIGNMENT for v in vectors for address in v.mem for edge in (0, 3)}
+    needed = -(-size // _ALIGNMENT)
+    start = 1
+    while any(number in blocked for number in range(start, start + needed)):
+        start += 1
+    return start * _ALIGNMENT
+
+
+def _text(frame: _Frame, vectors: list[Vector], base: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The words (frame and vectors) and the executed sequence."""
+    low = (base + _LOW // 2) % _LOW - _LOW // 2
+    lui, addi = find("lui"), find("addi")
+    setup: _Words = [(lui, lui.match | _POINTER << 7 | ((base - low) & WORD_MASK))]
+    setup.append((addi, addi.encode(rd=_POINTER, rs1=_POINTER, imm12=low)))
+    fixed = [word for _, word in (*setup, *frame.before, *frame.after)]
+    sequence = np.empty((len(vectors), frame.length), np.uint32)
+    sequence[:, : len(frame.before)] = np.arange(len(frame.before)) + len(setup)
+    sequence[:, len(frame.before)] = np.arange(len(vectors)) + len(fixed)
+    sequence[:, len(frame.before) + 1 :] = np.arange(len(frame.after)) + len(setup) + len(frame.before)
+    words = np.array([*fixed, *(vector.word for vector in vectors)], np.uint32)
+    return words, np.concatenate((np.arange(len(setup), dtype=np.uint32), sequence.reshape(-1)))
+
+
+def _pokes(frame: _Frame, vectors: list[Vector], setup: int) -> NDArray[Any]:
+    """The memory of every vector, appearing when its word executes."""
+    rows = [
+        (setup + i * frame.length + len(frame.before), address, word)
+        for i, vector in enumerate(vectors)
+        for address, word in vector.mem.items()
+    ]
+    return np.array(rows, POKE)
+
+
+_SHOWN_FIELD = {"act": "nn_act_rdata", "wgt": "nn_wgt_rdata"}
+
+
+def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[VectorMismatch]:
+    """Compare the retirements of the vectors, frames included, with them."""
+    length, lead = frame.length, len(frame.before)
+    names = ("rd_we", "rd_addr", "rd_wdata", "base_we", "base_wdata", "nn_we", "nn_addr", "nn_wdata")
+    names += tuple(_SHOWN_FIELD.values())
+    values = {name: records[name].tolist() for name in names}
+    for number, vector in enumerate(vectors):
+        first = number * length
+        if first + length > len(records):
+            yield VectorMismatch(vector, "executed", 1, 0)
+            continue
+        at = first + lead
+        writes = values["rd_we"][at] and values["rd_addr"][at] == VECTOR_REGISTERS["rd"]
+        after: dict[str, Any] = {
+            "rd_out": values["rd_wdata"][at] if writes else vector.rd_in,
+            "rs1_out": values["base_wdata"][at] if values["base_we"][at] else vector.rs1,
+            "nnrf_out": list(vector.nnrf_out),
+        }
+        for name, offset, entry in frame.shown:
+            after["nnrf_out"][entry] = values[_SHOWN_FIELD[name]][at + 1 + offset]
+        after["nnrf_out"][FIRST_PARAMETER:] = vector.nnrf_in[FIRST_PARAMETER:]
+        if values["nn_we"][at] and FIRST_PARAMETER <= values["nn_addr"][at] < len(after["nnrf_out"]):
+            after["nnrf_out"][values["nn_addr"][at]] = values["nn_wdata"][at]
+        yield from differences(vector, after)

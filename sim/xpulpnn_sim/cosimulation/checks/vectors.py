@@ -1,0 +1,340 @@
+"""Single-instruction vectors: reading JSON lines, and comparing them with the reference models."""
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import (
+    ADDRESS_SPACE,
+    BYTE_BITS,
+    FIRST_PARAMETER,
+    FIRST_WEIGHT,
+    NNRF_ENTRIES,
+    NNRF_PARAMETERS,
+    WORD_BYTES,
+)
+from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
+from xpulpnn_sim.cosimulation.model.statics import register
+from xpulpnn_sim.reference.golden.dotp import ACTIVATION_SELECT, WEIGHT_SELECT, WEIGHT_SELECT_LSB
+from xpulpnn_sim.reference.golden.effects import Sources
+from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS, execute
+
+VECTOR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}
+"""Numbers in the register fields of every vector's word."""
+
+_BYTE = 0xFF
+_PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
+_WITH_ENTRIES = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
+
+
+Origin = tuple[str, int]
+"""File and line."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Vector:
+    """One execution of one instruction."""
+
+    origin: Origin  # file and line
+    insn: Insn  # table row of the word
+    word: int  # instruction and registers before
+    rs1: int  # instruction and registers before
+    rs2: int  # instruction and registers before
+    rd_in: int  # instruction and registers before
+    rd_out: int | None = None  # registers afterwards; None where the vector does not say
+    rs1_out: int | None = None  # registers afterwards; None where the vector does not say
+    # NN-RF before and after; empty but for Mac&Load and requantisation
+    nnrf_in: list[int] = field(default_factory=list[int])
+    # NN-RF before and after; empty but for Mac&Load and requantisation
+    nnrf_out: list[int] = field(default_factory=list[int])
+    mem: dict[int, int] = field(default_factory=dict[int, int])  # memory words by byte address
+    checks_rd: bool = False  # whether the instruction writes a register other than x0 in field rd
+
+
+@dataclass(frozen=True, slots=True)
+class VectorMismatch:
+    """A value after the instruction that differs from the vector's."""
+
+    vector: Vector
+    what: str
+    expected: int
+    got: int
+
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON report."""
+        file, line = self.vector.origin
+        return {
+            "file": file,
+            "line": line,
+            "insn": self.vector.insn.mnemonic,
+            "word": self.vector.word,
+            "field": self.what,
+            "expected": self.expected,
+            "got": self.got,
+        }
+
+
+def expressible(insn: Insn) -> bool:
+    """Return whether a vector can say all of a row: no control transfer, no store, no state beyond registers."""
+    return (
+        insn.size == WORD_BYTES
+        and insn.op in HANDLERS
+        and insn.op not in SEQUENCER_OPS
+        and insn.op != "auipc"
+        and not (insn.is_branch or insn.is_jump or insn.is_store)
+    )
+
+
+class _Row:
+    """Facts about a table row that reading a vector needs."""
+
+    def __init__(self, insn: Insn) -> None:
+        self.uses_nnrf = insn.uses_nnrf
+        self.fewest_entries = NNRF_ENTRIES + (NNRF_PARAMETERS if insn.extension is Extension.XPULPRQ else 0)
+        self.writes_rd = insn.writes_rd
+        self.fields = sorted(insn.reads | ({"rd"} if self.writes_rd else set()))
+
+
+class VectorReader:
+    """Parses vector files for one configuration."""
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.skipped = 0
+        self._most_entries = max(config.nnrf_entries, NNRF_ENTRIES)
+        self._decoder = Decoder(INSNS)
+        self._known: dict[tuple[str, int], Insn] = {}
+        self._present = {id(row): _Row(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
+
+    def read(self, path: Path) -> Iterator[Vector]:
+        """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line, or an empty file."""
+        empty = True
+        try:
+            with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+                for number, line in enumerate(lines, start=1):
+                    if line.strip():
+                        empty = False
+                        vector = self._parse(line, (str(path), number))
+                        if vector is not None:
+                            yield vector
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InputError(f"vector file must be readable text or gzip, not {path} ({reason})") from None
+        if empty:
+            raise InputError(f"vector file must hold vectors, not nothing: {path}")
+
+    def _parse(self, line: str, where: Origin) -> Vector | None:
+        try:
+            entry = json.loads(line)
+        except (json.JSONDecodeError, RecursionError, ValueError) as error:
+            reason = getattr(error, "msg", "too deep or too long")
+            raise InputError(
+                f"{_at(where)}: vector must be a JSON object, not {_shown(line.strip())} ({reason})"
+            ) from None
+        if not isinstance(entry, dict) or not isinstance(entry.get("insn"), str):
+            raise InputError(
+                f"{_at(where)}: vector must be a JSON object with the name `insn`, not {_shown(line.strip())}"
+            )
+        with_entries = "nnrf_in" in entry
+        numbers = _all_unsigned(entry, _WITH_ENTRIES if with_entries else _PLAIN, where)
+        rs2 = _unsigned(entry, "rs2", where) if "rs2" in entry else 0
+        word, rs1, rd_in, rd_out = numbers[:4]
+        vector = Vector(origin=where, insn=INSNS[0], word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, rd_out=rd_out)
+        if "rs1_out" in entry:
+            vector.rs1_out = _unsigned(entry, "rs1_out", where)
+        if with_entries:
+            vector.nnrf_in = _entries(entry, "nnrf_in", where)
+            vector.nnrf_out = _entries(entry, "nnrf_out", where)
+        vector.mem = _memory(entry.get("mem", {}), where)
+        # files repeat few words, so what follows from name and word is found out once
+        row = self._known.get((entry["insn"], word)) or self._row(entry["insn"], word, where)
+        facts = self._present.get(id(row))
+        if row is None or facts is None:
+            self.skipped += 1
+            return None
+        vector.insn = row
+        if (entry["insn"], word) not in self._known:
+            _check_registers(vector, facts, where)
+            self._known[entry["insn"], word] = row
+        vector.checks_rd = facts.writes_rd and register(vector.word, "rd") != 0
+        if facts.uses_nnrf and not with_entries:
+            raise InputError(f"{_at(where)}: nnrf_in must be given for {row.mnemonic}, not left out")
+        if with_entries:
+            _check_lengths(vector, facts.fewest_entries, self._most_entries, where)
+        if "imm" in entry and row.is_nn_form and _unsigned(entry, "imm", where) != register(vector.word, "rs2"):
+            raise InputError(
+                f"{_at(where)}: imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}"
+            )
+        if bool(entry.get("rd_is_x0", register(vector.word, "rd") == 0)) != (register(vector.word, "rd") == 0):
+            raise InputError(
+                f"{_at(where)}: rd_is_x0 must tell whether the rd field of word is 0, not {entry['rd_is_x0']}"
+            )
+        return vector
+
+    def _row(self, name: str, word: int, where: Origin) -> Insn | None:
+        """Table row of the word, None if there is no instruction called ``name``; the word must be one of it."""
+        named = by_mnemonic(name)
+        if not named:
+            return None
+        row = self._decoder.decode(word)
+        if row is None or not any(alias is row or alias.matches(word) for alias in named):
+            shown = "an illegal word" if row is None else row.mnemonic
+            raise InputError(f"{_at(where)}: word must encode {name}, not {shown} (0x{word:08x})")
+        return row
+
+
+_SHOWN = 40
+
+
+def _at(where: Origin) -> str:
+    return f"{where[0]} line {where[1]}"
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _unsigned(entry: dict[str, Any], name: str, where: Origin) -> int:
+    value = entry.get(name)
+    if type(value) is not int or not 0 <= value < ADDRESS_SPACE:
+        shown = "left out" if name not in entry else _shown(json.dumps(value))
+        raise InputError(f"{_at(where)}: {name} must be an unsigned 32-bit integer, not {shown}")
+    return value
+
+
+def _all_unsigned(entry: dict[str, Any], names: Sequence[str], where: Origin) -> list[int]:
+    values: list[Any] = [entry.get(name) for name in names]
+    if all(type(value) is int and 0 <= value < ADDRESS_SPACE for value in values):
+        return values
+    return [_unsigned(entry, name, where) for name in names]
+
+
+def _entries(entry: dict[str, Any], name: str, where: Origin) -> list[int]:
+    values = entry.get(name)
+    if not isinstance(values, list):
+        raise InputError(f"{_at(where)}: {name} must be a list of words, not {_shown(json.dumps(values))}")
+    return [_unsigned({name: value}, name, where) for value in values]
+
+
+def _check_lengths(vector: Vector, fewest: int, most: int, where: Origin) -> None:
+    """A core with the requantisation has more entries, which other instructions need not say anything about."""
+    for name, values in (("nnrf_in", vector.nnrf_in), ("nnrf_out", vector.nnrf_out)):
+        if len(values) not in (fewest, most):
+            rule = " or ".join(dict.fromkeys((str(fewest), str(most))))
+            raise InputError(f"{_at(where)}: {name} must be a list of {rule} words, not {_shown(json.dumps(values))}")
+    if len(vector.nnrf_in) != len(vector.nnrf_out):
+        raise InputError(f"{_at(where)}: nnrf_out must be as long as nnrf_in, not {len(vector.nnrf_out)} words")
+
+
+def _memory(mem: object, where: Origin) -> dict[int, int]:
+    if not isinstance(mem, dict):
+        raise InputError(f"{_at(where)}: mem must be an object of address and word, not {_shown(json.dumps(mem))}")
+    words: dict[int, int] = {}
+    for address, word in mem.items():
+        try:
+            number = int(address, 0)
+        except ValueError:
+            number = int(address) if address.isdecimal() else -1
+        if not 0 <= number < ADDRESS_SPACE:
+            raise InputError(f"{_at(where)}: mem address must be an unsigned 32-bit integer, not {_shown(address)}")
+        words[number] = _unsigned({"mem word": word}, "mem word", where)
+    return words
+
+
+def _check_registers(vector: Vector, row: _Row, where: Origin) -> None:
+    for name in row.fields:
+        number = register(vector.word, name)
+        if number not in (VECTOR_REGISTERS[name], 0):
+            raise InputError(f"{_at(where)}: {name} field of word must be x{VECTOR_REGISTERS[name]}, not x{number}")
+
+
+def source(vector: Vector, name: str) -> int:
+    """Value the instruction reads from the register in field ``name``."""
+    if register(vector.word, name) == 0:
+        return 0
+    return {"rs1": vector.rs1, "rs2": vector.rs2, "rd": vector.rd_in}[name]
+
+
+def _loaded(vector: Vector, address: int) -> int:
+    """Little-endian word at ``address`` of the vector's memory; bytes it does not give are 0."""
+    if address in vector.mem:
+        return vector.mem[address]
+    held = {
+        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & _BYTE
+        for at, word in vector.mem.items()
+        for i in range(WORD_BYTES)
+    }
+    return sum(held.get((address + i) % ADDRESS_SPACE, 0) << BYTE_BITS * i for i in range(WORD_BYTES))
+
+
+def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
+    """Mismatches of the reference models, computed a row at a time."""
+    groups: dict[tuple[str, str], list[Vector]] = {}
+    for vector in vectors:
+        groups.setdefault(vector.insn.key, []).append(vector)
+    return [mismatch for group in groups.values() for mismatch in _check_row(group)]
+
+
+def _check_row(group: list[Vector]) -> Iterator[VectorMismatch]:
+    insn = group[0].insn
+
+    def column(values: Iterable[int]) -> Any:
+        return np.fromiter(values, np.uint32, len(group))
+
+    sources = Sources(
+        word=column(v.word for v in group),
+        rs1=column(source(v, "rs1") for v in group),
+        rs2=column(source(v, "rs2") for v in group),
+        rd=column(source(v, "rd") for v in group),
+    )
+    if insn.is_mac_load or insn.requantises:
+        _fill_factors(sources, group)
+    if insn.is_load or insn.is_mac_load or insn.loads_parameter:
+        addresses = execute(insn, sources).address
+        assert addresses is not None
+        sources.loaded = column(_loaded(v, at) for v, at in zip(group, addresses.tolist(), strict=True))
+    effects = execute(insn, sources)
+    for i, vector in enumerate(group):
+        after = {"rd_out": source(vector, "rd"), "rs1_out": vector.rs1, "nnrf_out": list(vector.nnrf_in)}
+        if effects.base is not None and (effects.base_written is None or effects.base_written[i]):
+            after["rs1_out"] = int(effects.base[i])
+        if effects.rd is not None and register(vector.word, "rd"):
+            after["rd_out"] = int(effects.rd[i])
+        if effects.nn_written is not None and effects.nn_index is not None and effects.nn_written[i]:
+            after["nnrf_out"][int(effects.nn_index[i])] = int(sources.loaded[i])
+        yield from differences(vector, after)
+
+
+def _fill_factors(sources: Sources, group: list[Vector]) -> None:
+    activations, weights = zip(*(factor_entries(vector) for vector in group), strict=True)
+    sources.act = np.array([v.nnrf_in[i] for v, i in zip(group, activations, strict=True)], np.uint32)
+    sources.wgt = np.array([v.nnrf_in[i] for v, i in zip(group, weights, strict=True)], np.uint32)
+
+
+def factor_entries(vector: Vector) -> tuple[int, int]:
+    """NN-RF indices of the activation and the weight, or of the factor and the summand (guide, "Mac&Load")."""
+    if vector.insn.requantises:
+        return FIRST_PARAMETER, FIRST_PARAMETER + 1
+    if vector.insn.entry is not None:
+        return 0, FIRST_WEIGHT + vector.insn.entry
+    selector = register(vector.word, "rs2")
+    return selector & ACTIVATION_SELECT, FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
+
+
+def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:
+    """Differences between the state ``after`` the instruction and the vector's."""
+    if vector.checks_rd and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
+        yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
+    if vector.rs1_out is not None and vector.rs1_out != after["rs1_out"]:
+        yield VectorMismatch(vector, "rs1_out", vector.rs1_out, after["rs1_out"])
+    for i, (want, got) in enumerate(zip(vector.nnrf_out, after["nnrf_out"], strict=False)):
+        if want != got:
+            yield VectorMismatch(vector, f"nnrf_out[{i}]", want, got)

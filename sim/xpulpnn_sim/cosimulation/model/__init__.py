@@ -1,0 +1,1 @@
+"""Designs compiled to native models, with their surroundings."""

@@ -1,0 +1,207 @@
+"""Compiles a design with its wrapper and driver into a shared library, once per content.
+
+The library is cached under a hash of everything that determines it. It is built in a private folder and renamed into
+place, so that any number of processes may ask for the same model at the same time. Verilator's run-time library, the
+same for all models with or all without waveforms, is compiled once and kept beside them.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import util
+from pathlib import Path
+
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.cosimulation.model.testbench import CONTROL_FILE, TOP, Rig
+from xpulpnn_sim.tools.user_cache import alone, cache_directory, counts
+from xpulpnn_sim.tools.verilator import require_verilator
+
+COMPILER_VARIABLE = "XPULPNN_COMPILER"
+
+NATIVE = Path(__file__).parent / "native"
+_INSTALL = {"g++": "apt-get install g++", "make": "apt-get install make", "perl": "apt-get install perl"}
+
+_VERILATOR_FLAGS = (
+    *("--cc", "-Mdir", "obj"),
+    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
+)
+ALIKE_FLAGS = ("-fno-dfg", "-fno-table")
+"""For a design with a repeated module: both passes would name variables and tables of each instance differently, which
+makes each a function of its own."""
+
+COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")
+"""For a model that counts which lines and bits are used."""
+
+# Only the evaluation runs every cycle; of the run-time library what writes waveforms does work that lasts.
+_OPTIMISATION = {
+    False: ("OPT_FAST=-O3", "OPT_GLOBAL=-O0 -fno-sanitize=undefined"),
+    True: ("OPT_FAST=-O3", "OPT_GLOBAL=-O1"),
+}
+"""Options of make by whether the model writes waveforms. What it does not optimise clang would check."""
+# C++20 has larger headers, which take half as long again to read
+_CXX_FLAGS = "-std=c++17 -g0 -fPIC -fvisibility=hidden -fno-semantic-interposition"
+_LINK = ("g++", "-shared", "-pthread")
+_CXX_HEADERS = "CXX_HEADERS"
+"""Variable with the options of :func:`_cxx_headers`, which may change without making a model wrong."""
+# native/lz4.h stands in for the library that Verilator would link to a model with waveforms.
+_TRACE_LIBRARIES = ("-lz",)
+_RUNTIME = "libverilated.a"
+_WHOLE = "whole"
+_UNOPTIMISED = {
+    "clang": ("#pragma clang optimize off", "#pragma clang optimize on"),
+    "g++": ('#pragma GCC push_options\n#pragma GCC optimize ("O0")', "#pragma GCC pop_options"),
+}
+"""By compiler, what goes around code that runs once, which would take longer to optimise than to run."""
+
+
+_BUILDING = "building-"
+_ABANDONED_S = 3600
+"""Age in seconds of a private folder whose build can no longer be under way."""
+
+
+def require_tools() -> None:
+    """Raises :class:`ToolError` naming the first missing build tool and the command that installs it."""
+    for tool, command in _INSTALL.items():
+        if shutil.which(tool) is None:
+            raise ToolError(f"{tool} must be installed to compile the simulation model: {command}")
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        text = (done.stderr + done.stdout).splitlines()
+        lines = [line.strip() for line in text if "rror" in line or "ld: " in line] or ["no message"]
+        if "zlib.h" in lines[0]:
+            raise ToolError("zlib.h must be installed to write waveforms: apt-get install zlib1g-dev")
+        raise ToolError(f"verilator must be able to compile the model: {lines[0]}")
+
+
+MODEL_COMPILERS = ("clang", "g++")
+"""What compiles models: the clang of the zig wheel, whose models are faster, or the system's compiler."""
+
+
+def compiler() -> str:
+    """``$XPULPNN_COMPILER``, or the first of :data:`MODEL_COMPILERS` that is there."""
+    chosen = os.environ.get(COMPILER_VARIABLE)
+    if chosen is None:
+        return MODEL_COMPILERS[0] if _zig() is not None else MODEL_COMPILERS[1]
+    if chosen not in MODEL_COMPILERS:
+        raise InputError(f"{COMPILER_VARIABLE} must be {' or '.join(MODEL_COMPILERS)}, not {chosen}")
+    if chosen == MODEL_COMPILERS[0] and _zig() is None:
+        raise ToolError(f"ziglang must be installed for {COMPILER_VARIABLE}={chosen}: pip install ziglang")
+    return chosen
+
+
+def _zig() -> Path | None:
+    """The program of the zig wheel, which can be installed without being importable as anything but files."""
+    spec = util.find_spec("ziglang")
+    return None if spec is None or spec.origin is None else Path(spec.origin).with_name("zig")
+
+
+def _compiler_command(chosen: str) -> str:
+    """The compiler as a shell script that make can call by one name."""
+    if chosen == MODEL_COMPILERS[1]:
+        return '#!/bin/sh\nexec g++ "$@"\n'
+    # zig optimises for the machine it runs on unless told otherwise, and its caches are no part of the model's
+    return f'#!/bin/sh\nexec "{_zig()}" c++ -mcpu=baseline -nostdinc++ ${_CXX_HEADERS} "$@"\n'
+
+
+def _cxx_headers() -> str:
+    """Options with which clang finds the headers of the system's C++ library; zig's own it would have to compile first.
+
+    They are in the folders that g++ looks into for C++ and not for C.
+    """
+    folders: dict[str, list[str]] = {}
+    for language in ("c", "c++"):
+        command = ["g++", "-E", "-v", "-x", language, os.devnull]
+        environment = {**os.environ, "LC_ALL": "C"}
+        text = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stderr
+        listed = text.partition("#include <...> search starts here:")[2].partition("End of search list.")[0]
+        folders[language] = listed.split("\n")
+    return " ".join(f"-I{line.strip()}" for line in folders["c++"] if line not in folders["c"])
+
+
+def _sweep(cache: Path) -> None:
+    """Remove the folders of builds that were killed."""
+    for folder in cache.glob(f"{_BUILDING}*"):
+        # another process may be removing it as well
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(folder)
+
+
+def _whole(generated: Sequence[str], chosen: str) -> str:
+    """One source of all the C++ of a model, whose headers take longer to read than most of its files to compile."""
+    off, on = _UNOPTIMISED[chosen]
+    slow = [name for name in generated if name.endswith("Slow.cpp")]
+    lines = [f'#include "{name}"' for name in generated if name not in slow]
+    lines += [off, *(f'#include "{name}"' for name in slow), on, '#include "model.cpp"']
+    return "\n".join([*lines, ""])
+
+
+def _runtime(cache: Path, objects: Path, identity: str, make: list[str], environment: dict[str, str]) -> Path:
+    """Verilator's run-time library, compiled in ``objects`` if the cache does not hold it."""
+    archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
+    if not counts(archive):
+        with alone(archive.with_suffix(".lock")):
+            if not counts(archive):
+                _run([*make, _RUNTIME], objects, environment)
+                (objects / _RUNTIME).rename(archive)
+    return archive
+
+
+def build_model(
+    rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None, covered: bool = False
+) -> Path:
+    """Path of the shared library simulating a design, compiled if the cache does not hold it."""
+    files = {"design.v": rig.verilog, **(added or {}), **rig.sources()}
+    files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
+    chosen = compiler()
+    flags = [*_VERILATOR_FLAGS, "--top-module", TOP, "--prefix", f"V{TOP}"]
+    flags += ALIKE_FLAGS if rig.repeated else ()
+    flags += ["--trace-fst", "--trace-structs"] if trace else []
+    flags += COVERAGE_FLAGS if covered else ()
+    root = require_verilator()
+    # both parts of a model are to be of the same Verilator, whatever has replaced it in its folder since
+    tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
+    how = (*tools, _CXX_FLAGS, *_OPTIMISATION[trace])
+    identity = (sorted(files.items()), flags, how, *_LINK, _whole((), chosen))
+    cache = cache_directory()
+    library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
+    if counts(library):
+        return library
+    require_tools()
+    environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    _sweep(cache)
+    with alone(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
+        if counts(library):
+            return library
+        folder = Path(name)
+        objects, compile_command = folder / "obj", folder / "cxx"
+        for file, text in files.items():
+            (folder / file).write_text(text)
+        compile_command.write_text(_compiler_command(chosen))
+        compile_command.chmod(0o755)
+        environment[_CXX_HEADERS] = _cxx_headers()
+        flags += ["-CFLAGS", f"{_CXX_FLAGS} -I{folder}"]
+        inputs = [str(folder / file) for file in (CONTROL_FILE, f"{TOP}.sv", "design.v")]
+        _run([str(root / "bin" / "verilator"), *flags, *inputs], folder, environment)
+        (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
+        # "python" is not on the path of every environment
+        make = ["make", "-f", f"V{TOP}.mk", f"CXX={compile_command}", f"PYTHON3={sys.executable}"]
+        make += _OPTIMISATION[trace]
+        kind = (how, trace, files["lz4.h"], *(("covered",) if covered else ()))
+        archive = _runtime(cache, objects, repr(kind), make, environment)
+        parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
+        _run([*make, "-j", "2", *parts], objects, environment)
+        model = folder / "model.so"
+        linked = [*_LINK, *parts, str(archive), *(_TRACE_LIBRARIES if trace else ())]
+        _run([*linked, "-o", str(model)], objects, environment)
+        model.rename(library)
+    return library

@@ -1,0 +1,162 @@
+"""Compiled models of configurations: which top, with which ports."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import xpulpnn
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn_sim.cosimulation.model.build import build_model
+from xpulpnn_sim.cosimulation.model.schema import BANK, DATA, DMA, FETCH, HART, LINES, REFILL, RETIRE, STREAM, PortKind
+from xpulpnn_sim.cosimulation.model.testbench import Adapter, Rig
+from xpulpnn_sim.tools.results import cached_results, digest
+from xpulpnn_sim.tools.user_cache import alone
+
+_STREAM_PORTS = {
+    "ready": "insn__ready",
+    "jump": "jump__valid",
+    "jump_target": "jump__target",
+    "branch": "branch__valid",
+    "branch_target": "branch__target",
+    "valid": "insn__valid",
+    "word": "insn__payload__word",
+    "pc": "insn__payload__pc",
+}
+"""Ports of the back end by the fields of a stream."""
+
+
+def _bus(kind: PortKind, prefix: str) -> Adapter:
+    """An OBI port of one hart, the only one."""
+    return Adapter(kind, {name: f"{prefix}__{name}" for name in (*kind.seen, *kind.driven) if name != "hart"})
+
+
+def _retirement(manifest: Mapping[str, Any], prefix: str) -> Adapter:
+    ports = [port["name"] for port in manifest["ports"] if port["name"].startswith(prefix)]
+    return Adapter(RETIRE, {name.removeprefix(prefix): name for name in ports})
+
+
+def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
+    """The back end with its retirement port, fed with executed instructions."""
+    ports = dict(_STREAM_PORTS)
+    if any(port["name"] == "info__raw" for port in manifest["ports"]):
+        ports["word"] += " info__raw"
+    adapters = (_bus(DATA, "data"), Adapter(STREAM, ports), _retirement(manifest, "rvfi__"))
+    return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
+
+
+def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
+    """The core with its retirement port."""
+    hart = Adapter(HART, {name: name for name in (*HART.seen, *HART.driven)})
+    adapters = (_bus(FETCH, "instr"), _bus(DATA, "data"), hart, _retirement(manifest, "rvfi_"))
+    return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
+
+
+def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
+    """The cluster with its banks as ports, its fetch ports and the cores' retirement ports.
+
+    All cores start at once where the driver says; the cluster has the number 0.
+    """
+    names = [port["name"] for port in manifest["ports"]]
+    cores = sum(name.startswith("rvfi_") and name.endswith("_valid") for name in names)
+    banks = sum(name.startswith("bank_master_") for name in names)
+    ext = _bus(DATA, "ext")
+    adapters = [replace(ext, ports={**ext.ports, "hart": "ext_hart"})]
+    for core in range(cores):
+        # what drives one core's start drives that of all
+        start = {"boot_addr": "boot_addr", "fetch_enable": "fetch_enable"} if core == 0 else {}
+        adapters += [Adapter(HART, start), _retirement(manifest, f"rvfi_{core}_")]
+    if "refill__req" in names:
+        refill = {name: f"refill__{name}" for name in (*REFILL.seen, *REFILL.driven) if not name.endswith("_high")}
+        adapters.append(Adapter(REFILL, refill))
+    else:
+        adapters += [_bus(FETCH, f"instr__{core}") for core in range(cores)]
+    if "dma__req" in names:
+        dma = {name: f"dma__{name}" for name in (*DMA.seen, *DMA.driven) if not name.endswith("_high")}
+        adapters.append(Adapter(DMA, dma | {"wdata_high": "dma__wdata[63:32]"}))
+    lines = {
+        "dma": "dma_events",
+        "dma_interrupt": "dma_interrupts",
+        "timer": "timer_events",
+        "timer_armed": "timer_armed",
+    }
+    adapters.append(Adapter(LINES, {field: name for field, name in lines.items() if name in names}))
+    for bank in range(banks):
+        macro = {name: f"banks__{bank}__{name}" for name in (*BANK.seen, *BANK.driven)}
+        del macro["sharers"]
+        if f"bank_sharers_{bank}" in names:
+            macro["sharers"] = f"bank_sharers_{bank}"
+        adapters.append(Adapter(BANK, {**macro, "master": f"bank_master_{bank}"}))
+    return Rig(verilog=verilog, manifest=manifest, adapters=tuple(adapters), repeated="core")
+
+
+RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
+    "stream": ("backend", backend_rig),
+    "core": ("core", core_rig),
+    "cluster": ("cluster", cluster_rig),
+}
+"""Top and ports of each engine."""
+
+
+@cache
+def _generator() -> str:
+    """Hash of the sources that this process emits designs with, those of its first look at them."""
+    found = hashlib.sha256(version("amaranth").encode())
+    for path in sorted(Path(xpulpnn.__file__).parent.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def cached_emission(
+    top: str, config: CoreConfig | ClusterConfig, *, both_edges: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
+    results = cached_results("designs")
+    name = f"{top}-{digest(_generator(), both_edges, config)}"
+    known: dict[str, Any] | None = results.find(name)
+    if known is None:
+        results.folder.mkdir(parents=True, exist_ok=True)
+        with alone(results.folder / f"{name}.lock"):
+            known = results.find(name)
+            if known is None:
+                # Amaranth and the generator take longer to import than a cached model to run
+                from xpulpnn_sim.tools.tops import emit_top
+
+                emitted = emit_top(top, config, both_edges=both_edges)
+                known = {"verilog": emitted.text, "manifest": emitted.manifest}
+                results.keep(name, known)
+    return known["verilog"], known["manifest"]
+
+
+Config = TypeVar("Config", CoreConfig, ClusterConfig)
+
+
+def simulated(config: Config) -> Config:
+    """``config`` with sums and shifts left to the simulator, one by one, and its register file as an array; of a
+    cluster its core.
+
+    Same function, cycle by cycle, faster: a simulator adds words faster than it evaluates compressors, finds a word
+    in an array faster than in a tree of selections, and computes only the format that is asked for where each has
+    operators of its own. ``xpulpnn prove units`` proves the dot-product structures equal.
+    """
+    if isinstance(config, ClusterConfig):
+        return replace(config, core=simulated(config.core))
+    dotp = replace(config.dotp, multipliers="replicated", adders="inferred")
+    if dotp.isolation == "and":
+        dotp = replace(dotp, isolation="none")
+    return replace(config, regfile="array", multiplier="inferred", shifter="inferred", dotp=dotp)
+
+
+def model_library(engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False) -> Path:
+    """Shared library simulating ``config`` with its retirement port, compiled if need be."""
+    top, rig = RIGS[engine]
+    # a waveform shows a clock that rises once in a cycle
+    both_edges = not trace
+    observed = replace(config, rvfi=True)
+    if isinstance(observed, ClusterConfig):
+        observed = replace(observed, memories="ports")
+    emitted = cached_emission(top, observed, both_edges=both_edges)
+    return build_model(replace(rig(*emitted), both_edges=both_edges), trace=trace)

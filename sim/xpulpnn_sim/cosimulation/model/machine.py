@@ -1,0 +1,162 @@
+"""Surroundings of a simulated design: memory, its timing, interrupt lines, waveforms."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
+
+USUAL_L2_BYTES = 8 << 20
+"""Memory that networks may take unless another size is given."""
+
+WATCHDOG_CYCLES = 100_000
+"""Cycles without a retirement after which a hart is taken to hang."""
+
+_FULL_SCALE = 1 << 32
+ALL_CYCLES = (0, (1 << 64) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Surroundings of the harts.
+
+    Parameters
+    ----------
+    ram : tuple of (int, int)
+        Base and size of memory beside the program's segments.
+    bus_errors : tuple of (int, int)
+        Base and size, multiples of 4, of addresses that the bus answers with an error.
+    hart_id : int
+        Value of mhartid of the first hart; the others follow. Of a cluster 0.
+    grant_stalls, fetch_grant_stalls : float
+        Probability in [0, 1) that the data or instruction memory withholds a grant in a cycle.
+    response_latency, fetch_latency : int
+        Responses take 1 to this many cycles, at random.
+    l2_latency : int
+        Cycles that memory outside a cluster takes to answer at least; what ``response_latency`` allows for comes on
+        top. Banks answer in the next cycle.
+    l2_bytes : int
+        Bytes that networks may take, code and data: of the memory outside a cluster, or of that of a core alone.
+    irq_rate : float
+        Probability per cycle that one of the usable interrupt lines rises. A line falls when its interrupt is taken.
+    irqs : tuple of (int, int)
+        Cycle and number of lines that rise.
+    seed : int
+        Of all random choices.
+    max_cycles : int
+        The run is given up after so many.
+    """
+
+    ram: tuple[Window, ...] = ()
+    bus_errors: tuple[Window, ...] = ()
+    hart_id: int = 0
+    grant_stalls: float = 0.0
+    response_latency: int = 1
+    fetch_grant_stalls: float = 0.0
+    fetch_latency: int = 1
+    l2_latency: int = 1
+    l2_bytes: int = USUAL_L2_BYTES
+    irq_rate: float = 0.0
+    irqs: tuple[tuple[int, int], ...] = ()
+    seed: int = 0
+    max_cycles: int = 1_000_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate"):
+            if not 0 <= getattr(self, name) < 1:
+                words, value = name.replace("_", " "), getattr(self, name)
+                raise InputError(f"{words} must be a probability of at least 0 and below 1, not {value}")
+        for base, size in self.bus_errors:
+            if base % WORD_BYTES or size % WORD_BYTES or size < WORD_BYTES:
+                raise InputError(f"bus errors must be words at a multiple of 4, not 0x{base:x}:{size}")
+        for name, least in (
+            ("response_latency", 1),
+            ("fetch_latency", 1),
+            ("l2_latency", 1),
+            ("l2_bytes", 1),
+            ("max_cycles", 1),
+            ("seed", 0),
+        ):
+            if getattr(self, name) < least:
+                raise InputError(f"{name.replace('_', ' ')} must be at least {least}, not {getattr(self, name)}")
+
+    def settings(self) -> dict[str, int]:
+        """The same as fields of SETTINGS."""
+        return {
+            "grant_stall": int(self.grant_stalls * _FULL_SCALE),
+            "response_latency": self.response_latency,
+            "data_latency": self.l2_latency,
+            "fetch_grant_stall": int(self.fetch_grant_stalls * _FULL_SCALE),
+            "fetch_latency": self.fetch_latency,
+            "irq_rate": int(self.irq_rate * _FULL_SCALE),
+            "seed": self.seed & (_FULL_SCALE - 1),
+            "hart_id": self.hart_id,
+            "watchdog": WATCHDOG_CYCLES,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waves:
+    """Waveforms of a part of a run, in FST format."""
+
+    path: Path
+    first: int = ALL_CYCLES[0]  # clock cycles, or instructions
+    last: int = ALL_CYCLES[1]  # clock cycles, or instructions
+    by_instruction: bool = False  # whether `first` and `last` count instructions of a stream
+
+    def settings(self) -> dict[str, int]:
+        """The same as fields of SETTINGS."""
+        return {"dump_from": self.first, "dump_to": self.last, "dump_instructions": self.by_instruction}
+
+    @staticmethod
+    def window(text: str) -> tuple[int, int]:
+        """First and last cycle of ``FROM:TO``; raises :class:`InputError`."""
+        first, colon, last = text.partition(":")
+        if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= ALL_CYCLES[1]):
+            raise InputError(f"window of the waveforms must be FROM:TO with FROM <= TO, not {text}")
+        return int(first), int(last)
+
+
+class Memory:
+    """Byte access to memory given in pieces."""
+
+    def __init__(self, pieces: dict[int, NDArray[np.uint8]]) -> None:
+        self.pieces = pieces
+
+    def _find(self, address: int, size: int) -> NDArray[np.uint8] | None:
+        for base, piece in self.pieces.items():
+            if base <= address and address + size <= base + piece.size:
+                return piece[address - base : address - base + size]
+        return None
+
+    def inside(self, address: int, size: int) -> bool:
+        """Return whether ``size`` bytes from ``address`` are memory."""
+        return self._find(address, size) is not None
+
+    def read(self, address: int, size: int) -> bytes:
+        """``size`` bytes from ``address``; raises :class:`InputError` outside memory."""
+        piece = self._find(address, size)
+        if piece is None:
+            raise InputError(f"address must be in memory, not 0x{address:08x} with {size} bytes")
+        return piece.tobytes()
+
+    def write(self, address: int, content: bytes) -> None:
+        """Replace bytes that are memory."""
+        piece = self._find(address, len(content))
+        assert piece is not None
+        piece[:] = np.frombuffer(content, np.uint8)
+
+
+def load_memory(executable: Executable, ram: Sequence[Window] = ()) -> dict[int, NDArray[np.uint8]]:
+    """The memory of a run with the program in it, by base address."""
+    pieces = {base: np.zeros(size, np.uint8) for base, size in windows(executable, ram)}
+    memory = Memory(pieces)
+    for segment in executable.segments:
+        if segment.data:
+            memory.write(segment.address, segment.data)
+    return pieces

@@ -1,0 +1,350 @@
+"""Structs, enumerations and constants that Python and the compiled models share, and the C++ header made of them.
+
+Structs are numpy dtypes; the header declares the same fields in the same order and asserts the same size.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag, auto
+
+import numpy as np
+
+from xpulpnn.config import TCDM_SPACE
+from xpulpnn.isa import cluster, machine
+from xpulpnn.isa.csr import csr_address
+from xpulpnn.isa.machine import ExceptionCause
+from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
+from xpulpnn_sim.reference.programs.retirement import RETIREMENT, WORD_FIELDS
+
+KEPT_ERRORS = 64
+"""Differences of a block whose details are kept."""
+
+
+class Event(IntFlag):
+    """Why the compiled loop came back."""
+
+    CYCLE_LIMIT = auto()
+    RECORDS_FULL = auto()
+    TOHOST = auto()
+    BAD_ACCESS = auto()
+    BAD_FETCH = auto()
+    TRAP_LOOP = auto()
+    ENDLESS_LOOP = auto()
+    STUCK = auto()
+    WRONG_REDIRECT = auto()
+    STREAM_DONE = auto()
+    BAD_TRANSFER = auto()
+    """Of a DMA engine: outside the memory."""
+    LOST_REQUEST = auto()
+    """A core alone has not kept a request until it was granted."""
+
+
+OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
+"""After these no reference can follow the last instruction of the hart concerned."""
+
+
+class InsnKind(IntEnum):
+    """Instructions of a stream that the driver tells apart."""
+
+    PLAIN_INSN = 0
+    JUMP_INSN = auto()
+    BRANCH_INSN = auto()
+
+
+class Property(IntFlag):
+    """Properties of an instruction."""
+
+    READS_RS1 = auto()
+    READS_RS2 = auto()
+    READS_RD = auto()
+    WRITES_RD = auto()
+    WRITES_BASE = auto()
+    LOADS = auto()
+    STORES = auto()
+    READS_ACT = auto()
+    READS_WGT = auto()
+    WRITES_NN = auto()
+    READS_PARAMETERS = auto()
+    """Both parameters of the requantisation."""
+
+
+class Action(IntEnum):
+    """Effect of an instruction on pc, CSRs and hardware loops."""
+
+    NO_ACTION = 0
+    TRANSFER = auto()
+    """Branch or jump; the reference models say whether it is taken and where to."""
+    RAISE = auto()
+    """Always traps, with the cause ``number``."""
+    RETURN = auto()
+    CSR_READ = auto()
+    """Of the CSR ``number``; likewise the next ones."""
+    CSR_WRITE = auto()
+    CSR_SET = auto()
+    CSR_CLEAR = auto()
+    SET_LOOP_START = auto()
+    """Of the hardware loop ``number``; likewise the next ones."""
+    SET_LOOP_END = auto()
+    SET_LOOP_COUNT = auto()
+    SET_LOOP = auto()
+    QUANTISE = auto()
+    """Reads thresholds for codes of ``number`` bits."""
+
+
+class CsrFlag(IntFlag):
+    """Properties of a CSR."""
+
+    PRESENT = auto()
+    READ_ONLY = auto()
+    """Writing traps."""
+    FREE = auto()
+    """Any value may be read."""
+
+
+class BusField(IntEnum):
+    """Fields in which an access and the bus may differ; numbered behind the offsets of a record's fields."""
+
+    BUS_REQ = RETIREMENT.itemsize
+    BUS_ADDR = auto()
+    BUS_WE = auto()
+    BUS_BE = auto()
+    BUS_WDATA = auto()
+
+
+class DeviceWait(IntEnum):
+    """Causes of waits in a cluster where the core's own port says no more than GRANT or RESPONSE; go on where
+    :class:`~xpulpnn.isa.retirement.WaitCause` ends.
+    """
+
+    BANK_CONFLICT = len(WaitCause)
+    """The bank of the TCDM serves another one."""
+    BARRIER = auto()
+    """A barrier of the event unit."""
+    EVENT = auto()
+    """Anything else of the event unit: events, mutexes, dispatch."""
+    PERIPHERAL = auto()
+    """Other registers inside the cluster."""
+    EXTERNAL = auto()
+    """Memory outside the cluster."""
+
+
+DEVICE_ACCESS = 64
+"""In a log of grants what is added to a hart for its accesses to devices, which are logged when they are answered, with
+the cycle of the grant."""
+
+LINE_EVENT = 128
+"""In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt
+and timers. ``address`` is the word of the lines."""
+
+STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)
+"""Columns of an account."""
+
+VALUE_FIELDS = (
+    *("rs1", "rs2", "rd_old", "act", "wgt", "loaded"),
+    *("rd", "base", "address", "store", "word", "pc", "position"),
+)
+"""Arrays that the compiled checker distributes the values of retirements to: operands, results, and whose they are."""
+
+NO_GROUP = 2**32 - 1
+"""Group of instructions without results to compare."""
+
+_CHARGED_BEFORE = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.CSR)
+"""Waits that the instruction before has caused."""
+
+
+def _dtype(wide: str, words: str) -> np.dtype[np.void]:
+    return np.dtype([(name, np.uint64) for name in wide.split()] + [(name, np.uint32) for name in words.split()])
+
+
+SETTINGS = _dtype(
+    "dump_from dump_to",
+    "grant_stall response_latency fetch_grant_stall fetch_latency irq_rate seed boot_addr hart_id tohost "
+    "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes",
+)
+"""Parameters of a run. Probabilities count in 2**-32; ``collect``: retirements and grants are recorded; ``sparse``:
+addresses outside every window are memory too, first read as 0; ``dump_*``: cycles or instructions in the waveform;
+``data_latency``: least cycles of a response, which ``response_latency`` - 1 come on top of at random; ``bank_hash``,
+``tcdm_bytes``: of a cluster."""
+
+STATUS = _dtype(
+    "cycles accepted first_offered position",
+    "events hart value grants expected got transfer transfer_writes",
+)
+"""State of a run: cycles since reset; instructions accepted from the stream and the cycle the first was offered in;
+events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect;
+address of a transfer outside the memory, and whether it writes."""
+
+HART_STATUS = _dtype(
+    "retired interrupts bad_since last_cycle",
+    "pc previous_pc next_pc cause address write mask records lines trap_pc trap_cause resting wait_cause wait_address",
+)
+"""State of a hart: pc of the last retirement, of the one before and of the next, its cause; access outside memory;
+records in the buffer; interrupt lines; the last exception, its cause 0 before the first one; the event that keeps it
+from going on, or 0, why it last waited, and the address if for an answer."""
+
+GRANT = _dtype("cycle", "hart address we be wdata unused")
+"""One granted access of a data bus or bank; ``hart``: who made it, numbers behind those of the harts nobody claims."""
+
+ACTIVITY = _dtype("first last", "read written")
+"""A while in which a DMA engine moves data from or to the memory outside: first and last cycle of a grant, bytes."""
+
+INTERRUPT = _dtype("cycle", "line unused")
+"""A line that rises at a cycle, of hart 0."""
+
+STREAM_INSN = _dtype("", "word pc kind")
+"""One instruction of the text of a stream."""
+
+POKE = _dtype("position", "address word")
+"""A word of memory that changes just before the stream position ``position`` executes."""
+
+CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse has_tcdm")
+"""Parameters of a check; without a front end retirements do not say where they continue; with a TCDM there are its
+other addresses, and devices."""
+
+CHECK_INSN = np.dtype(
+    [
+        (name, np.uint32)
+        for name in ["raw", "word", "properties", "action", "number", "is_constant", "constant", "offset", "group"]
+    ]
+    + [(name, np.uint8) for name in ["length", "rs1", "rs2", "rd", "access", "act", "wgt", "reloaded"]]
+)
+"""An instruction by its word in memory: ``word`` is its 32-bit form. ``access``: bytes loaded or stored; ``offset``:
+from pc to the start or end of a loop; ``group``: of instructions whose results are compared together."""
+
+CSR_STATE = _dtype("", "address flags value writable")
+"""A control and status register: value after reset, mask of what can be written."""
+
+CHECK_ERROR = _dtype("", "hart position field expected got")
+"""A difference: hart, retirement in the block, offset of the field in a record or a :class:`BusField`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortKind:
+    """A kind of port that the driver serves."""
+
+    name: str  # what its structs are called
+    seen: Sequence[str]  # fields the driver sees at a clock edge
+    driven: Sequence[str]  # fields it drives in the next cycle
+
+
+_OBI_DRIVEN = ("gnt", "rvalid", "rdata", "err")
+FETCH = PortKind("fetch", ("req", "addr"), _OBI_DRIVEN)
+DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
+STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
+HART = PortKind("hart", ("irq_ack", "irq_id", "core_sleep"), ("irq", "boot_addr", "hart_id", "fetch_enable"))
+_RETIRE_SEEN = (
+    *("valid", "wait", "trap", "cause", "pc_rdata", "pc_wdata", "insn"),
+    *("mem_addr", "mem_rmask", "mem_wmask"),
+)
+RETIRE = PortKind("retire", _RETIRE_SEEN, ())
+BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master", "sharers"), ("rdata",))
+DMA = PortKind(
+    "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
+)
+REFILL = PortKind("refill", ("req", "addr"), ("gnt", "rvalid", "err", "rdata", "rdata_high"))
+LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
+"""What inside a cluster raises event lines: of the DMA engine a bit for each core, of the timers one for each."""
+
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES)
+"""In the order in which they travel."""
+
+_STRUCTS = {
+    "Retirement": RETIREMENT,
+    "Settings": SETTINGS,
+    "Status": STATUS,
+    "HartStatus": HART_STATUS,
+    "Grant": GRANT,
+    "Activity": ACTIVITY,
+    "Interrupt": INTERRUPT,
+    "StreamInsn": STREAM_INSN,
+    "Poke": POKE,
+    "CheckSettings": CHECK_SETTINGS,
+    "CheckInsn": CHECK_INSN,
+    "CsrState": CSR_STATE,
+    "CheckError": CHECK_ERROR,
+}
+_ENUMS = (Event, InsnKind, Property, Action, CsrFlag, BusField, WaitCause, DeviceWait, ExceptionCause)
+_CONSTANTS = {
+    "KEPT_ERRORS": KEPT_ERRORS,
+    "NO_GROUP": NO_GROUP,
+    "WAIT_CAUSES": len(WaitCause),
+    "STALLS": len(STALLS),
+    "DEVICE_ACCESS": DEVICE_ACCESS,
+    "LINE_EVENT": LINE_EVENT,
+    "NO_MASTER": cluster.NO_MASTER,
+    "CHARGED_BEFORE": sum(1 << cause for cause in _CHARGED_BEFORE),
+    "CAUSE_CODE": CAUSE_CODE,
+    "CAUSE_INTERRUPT": CAUSE_INTERRUPT,
+    "LOOP_CSRS": csr_address("lpstart1") - csr_address("lpstart0"),
+    "INSN_BYTES": machine.WORD_BYTES,
+    "RECORD_WORDS": len(WORD_FIELDS),
+    **{
+        name: getattr(machine, name)
+        for name in (
+            *("MSTATUS_MIE", "MSTATUS_MPIE", "MCAUSE_INTERRUPT", "MTVEC_VECTORED", "MTVEC_BASE", "VECTOR_BYTES"),
+            *("NNRF_ENTRIES", "NNRF_PARAMETERS", "FIRST_PARAMETER"),
+        )
+    },
+    **{
+        name: getattr(cluster, name)
+        for name in (
+            *("TCDM_BASE", "TCDM_ALIAS", "TEST_SET_BIT", "CONTROL", "TIMER", "EVENT_UNIT"),
+            *("PRIVATE_EVENT_UNIT", "DMA", "PRIVATE_DMA", "ICACHE_CONTROL", "BLOCK_BYTES"),
+        )
+    },
+    "TCDM_SPACE": TCDM_SPACE,
+    "PRIVATE_BARRIERS": cluster.EventRegister.BARRIER,
+    **{f"VALUE_{name.upper()}": number for number, name in enumerate(VALUE_FIELDS)},
+    **{f"CSR_{name.upper()}": csr_address(name) for name in ("mstatus", "mie", "mtvec", "mepc", "mcause", "lpstart0")},
+}
+_TYPES = {8: "uint64_t", 4: "uint32_t", 1: "uint8_t"}
+
+
+def _struct(name: str, dtype: np.dtype[np.void]) -> str:
+    members = "".join(f"    {_TYPES[kind.itemsize]} {field};\n" for field, (kind, *_) in (dtype.fields or {}).items())
+    return f"struct {name} {{\n{members}}};\nstatic_assert(sizeof({name}) == {dtype.itemsize});\n"
+
+
+def _ports(counts: Mapping[str, int]) -> Iterator[str]:
+    """Structs of the ports, one of each kind at least so that none is empty."""
+    for kind in KINDS:
+        for direction, fields in (("Out", kind.seen), ("In", kind.driven)):
+            if fields:
+                yield f"struct {kind.name.capitalize()}{direction} {{ uint32_t {', '.join(fields)}; }};\n"
+    for name, direction in (("Observed", "Out"), ("Driven", "In")):
+        members = [
+            f"    {kind.name.capitalize()}{direction} {kind.name}[{max(counts[kind.name], 1)}];\n"
+            for kind in KINDS
+            if (kind.seen if direction == "Out" else kind.driven)
+        ]
+        extra = "" if direction == "Out" else "    uint32_t collect;\n"
+        yield f"struct {name} {{\n{''.join(members)}{extra}}};\n"
+
+
+def cpp_header(counts: Mapping[str, int], *, both_edges: bool) -> str:
+    """``schema.hpp`` of a design with so many ports of each kind, clocked by both edges or by the rising one."""
+    constants = _CONSTANTS | {
+        "FETCH_PORTS": counts["fetch"],
+        "DATA_PORTS": counts["data"],
+        "STREAMS": counts["stream"],
+        "HARTS": counts["retire"],
+        "BANKS": counts["bank"],
+        "DMA_PORTS": counts["dma"],
+        "REFILL_PORTS": counts["refill"],
+        "LINE_PORTS": counts["lines"],
+        "BOTH_EDGES": int(both_edges),
+    }
+    lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]
+    for name in ("IRQ_PRIORITY", "USABLE_LINES"):
+        lines_of = machine.IRQ_PRIORITY if name == "IRQ_PRIORITY" else sorted(machine.IRQ_PRIORITY)
+        lines.append(f"constexpr uint32_t {name}[] = {{{', '.join(map(str, lines_of))}}};\n")
+    enums = [
+        f"enum {enum.__name__} : uint32_t {{ {', '.join(f'{member.name} = {member.value}' for member in enum)} }};\n"
+        for enum in _ENUMS
+    ]
+    structs = [_struct(name, dtype) for name, dtype in _STRUCTS.items()]
+    body = "\n".join(["".join(lines), "".join(enums), *structs, *_ports(counts)])
+    return (
+        "// Generated by xpulpnn_sim.cosimulation.model.schema.\n#pragma once\n#include <cstdint>\n\n"
+        f"namespace harness {{\n\n{body}\n}}  // namespace harness\n"
+    )

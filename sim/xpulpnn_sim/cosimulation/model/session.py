@@ -1,0 +1,227 @@
+"""A simulation under way, whatever runs on it: advances the model, hands what it records to observer and checks."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.cosimulation.checks.retirements import Checker, Checks
+from xpulpnn_sim.cosimulation.model.machine import WATCHDOG_CYCLES, Machine, Memory, Waves
+from xpulpnn_sim.cosimulation.model.model import Block, Model, Windows
+from xpulpnn_sim.cosimulation.model.schema import ACTIVITY, OUTSIDE, STALLS, Event
+from xpulpnn_sim.reference.programs import exits
+from xpulpnn_sim.reference.programs.event_waits import waits_for
+from xpulpnn_sim.reference.programs.exits import Exit, NameOf, Reason
+from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
+
+BLOCK_RETIREMENTS = 1 << 16
+"""Retirements handed over at a time."""
+
+CHUNK_CYCLES = 1 << 20
+"""Cycles between two looks at the progress when nothing is recorded."""
+
+RESTING = Event.ENDLESS_LOOP | Event.STUCK
+
+_WITHOUT_ANSWER = {
+    WaitCause.START: "has not started",
+    WaitCause.FETCH: "waits for an instruction",
+    WaitCause.GRANT: "waits for the grant of an access",
+    WaitCause.SLEEP: "sleeps in wfi",
+}
+
+Observer = Callable[[Sequence[Records]], None]
+"""Takes the retirements of each hart in a piece of the run, in program order; valid only during the call."""
+
+Progress = Callable[[int], None]
+"""Takes the count of cycles, or of instructions of a stream, from time to time."""
+
+
+@dataclass(slots=True)
+class RunResult:
+    """The end, the figures and the memory of a run."""
+
+    exit: Exit  # how it ended
+    # clock cycles from the end of reset; of a stream from the first instruction offered to the last retired
+    cycles: int = 0
+    instructions: int = 0  # instructions retired (trapping ones included) and interrupts taken by all harts
+    interrupts: int = 0  # instructions retired (trapping ones included) and interrupts taken by all harts
+    wall_s: float = 0.0  # seconds of simulation, without compiling the model
+    mismatches: int = 0  # differences found by checks
+    difference: str | None = None  # the first of them, for people
+    mismatch_position: int | None = None  # number of the retirement it was found at, if it was found at one
+    trapped: Trapped | None = None
+    output: bytes = b""  # what the program printed to its standard output
+    # final memory by base address
+    memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])
+    # where the cycles of each hart went, on request
+    accounts: list[NDArray[np.uint64]] = field(default_factory=list[NDArray[np.uint64]])
+    # when a DMA engine moved data from or to the memory outside
+    activities: NDArray[Any] = field(default_factory=lambda: np.zeros(0, ACTIVITY))
+
+    @property
+    def sim_cycles_per_s(self) -> float:
+        """Simulation speed."""
+        return self.cycles / self.wall_s if self.wall_s else 0.0
+
+    @property
+    def account(self) -> NDArray[np.uint64]:
+        """Where the cycles of all harts went together."""
+        return np.sum(self.accounts, axis=0)
+
+    @property
+    def stalls(self) -> dict[str, int]:
+        """Cycles without a retirement by cause, of all harts; empty if nothing was counted."""
+        stalls: dict[str, int] = {}
+        for account in self.accounts:
+            for cause, cycles in stalls_of(account, devices=len(self.accounts) > 1).items():
+                stalls[cause] = stalls.get(cause, 0) + cycles
+        return stalls
+
+    def read(self, address: int, size: int) -> bytes:
+        """``size`` bytes of the final memory; raises :class:`InputError` outside it."""
+        return Memory(self.memory).read(address, size)
+
+
+def stalls_of(account: NDArray[np.uint64], *, devices: bool) -> dict[str, int]:
+    """Cycles without a retirement by cause in the account of a hart, with those of a cluster's devices or without."""
+    totals = account.sum(axis=0)
+    causes = STALLS if devices else tuple(WaitCause)
+    return {cause.name.lower(): int(totals[cause]) for cause in causes if cause}
+
+
+class Session:
+    """A model under way: advances it, hands what it records to observer and checks."""
+
+    def __init__(
+        self,
+        library: Path,
+        harts: int,
+        settings: dict[str, int],
+        memory: Windows,
+        machine: Machine,
+        *,
+        waves: Waves | None = None,
+        checkers: Sequence[Checker] = (),
+        observer: Observer | None = None,
+        together: bool = False,
+    ) -> None:
+        collects = bool(checkers) or observer is not None
+        settings = machine.settings() | settings | {"collect": collects} | (waves.settings() if waves else {})
+        self.model = Model(
+            library, harts, settings, memory, machine.irqs, waves.path if waves else None, machine.bus_errors
+        )
+        self.checks = Checks(checkers)
+        self.limit = machine.max_cycles
+        self._observer = observer
+        self._harts, self._together = range(harts), together or harts > 1
+        # one block is being checked while the other is being filled
+        self._blocks = [Block(harts, max(BLOCK_RETIREMENTS // harts, 1) if collects else 1) for _ in range(2)]
+        self.model.collect(self._blocks[0])
+        self._started = time.perf_counter()
+
+    def advance(self, limit: int, *, drain: bool = False) -> Event:
+        """Run to an event or the cycle ``limit``; full blocks are handed over."""
+        events = self.model.advance(limit, drain=drain)
+        if Event.RECORDS_FULL in events:
+            self.hand_over()
+        return events
+
+    def hand_over(self) -> None:
+        """Give the block to the checks and go on with the other one."""
+        block = self._blocks[0]
+        hart = int(self.model.status["hart"])
+        if self.model.events & OUTSIDE and block.filled[hart]:
+            block.drop_last(hart)
+        if self._observer is not None and any(block.filled):
+            self._observer([block.records(hart) for hart in self._harts])
+        self.checks.feed(block)
+        self._blocks.reverse()
+        self.model.collect(self._blocks[0])
+
+    def ended(self, name_of: NameOf, line_of: NameOf = lambda pc: "") -> Exit | None:
+        """The end that the last events mean, if they mean one; of several cores with the number of the one it is."""
+        if self._together and self.model.events & RESTING and not self.model.events & OUTSIDE:
+            return self._at_rest(name_of, line_of)
+        end = self._ended(name_of)
+        if end is None or not self._together or Event.BAD_TRANSFER in self.model.events:
+            return end
+        return replace(end, text=f"core {int(self.model.status['hart'])}: {end.text}")
+
+    def _at_rest(self, name_of: NameOf, line_of: NameOf) -> Exit:
+        """Why no core goes on."""
+        waiting: list[tuple[int, int, str]] = []
+        for core, hart in enumerate(self.model.harts):
+            cause, at = WaitCause(int(hart["wait_cause"])), int(hart["next_pc"])
+            if Event.ENDLESS_LOOP in Event(int(hart["resting"])):
+                waiting.append((core, int(hart["pc"]), "is in an endless loop"))
+            elif cause is WaitCause.RESPONSE:
+                waiting.append((core, at, waits_for(int(hart["wait_address"]))))
+            else:
+                waiting.append((core, at, _WITHOUT_ANSWER.get(cause, f"waits ({cause.name.lower()})")))
+        return exits.deadlock(waiting, name_of, line_of)
+
+    def _ended(self, name_of: NameOf) -> Exit | None:
+        events, status = self.model.events, self.model.status
+        hart = self.model.harts[int(status["hart"])]
+        pc = int(hart["pc"])
+        if Event.BAD_TRANSFER in events:
+            return exits.bad_transfer(int(status["transfer"]), pc, writes=bool(status["transfer_writes"]))
+        if Event.LOST_REQUEST in events:
+            text = f"a request must stay as it is until it is granted, after {exits.place(pc, name_of)}"
+            return replace(exits.difference(pc, name_of), text=text)
+        if Event.BAD_FETCH in events:
+            return exits.bad_fetch(pc, int(hart["previous_pc"]) if hart["retired"] > 1 else None, name_of)
+        if Event.BAD_ACCESS in events:
+            mask = int(hart["mask"])
+            first = (mask & -mask).bit_length() - 1 if mask else 0
+            kind, size = "store" if hart["write"] else "load", mask.bit_count() or WORD_BYTES
+            return exits.bad_access(kind, int(hart["address"]) + first, size, pc, name_of)
+        if Event.TRAP_LOOP in events:
+            return exits.trap_loop(pc, int(hart["cause"]), name_of)
+        if Event.ENDLESS_LOOP in events:
+            return exits.endless_loop(pc, name_of)
+        if Event.STUCK in events:
+            text = f"the core has not retired an instruction for {WATCHDOG_CYCLES} cycles"
+            return replace(exits.out_of_time(self.model.cycles, "cycles", pc, name_of), text=text)
+        if self.model.cycles >= self.limit:
+            return exits.out_of_time(self.limit, "cycles", pc, name_of)
+        return None
+
+    def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
+        """Put the figures together once everything is checked."""
+        checks, harts = self.checks, self.model.harts
+        if checks.mismatches and end.reason in (Reason.PASS, Reason.DIFFERENCE):
+            # where the run has got to meanwhile says nothing
+            text = f"differences from the reference: {checks.mismatches}"
+            end = replace(exits.difference(end.pc, name_of), text=text)
+        return RunResult(
+            exit=end,
+            cycles=cycles,
+            instructions=int(harts["retired"].sum()),
+            interrupts=int(harts["interrupts"].sum()),
+            wall_s=time.perf_counter() - self._started,
+            mismatches=checks.mismatches,
+            difference=checks.first,
+            mismatch_position=checks.position,
+            trapped=self._trapped(memory),
+            memory=memory,
+            activities=self.model.activities(),
+        )
+
+    def _trapped(self, memory: dict[int, NDArray[np.uint8]]) -> Trapped | None:
+        """The last exception of the hart that the last event is about."""
+        hart = self.model.harts[int(self.model.status["hart"])]
+        cause, pc = int(hart["trap_cause"]), int(hart["trap_pc"])
+        return Trapped(pc, cause, fetched_word(Memory(memory).read, pc)) if cause else None
+
+    def close(self) -> None:
+        """Release the model and the thread of the checks."""
+        self.checks.close()
+        self.model.close()

@@ -1,0 +1,281 @@
+"""The GTKWave save file of a waveform of the core: signals in groups, instructions and states by name.
+
+In the waveform of a cluster every core has its groups in a view of its own.
+GTKWave finds names through translate filter files, which lie in a folder beside the save file. Which signals and
+enumerations there are follows from the manifest of the emitted Verilog.
+"""
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from vcd.gtkw import GTKWSave, make_translation_filter
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.isa.csr import CSR_BY_ADDRESS
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
+from xpulpnn.isa.retirement import CAUSE_INTERRUPT
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.cosimulation.model.statics import expanded
+from xpulpnn_sim.cosimulation.model.testbench import TOP
+from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sw.assembly.disasm import disassemble
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+SAVE_SUFFIX, FILTERS_SUFFIX = ".gtkw", ".filters"
+
+SCOPE = f"{TOP}.{TOP}"
+"""Where the waveform has the instance ``core``: inside the shim of the simulation."""
+
+
+INSTRUCTION, REGISTER, CSR, CAUSE = "instruction", "register", "csr", "cause"
+"""Names that do not come from enumerations of the design."""
+
+_BACKEND = "core.backend"
+_ID, _EX, _WB = f"{_BACKEND}.id_stage", f"{_BACKEND}.ex_stage", f"{_BACKEND}.wb_stage"
+_TAP, _LSU = f"{_BACKEND}.rvfi_tap", f"{_BACKEND}.lsu"
+
+SIGNAL_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "clock and reset": {"core": "clk rst fetch_enable boot_addr hart_id core_sleep irq irq_ack irq_id"},
+    "IF": {
+        "core.if_stage": "redirect target pc loop_back loop_start",
+        "core.if_stage.prefetch": "valid take count",
+        "core.if_stage.compressed_decoder": "expanded:instruction compressed",
+    },
+    "ID": {
+        "core.if_stage": "id_raw:instruction",
+        _ID: "insn__valid insn__ready insn__payload__pc insn__payload__word:instruction insn__payload__compressed "
+        "issue kill hold id_stall id_late_operand id_jalr_waits id_drains illegal rs1 rs2 rs3 decoder_ctrl_ex_unit "
+        "decoder_ctrl_op_a decoder_ctrl_op_b decoder_ctrl_op_c decoder_ctrl_imm decoder_ctrl_mac_load "
+        "jump__valid jump__target trap__valid trap__cause:cause system__valid system__kind",
+    },
+    "EX": {
+        _TAP: "ex_pc_rdata ex_insn:instruction",
+        _EX: "valid ctrl_unit op_a op_b op_c done result comparison mult_start div_start "
+        "dotp_fmt dotp_a dotp_b dotp_result id_nn_act_addr id_nn_act id_nn_wgt_addr id_nn_wgt",
+        _BACKEND: "ex_fires branch__valid branch__target",
+    },
+    "WB": {
+        _TAP: "wb_valid wb_pc_rdata wb_insn:instruction",
+        _WB: "lsu_done wb__we wb__addr:register wb__data wb_is_base nn_we nn_addr",
+        _EX: "wb_nn_data",
+    },
+    "controller, CSRs and hardware loops": {
+        "core.controller": "started sleeping wanted hold enter enter_interrupt enter_cause leave redirect target",
+        "core.csr_file": "csr__valid csr__addr:csr csr__op csr__write csr__wdata csr__rdata mie pending mstatus_bits "
+        "mie_bits mtvec_bits mepc mcause_bits:cause mcycle_value minstret_value",
+        "core.hwloops": "setup__valid setup__op setup__loop hold wrong late "
+        "lpstart0 lpend0 lpcount0 lpstart1 lpend1 lpcount1",
+    },
+    "instruction port": {"core": "instr__req instr__gnt instr__addr instr__rvalid instr__rdata"},
+    "data port": {
+        "core": "data__req data__gnt data__addr data__we data__be data__wdata data__rvalid data__rdata",
+        _LSU: "second outstanding ex_done wb_done wb_size",
+    },
+    "retirement": {
+        "core": "rvfi_valid rvfi_order rvfi_pc_rdata rvfi_insn:instruction rvfi_trap rvfi_intr rvfi_cause:cause "
+        "rvfi_rs1_addr:register rvfi_rs1_rdata rvfi_rs2_addr:register rvfi_rs2_rdata rvfi_rd_we "
+        "rvfi_rd_addr:register rvfi_rd_wdata rvfi_base_we rvfi_base_addr:register rvfi_base_wdata rvfi_mem_addr "
+        "rvfi_mem_rmask rvfi_mem_rdata rvfi_mem_wmask rvfi_mem_wdata rvfi_nn_act_rdata rvfi_nn_wgt_rdata "
+        "rvfi_nn_we rvfi_nn_addr rvfi_nn_wdata rvfi_pc_wdata"
+    },
+}
+"""Signals by group and instance, with the names their values have; those a configuration lacks are left out."""
+
+_CLUSTER = "cluster"
+_CLUSTER_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "cluster": {
+        _CLUSTER: "clk rst fetch_enable busy core_clock_en eoc return_value "
+        "ext__req ext__gnt ext__addr ext__we ext__be ext__wdata ext__rvalid ext__rdata ext_hart",
+        f"{_CLUSTER}.event_unit": "barrier_0_events barrier_1_events core_0_barriers__0__status "
+        "core_0_barriers__1__status dispatch_team irq",
+    },
+}
+"""What the cores share."""
+
+_IN_DEMUX = "answering to_tcdm to_event_unit to_peripherals to_ext to_hole tcdm__gnt tcdm__rvalid"
+_CLOSED = frozenset({"retirement"})
+_NESTED = "/"
+"""Between the names of a group and of the one it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveSignal:
+    """A signal of the save file."""
+
+    instance: str  # path from the top and name in the Verilog
+    name: str  # path from the top and name in the Verilog
+    width: int
+    filter: str | None  # file name of the names of its values
+
+    @property
+    def path(self) -> str:
+        """The name in the waveform."""
+        bits = f"[{self.width - 1}:0]" if self.width > 1 else ""
+        return f"{SCOPE}.{self.instance}.{self.name}{bits}"
+
+
+def save_files(waveform: Path) -> tuple[Path, Path]:
+    """The save file of a waveform and the folder of its filters."""
+    return waveform.with_suffix(SAVE_SUFFIX), waveform.with_suffix(FILTERS_SUFFIX)
+
+
+def write_save_file(waveform: Path, executable: Executable, config: CoreConfig | ClusterConfig) -> None:
+    """Write the save file of ``waveform`` and its filters; the folders must exist or be possible to make."""
+    save_file, folder = save_files(waveform.absolute())
+    groups, filters = contents(executable, config)
+    folder.mkdir(exist_ok=True)
+    for name, text in filters.items():
+        write_text(folder / name, text)
+    text = io.StringIO()
+    save = GTKWSave(text)
+    save.comment("Generated by xpulpnn run.")
+    # filters are looked for relative to the save file even if both have moved
+    save.dumpfile(str(waveform.absolute()))
+    save.savefile(str(save_file))
+    save.sst_expanded(True)
+    save.treeopen(f"{SCOPE}.{next(iter(groups.values()))[0].instance}")
+    for view, inside in groupby(groups.items(), lambda item: item[0].rpartition(_NESTED)[0]):
+        with save.group(view, closed=True) if view else nullcontext():
+            for name, signals in inside:
+                group = name.rpartition(_NESTED)[2]
+                with save.group(group, closed=group in _CLOSED):
+                    _write_signals(save, signals, folder)
+    write_text(save_file, text.getvalue())
+
+
+def _write_signals(save: GTKWSave, signals: Iterable[WaveSignal], folder: Path) -> None:
+    for shown in signals:
+        place = None if shown.filter is None else str(folder / shown.filter)
+        alias = f"{shown.instance.rpartition('.')[2]}.{shown.name}"
+        save.trace(shown.path, alias=alias, translate_filter_file=place)
+
+
+def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]]:
+    """The groups of the design: of the core, or of the cluster and within a view for each core."""
+    if isinstance(config, CoreConfig):
+        return SIGNAL_GROUPS
+    views = dict(_CLUSTER_GROUPS)
+    banks = " ".join(f"banks__{bank}__req bank_master_{bank}" for bank in range(config.banks))
+    views["banks"] = {_CLUSTER: banks}
+    for number in range(config.cores):
+        core = f"{_CLUSTER}.core{number}"
+        for group, instances in SIGNAL_GROUPS.items():
+            moved = {f"{core}{instance.removeprefix('core')}": text for instance, text in instances.items()}
+            views[f"core {number}{_NESTED}{group}"] = moved
+        views[f"core {number}{_NESTED}where its accesses go"] = {f"{_CLUSTER}.demux{number}": _IN_DEMUX}
+    return views
+
+
+def contents(
+    executable: Executable, config: CoreConfig | ClusterConfig
+) -> tuple[dict[str, list[WaveSignal]], dict[str, str]]:
+    """The signals of each group and the text of each filter file; the view of a core is in front of a group's name."""
+    observed = replace(config, rvfi=True)
+    if isinstance(observed, ClusterConfig):
+        observed = replace(observed, memories="ports")
+    top = "core" if isinstance(observed, CoreConfig) else _CLUSTER
+    design = _Design(cached_emission(top, observed)[1])
+    fixed = {
+        INSTRUCTION: instruction_names(executable),
+        REGISTER: dict(enumerate(ABI_NAMES)),
+        CSR: {address: csr.name for address, csr in CSR_BY_ADDRESS.items()},
+        CAUSE: _cause_names(),
+    }
+    filters: dict[str, str] = {}
+    groups: dict[str, list[WaveSignal]] = {}
+    for group, instances in _views(config).items():
+        shown = groups.setdefault(group, [])
+        for instance, text in instances.items():
+            for signal in text.split():
+                name, _, kind = signal.partition(":")
+                width = design.width(instance, name)
+                if width is None:
+                    continue
+                names = fixed[kind] if kind else design.values(instance, name)
+                file = f"{kind or name}-{width}.txt" if names else None
+                if file is not None:
+                    fitting = {value: label for value, label in names.items() if value < 1 << width}
+                    filters[file] = make_translation_filter(list(fitting.items()), size=width) + "\n"
+                shown.append(WaveSignal(instance, name, width, file))
+    return groups, filters
+
+
+class _Design:
+    """Signals of the emitted Verilog and the names of their values."""
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        self._hierarchy: Mapping[str, str] = manifest["hierarchy"]
+        self._modules: Mapping[str, Any] = manifest["modules"]
+
+    def _module(self, instance: str) -> Mapping[str, Any]:
+        name = self._hierarchy.get(instance)
+        return {} if name is None else self._modules[name]
+
+    def width(self, instance: str, name: str) -> int | None:
+        """Bits of a signal, or None if the configuration has none of this name."""
+        module = self._module(instance)
+        for kind in ("ports", "registers", "signals"):
+            for net in module.get(kind, ()):
+                if net["name"] == name:
+                    return net["width"]
+        return None
+
+    def values(self, instance: str, name: str) -> dict[int, str]:
+        """Names of the values of a signal that is an enumeration or an enumerated field of a port."""
+        return next((values for found, values in self._enumerations(instance) if found == name), {})
+
+    def _enumerations(self, instance: str) -> Iterator[tuple[str, dict[int, str]]]:
+        """Signals of an instance that belong to its own ports, and to those of the instances in it."""
+        yield from _port_fields(self._module(instance).get("ports", ()), "")
+        for path in self._hierarchy:
+            parent, _, child = path.rpartition(".")
+            if parent == instance:
+                yield from _port_fields(self._module(path)["ports"], f"{child}_")
+
+
+def _port_fields(ports: Iterable[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, dict[int, str]]]:
+    for port in ports:
+        for field in port.get("fields", ()):
+            if "values" in field:
+                suffix = "_" + field["name"].replace(".", "_") if field["name"] else ""
+                yield f"{prefix}{port['name']}{suffix}", {value: name for name, value in field["values"].items()}
+
+
+def instruction_names(executable: Executable) -> dict[int, str]:
+    """Disassembly of the words of the program, as they are fetched and in their 32-bit form."""
+    names: dict[int, str] = {}
+    for raw in _program_words(executable):
+        row = decode(raw)
+        if row is not None:
+            word = expanded(row, raw)[1]
+            names |= {raw: disassemble(raw), word: disassemble(word)}
+    return dict(sorted(names.items()))
+
+
+def _program_words(executable: Executable) -> Iterator[int]:
+    """Words of the segments with code, read one after the other, anew at each function."""
+    starts = sorted({executable.entry, *(function.address for function in executable.functions)})
+    for segment in executable.segments:
+        end = segment.address + len(segment.data)
+        inside = [start for start in starts if segment.address <= start < end]
+        if not inside:
+            continue
+        for start, limit in zip([segment.address, *inside], [*inside, end], strict=True):
+            at = start
+            while at < limit:
+                word = int.from_bytes(segment.data[at - segment.address :][:WORD_BYTES], "little")
+                size = WORD_BYTES if word & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
+                yield word & ((1 << BYTE_BITS * size) - 1)
+                at += size
+
+
+def _cause_names() -> dict[int, str]:
+    lines = {CAUSE_INTERRUPT | line: f"interrupt {line}" for line in range(CAUSE_INTERRUPT)}
+    return EXCEPTIONS | lines

@@ -1,0 +1,1 @@
+"""Networks on models: programs, runs of many images, their figures and pages."""

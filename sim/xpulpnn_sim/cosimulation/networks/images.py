@@ -1,0 +1,123 @@
+"""Images with their classes: folders of PNG files, IDX files as MNIST has them, arrays in npz files."""
+
+import gzip
+import zipfile
+import zlib
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.tools.png import read_png
+
+FORMS = "a folder of NAME_LABEL.png, an IDX file, or an npz file with images and labels"
+"""What images can be in."""
+
+_GZIP = b"\x1f\x8b"
+_IDX_BYTES = 8
+"""What an IDX file says of its elements if they are unsigned bytes."""
+
+_ARRAYS = ("images", "labels")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Images:
+    """Images of one size."""
+
+    path: Path  # where they are from
+    samples: NDArray[Any]  # `[image][row][column][colour]`, or without colours
+    labels: NDArray[np.int64] | None  # the class of each, if these are known
+
+    def first(self, count: int | None) -> "Images":
+        """Not more than so many of them, from the beginning."""
+        return self.between(0, count)
+
+    def between(self, first: int, last: int | None) -> "Images":
+        """Images ``first`` to ``last`` (exclusive); to the last one without ``last``."""
+        labels = None if self.labels is None else self.labels[first:last]
+        return replace(self, samples=self.samples[first:last], labels=labels)
+
+    def known(self, classes: int) -> NDArray[np.int64]:
+        """The class of each; raises :class:`InputError` unless they are known, and numbers below ``classes``."""
+        if self.labels is None:
+            raise InputError(f"images must have labels, not be without, in {self.path}")
+        wrong = self.labels[(self.labels < 0) | (self.labels >= classes)]
+        if len(wrong):
+            raise InputError(f"labels of images must be 0..{classes - 1}, not {wrong[0]}, in {self.path}")
+        return self.labels
+
+
+def read_images(path: Path, labels: Path | None = None) -> Images:
+    """The images in a folder or file."""
+    if path.is_dir():
+        found = _folder(path)
+    elif path.suffix == ".npz":
+        found = _arrays(path)
+    else:
+        beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
+        if labels is None and beside != path and beside.is_file():
+            labels = beside
+        found = Images(path=path, samples=_idx(path), labels=None)
+    if labels is not None:
+        found = replace(found, labels=_idx(labels).astype(np.int64))
+    if found.samples.ndim < 2 or not found.samples.size:
+        raise InputError(f"images must be {FORMS}, not of shape {found.samples.shape} in {path}")
+    if found.labels is not None and found.labels.shape != found.samples.shape[:1]:
+        shape = "x".join(map(str, found.labels.shape))
+        raise InputError(f"labels must be {len(found.samples)}, one for each image, not {shape}, in {labels or path}")
+    return found
+
+
+def _folder(folder: Path) -> Images:
+    paths = sorted(folder.glob("*.png"))
+    if not paths:
+        raise InputError(f"images must be a folder of PNG files, not {folder}")
+    samples = [read_png(path) for path in paths]
+    for path, one in zip(paths, samples, strict=True):
+        if one.shape != samples[0].shape:
+            height, width, _ = one.shape
+            raise InputError(f"images must have the size of {paths[0].name}, not {width}x{height} as {path}")
+    ends = [path.stem.rpartition("_")[2] for path in paths]
+    are_numbers = [end.isascii() and end.isdecimal() for end in ends]
+    for path, is_number in zip(paths, are_numbers, strict=True):
+        if any(are_numbers) and not is_number:
+            raise InputError(f"image must be called NAME_LABEL.png, label a number, not {path.name}")
+    labels = np.array([int(end) for end in ends], np.int64) if all(are_numbers) else None
+    return Images(path=folder, samples=np.stack(samples), labels=labels)
+
+
+def _arrays(path: Path) -> Images:
+    try:
+        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in _ARRAYS if name in file}
+    except (OSError, ValueError, TypeError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        # a type error: one array instead of a file of several; a runtime error: a compression that nobody knows
+        raise InputError(f"images must be {FORMS}, not {path}") from None
+    if "images" not in arrays:
+        raise InputError(f"images must be an npz file with images, not {path} without them")
+    for name, values in arrays.items():
+        if values.dtype.kind not in "iu":
+            raise InputError(f"{name} must be integers, not {values.dtype}, in {path}")
+    labels = arrays["labels"].astype(np.int64) if "labels" in arrays else None
+    return Images(path=path, samples=arrays["images"], labels=labels)
+
+
+def _idx(path: Path) -> NDArray[np.uint8]:
+    """The array of an IDX file: two zeros, the kind of element, dimensions, sizes of four bytes, elements."""
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if content.startswith(_GZIP) else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"images must be {FORMS}, not {path}: {error}") from None
+    count = content[3] if len(content) > 3 else 0
+    start = 4 + 4 * count
+    if content[:3] != bytes((0, 0, _IDX_BYTES)) or len(content) < start:
+        raise InputError(f"images must be {FORMS}, not {path}")
+    sizes = np.frombuffer(content[4:start], ">u4").tolist()
+    if len(content) - start != prod(sizes):
+        raise InputError(f"IDX file must have {prod(sizes)} elements, not {len(content) - start}: {path}")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(sizes)

@@ -1,0 +1,145 @@
+"""A network as a C program that checks itself: its text, with what the reference says of its examples."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import LayerError
+from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.networks.c_programs.c_network import CNetwork, c_network
+from xpulpnn_sw.networks.c_programs.program_text import Example, ProgramTarget, files
+from xpulpnn_sw.networks.described import Scaling
+from xpulpnn_sw.networks.kernels import packed_input, weight_bytes
+from xpulpnn_sw.networks.network import Network
+from xpulpnn_sw.networks.suited import suited
+from xpulpnn_sw.networks.whole_words import filled_input
+from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, Options
+from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+
+_RUNTIME_TCDM = 64
+"""Bytes of the TCDM that the runtime has for itself beside the stacks."""
+
+_PROGRAM = 64 * KIB
+"""Bytes of a program without networks and examples, more than it takes."""
+
+_MOST_SAMPLE = 255
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Inputs:
+    """Examples of a network's inputs."""
+
+    values: Ints  # `[example]...`, each of the shape of the network's input
+    samples: Ints | None = None  # the images that they are made of, if they are
+    labels: Ints | None = None  # their classes, if these are known
+    scaling: Scaling = field(default_factory=Scaling)  # what inputs are of samples
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NetworkProgram:
+    """A program."""
+
+    network: CNetwork
+    texts: dict[str, str]
+
+    @property
+    def sources(self) -> list[str]:
+        """The files to compile."""
+        return [name for name in self.texts if name.endswith((".c", ".s"))]
+
+
+def network_program(
+    original: Network,
+    inputs: Inputs,
+    config: CoreConfig | ClusterConfig,
+    *,
+    core: str,
+    settings: str,
+    specialise: bool = False,
+    classes: Sequence[str] = (),
+) -> NetworkProgram:
+    """The program that computes a network for examples and compares what comes of them with the reference's results."""
+    network = _c_network(original, inputs.values[0], config, specialise=specialise)
+    network = replace(network, classes=tuple(classes))
+    _check_size(network, inputs)
+    tcdm = config.tcdm_bytes if isinstance(config, ClusterConfig) else None
+    target = ProgramTarget(core=core, settings=settings, tcdm=tcdm)
+    texts = files(network, _examples(original, network, inputs), target, inputs.scaling)
+    texts["plan.json"] = json.dumps(network.plan.record, indent=2) + "\n"
+    return NetworkProgram(network=network, texts=texts)
+
+
+def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Options:
+    """Options to compile the program with; ``others`` are further fields of :class:`Options`."""
+    if isinstance(config, ClusterConfig):
+        return Options(config=config.core, cluster=_layout(config), **others)
+    return Options(config=config, **others)
+
+
+def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig, *, specialise: bool) -> CNetwork:
+    core = config.core if isinstance(config, ClusterConfig) else config
+    network = suited(original)
+    variants = [stage.fastest(core.extensions, core.widths) for stage in network.stages]
+    if isinstance(config, CoreConfig):
+        return c_network(original, network, image, variants, specialise=specialise)
+    layout = _layout(config)
+    room = config.tcdm_bytes - layout.stack - (config.cores - 1) * layout.core_stack - _RUNTIME_TCDM
+    return c_network(original, network, image, variants, cores=config.cores, memory=room, specialise=specialise)
+
+
+def _layout(config: ClusterConfig) -> ClusterLayout:
+    return ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes)
+
+
+def _check_size(network: CNetwork, inputs: Inputs) -> None:
+    """Raise :class:`LayerError` if a program for one core or for the L2 of a cluster would not fit."""
+    parts = {
+        "weights": sum(weight_bytes(layer.run) for layer in network.layers),
+        "functions": sum(run.function.words.nbytes for run in network.functions),
+        "examples": len(inputs.values) * sum(words.nbytes for words in network.input.values()),
+        "maps": network.plan.outside_extent,
+        "the rest": _PROGRAM,
+    }
+    limit = DEFAULT_ROM if network.cores is None else DEFAULT_RAM
+    where = "memory of code and constants" if network.cores is None else "L2"
+    _require(limit, parts, f"{network.network.name}, in the {where}")
+    if network.cores is None:
+        _require(DEFAULT_RAM, {"maps and buffers": network.plan.extent, "the rest": _PROGRAM}, network.network.name)
+
+
+def _require(limit: int, parts: dict[str, int], where: str) -> None:
+    needed = sum(parts.values())
+    if needed > limit:
+        listed = ", ".join(f"{name} {size}" for name, size in parts.items())
+        raise LayerError(f"program must be at most {limit} bytes, not {needed}: {listed}, of {where}")
+
+
+def _examples(original: Network, network: CNetwork, inputs: Inputs) -> list[Example]:
+    """The examples with what the reference makes of them; as samples where the program can make inputs of these."""
+    computed, values = network.network, inputs.values
+    filled = np.stack([filled_input(image, computed) for image in values])
+    results, scores = run_reference(computed, filled), run_reference(original, values)[-1]
+    return [
+        Example(
+            input=_input(network, inputs, number),
+            scores=scores[number],
+            results=[layer[number] for layer in results],
+            label=None if inputs.labels is None else int(inputs.labels[number]),
+        )
+        for number in range(len(values))
+    ]
+
+
+def _input(network: CNetwork, inputs: Inputs, number: int) -> Any:
+    samples: NDArray[Any] | None = inputs.samples
+    if samples is not None and network.input_layouts and samples.min() >= 0 and samples.max() <= _MOST_SAMPLE:
+        return samples[number].astype(np.uint8)
+    variants: Sequence[str] = [layer.run.variant.name for layer in network.layers]
+    filled = filled_input(inputs.values[number], network.network)
+    return packed_input(network.network, filled, variants, cores=1)

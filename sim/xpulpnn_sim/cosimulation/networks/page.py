@@ -1,0 +1,225 @@
+"""Runs of networks as a page."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from xpulpnn_sim.cosimulation.networks.figures import confusion_figure, energy_figure, layers_figure, memory_figure
+from xpulpnn_sim.cosimulation.networks.job import Job, Task
+from xpulpnn_sim.cosimulation.networks.pictures import is_picture, picture
+from xpulpnn_sim.tools.named_table import Column, NamedTable
+from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
+
+_MOST_PICTURES = 24
+_MOST_CLASSES = 20
+"""For which there is a plot of labels and answers."""
+
+_FJ_PER_NJ = 1e6
+
+_OWN = {"weights, bytes": "weight_bytes", "results, bytes": "result_bytes"}
+_BY_DMA = {
+    "TCDM in use": "tcdm_bytes",
+    "DMA in": "loaded",
+    "DMA out": "stored",
+    "cycles of moving": "moving",
+    "cycles of waiting for it": "waiting",
+}
+_BY_INSTRUCTIONS = {"loaded": "read", "stored": "written"}
+
+Record = Mapping[str, Any]
+
+
+def write_page(path: Path, job: Job, records: Sequence[Record], *, command: str, conditions: Sequence[str]) -> None:
+    """Write the page in one step."""
+    tasks = [(task, [one for one in records if one["kernel"] == task.network.name]) for task in job.tasks]
+    shown = [(task, own[0]) for task, own in tasks if own]
+    title = ", ".join(task.network.name for task, _ in shown)
+    page = Page(title=title, heading=f"{title}, layer by layer", command=command, notes=conditions)
+    right = [(task.network.name, _right(own)) for task, own in shown if "right" in own]
+    page.facts = [*right, *((one["target"] or "cycles", _speed(one)) for one in records)]
+    page.section("networks", "Networks", _networks(records))
+    for number, (task, own) in enumerate(shown):
+        parts = _answers(page, task, own, f"answers-{number}")
+        if parts:
+            page.section(f"answers-{number}", f"Answers of {task.network.name}", *parts)
+    for number, record in enumerate(records):
+        figures = [
+            Plot(name=f"run-{number}-{place}", variants={(): figure})
+            for place, figure in enumerate(_target_figures(record))
+        ]
+        tables = _layers(record), _bytes(record)
+        remarks = notes(record.get("energy_conditions", ()))
+        page.section(f"run-{number}", f"{record['kernel']} on {record['target']}", page.grid(figures), *tables, remarks)
+    page.write(path)
+
+
+def _right(record: Record) -> str:
+    return f"{record['right']} of {record['images']} images right, {100 * record['accuracy']:.2f} %"
+
+
+def _speed(record: Record) -> str:
+    return f"{record['cycles']:,} cycles, {record['macs'] / record['cycles']:.2f} MAC/cycle"
+
+
+def _cycles(record: Record) -> str:
+    """Cycles of an image: the mean, and least and most where they differ."""
+    least, most = record["cycles_least"], record["cycles_most"]
+    return f"{record['cycles']:,}" + (f" ({least:,} to {most:,})" if least != most else "")
+
+
+def _count(name: str) -> Column:
+    return Column(name=name, digits=0, grouped=True)
+
+
+def _networks(records: Sequence[Record]) -> NamedTable:
+    names = ("code, bytes", "data, bytes", "images", "right", "same as reference", "differences")
+    return NamedTable(
+        title="Networks",
+        columns=[
+            *(Column(name=name) for name in ("network", "on")),
+            *map(_count, ("cycles of an image", "MAC")),
+            Column(name="MAC/cycle", digits=2),
+            *map(_count, names),
+        ],
+        rows=[
+            [
+                one["kernel"],
+                one["target"],
+                _cycles(one),
+                one["macs"],
+                one["macs"] / one["cycles"],
+                one["code_bytes"],
+                one["data_bytes"],
+                one["images"],
+                one.get("right"),
+                one["same_as_reference"],
+                one["mismatches"],
+            ]
+            for one in records
+        ],
+        failed=_wrong(records),
+    )
+
+
+def _wrong(records: Sequence[Record]) -> frozenset[int]:
+    return frozenset(number for number, one in enumerate(records) if one["mismatches"])
+
+
+def _layers(record: Record) -> NamedTable:
+    """Size, cycles and lost cycles of each layer."""
+    # causes of lost cycles that occur
+    lost = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in record["layers"])]
+    return NamedTable(
+        title="Layers",
+        columns=[
+            *(Column(name=name) for name in ("layer", "size", "precision", "variant")),
+            *map(_count, ("cycles", "MAC")),
+            Column(name="MAC/cycle", digits=2),
+            *(_count(cause.replace("_", " ")) for cause in lost),
+            _count("differences"),
+        ],
+        rows=[
+            [
+                layer["name"],
+                layer["layer"],
+                layer["precision"],
+                _variant(layer),
+                _cycles(layer),
+                layer["macs"] or None,
+                layer["macs_per_cycle"] if layer["macs"] else None,
+                *(layer["stalls"][cause] for cause in lost),
+                layer["mismatches"],
+            ]
+            for layer in record["layers"]
+        ],
+        failed=_wrong(record["layers"]),
+    )
+
+
+def _variant(layer: Record) -> str:
+    tiles = f", {layer['tiles']} tiles" if layer.get("tiles") else ""
+    return f"{layer['variant']}{', folded' * bool(layer['folded'])}{tiles}"
+
+
+def _bytes(record: Record) -> NamedTable:
+    """Table of the bytes and the energy of each layer."""
+    moved = _OWN | (_BY_DMA if "steps" in record else _BY_INSTRUCTIONS)
+    has_energy = "energy_nj" in record
+    energy = [Column(name="energy", unit="nJ", digits=1, grouped=True), Column(name="fJ/MAC", digits=1)]
+    return NamedTable(
+        title="Bytes",
+        columns=[Column(name="layer"), *map(_count, moved), *(energy if has_energy else [])],
+        rows=[
+            [layer["name"], *(layer[name] for name in moved.values()), *(_energy(layer) if has_energy else ())]
+            for layer in record["layers"]
+        ],
+    )
+
+
+def _energy(layer: Record) -> tuple[float | None, float | None]:
+    energy_nj = layer.get("energy_nj")
+    return energy_nj, None if energy_nj is None or not layer["macs"] else _FJ_PER_NJ * energy_nj / layer["macs"]
+
+
+def _target_figures(record: Record) -> list[Figure]:
+    figures = [layers_figure(record, shares=False), layers_figure(record, shares=True)]
+    if any("energy_nj" in layer for layer in record["layers"]):
+        figures.append(energy_figure(record))
+    if record.get("plan"):
+        figures.append(memory_figure(record))
+    if record.get("outside"):
+        figures.append(memory_figure(record, outside=True))
+    return figures
+
+
+def _answers(page: Page, task: Task, record: Record, name: str) -> list[Markup | NamedTable]:
+    """Labels and answers of a network, as far as they are known, and its pictures."""
+    runs, classes = record["runs"], record.get("classes", [])
+    parts: list[Markup | NamedTable] = []
+    if 1 < len(classes) <= _MOST_CLASSES and len(runs) > 1:
+        counts = np.zeros((len(classes), len(classes)), np.int64)
+        for run in runs:
+            counts[run["label"], run["answer"]] += 1
+        figure = confusion_figure([one["name"] for one in classes], counts.tolist())
+        parts += [page.plot(Plot(name=name, variants={(): figure})), _classes(classes)]
+    samples = task.samples
+    if samples is not None and is_picture(samples[0]):
+        wrong_first = sorted(runs, key=_is_right)
+        listed = wrong_first[:_MOST_PICTURES]
+        pictures = Markup("\n").join(_picture(task, samples[run["image"]], run) for run in listed)
+        parts.append(Markup('<div class="pictures">\n{}\n</div>').format(pictures))
+        more = len(runs) - len(listed)
+        text = f"{more} more images are not shown; those with another answer than their label come first."
+        parts += [hint(text)] if more else []
+    return parts
+
+
+def _classes(classes: Sequence[Record]) -> NamedTable:
+    return NamedTable(
+        title="Classes",
+        columns=[Column(name="class"), _count("images"), _count("right"), Column(name="most often taken for")],
+        rows=[
+            [one["name"], one["images"], one["right"], f"{one['other']} ({one['count']})" if one["other"] else None]
+            for one in classes
+            if one["images"]
+        ],
+    )
+
+
+def _is_right(run: Record) -> bool:
+    """Return whether the answer is the label, or no label is known."""
+    return run.get("label", run["answer"]) == run["answer"]
+
+
+def _picture(task: Task, sample: NDArray[Any], run: Record) -> Markup:
+    def name(number: int) -> str:
+        return task.classes[number] if task.classes else str(number)
+
+    text = '<figure class="{}"><img src="{}" alt="image {}">\n<figcaption><strong>{}</strong>{}</figcaption></figure>'
+    label = "" if _is_right(run) else f", labelled {name(run['label'])}"
+    source = picture(sample)
+    return Markup(text).format("" if _is_right(run) else "wrong", source, run["image"], name(run["answer"]), label)

@@ -1,0 +1,111 @@
+"""Records of all images of a network on a target: means, extremes, answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from xpulpnn_sim.cosimulation.networks.classified import Answers
+from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome
+
+_DIGITS = 4
+
+_Record = dict[str, Any]
+
+
+def records(job: Job, outcomes: Mapping[Item, Outcome]) -> list[_Record]:
+    """A record for every network on every target of which there is a run: means over its images.
+
+    ``cycles`` of the network and of its layers come with their least and most, ``mismatches`` and ``wall_s`` are those
+    of all images together, ``runs`` has what is known of each image.
+    """
+    found: list[_Record] = []
+    for number in range(len(job.tasks)):
+        for target in range(len(job.targets)):
+            own = {item: one for item, one in outcomes.items() if (item.task, item.target) == (number, target)}
+            if own:
+                found.append(_record(job, number, target, own))
+    return found
+
+
+def _record(job: Job, number: int, target: int, own: Mapping[Item, Outcome]) -> _Record:
+    task, single = job.tasks[number], [one.record for one in own.values()]
+    record: _Record = mean_of(single)
+    _add_extremes(record, single)
+    for place, layer in enumerate(record["layers"]):
+        layers = [one["layers"][place] for one in single]
+        _add_extremes(layer, layers)
+        layer["macs_per_cycle"] = round(layer["macs"] / max(layer["cycles"], 1), _DIGITS)
+        layer["mismatches"] = sum(one["mismatches"] for one in layers)
+    wall = sum(one["wall_s"] for one in single)
+    simulated = sum(one["sim_cycles_per_s"] * one["wall_s"] for one in single)
+    record |= {
+        "target": job.targets[target].title,
+        "check": job.check,
+        "images": len(own),
+        "checked_images": sum(one.checked for one in own.values()),
+        "mismatches": sum(one["mismatches"] for one in single),
+        "wall_s": round(wall, _DIGITS),
+        "sim_cycles_per_s": round(simulated / wall) if wall else 0,
+        "same_as_reference": sum(one.answer == one.reference for one in own.values()),
+    }
+    if task.labels is not None:
+        answers = answers_of(job, number, own)
+        record |= {
+            "right": answers.right,
+            "accuracy": round(answers.accuracy, _DIGITS),
+            "classes": [asdict(one) for one in answers.classes],
+        }
+    record["runs"] = [
+        {
+            "image": item.image,
+            **({} if task.labels is None else {"label": int(task.labels[item.image])}),
+            "answer": one.answer,
+            "reference": one.reference,
+            "cycles": one.record["cycles"],
+            "mismatches": one.record["mismatches"],
+            "checked": one.checked,
+        }
+        for item, one in own.items()
+    ]
+    return record
+
+
+def answers_of(job: Job, number: int, own: Mapping[Item, Outcome]) -> Answers:
+    """The answers of a network whose images have labels."""
+    task = job.tasks[number]
+    assert task.labels is not None
+    count = int(np.prod(task.network.stages[-1].output_shape))
+    return Answers(
+        names=task.classes or tuple(map(str, range(count))),
+        answers=np.array([one.answer for one in own.values()]),
+        labels=task.labels[[item.image for item in own]],
+    )
+
+
+def _add_extremes(record: _Record, single: Sequence[_Record]) -> None:
+    cycles = [one["cycles"] for one in single]
+    record |= {"cycles_least": min(cycles), "cycles_most": max(cycles)}
+
+
+def mean_of(values: Sequence[Any]) -> Any:
+    """Merge records: what is the same in all of them stays; numbers that differ become their means, whole ones whole.
+
+    Records must have the same keys; of lists of several lengths and of other values that differ the first is taken.
+    """
+    first = values[0]
+    if isinstance(first, dict):
+        keys: list[str] = list(first)
+        return {key: mean_of([one[key] for one in values]) for key in keys}
+    if all(one == first for one in values[1:]):
+        return first
+    if isinstance(first, list):
+        items: list[Any] = first
+        if any(len(one) != len(items) for one in values):
+            return items
+        return [mean_of([one[place] for one in values]) for place in range(len(items))]
+    if isinstance(first, bool) or not isinstance(first, int | float):
+        return first
+    mean = sum(values) / len(values)
+    return round(mean) if isinstance(first, int) else round(mean, _DIGITS)

@@ -1,0 +1,1 @@
+"""Kernels, functions and classifiers that run on models, behind one protocol."""

@@ -1,0 +1,154 @@
+"""The binarised classifier as a workload of one core or of a cluster: its cycles layer by layer, all maps checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
+from xpulpnn_sim.cosimulation.workloads.workload import (
+    DIGITS,
+    CommonFigures,
+    Compared,
+    Result,
+    executable_of,
+    function_accounts,
+    run_workload,
+)
+from xpulpnn_sim.reference.golden import binary
+from xpulpnn_sw.kernels.bnn import network
+from xpulpnn_sw.kernels.bnn.classifier import Classifier, classifier
+from xpulpnn_sw.kernels.bnn.code import MAP_SIDE
+from xpulpnn_sw.kernels.bnn.network import random_weights, synthetic_image
+from xpulpnn_sw.kernels.layout import Image
+from xpulpnn_sw.kernels.programs.bare import bare_program
+from xpulpnn_sw.kernels.programs.cluster import cluster_program
+from xpulpnn_sw.kernels.variants import WORD_BITS
+
+HARDWARE, SOFTWARE = "hardware", "software"
+POPCOUNTS = (HARDWARE, SOFTWARE)
+"""How bits are counted: by ``p.cnt``, or by shifts and masks."""
+
+_OPERATIONS = {"xor": ("xor",), "compare": ("slt", "slti", "sltu", "sltiu")}
+"""Instructions that are counted, as in the paper: words compared, and numbers that become bits."""
+
+_INNER = slice(network.BORDER, network.BORDER + network.POOLED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BnnCase:
+    """A classification to run."""
+
+    variant: str = "dense"
+    popcount: str
+    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share the work
+    machine: Machine  # its surroundings; its seed is also that of weights and image
+    checked: bool = True  # whether every retirement is checked
+
+    @property
+    def cores(self) -> int:
+        """Cores that share the work."""
+        return self.config.cores if isinstance(self.config, ClusterConfig) else 1
+
+
+def run_bnn(case: BnnCase) -> Result:
+    """Classify a synthetic image with random weights and compare every layer's results with the golden model's.
+
+    ``cycles`` of the record are those of the call, on a cluster from barrier to barrier; ``layers`` those of core 0.
+    """
+    return run_workload(BnnWork(case))
+
+
+class BnnWork:
+    """A classification with its weights and image."""
+
+    def __init__(self, case: BnnCase) -> None:
+        random = np.random.default_rng(case.machine.seed)
+        weights, image = random_weights(random), synthetic_image(random)
+        self.case, self.expected = case, _expected(weights, image)
+        software = case.popcount == SOFTWARE
+        self.run = classifier(weights, image, variant=case.variant, software=software, cores=case.cores)
+        self.config, self.machine, self.checked = case.config, case.machine, case.checked
+        alone = not isinstance(case.config, ClusterConfig)
+        function = self.run.function
+        self.program = bare_program(function) if alone else cluster_program(function, case.cores)
+        outside = Image(
+            self.run.outside_base, np.ascontiguousarray(self.run.outside, "<u4").view(np.uint8).reshape(-1), {}
+        )
+        self.executable = executable_of(self.program, function.name, [outside])
+
+    def compared(self, outcome: RunResult) -> list[Compared]:
+        """Compare all maps with those of the golden model."""
+        found = _found(self.case, self.run, outcome.memory[self.program.data_base])
+        return [Compared.of(name, self.expected[name], values) for name, values in found.items()]
+
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> dict[str, Any]:
+        """Return the record."""
+        function = self.run.function
+        accounts = function_accounts(outcome, function.function, self.program.text_base)
+        totals, cycles_at = accounts.sum(axis=0), accounts[0].sum(axis=1)
+        cycles = self.program.measured(outcome.memory[self.program.data_base])
+        names = dict.fromkeys(function.function.regions)
+        return {
+            "kernel": "bnn",
+            "variant": self.case.variant,
+            "popcount": self.case.popcount,
+            "cores": self.case.cores,
+            "instructions": int(totals[:, WaitCause.NONE].sum()),
+            "cycles": cycles,
+            "operations": {name: self._executed(totals, names) for name, names in _OPERATIONS.items()},
+            "macs": function.macs,
+            "cycles_per_mac": round(cycles / function.macs, DIGITS),
+            "layers": {name: int(cycles_at[function.function.region(name)].sum()) for name in names},
+            "stalls": stalls_of(totals, devices=False),
+            **asdict(common),
+        }
+
+    def _executed(self, totals: NDArray[np.uint64], operations: Sequence[str]) -> int:
+        chosen = [insn.op in operations for insn in self.run.function.function.insns]
+        return int(totals[chosen, WaitCause.NONE].sum())
+
+
+def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
+    """The bits of every layer's results, and the last ones."""
+    stages = binary.classify(image, (weights.conv1, weights.conv2), (weights.fc1, weights.fc2, weights.fc3))
+    names = ("map1", "map2", "hidden1", "hidden2", "output")
+    found = dict(zip(names, stages, strict=True))
+    return {name: values if name == "output" else (values > 0).astype(np.int64) for name, values in found.items()}
+
+
+def _found(case: BnnCase, run: Classifier, memory: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
+    """The same as :func:`_expected` from memory."""
+    image = run.function.image
+
+    def words(name: str) -> NDArray[np.int64]:
+        return image.view(name, memory).view("<u4").astype(np.int64)
+
+    def channels(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        return values[..., np.newaxis] >> np.arange(network.CHANNELS) & 1
+
+    def first_map() -> NDArray[np.int64]:
+        match case.variant:
+            case "window":
+                sums = image.view("map1", memory).view("i1").reshape(MAP_SIDE, MAP_SIDE, network.CHANNELS)
+                return (sums > 0).astype(np.int64)
+            case "crumbs":
+                # even channels, then odd ones; of a crumb the upper bit is that of the sign
+                crumbs = words("map1").reshape(MAP_SIDE, MAP_SIDE, 2)[..., np.newaxis]
+                bits = 1 - (crumbs >> np.arange(1, WORD_BITS, 2) & 1)
+                return bits.swapaxes(2, 3).reshape(MAP_SIDE, MAP_SIDE, network.CHANNELS)
+            case _:
+                return channels(words("map1").reshape(MAP_SIDE, MAP_SIDE))
+
+    return {
+        "map1": first_map()[_INNER, _INNER],
+        "map2": channels(words("map2").reshape(network.LAST, network.LAST)),
+        "hidden1": words("hidden1")[: network.HIDDEN],
+        "hidden2": words("hidden2")[: network.HIDDEN],
+        "output": run.function.output.decode(image, memory)[0],
+    }

@@ -1,0 +1,144 @@
+"""The CIFAR-10 network of the PULP-NN paper: three convolutions, each with ReLU and pooling, and a classifier."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.reference.golden.layers import Pads, conv
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shifting
+from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.layers.channelwise import MaxPoolLayer
+from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.networks.importers.arrays_file import CMSIS, network_in
+from xpulpnn_sw.networks.importers.cmsis import SCALING
+from xpulpnn_sw.networks.network import Network, Stage
+
+SIDE, COLOURS, CLASSES = 32, 3, 10
+IMAGE = (SIDE, SIDE, COLOURS)
+WIDTHS = (8, 4, 2)
+
+_WINDOW = 5
+_PADDING = (2, 2, 2, 2)
+_POOL, _STRIDE = 3, 2
+_FILTERS = (32, 16, 32)
+_SIGNED = Precision(8, 8, 8, x_signed=True, y_signed=True)
+_KAPPA = (128, 256)
+
+
+def normalised(pixels: NDArray[np.uint8]) -> Ints:
+    """Inputs of the network with signed weights: differences to the mean, halved, rounded, 8 bits."""
+    return SCALING.scaled(pixels, _SIGNED.x, signed=True)
+
+
+def trained(path: Path) -> Network:
+    """The network of signed 8-bit weights in an npz file: see :mod:`xpulpnn_sw.networks.importers.cmsis`.
+
+    Raises :class:`InputError` for a file without them.
+    """
+    return network_in(path, "cifar10_i8", (CMSIS,)).network
+
+
+def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
+    """A network of random weights and a random input, for which the results of every layer spread over their range.
+
+    The first layer computes with 8 bits. With 8 ``bits`` everything is signed and the arithmetic that of
+    :func:`trained`. With fewer, activations are unsigned, which makes ReLU part of the requantisation by batch
+    normalisation, and the last layer's results are its sums.
+    """
+    rng = np.random.default_rng(seed)
+    signed, pixels = bits == _SIGNED.x, _random_pixels(rng)
+    current = normalised(pixels) if signed else pixels.astype(np.int64)
+    image, stages = current, []
+    for number, filters in enumerate(_FILTERS):
+        shape = (filters, _WINDOW, _WINDOW, current.shape[-1])
+        width = bits if number else 8
+        precision = _SIGNED if signed else Precision(width, width, bits)
+        weights = _balanced(rng, shape, width)
+        sums = conv(current, weights, None, (1, 1), Pads(*_PADDING)).astype(np.int64)
+        tensors = _spread(np.zeros_like(current), weights, sums, precision, rng)
+        for stage in _group(number, precision, tensors):
+            stages.append(stage)
+            current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+    weights = _balanced(rng, (CLASSES, current.size), bits)
+    inputs = np.zeros(current.size, np.int64)
+    layer = LinearLayer(inputs=current.size, outputs=CLASSES, raw=not signed)
+    if signed:
+        tensors = _spread(inputs, weights, weights @ current.reshape(-1), _SIGNED, rng)
+    else:
+        tensors = LayerTensors(activations=inputs, weights=weights)
+    precision = _SIGNED if signed else Precision.uniform(bits).accumulators
+    stages.append(Stage(name="classify", layer=layer, precision=precision, tensors=tensors))
+    return Network(name=f"cifar10_random_{bits}", stages=tuple(stages)), image
+
+
+def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
+    """A convolution, and its pooling, with ReLU if the results are signed; the edge cuts windows off."""
+    side, filters = SIDE >> number, _FILTERS[number]
+    convolution = (ConvLayer if number else ImageConvLayer)(
+        height=side,
+        width=side,
+        channels=tensors.weights.shape[-1],
+        out_channels=filters,
+        kernel_height=_WINDOW,
+        kernel_width=_WINDOW,
+        padding=_PADDING,
+    )
+    pooling = MaxPoolLayer(
+        height=side,
+        width=side,
+        channels=filters,
+        kernel_height=_POOL,
+        kernel_width=_POOL,
+        stride=(_STRIDE, _STRIDE),
+        padding=(0, 1, 0, 1),
+        relu=precision.y_signed,
+    )
+    results = np.zeros((side, side, filters), np.int64)
+    bits, signed = precision.y, precision.y_signed
+    same = Precision(bits, bits, bits, x_signed=signed, y_signed=signed)
+    return [
+        Stage(name=f"conv{number + 1}", layer=convolution, precision=precision, tensors=tensors),
+        Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=MapTensors(activations=results)),
+    ]
+
+
+def _random_pixels(rng: np.random.Generator) -> NDArray[np.uint8]:
+    """An image of patches."""
+    patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
+    return ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
+
+
+def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
+    """Random weights, those of a filter with a mean of nearly 0, so that sums do not follow that of the activations."""
+    most = (1 << (bits - 1)) - 1
+    count = int(np.prod(shape[1:]))
+    half = rng.integers(1, most, (shape[0], count // 2), endpoint=True)
+    rows = np.concatenate([half, -half, np.zeros((shape[0], count % 2), np.int64)], axis=1)
+    return rng.permuted(rows, axis=1).reshape(shape)
+
+
+def _spread(
+    activations: Ints, weights: Ints, sums: Ints, precision: Precision, rng: np.random.Generator
+) -> LayerTensors:
+    """The operands of a layer whose results then spread: two standard deviations of the sums to each side."""
+    channels = weights.shape[0]
+    deviation = max(1, int(sums.std()))
+    if precision.y_signed:
+        bias = rng.integers(-deviation, deviation, channels, endpoint=True) // 4
+        shift = min(MAX_SHIFT, max(1, (4 * deviation).bit_length() - precision.y))
+        bias = bias + (1 << (shift - 1))
+        return LayerTensors(activations=activations, weights=weights, bias=bias, requantisation=Shifting(shift=shift))
+    kappa = rng.integers(*_KAPPA, channels)
+    shift = min(MAX_SHIFT, (4 * deviation * _KAPPA[1]).bit_length() - 1 - precision.y)
+    means = sums.reshape(-1, channels).mean(axis=0).astype(np.int64)
+    lam = (1 << (precision.y - 1) << shift) - kappa * means
+    return LayerTensors(
+        activations=activations, weights=weights, requantisation=Requantisation(kappa=kappa, lam=lam, shift=shift)
+    )

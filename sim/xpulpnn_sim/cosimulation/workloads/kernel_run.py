@@ -1,0 +1,263 @@
+"""Kernels as workloads of one core, as a program or as the stream of their instructions."""
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
+from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
+from xpulpnn_sim.cosimulation.workloads.extremes import at_the_ends
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.stream_run import ExecutedStream
+from xpulpnn_sim.cosimulation.workloads.workload import (
+    DIGITS,
+    CommonFigures,
+    Compared,
+    Progress,
+    Result,
+    executable_of,
+    function_accounts,
+    run_workload,
+)
+from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
+from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.layout import Placement
+from xpulpnn_sw.kernels.operands import check_rule
+from xpulpnn_sw.kernels.programs.bare import BareProgram, bare_program
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
+
+MAX_IRQ_RATE = 0.03
+"""Interrupts must not come faster than their handler takes."""
+
+ENGINES = ("stream", "core")
+"""What runs a kernel: the back end fed with the executed instructions, or the core with the kernel as a program."""
+
+
+def short_precision(kernel: str, bits: int) -> Precision:
+    """Return the precision that one width stands for: a ``matmul`` leaves its results in 32 bits."""
+    return kind(kernel).uniform(bits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A kernel to run."""
+
+    layer: Layer
+    precision: Precision  # widths of inputs, weights and results
+    variant: str
+    config: CoreConfig  # on which core
+    # with which memory and interrupts; its seed is also that of the tensors
+    machine: Machine = field(default_factory=Machine)
+    checked: bool = True  # whether every retirement is checked
+    specialise: bool = False  # whether the kernel function is for this layer only, its sizes constants
+    # how results below 32 bits come of the accumulators, in kernels that have a choice; of one bit always by a
+    # threshold
+    rule: Rule = Rule.BN32
+    extreme: bool = False  # whether all elements of the operands are at the ends of their ranges
+
+    @property
+    def bits(self) -> int:
+        """Width of the weights."""
+        return self.precision.w
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel."""
+        return kind_of(self.layer).name
+
+    @property
+    def name(self) -> str:
+        """Name of the case in reports."""
+        return f"{self.kernel} {self.layer} {self.precision} {self.variant}"
+
+    def check(self) -> None:
+        """Raise an error unless the variant has the precision and the core the instructions."""
+        if not 0 <= self.machine.irq_rate <= MAX_IRQ_RATE:
+            raise InputError(
+                f"interrupt rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}"
+            )
+        computing = kind_of(self.layer)
+        if self.rule is not Rule.BN32 and self.rule not in computing.rules:
+            if not computing.rules:
+                raise InputError(f"requantisation must be left out with {computing.name}")
+            known = ", ".join(rule.value for rule in computing.rules)
+            raise InputError(f"requantisation must be one of {known} with {computing.name}, not {self.rule.value}")
+        if self.rule is Rule.QNT and Extension.XPULPQNT not in self.config.extensions:
+            raise InputError("requantisation must be a rule without pv.qnt, unless the core has qnt, not qnt")
+        if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):
+            raise InputError(f"requantisation must be thresholds for results of one bit, not {self.rule.value}")
+        chosen = computing.variant(self.variant)
+        chosen.check_precision(self.precision)
+        check_rule(chosen, self.precision, self.rule)
+        missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
+        if missing:
+            raise InputError(
+                f"variant must be one that the configuration can run, not {chosen.name} (needs {missing[0]})"
+            )
+        if chosen.vectors(self.precision) - self.config.widths:
+            shown = ",".join(map(str, sorted(self.config.widths, reverse=True)))
+            raise InputError(f"bits of {chosen.name} must be among the configuration's {shown}, not {self.bits}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFigures:
+    """Figures of a case, under the names of its JSON record."""
+
+    kernel: str  # what was computed and how
+    layer: str  # what was computed and how
+    bits: int  # width of the weights
+    precision: str  # what was computed and how
+    variant: str  # what was computed and how
+    rule: str  # how the results come of accumulators, in kernels that have a choice; empty if they do not
+    cores: int  # cores that shared the work
+    engine: str
+    instructions: int  # of the kernel function, on all cores together
+    cycles: int  # of the kernel function
+    matmul_cycles: int  # of its MatMul alone, of all cores together
+    sdotp: int  # Dot-product instructions executed, and multiply-accumulates of the layer
+    macs: int  # Dot-product instructions executed, and multiply-accumulates of the layer
+    cycles_per_sdotp: float  # of the MatMul alone; without dot products per multiplication
+    macs_per_cycle: float  # of the whole kernel
+    opef: float  # share of dot products among the instructions of the innermost loop
+    stalls: dict[str, int]  # cycles without a retirement by cause
+    mismatches: int  # retirements and results that differ from the references
+    wall_s: float  # seconds of simulation and its speed
+    sim_cycles_per_s: int  # seconds of simulation and its speed
+
+
+def run_case(
+    case: Case, engine: str = "stream", waves: Waves | None = None, progress: Progress | None = None
+) -> Result:
+    """Run a case on one of :data:`ENGINES` and check it.
+
+    The memory afterwards is compared with the reference layer in any case. With ``waves`` the same run, cycle by
+    cycle, is repeated on a model that writes waveforms; only a stream has them.
+    """
+    tensors = case_tensors(case)
+    work = {one.engine: one for one in (KernelStream, KernelProgram)}[engine]
+    return run_workload(work(case, tensors, case_kernel(case, tensors)), progress, waves)
+
+
+class KernelWork:
+    """A kernel with random operands."""
+
+    engine = ""
+
+    def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
+        self.case, self.tensors, self.kernel = case, tensors, kernel
+        self.config: CoreConfig | ClusterConfig = case.config
+        self.machine, self.checked = case.machine, case.checked
+
+    def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
+        """Return the data memory after a run."""
+        return outcome.memory[self.kernel.image.base]
+
+    def compared(self, outcome: RunResult) -> list[Compared]:
+        """Compare the results with the reference layer."""
+        return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors)]
+
+
+class KernelStream(KernelWork):
+    """The executed instructions of a call on the back end."""
+
+    engine = ENGINES[0]
+
+    @property
+    def executable(self) -> ExecutedStream:
+        """All of the stream at once, so that the time of the run is that of the simulation."""
+        call, image = kernel_call(self.kernel), self.kernel.image
+        sequence = list(executed(self.kernel, call, kernel_memory(self.kernel), products=False))
+        return ExecutedStream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
+
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> KernelFigures:
+        """Return the figures; the cycles are those of the function's instructions."""
+        rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
+        return KernelFigures(**kernel_figures(self, rows, int(rows.sum()), common))
+
+
+class KernelProgram(KernelWork):
+    """A program that calls the kernel once on the core."""
+
+    engine = ENGINES[1]
+
+    @cached_property
+    def program(self) -> BareProgram:
+        """The program."""
+        return bare_program(self.kernel)
+
+    @property
+    def executable(self) -> Executable:
+        """The program as the runner takes it."""
+        return executable_of(self.program, self.case.name)
+
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> KernelFigures:
+        """Return the figures; the cycles are those of mcycle around the call."""
+        rows = function_accounts(outcome, self.kernel.function, self.program.text_base)
+        return KernelFigures(**kernel_figures(self, rows, self.program.measured(self.memory(outcome)), common))
+
+
+def case_tensors(case: Case) -> Any:
+    """The random tensors of a case."""
+    rng = np.random.default_rng(case.machine.seed)
+    tensors = kind_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
+    return at_the_ends(tensors, case.precision, rng) if case.extreme else tensors
+
+
+def case_kernel(case: Case, tensors: Any, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:
+    """The kernel of a case, with room for ``cores`` cores."""
+    return kind_of(case.layer).build(
+        case.layer,
+        case.precision,
+        case.variant,
+        tensors,
+        cores=cores,
+        specialise=case.specialise,
+        placement=placement,
+    )
+
+
+def compared_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any) -> Compared:
+    """Compare the results in ``memory`` with the reference layer."""
+    got = kernel.output.decode(kernel.image, memory)
+    return Compared.of("output", reference(case.layer, tensors, case.precision), got)
+
+
+def kernel_figures(work: KernelWork, rows: NDArray[np.uint64], cycles: int, common: CommonFigures) -> dict[str, Any]:
+    """The fields of :class:`KernelFigures` from the accounts of the function, ``[core][instruction][cause]``."""
+    case, kernel, engine = work.case, work.kernel, work.engine
+    program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
+    executions, cycles_at = total[:, WaitCause.NONE], total.sum(axis=1)
+    matmul = int(cycles_at[program.region("matmul")].sum())
+    sdotp = int(executions[program.is_dotp].sum())
+    scalar = int(executions[program.is_mul].sum())
+    return {
+        "kernel": case.kernel,
+        "layer": str(layer),
+        "bits": case.bits,
+        "precision": str(case.precision),
+        "variant": case.variant,
+        "rule": "" if kernel.rule is None else kernel.rule.value,
+        "cores": len(rows),
+        "engine": engine,
+        "instructions": int(executions.sum()),
+        "cycles": cycles,
+        "matmul_cycles": matmul,
+        "sdotp": sdotp,
+        "macs": layer.macs,
+        "cycles_per_sdotp": round(matmul / (sdotp or scalar or 1), DIGITS),
+        "macs_per_cycle": round(layer.macs / max(cycles, 1), DIGITS),
+        "opef": round(program.opef, DIGITS),
+        "stalls": stalls_of(total, devices=engine not in ENGINES),
+        **asdict(common),
+    }

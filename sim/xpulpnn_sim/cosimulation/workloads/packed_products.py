@@ -1,0 +1,187 @@
+"""Matrix products of packed operands, and what they are compared with, on the RTL; every one is checked."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.formats import Extension
+from xpulpnn_sim.cosimulation.model.libraries import model_library
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.function_run import run_function
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Result
+from xpulpnn_sim.reference.golden import layers
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sw.kernels.ulppack.bit_serial import BLOCK, bit_serial_gemm
+from xpulpnn_sw.kernels.ulppack.gemm import gemm
+from xpulpnn_sw.kernels.ulppack.packing import ISAS, largest
+from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
+from xpulpnn_sw.kernels.variants import variant
+from xpulpnn_sw.layers.convolution import MatmulLayer
+
+_Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A matrix product and the way to compute it."""
+
+    layer: MatmulLayer
+    w: int  # bits of a weight and of an activation
+    a: int  # bits of a weight and of an activation
+    plan: PackedPlan | None = None  # how operands are packed; None: bit-serial, unless there is a `variant`
+    variant: str | None = None  # the library's kernel to be compared with; of equal, signed weights, `w` = `a` bits
+    signed: bool = False  # whether weights are signed
+    extreme: bool = False  # whether all operands are as large as they can be instead of random
+    sweep: str = "table"  # what the point is part of
+    facts: dict[str, int] = field(default_factory=dict[str, int])  # what the record holds besides
+
+    @property
+    def kind(self) -> str:
+        """``ulppack``, ``bytes``, ``bit-serial`` or ``library``."""
+        if self.variant is not None:
+            return "library"
+        if self.plan is None:
+            return "bit-serial"
+        return "ulppack" if self.plan.packing.depth > 1 else "bytes"
+
+    @property
+    def isa(self) -> str:
+        """Instruction set."""
+        if self.variant is not None:
+            needs_more = Extension.XPULPNN in variant(self.variant).extensions
+            return "xpulpnn" if needs_more else self.variant.split("_")[0]
+        return ISAS[-1] if self.plan is None else self.plan.method.isa
+
+    def runs_on(self, config: CoreConfig) -> bool:
+        """Return whether the core has the instructions."""
+        if self.variant is not None:
+            chosen = variant(self.variant)
+            return chosen.extensions <= config.extensions and (not chosen.xpulp or self.w in config.widths)
+        return self.isa == ISAS[0] or Extension.XPULPV2 in config.extensions
+
+    @property
+    def way(self) -> _Record:
+        """The way to compute it, under the names of the record."""
+        if self.variant is not None:
+            block = self.variant.split("_")[-1]
+            return {"product": self.variant, "scheme": None, "depth": 1, "iterations": None, "block": block}
+        if self.plan is None:
+            return {"product": "p.cnt", "scheme": None, "depth": 1, "iterations": None, "block": str(BLOCK)}
+        plan = self.plan
+        return {
+            "product": plan.method.product,
+            "scheme": plan.packing.name,
+            "depth": plan.packing.depth,
+            "iterations": plan.iterations,
+            "block": str(plan.block),
+        }
+
+    def operands(self, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Weights [channel][k] and activations [pixel][k]."""
+        layer, low = self.layer, -(1 << self.w - 1) if self.signed else 0
+        shapes = (layer.out_channels, layer.reduction), (layer.pixels, layer.reduction)
+        if self.extreme:
+            weights, activations = (np.full(shape, value) for shape, value in zip(shapes, self._largest, strict=True))
+            return weights, activations
+        random = np.random.default_rng(seed)
+        weights = random.integers(low, low + (1 << self.w), shapes[0])
+        return weights, random.integers(0, 1 << self.a, shapes[1])
+
+    @property
+    def _largest(self) -> tuple[int, int]:
+        return largest(self.w) >> self.signed, largest(self.a)
+
+
+def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
+    """Run a point on the whole core; with ``check`` every retirement is checked, the results always are.
+
+    The record's ``cycles`` leave the packing of the activations out, which ``packing_cycles`` holds.
+    """
+    if point.variant is not None:
+        return _library(point, config, machine, check=check)
+    weights, activations = point.operands(machine.seed)
+    if point.plan is None:
+        function = bit_serial_gemm(point.layer, point.w, point.a, weights, activations)
+    else:
+        function = gemm(point.plan, weights, activations, signed=point.signed)
+    expected = layers.matmul(weights, activations).astype(np.int64)
+    result = run_function(function, expected, config, machine, check=check)
+    return _recorded(point, result, result.figures.region_cycles.get("im2col", 0))
+
+
+def _library(point: Point, config: CoreConfig, machine: Machine, *, check: bool) -> Result:
+    assert point.variant is not None
+    case = Case(
+        layer=point.layer,
+        precision=short_precision("matmul", point.w),
+        variant=point.variant,
+        config=config,
+        machine=machine,
+        checked=check,
+    )
+    case.check()
+    return _recorded(point, run_case(case, "core"), 0)
+
+
+def _recorded(point: Point, result: Result, packing: int) -> Result:
+    """The record of a point from that of its function, of whose cycles ``packing`` are no part of the product."""
+    layer, plan, found = point.layer, point.plan, result.record
+    cycles = found["cycles"] - packing
+    record = {
+        "kernel": "ulppack",
+        "kind": point.kind,
+        "sweep": point.sweep,
+        "matmul": str(layer),
+        "weights": point.w,
+        "activations": point.a,
+        "signed": point.signed or point.variant is not None,
+        "isa": point.isa,
+        **point.way,
+        "pitch": None if plan is None or plan.packing.depth == 1 else plan.packing.pitch,
+        "cycles": cycles,
+        "packing_cycles": packing,
+        "macs": layer.macs,
+        "cycles_per_mac": round(cycles / layer.macs, DIGITS),
+        "cycles_per_mac_with_packing": round((cycles + packing) / layer.macs, DIGITS),
+        "estimated_cycles": None if plan is None else plan.cycles,
+        **{name: found[name] for name in ("instructions", "stalls", "mismatches")},
+        **point.facts,
+        **{name: found[name] for name in ("wall_s", "sim_cycles_per_s")},
+    }
+    return replace(result, figures=record)
+
+
+def run_points(
+    points: Sequence[Point], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
+) -> Iterator[Result]:
+    """Run points on ``jobs`` processes, results in order; the model is compiled first.
+
+    What was asked for twice, or in several sweeps, runs once.
+    """
+    same: dict[str, Point] = {}
+    names = [repr(replace(point, sweep="", facts={})) for point in points]
+    for name, point in zip(names, points, strict=True):
+        same.setdefault(name, point)
+    run_one = partial(run_point, config=config, machine=machine, check=check)
+    with executor(min(jobs, max(len(same), 1))) as pool:
+        if points:
+            model_library("core", config)
+        yield from _named(points, names, same, pool.map(run_one, same.values()))
+
+
+def _named(
+    points: Sequence[Point], names: Sequence[str], same: dict[str, Point], results: Iterator[Result]
+) -> Iterator[Result]:
+    """The result of each point, from those of the different ones."""
+    order, done = iter(same), dict[str, Result]()
+    for point, name in zip(points, names, strict=True):
+        while name not in done:
+            done[next(order)] = next(results)
+        found = done[name]
+        yield replace(found, figures=found.record | {"sweep": point.sweep, **point.facts})

@@ -1,0 +1,165 @@
+"""One protocol for everything that runs on a design: how it is run, how its results are judged, what its record says.
+
+A workload names a program and the design it runs on; after the run it finds its results in memory beside those that the
+golden models expect, and puts its own figures together. All else is the same for kernels, functions and networks.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
+from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves
+from xpulpnn_sim.cosimulation.model.session import Progress, RunResult
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.cosimulation.workloads.stream_run import ExecutedStream, run_stream
+from xpulpnn_sim.reference.programs.elf import Executable, Segment
+from xpulpnn_sw.kernels.layout import Image
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.programs.bare import BareProgram
+
+DIGITS = 4
+"""Digits of fractions in records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Results beside those expected: how many are wrong, and a line about the first of these."""
+
+    wrong: int
+    report: str | None
+
+    @classmethod
+    def of(cls, name: str, expected: NDArray[Any], got: NDArray[Any], counts: NDArray[Any] | None = None) -> "Compared":
+        """Compare elements, those alone where ``counts`` is not 0."""
+        different = got != expected
+        wrong = np.argwhere(different if counts is None else different & (counts != 0))
+        if not len(wrong):
+            return cls(wrong=0, report=None)
+        at = tuple(wrong[0].tolist())
+        place = "".join(f"[{index}]" for index in at)
+        report = f"{name}{place}: expected {expected[at]}, got {got[at]} ({len(wrong)} wrong results)"
+        return cls(wrong=len(wrong), report=report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The figures and the first mismatches of a run."""
+
+    figures: Any  # a data class with the fields of the JSON record, or the record itself
+    reports: list[str]  # the first mismatches
+    mismatch_position: int | None = None  # number of the instruction of the very first
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The figures as JSON types."""
+        return self.figures if isinstance(self.figures, dict) else asdict(self.figures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonFigures:
+    """Figures that every run has, under the names of its record."""
+
+    mismatches: int  # retirements and results that differ from the references
+    wall_s: float  # seconds of simulation
+    sim_cycles_per_s: int  # its speed
+
+
+class Workload(Protocol):
+    """A program made for a design, with what it must compute."""
+
+    @property
+    def config(self) -> CoreConfig | ClusterConfig:
+        """The design."""
+        ...
+
+    @property
+    def machine(self) -> Machine:
+        """Its surroundings."""
+        ...
+
+    @property
+    def checked(self) -> bool:
+        """Return whether every retirement is checked, not only the results."""
+        ...
+
+    @property
+    def executable(self) -> Executable | ExecutedStream:
+        """The program with its operands, or the stream of the instructions that it executes."""
+        ...
+
+    def compared(self, outcome: RunResult) -> list[Compared]:
+        """Compare the results with those expected."""
+        ...
+
+    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> Any:
+        """Put the figures together, those of ``common`` among them."""
+        ...
+
+
+def run_workload(work: Workload, progress: Progress | None = None, waves: Waves | None = None) -> Result:
+    """Run a workload on its design and compare its results with those expected.
+
+    With ``waves`` a model runs it that writes waveforms.
+    """
+    runs = work.executable
+    if isinstance(runs, ExecutedStream):
+        assert isinstance(work.config, CoreConfig)
+        outcome = run_stream(
+            runs.words,
+            runs.pcs,
+            runs.blocks,
+            work.config,
+            work.machine,
+            memory=runs.memory,
+            check=work.checked,
+            account=True,
+            progress=progress,
+            waves=waves,
+        )
+    else:
+        outcome = run_program(
+            runs, work.config, work.machine, check=work.checked, account=True, progress=progress, waves=waves
+        )
+    compared = work.compared(outcome)
+    mismatches = outcome.mismatches + sum(one.wrong for one in compared)
+    common = CommonFigures(
+        mismatches=mismatches if outcome.exit.ok else max(mismatches, 1),
+        wall_s=round(outcome.wall_s, DIGITS),
+        sim_cycles_per_s=round(outcome.cycles / outcome.wall_s),
+    )
+    texts = (outcome.difference, *(one.report for one in compared), None if outcome.exit.ok else outcome.exit.text)
+    return Result(
+        figures=work.figures(outcome, compared, common),
+        reports=[text for text in texts if text],
+        mismatch_position=outcome.mismatch_position,
+    )
+
+
+def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()) -> Executable:
+    """The program as the runner takes it, with the images of memory that are not in its data."""
+    pieces = [(program.data_base, program.data), (program.text_base, program.text)]
+    pieces += [(image.base, image.data.tobytes()) for image in outside]
+    return Executable(
+        path=Path(name),
+        entry=program.entry,
+        segments=tuple(Segment(base, data, len(data)) for base, data in pieces),
+        tohost=program.tohost,
+        symbols={"tohost": program.tohost},
+    )
+
+
+def function_accounts(outcome: RunResult, function: Program, text_base: int) -> NDArray[np.uint64]:
+    """Cycles of a function, ``[core][instruction][cause]``; accounts begin at ``text_base``."""
+    first, step = (int(function.pcs[0]) - text_base) // HALF_BYTES, WORD_BYTES // HALF_BYTES
+    return np.stack([rows[first::step][: len(function)] for rows in outcome.accounts])
+
+
+def image_after(outcome: RunResult, image: Image) -> NDArray[np.uint8]:
+    """The memory of an image after a run."""
+    return np.frombuffer(Memory(outcome.memory).read(image.base, image.data.size), np.uint8)

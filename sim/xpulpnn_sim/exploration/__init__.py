@@ -1,0 +1,1 @@
+"""Area, timing, energy and cycles of configurations, and the bits that layers of networks need."""

@@ -1,0 +1,354 @@
+"""ASIC flow: Yosys and ABC on a Liberty file, as in the reference flow of the project's figures.
+
+A design is mapped flattened. Area, delay, path and the area of every instance are all those of the netlist that comes
+out, which is kept.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median_low
+
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.exploration.flow_files import flow_folder
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module
+from xpulpnn_sim.exploration.mapping import (
+    DESIGN,
+    LIBRARY,
+    SCRIPTS,
+    abc_commands,
+    delay_ps,
+    map_gates,
+    read_verilog,
+    write_inputs,
+)
+from xpulpnn_sim.exploration.origins import SHARED, VECTORS, Shares, with_origins
+from xpulpnn_sim.exploration.packed_netlist import packed
+from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
+from xpulpnn_sim.exploration.shuffled import shuffled
+from xpulpnn_sim.exploration.sta import find_opensta
+from xpulpnn_sim.exploration.timing import longest_path
+from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
+from xpulpnn_sim.tools.yosys import Yosys, find_yosys
+
+REVISION = "4"
+"""Part of the settings: raised when this flow's results change without any setting changing."""
+
+_AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
+_COMMANDS = "flat.abc"
+
+MEMORY = "$mem_v2"
+"""Type of memories in netlists of Yosys."""
+
+_MACRO = "xpulpnn_macro"
+"""Attribute of memories that are not mapped."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One mapping of a design."""
+
+    number: int  # from 1 on; the first one takes cells and nets in the order of the source
+    source: NetlistModule  # gates made module by module, whose names tell their instances
+    flat: NetlistModule  # the mapped netlist
+    library: Library
+    delay: float | None  # longest path by ABC, ps
+    apart: frozenset[str]  # types of cells that were not mapped
+
+    @cached_property
+    def mapped(self) -> MappedNetlist:
+        """The mapped netlist as library cells."""
+        return mapped_module(self.flat, self.library.cells, self.apart)
+
+    @cached_property
+    def area(self) -> float:
+        """Area of all cells, in the unit of the library."""
+        types = Counter(gate.cell.name for gate in self.mapped.gates)
+        return sum(self.library.cells[kind].area * count for kind, count in sorted(types.items()))
+
+    @cached_property
+    def told(self) -> tuple[MappedNetlist, Shares]:
+        """The mapped netlist with the instance of every gate."""
+        return with_origins(self.source, self.flat, self.mapped)
+
+
+class AsicFlow:
+    """The flow on one library with one script."""
+
+    def __init__(
+        self,
+        library: Library,
+        name: str,
+        script: str,
+        *,
+        repeat: int = 1,
+        clock_ns: float | None = None,
+        yosys: str = "",
+        keep: bool = False,
+    ) -> None:
+        if script not in SCRIPTS:
+            raise InputError(f"script must be one of {', '.join(SCRIPTS)}, not {script}")
+        if repeat < 1:
+            raise InputError(f"repeat must be at least 1, not {repeat}")
+        self.library = library
+        self.name = name
+        self.script = script
+        self.repeat = repeat
+        self.clock_ps = None if clock_ns is None else clock_ns * 1e3
+        self.yosys = yosys
+        self.keep = keep
+
+    def settings(self) -> dict[str, str]:
+        """Versions of the tools, the library's hash, the script, the clock and the number of runs."""
+        yosys, opensta = find_yosys(self.yosys), find_opensta()
+        return {
+            **yosys.tools,
+            "opensta": opensta.version if opensta else "none",
+            "library": self.library.sha256,
+            "driver": self.library.driving_cell,
+            "load": f"{self.library.output_load_ff:g}",
+            "commands": abc_commands(self.script, self.clock_ps),
+            "clock": f"{self.clock_ps}",
+            "repeat": f"{self.repeat}",
+            "revision": REVISION,
+            **({"netlist": "kept"} if self.keep else {}),
+        }
+
+    def run(self, design: EmittedDesign) -> FlowOutput:
+        """Map the design; raises :class:`ToolError` with the tool's own message if that fails."""
+        yosys, opensta = find_yosys(self.yosys), find_opensta()
+        started, library = time.monotonic(), self.library
+        files: dict[str, str] = {}
+        runs = self._runs(design, yosys, files)
+        by_area = _median(runs, [run.area for run in runs])
+        by_delay = _median(runs, [run.delay or 0.0 for run in runs])
+        netlist, shares = by_area.told
+        path = longest_path(by_delay.told[0], library)
+        if path is not None:
+            others = {} if by_delay.delay is None else {"ABC": by_delay.delay}
+            if opensta:
+                with flow_folder(files, _folder(by_delay.number, self.repeat)) as folder:
+                    timed = opensta.longest_path(by_delay.mapped, library, folder)
+                others |= {timed.tool: timed.delay_ps} if timed else {}
+            path = path.checked_by(others)
+        delay = by_delay.delay
+        result = FlowResult(
+            flow=self.name,
+            script=self.script,
+            tools={**yosys.tools, **({"opensta": opensta.version} if opensta else {})},
+            conditions=[*self._conditions(path), *_left_out(design, by_area.mapped)],
+            area_um2=round(by_area.area, 4) if library.physical else None,
+            area_kge=by_area.area / library.ge_area / 1e3,
+            cells=len(by_area.mapped.gates),
+            flip_flops=sum(gate.cell.flip_flop is not None for gate in by_area.mapped.gates),
+            delay_ps=delay,
+            delay_fo4=delay / library.fo4_ps if delay is not None else None,
+            clock_ps=self.clock_ps,
+            path=path,
+            modules=module_areas(netlist, design, library),
+            origins={"function": shares.function, "readers": shares.readers, "shared": shares.shared},
+            runs=[
+                FlowRun(number=run.number, area_kge=run.area / library.ge_area / 1e3, delay_ps=run.delay)
+                for run in runs
+            ],
+            area_run=by_area.number,
+            delay_run=by_delay.number,
+            memory_bits=memory_bits(by_area.mapped.apart) or None,
+            wall_s=round(time.monotonic() - started, 2),
+        )
+        return FlowOutput(result=result, files=files, netlist=packed(by_delay.told[0]) if self.keep else "")
+
+    def _runs(self, design: EmittedDesign, yosys: Yosys, files: dict[str, str]) -> list[_Run]:
+        """All mappings of the design; their files go to ``files``."""
+        runs: list[_Run] = []
+        written = ""
+        for number in range(1, self.repeat + 1):
+            with flow_folder(files, _folder(number, self.repeat)) as folder:
+                write_inputs(folder, self.library, {_COMMANDS: abc_commands(self.script, self.clock_ps)}, yosys)
+                (folder / DESIGN).write_text(design.verilog)
+                results = ["mapped.json", "mapped.v", "mapped.log"]
+                read = [*read_verilog(design.module)]
+                after: list[str] = []
+                if number == 1:
+                    after = _source(design)
+                    results.append("instances.json")
+                    if self.repeat > 1:
+                        after += ["design -reset", *read, "proc", f"write_json {_AS_WRITTEN}"]
+                        results.append(_AS_WRITTEN)
+                else:
+                    (folder / _IN_ORDER).write_text(shuffled(written, number))
+                    read = [f"read_json {_IN_ORDER}"]
+                script = [*self._header(number), *read, *_flat(design), *after]
+                yosys.run("\n".join(script) + "\n", folder, what=design.module, results=results)
+                if number == 1:
+                    source = read_module(folder / "instances.json", design.module)
+                    written = (folder / _AS_WRITTEN).read_text() if self.repeat > 1 else ""
+                else:
+                    source = runs[0].source
+                flat = read_module(folder / "mapped.json", design.module)
+                delay = delay_ps(folder, "mapped.log")
+                runs.append(_Run(number, source, flat, self.library, delay, unmapped(design)))
+                # the point has the source, and the library is the user's
+                (folder / DESIGN).unlink()
+        return runs
+
+    def _header(self, number: int) -> list[str]:
+        order = f"# {_IN_ORDER}: {DESIGN} after proc, its cells and nets in the order of seed {number}"
+        return [
+            f"# {DESIGN}: the Verilog of the point; {LIBRARY}: {self.library.name}, sha256 {self.library.sha256}",
+            *([order] if number > 1 else []),
+        ]
+
+    def circumstances(self) -> list[str]:
+        """Library, script, drive and load, in sentences."""
+        library, commands = self.library, abc_commands(self.script, self.clock_ps)
+        volt, celsius = library.liberty.voltage, library.liberty.temperature
+        return [
+            (
+                f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner; "
+                f"1 GE is {library.nand2}, 1 FO4 is {library.fo4_ps:g} ps ({library.fo4_inverter})."
+            ),
+            f"Flattened; ABC script {self.script}: {commands}.",
+            (
+                f"Inputs and register outputs driven by {library.driving_cell}, outputs and register inputs loaded "
+                f"with {library.output_load_ff:g} fF; no wire load, no placement, no clock tree, no scan chain."
+            ),
+        ]
+
+    def repetitions(self) -> list[str]:
+        """Sentences about the delay that is asked for and the number of runs."""
+        lines: list[str] = []
+        if self.clock_ps is not None:
+            lines.append(
+                f"Clock: {self.clock_ps / 1e3:g} ns asked of mapping and sizing; slack is what the delay leaves of it, "
+                "clock-to-output and setup times not taken off."
+            )
+        if self.repeat == 1:
+            lines.append(
+                "One run: the order of cells and nets alone moves ABC's area by up to 6 % and its delay by up to 3 % "
+                "(four orders of the multiplier), so that smaller differences between two results mean little."
+            )
+        else:
+            lines.append(
+                f"Median of {self.repeat} runs, whose cells and nets are in different orders, beside the least and the "
+                "largest figure; of two in the middle the smaller one counts, so that each median is one netlist's."
+            )
+        return lines
+
+    def _conditions(self, path: CriticalPath | None) -> list[str]:
+        lines = [
+            *self.circumstances(),
+            (
+                "The delay is the longest combinational path by ABC's estimate, from input or register to output or "
+                "register, without clock-to-output and setup times."
+            ),
+        ]
+        lines += self.repetitions()
+        lines.append(
+            "Areas by instance are those of the netlist whose area is shown and add up to it: a gate belongs to the "
+            f"instance in which a net has the same values in {VECTORS} random vectors, else to that of the gates it "
+            f"drives or is driven by; what serves several instances is {SHARED}."
+        )
+        if path is not None:
+            lines.append(f"The path is that of the netlist whose delay is shown; its steps are by {path.tool}.")
+        return lines
+
+
+def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library) -> list[ModuleArea]:
+    """Area of every instance, depth first, the top first; gates for several instances follow those.
+
+    Raises :class:`ToolError` if a gate is in an instance that the design does not have.
+    """
+    top = design.manifest["top"]
+    hierarchy: Mapping[str, str] = design.manifest["hierarchy"]
+    own: defaultdict[str, float] = defaultdict(float)
+    total: defaultdict[str, float] = defaultdict(float)
+    cells: Counter[str] = Counter()
+    for gate in netlist.gates:
+        path = f"{top}.{gate.path}" if gate.path else top
+        own[path] += gate.cell.area / library.ge_area
+        cells[path] += 1
+    known = dict(hierarchy) | {path: "" for path in own if path.endswith(f".{SHARED}")}
+    if strange := sorted(own.keys() - known.keys()):
+        raise ToolError(f"instances of the netlist must be those of the manifest, not {strange[0]}")
+    for path, area in own.items():
+        parts = path.split(".")
+        for depth in range(1, len(parts) + 1):
+            total[".".join(parts[:depth])] += area
+    return [
+        ModuleArea(path=path, module=module, own_ge=own[path], total_ge=total[path], own_cells=cells[path])
+        for path, module in sorted(known.items(), key=lambda item: _depth_first(item[0]))
+    ]
+
+
+def _depth_first(path: str) -> list[tuple[bool, str]]:
+    return [(part == SHARED, part) for part in path.split(".")]
+
+
+def _left_out(design: EmittedDesign, netlist: MappedNetlist) -> list[str]:
+    """Sentences about memories, which are in no area."""
+    if not design.memories:
+        return []
+    bits = memory_bits(netlist.apart)
+    return [
+        (
+            f"Memories of {', '.join(design.memories)}, {bits} bits, are in no area: their pins end and begin paths, "
+            "as those of registers do."
+        )
+    ]
+
+
+def _median(runs: Sequence[_Run], figures: Sequence[float]) -> _Run:
+    """The first run with the median, or with the smaller one of the two in the middle."""
+    return runs[figures.index(median_low(figures))]
+
+
+def _folder(number: int, repeat: int) -> str:
+    return f"run{number}" if repeat > 1 else ""
+
+
+def unmapped(design: EmittedDesign) -> frozenset[str]:
+    """Types of cells that the mapped netlist of a design has besides those of the library."""
+    return design.apart | (frozenset({MEMORY}) if design.memories else frozenset())
+
+
+def memory_bits(cells: Iterable[NetlistCell]) -> int:
+    """Bits of the memories among some cells."""
+    found = (cell.parameters for cell in cells if cell.type == MEMORY)
+    return sum(int(one["SIZE"], 2) * int(one["WIDTH"], 2) for one in found)
+
+
+def _gates(design: EmittedDesign, *, flatten: bool) -> list[str]:
+    """Commands for gates without ABC; memories of macros stay as they are."""
+    module, synth = design.module, f"synth -noabc {'-flatten ' if flatten else ''}-top {design.module}"
+    if not design.memories:
+        return [synth]
+    marked = [f"setattr -set {_MACRO} 1 {name}/m:*" for name in design.memories]
+    fine = ["opt -fast -full", f"memory_map -attr !{_MACRO}", "opt -undriven -fine", "techmap", "opt -fast"]
+    return [f"hierarchy -check -top {module}", "proc", *marked, f"{synth} -run begin:fine", *fine]
+
+
+def _flat(design: EmittedDesign) -> list[str]:
+    return [
+        *_gates(design, flatten=True),
+        f"dfflibmap -liberty {LIBRARY}",
+        f"tee -o mapped.log {map_gates(_COMMANDS)}",
+        "opt_clean",
+        "write_json mapped.json",
+        "write_verilog -noattr mapped.v",
+    ]
+
+
+def _source(design: EmittedDesign) -> list[str]:
+    """Commands for the gates of the source, module by module, whose names tell their instances after flattening."""
+    return [
+        "design -reset",
+        *read_verilog(design.module),
+        *_gates(design, flatten=False),
+        "flatten",
+        "opt_clean",
+        "write_json instances.json",
+    ]

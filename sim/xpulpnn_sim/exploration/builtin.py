@@ -1,0 +1,362 @@
+"""A cell library of our own, of no technology, for relative figures where no Liberty file is at hand.
+
+Delays are those of logical effort (Sutherland, Sproull, Harris: Logical Effort, 1999): a stage of size ``s`` takes
+``tau * (p + load / (s * C))``, where ``C`` is the input capacitance of the unit inverter, and its inputs weigh
+``s * g * C``. Efforts ``g`` and parasitics ``p`` follow from the transistor networks, with pull-up devices twice as
+wide as pull-down ones and devices in series as many times wider as there are in series. Delays do not depend on the
+slew, and slews are those of the output stage alone. One fan-out-of-four delay is ``5 * tau`` = 50 ps.
+
+Areas are counted in columns of one pull-up and one pull-down device of unit size, plus one column between neighbours;
+the 2-input NAND, three columns, is 1.
+
+Energies are ``C * V**2 / 2`` per edge of the parasitic and inner capacitances, with ``C`` = 1 fF and ``V`` = 1 V, and
+leakage is proportional to device width: units of no technology, good for comparisons only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xpulpnn_sim.exploration.library import Library, load_library
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.results import digest
+from xpulpnn_sim.tools.user_cache import cache_directory
+
+LIBRARY_NAME = "xpulpnn_builtin"
+TAU_PS = 10.0
+C_FF = 1.0
+VOLTAGE = 1.0
+LEAKAGE_NW = 0.02
+"""Of a unit inverter."""
+
+_NAND2_COLUMNS = 3
+_LOADS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+_SLEWS_NS = (0.0, 0.5, 1.0)
+_MAXIMUM_LOAD = 64.0
+_DEFAULT_LOAD = 2.0
+_SLEW_PER_DELAY = 1.0
+
+
+_Kind = Literal["in", "*", "+"]
+_DUAL: Mapping[_Kind, _Kind] = {"in": "in", "*": "+", "+": "*"}
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A pull-down network: the transistor of an input, or networks in series (``*``) or parallel (``+``)."""
+
+    kind: _Kind
+    name: str = ""
+    parts: tuple["Network", ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """Transistors in its longest series."""
+        depths = [part.depth for part in self.parts]
+        return 1 if self.kind == "in" else sum(depths) if self.kind == "*" else max(depths)
+
+    @property
+    def dual(self) -> "Network":
+        """The pull-up network."""
+        return Network(_DUAL[self.kind], self.name, tuple(part.dual for part in self.parts))
+
+    def widths(self, others: int = 0) -> Iterator[tuple[str, int]]:
+        """Input and width of each transistor; ``others`` are in series with the network."""
+        if self.kind == "in":
+            yield self.name, 1 + others
+        for part in self.parts:
+            yield from part.widths(others + (self.depth - part.depth if self.kind == "*" else 0))
+
+    def at_output(self, others: int = 0) -> int:
+        """Width of the transistors next to the output, which may be at whichever end it is least."""
+        if self.kind == "in":
+            return 1 + others
+        if self.kind == "+":
+            return sum(part.at_output(others) for part in self.parts)
+        return min(part.at_output(others + self.depth - part.depth) for part in self.parts)
+
+    def effort(self, name: str) -> float:
+        """Logical effort ``g`` of an input."""
+        return sum((weight * dict(net.widths())[name] for net, weight in ((self, 1), (self.dual, 2))), 0) / 3
+
+    @property
+    def parasitic(self) -> float:
+        """Parasitic delay ``p``."""
+        return (self.at_output() + 2 * self.dual.at_output()) / 3
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the inputs."""
+        return [self.name] if self.kind == "in" else [name for part in self.parts for name in part.inputs]
+
+    def __str__(self) -> str:
+        return self.name if self.kind == "in" else "(" + self.kind.join(map(str, self.parts)) + ")"
+
+
+def _series(*parts: Network) -> Network:
+    return Network("*", parts=parts)
+
+
+def _parallel(*parts: Network) -> Network:
+    return Network("+", parts=parts)
+
+
+_A, _B, _C, _D = (Network("in", name) for name in "ABCD")
+_NETWORKS: Mapping[str, Network] = {
+    "INV": _A,
+    "NAND2": _series(_A, _B),
+    "NAND3": _series(_A, _B, _C),
+    "NAND4": _series(_A, _B, _C, _D),
+    "NOR2": _parallel(_A, _B),
+    "NOR3": _parallel(_A, _B, _C),
+    "NOR4": _parallel(_A, _B, _C, _D),
+    "AOI21": _parallel(_series(_A, _B), _C),
+    "AOI22": _parallel(_series(_A, _B), _series(_C, _D)),
+    "AOI211": _parallel(_series(_A, _B), _C, _D),
+    "OAI21": _series(_parallel(_A, _B), _C),
+    "OAI22": _series(_parallel(_A, _B), _parallel(_C, _D)),
+    "OAI211": _series(_parallel(_A, _B), _C, _D),
+}
+_INVERTED = {
+    "BUF": "INV",
+    "AND2": "NAND2",
+    "AND3": "NAND3",
+    "OR2": "NOR2",
+    "OR3": "NOR3",
+    "AO21": "AOI21",
+    "OA21": "OAI21",
+}
+_SIZES = {"INV": (1, 2, 4, 8, 16), "BUF": (1, 2, 4, 8, 16), "NAND2": (1, 2, 4), "NOR2": (1, 2, 4)}
+_FEW_SIZES = (1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """An input: capacitance in ``C``, delay without load in ``tau``, sense of its arc."""
+
+    name: str
+    capacitance: float
+    delay: float
+    sense: str = "negative_unate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cell:
+    """A gate: size of its output stage, columns, capacitance inside and total device width, both in ``C``."""
+
+    name: str
+    function: str
+    size: int
+    columns: int
+    inside: float
+    width: float
+    inputs: Sequence[_Input]
+
+
+def _inverting(kind: str, size: int) -> _Cell:
+    network = _NETWORKS[kind]
+    inputs = [_Input(name, size * network.effort(name), network.parasitic) for name in network.inputs]
+    return _Cell(
+        name=f"{kind}_X{size}",
+        function=f"!{network}",
+        size=size,
+        columns=size * len(inputs),
+        inside=size * network.parasitic,
+        width=sum(item.capacitance for item in inputs),
+        inputs=inputs,
+    )
+
+
+def _followed(kind: str, size: int) -> _Cell:
+    """An inverting gate and an inverter."""
+    first = max(1, size // 4)
+    network = _NETWORKS[_INVERTED[kind]]
+    gate = _inverting(_INVERTED[kind], first)
+    delay = network.parasitic + size / first + 1
+    return _Cell(
+        name=f"{kind}_X{size}",
+        function=str(network),
+        size=size,
+        columns=gate.columns + size,
+        inside=gate.inside + 2 * size,
+        width=gate.width + size,
+        inputs=[_Input(item.name, item.capacitance, delay, "positive_unate") for item in gate.inputs],
+    )
+
+
+def _preceded(kind: str, size: int) -> _Cell:
+    """A 2-input gate with an inverter in front of A."""
+    gate = _inverting(kind, size)
+    a, b = gate.inputs
+    function = gate.function.replace("A", "!A")
+    return _Cell(
+        name=f"{kind}B_X{size}",
+        function=function,
+        size=size,
+        columns=gate.columns + 1,
+        inside=gate.inside + 1 + a.capacitance,
+        width=gate.width + 1,
+        inputs=[_Input("A", 1, 1 + a.capacitance + a.delay, "positive_unate"), b],
+    )
+
+
+def _exclusive(kind: str, size: int) -> _Cell:
+    """XOR2 of a NOR2 and an AOI21 that takes the same inputs, XNOR2 of their duals."""
+    first, second, function = ("NOR2", "AOI21", "A^B") if kind == "XOR2" else ("NAND2", "OAI21", "!(A^B)")
+    front, back = _inverting(first, 1), _inverting(second, size)
+    middle = back.inputs[2].capacitance
+    delay = front.inputs[0].delay + middle + back.inputs[0].delay
+    load = front.inputs[0].capacitance + back.inputs[0].capacitance
+    return _Cell(
+        name=f"{kind}_X{size}",
+        function=function,
+        size=size,
+        columns=front.columns + back.columns,
+        inside=front.inside + middle + back.inside,
+        width=front.width + back.width,
+        inputs=[_Input(name, load, delay, "non_unate") for name in "AB"],
+    )
+
+
+def _multiplexer(size: int) -> _Cell:
+    """MUX2 of an AOI22, an inverter for the select and one at the output: B if S, else A."""
+    gate = _inverting("AOI22", 1)
+    data = gate.inputs[0]
+    delay = data.delay + size + 1
+    return _Cell(
+        name=f"MUX2_X{size}",
+        function="(A*!S)+(B*S)",
+        size=size,
+        columns=gate.columns + 1 + size,
+        inside=gate.inside + 1 + data.capacitance + 2 * size,
+        width=gate.width + 1 + size,
+        inputs=[
+            _Input("A", data.capacitance, delay, "positive_unate"),
+            _Input("B", data.capacitance, delay, "positive_unate"),
+            _Input("S", 1 + data.capacitance, delay + 1 + data.capacitance, "non_unate"),
+        ],
+    )
+
+
+def _cells() -> Iterator[_Cell]:
+    for kind in _NETWORKS:
+        yield from (_inverting(kind, size) for size in _SIZES.get(kind, _FEW_SIZES))
+    for kind in _INVERTED:
+        yield from (_followed(kind, size) for size in _SIZES.get(kind, _FEW_SIZES))
+    for size in _FEW_SIZES:
+        yield from (_preceded(kind, size) for kind in ("NAND2", "NOR2"))
+        yield from (_exclusive(kind, size) for kind in ("XOR2", "XNOR2"))
+        yield _multiplexer(size)
+
+
+def _area(columns: int) -> float:
+    return (columns + 1) / _NAND2_COLUMNS
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return '"' + ", ".join(f"{value:.9g}" for value in values) + '"'
+
+
+def _table(kind: str, template: str, row: Sequence[float]) -> str:
+    rows = ", ".join([_numbers(row)] * len(_SLEWS_NS))
+    return f"{kind} ({template}) {{ values ({rows}); }}"
+
+
+def _delay_tables(delay: float, size: float) -> str:
+    """Delay in ``tau`` without load; the same for both edges."""
+    tau = TAU_PS / 1e3
+    delays = [tau * (delay + load / size) for load in _LOADS]
+    slews = [tau * _SLEW_PER_DELAY * (1 + load / size) for load in _LOADS]
+    kinds = (("cell_rise", delays), ("cell_fall", delays), ("rise_transition", slews), ("fall_transition", slews))
+    return " ".join(_table(kind, "delay", row) for kind, row in kinds)
+
+
+def _power(capacitance: float, related: str = "") -> str:
+    energy = C_FF * capacitance * VOLTAGE**2 / 2
+    inside = f"related_pin : {related}; " if related else ""
+    tables = " ".join(f"{kind} (scalar) {{ values ({_numbers([energy])}); }}" for kind in ("rise_power", "fall_power"))
+    return f"internal_power () {{ {inside}{tables} }}"
+
+
+def _input_pin(name: str, capacitance: float, more: str = "") -> str:
+    return f"    pin ({name}) {{ direction : input; capacitance : {C_FF * capacitance:.9g}; {more}}}\n"
+
+
+def _gate(cell: _Cell) -> str:
+    arcs = "".join(
+        f"      timing () {{ related_pin : {item.name}; timing_sense : {item.sense}; "
+        f"{_delay_tables(item.delay, cell.size)} }}\n"
+        for item in cell.inputs
+    )
+    # An edge of the output spends the energy of what is inside, whichever input caused it.
+    power = "".join(f"      {_power(cell.inside, item.name)}\n" for item in cell.inputs)
+    return (
+        f"  cell ({cell.name}) {{\n    area : {_area(cell.columns):.9g};\n"
+        f"    cell_leakage_power : {LEAKAGE_NW * cell.width:.9g};\n"
+        + "".join(_input_pin(item.name, item.capacitance) for item in cell.inputs)
+        + f'    pin (Y) {{ direction : output; function : "{cell.function}"; '
+        f"max_capacitance : {C_FF * _MAXIMUM_LOAD * cell.size:.9g};\n{arcs}{power}    }}\n  }}\n"
+    )
+
+
+def _flip_flop() -> str:
+    """A master and a slave latch of 20 devices, two clock inverters: 12 columns, the clock at 8 gates inside."""
+    return (
+        f"  cell (DFF_X1) {{\n    area : {_area(12):.9g};\n    cell_leakage_power : {LEAKAGE_NW * 12:.9g};\n"
+        '    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }\n'
+        + _input_pin("D", 1, _power(2) + " ")
+        + _input_pin("CK", 1, f"clock : true; {_power(6)} ")
+        + '    pin (Q) { direction : output; function : "IQ"; '
+        f"max_capacitance : {C_FF * _MAXIMUM_LOAD:.9g};\n"
+        f"      timing () {{ related_pin : CK; timing_type : rising_edge; {_delay_tables(6, 1)} }}\n"
+        f"      {_power(6, 'CK')}\n    }}\n  }}\n"
+    )
+
+
+def _clock_gate() -> str:
+    """A latch that is open while the clock is low, and an AND gate."""
+    return (
+        f"  cell (CLKGATE_X1) {{\n    area : {_area(10):.9g};\n    cell_leakage_power : {LEAKAGE_NW * 10:.9g};\n"
+        "    dont_use : true;\n    clock_gating_integrated_cell : latch_posedge;\n"
+        '    statetable ("CK E", "IE") { table : "L L : - : L, L H : - : H, H - : - : N"; }\n'
+        "    pin (IE) { direction : internal; internal_node : IE; }\n"
+        + _input_pin("E", 1, f"clock_gate_enable_pin : true; {_power(2)} ")
+        + _input_pin("CK", 2, f"clock : true; clock_gate_clock_pin : true; {_power(3)} ")
+        + '    pin (GCK) { direction : output; clock_gate_out_pin : true; state_function : "CK*IE";\n'
+        f"      timing () {{ related_pin : CK; timing_sense : positive_unate; {_delay_tables(4, 1)} }}\n"
+        f"      {_power(4, 'CK')}\n    }}\n  }}\n"
+    )
+
+
+def _template(kind: str, name: str, slew: str) -> str:
+    return (
+        f"  {kind} ({name}) {{ variable_1 : {slew}; variable_2 : total_output_net_capacitance; "
+        f"index_1 ({_numbers(_SLEWS_NS)}); index_2 ({_numbers([C_FF * load for load in _LOADS])}); }}\n"
+    )
+
+
+def liberty_text() -> str:
+    """The library as a Liberty file."""
+    header = (
+        "/* Generated by the built-in library of the xpulpnn explorer (exploration.builtin); do not edit. */\n"
+        f'library ({LIBRARY_NAME}) {{\n  delay_model : table_lookup;\n  time_unit : "1ns";\n  voltage_unit : "1V";\n'
+        '  current_unit : "1uA";\n  pulling_resistance_unit : "1kohm";\n  leakage_power_unit : "1nW";\n'
+        "  capacitive_load_unit (1, ff);\n"
+        f"  nom_process : 1;\n  nom_temperature : 25;\n  nom_voltage : {VOLTAGE:g};\n"
+        f"  default_input_pin_cap : {C_FF * _DEFAULT_LOAD:g};\n  default_max_transition : 10;\n"
+        "  input_threshold_pct_rise : 50;\n  input_threshold_pct_fall : 50;\n"
+        "  output_threshold_pct_rise : 50;\n  output_threshold_pct_fall : 50;\n"
+        "  slew_lower_threshold_pct_rise : 20;\n  slew_upper_threshold_pct_rise : 80;\n"
+        "  slew_lower_threshold_pct_fall : 20;\n  slew_upper_threshold_pct_fall : 80;\n"
+    )
+    templates = _template("lu_table_template", "delay", "input_net_transition")
+    return header + templates + "".join(map(_gate, _cells())) + _flip_flop() + _clock_gate() + "}\n"
+
+
+def builtin_library() -> Library:
+    """The library, its Liberty file written to the cache if it is not there yet."""
+    text = liberty_text()
+    path = cache_directory() / "liberty" / f"{LIBRARY_NAME}-{digest(text)}.lib"
+    if not path.exists():
+        write_text(path, text)
+    return load_library(path, name="built-in (logical effort, no technology)", physical=False)

@@ -1,0 +1,157 @@
+"""ASIC flow of a cluster: each of its parts is mapped once, and the netlists are put together."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from xpulpnn_sim.exploration.asic import AsicFlow
+from xpulpnn_sim.exploration.assembly import Assembly, assembled
+from xpulpnn_sim.exploration.cache import cached_flow
+from xpulpnn_sim.exploration.flow_files import flow_folder
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.packed_netlist import unpacked
+from xpulpnn_sim.exploration.parts import part, part_instances, remainder
+from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, GrantPath, ModuleArea
+from xpulpnn_sim.exploration.sta import find_opensta
+from xpulpnn_sim.exploration.timing import longest_paths
+
+REVISION = "1"
+"""Part of the settings: raised when this flow's results change without any setting changing."""
+
+CORE = "xpulpnn.core.core.Core"
+
+_REQUEST = ("data__req", "data__addr", "data__we", "data__be", "data__wdata")
+"""Ports of a core that its request is made of."""
+
+_GRANT = "data__gnt"
+
+
+class ClusterFlow:
+    """The flow on one library with one script."""
+
+    def __init__(self, asic: AsicFlow) -> None:
+        self._asic = asic
+        self.library: Library = asic.library
+        self.name = asic.name
+        self.script = asic.script
+
+    def settings(self) -> dict[str, str]:
+        """Settings of the flow that maps the parts."""
+        return {**self._asic.settings(), "parts": REVISION}
+
+    def run(self, design: EmittedDesign) -> FlowOutput:
+        """Map the parts, each once however often it is there, and add them up.
+
+        Raises :class:`~xpulpnn.errors.ToolError` with the tool's own message if that fails.
+        """
+        started = time.monotonic()
+        instances = part_instances(design)
+        found = {module: cached_flow(self._asic, part(design, module))[0] for module in set(instances.values())}
+        rest = cached_flow(self._asic, remainder(design))[0]
+        outputs = [rest, *(found[module] for module in instances.values())]
+        results = [output.result for output in outputs]
+        files = {
+            f"{module}/{name}": text
+            for module, output in {**found, design.module: rest}.items()
+            for name, text in output.files.items()
+        }
+        whole = assembled(
+            unpacked(rest.netlist, self.library.cells),
+            {module: unpacked(output.netlist, self.library.cells) for module, output in found.items()},
+        )
+        path, grant = self._paths(design, whole, files)
+        areas = [result.area_um2 for result in results if result.area_um2 is not None]
+        result = replace(
+            rest.result,
+            area_um2=round(sum(areas), 4) if len(areas) == len(results) else None,
+            area_kge=sum(result.area_kge or 0.0 for result in results),
+            cells=sum(result.cells or 0 for result in results),
+            flip_flops=sum(result.flip_flops or 0 for result in results),
+            delay_ps=path.delay_ps if path else None,
+            delay_fo4=path.delay_ps / self.library.fo4_ps if path else None,
+            path=path,
+            grant=grant,
+            modules=list(_modules(design, rest.result, {name: found[kind].result for name, kind in instances.items()})),
+            origins=_origins(results),
+            runs=[],
+            area_run=1,
+            delay_run=1,
+            memory_bits=sum(result.memory_bits or 0 for result in results) or None,
+            conditions=self._conditions(design, rest.result),
+            wall_s=round(time.monotonic() - started, 2),
+        )
+        return FlowOutput(result=result, files=files)
+
+    def _paths(
+        self, design: EmittedDesign, whole: Assembly, files: dict[str, str]
+    ) -> tuple[CriticalPath | None, GrantPath | None]:
+        """The longest path, and that from requests of cores through their grants."""
+        modules = design.manifest["modules"]
+        cores = [name for name, module in part_instances(design).items() if modules[module]["component"] == CORE]
+        requests = {
+            net
+            for pin, net in whole.pins.items()
+            for instance, _, port in [pin.rpartition(".")]
+            if instance in cores and port.partition("[")[0] in _REQUEST
+        }
+        grants = {whole.pins[f"{core}.{_GRANT}"] for core in cores}
+        path, granted, times = longest_paths(whole.netlist, self.library, (requests, grants))
+        opensta = find_opensta()
+        if path is not None and opensta:
+            with flow_folder(files) as folder:
+                timed = opensta.longest_path(whole.netlist, self.library, folder)
+            path = path.checked_by({timed.tool: timed.delay_ps} if timed else {})
+        if granted is None:
+            return path, None
+        fo4 = granted.delay_ps / self.library.fo4_ps
+        return path, GrantPath(path=granted, request_ps=times[0], grant_ps=times[1], fo4=fo4)
+
+    def _conditions(self, design: EmittedDesign, rest: FlowResult) -> list[str]:
+        instances = part_instances(design)
+        counted = {kind: list(instances.values()).count(kind) for kind in dict.fromkeys(instances.values())}
+        told = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in counted.items())
+        return [
+            *self._asic.circumstances(),
+            (
+                f"Mapped part by part, each part flattened by itself and mapped once: {told}, and what is left. Areas "
+                "are the sums of these; nothing is optimised across the borders of parts, constants at their ports "
+                "included."
+            ),
+            *self._asic.repetitions(),
+            (
+                "Memories of the TCDM and of the caches are in no area: their pins end and begin paths, as those of "
+                "registers do. Queues of a few words are registers, and counted."
+            ),
+            (
+                f"The delay is the longest path of the netlists put together, {design.module} with all its parts, from "
+                "input or register to output or register, without clock-to-output and setup times, by the explorer's "
+                "timer."
+            ),
+            (
+                "The grant path is the longest one from a register through a core's request for data, the demux and "
+                "the crossbar to the grant of a core and on to where it ends; memory macros are not on it."
+            ),
+        ]
+
+
+def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowResult]) -> Iterator[ModuleArea]:
+    """Area of every instance, depth first, those of the parts in their places."""
+    for one in rest.modules:
+        name = one.path.removeprefix(f"{design.module}.")
+        if name not in parts:
+            inside = sum(result.modules[0].total_ge for result in parts.values()) if one.path == design.module else 0.0
+            yield replace(one, total_ge=one.total_ge + inside)
+            continue
+        for inner in parts[name].modules:
+            _, dot, below = inner.path.partition(".")
+            yield replace(inner, path=f"{one.path}{dot}{below}")
+
+
+def _origins(results: list[FlowResult]) -> dict[str, float]:
+    """Shares of the area by what told the instance, over all parts."""
+    whole = sum(result.area_kge or 0.0 for result in results) or 1.0
+    names = {name for result in results for name in result.origins}
+    return {
+        name: sum(result.origins.get(name, 0.0) * (result.area_kge or 0.0) for result in results) / whole
+        for name in sorted(names)
+    }

@@ -1,0 +1,314 @@
+"""FPGA flow: Yosys, then nextpnr with several placement seeds, around a registered wrapper."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Literal
+
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.exploration.flow_files import flow_folder
+from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
+from xpulpnn_sim.exploration.wrapper import FOLD, INPUTS, INSTANCE, OUTPUTS, RESET, WRAPPER, Wrapper, wrap
+from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
+from xpulpnn_sim.tools.yosys import find_yosys
+
+Device = Literal["ecp5", "ice40"]
+
+REVISION = "2"
+"""Part of the settings: raised when this flow's results change without any setting changing."""
+
+_TARGET_MHZ = 100
+"""Clock asked of placement and routing where none is given: above what the large components reach, so that nothing is
+left undone."""
+
+_PS = 1000
+"""Picoseconds in the nanoseconds that nextpnr reports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFamily:
+    """Device family: tools and primitives that differ from one to the next.
+
+    ``luts`` and ``dsps``, ``brams``, ``flip_flops`` name cells of the netlist; a look-up table cell counts as many as
+    its figure says. ``capacity`` is the number of look-up tables the part has.
+    """
+
+    part: str
+    synthesis: str
+    options: tuple[str, ...]
+    luts: Mapping[str, int]
+    dsps: frozenset[str]
+    brams: frozenset[str]
+    flip_flops: re.Pattern[str]
+    capacity: int
+    note: str
+
+
+DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
+    "ecp5": DeviceFamily(
+        part="LFE5U-45F, package CABGA381, speed grade 6",
+        synthesis="synth_ecp5",
+        options=("--45k", "--package", "CABGA381", "--speed", "6"),
+        luts={"LUT4": 1, "CCU2C": 2},
+        dsps=frozenset({"MULT18X18D"}),
+        brams=frozenset({"DP16KD"}),
+        flip_flops=re.compile("TRELLIS_FF"),
+        capacity=43848,
+        note="A carry cell CCU2C counts as two look-up tables.",
+    ),
+    "ice40": DeviceFamily(
+        part="HX8K, package CT256",
+        synthesis="synth_ice40",
+        options=("--hx8k", "--package", "ct256"),
+        luts={"SB_LUT4": 1},
+        dsps=frozenset({"SB_MAC16"}),
+        brams=frozenset({"SB_RAM40_4K"}),
+        flip_flops=re.compile("SB_DFF.*"),
+        capacity=7680,
+        note="The part has no multipliers: they are built from look-up tables and carry cells (SB_CARRY, not counted).",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Clock and longest path of one placement."""
+
+    fmax_mhz: float
+    path: CriticalPath
+
+
+class FpgaFlow:
+    """Look-up tables, registers, multipliers and clock of a component in an FPGA."""
+
+    def __init__(self, device: Device, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
+        if device not in DEVICE_FAMILIES:
+            raise InputError(f"device must be one of {', '.join(DEVICE_FAMILIES)}, not {device}")
+        if seeds < 1:
+            raise InputError(f"seeds must be at least 1, not {seeds}")
+        self.name: str = device
+        self.script: str = ""
+        self.seeds = seeds
+        self.clock_ns = clock_ns
+        self.yosys = yosys
+        self._family = DEVICE_FAMILIES[device]
+
+    @property
+    def _target_mhz(self) -> float:
+        return _TARGET_MHZ if self.clock_ns is None else _PS / self.clock_ns
+
+    @property
+    def _nextpnr(self) -> str:
+        return f"nextpnr-{self.name}"
+
+    def tools(self) -> dict[str, str]:
+        """Versions of the programs that run; raises :class:`ToolError` naming the first one that is missing."""
+        return {"yosys": find_yosys(self.yosys).tools["yosys"], self._nextpnr: _find(self._nextpnr)[1]}
+
+    def settings(self) -> Mapping[str, str]:
+        """Everything besides the Verilog that determines the result."""
+        family = self._family
+        return {
+            **self.tools(),
+            "synthesis": family.synthesis,
+            "options": " ".join(family.options),
+            "seeds": str(self.seeds),
+            "target_mhz": f"{self._target_mhz:g}",
+            "revision": REVISION,
+        }
+
+    def run(self, design: EmittedDesign) -> FlowOutput:
+        """Synthesise once, then place and route with each seed."""
+        started, tools, wrapper = time.monotonic(), self.tools(), wrap(design.manifest)
+        files: dict[str, str] = {}
+        with flow_folder(files) as folder:
+            netlist = self._synthesise(design, wrapper, folder)
+            counts = _Counts.of(netlist, self._family)
+            if counts.luts > self._family.capacity:
+                raise ToolError(
+                    f"{design.top} must fit the {self._family.part} with {self._family.capacity} look-up tables, "
+                    f"not need {counts.luts}"
+                )
+            names = _Names(netlist, wrapper)
+            placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
+        # the clock of the tables is the median, so that the path is to be that of the placement it is reached by
+        by_clock = sorted(placed, key=lambda one: one.fmax_mhz)
+        middle = by_clock[(len(by_clock) - 1) // 2]
+        result = FlowResult(
+            flow=self.name,
+            tools=tools,
+            conditions=self._conditions(wrapper, counts),
+            cells=counts.cells - counts.wrapper_luts - counts.wrapper_flip_flops,
+            luts=counts.luts - counts.wrapper_luts,
+            flip_flops=counts.flip_flops - counts.wrapper_flip_flops,
+            dsps=counts.dsps,
+            brams=counts.brams,
+            fmax_mhz=[one.fmax_mhz for one in placed],
+            delay_ps=middle.path.delay_ps,
+            clock_ps=None if self.clock_ns is None else self.clock_ns * _PS,
+            path=middle.path,
+            wall_s=time.monotonic() - started,
+        )
+        return FlowOutput(result=result, files=files)
+
+    def _conditions(self, wrapper: Wrapper, counts: "_Counts") -> list[str]:
+        family = self._family
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.kinds.items()))
+        own = f"{counts.wrapper_flip_flops} registers and {counts.wrapper_luts} look-up tables"
+        clock = f"Clock after routing for {self._target_mhz:g} MHz, placement seeds 1 to {self.seeds}"
+        return [
+            f"Part: {family.part}.",
+            wrapper.condition,
+            f"Its {own} are subtracted from the figures.",
+            f"Cells with the wrapper, after synthesis: {kinds}. {family.note}",
+            (
+                f"{clock}: the median, of two in the middle the lower one; path and delay are those of that placement, "
+                "with clock-to-output and setup times."
+            ),
+        ]
+
+    def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> NetlistModule:
+        (folder / "design.v").write_text(design.verilog)
+        (folder / "wrapper.v").write_text(wrapper.verilog)
+        script = (
+            f"read_verilog design.v wrapper.v\n{self._family.synthesis} -top {WRAPPER}\n"
+            "setattr -mod -unset keep_hierarchy *\nflatten\ndelete */t:$scopeinfo\nclean\nwrite_json netlist.json\n"
+            "write_verilog -noattr mapped.v\n"
+        )
+        find_yosys(self.yosys).run(script, folder, what=design.top, results=["netlist.json", "mapped.v"])
+        (folder / "design.v").unlink()
+        return read_module(folder / "netlist.json", WRAPPER)
+
+    def _place(self, folder: Path, seed: int, names: "_Names") -> _Placed:
+        report = f"report{seed}.json"
+        options = ["--json", "netlist.json", "--report", report, "--seed", str(seed), "--freq", f"{self._target_mhz:g}"]
+        self._route([*self._family.options, *options, "--timing-allow-fail"], folder, seed, report)
+        figures = json.loads((folder / report).read_text())
+        if not figures["fmax"]:
+            raise ToolError(f"{self._nextpnr} must report the clock frequency, not none")
+        tool = f"{self._nextpnr} {_find(self._nextpnr)[1]}, seed {seed}"
+        routed = next(path for path in figures["critical_paths"] if path["from"] == path["to"])
+        return _Placed(
+            round(min(clock["achieved"] for clock in figures["fmax"].values()), 2),
+            names.path(routed["path"], tool),
+        )
+
+    def _route(self, options: list[str], folder: Path, seed: int, report: str) -> None:
+        command, _ = _find(self._nextpnr)
+        done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
+        asked = shlex.join([self._nextpnr, *options])
+        (folder / f"nextpnr{seed}.log").write_text(f"$ {asked}\n{done.stdout}{done.stderr}")
+        if done.returncode or not (folder / report).exists():
+            lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "ERROR" in line]
+            raise ToolError(f"{self._nextpnr} must finish, not stop: {lines[0] if lines else 'no message'}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """Cells of the whole netlist, and those of the wrapper alone."""
+
+    kinds: Mapping[str, int]
+    cells: int
+    luts: int
+    flip_flops: int
+    dsps: int
+    brams: int
+    wrapper_flip_flops: int
+    wrapper_luts: int
+
+    @classmethod
+    def of(cls, module: NetlistModule, family: DeviceFamily) -> "_Counts":
+        """Count the cells; the wrapper's are known by the registers they belong to."""
+        kinds = Counter(cell.type for cell in module.cells)
+
+        def nets(*names: str) -> set[int]:
+            return {net for name in names if name in module.wires for net in module.wires[name].nets}
+
+        flip_flops = [cell for cell in module.cells if family.flip_flops.fullmatch(cell.type)]
+        own, fold = nets(INPUTS, OUTPUTS, FOLD, RESET), nets(FOLD)
+        folded = {_data(cell) for cell in flip_flops if cell.pins["Q"][0] in fold}
+        return cls(
+            kinds=kinds,
+            cells=kinds.total(),
+            luts=sum(kinds[kind] * weight for kind, weight in family.luts.items()),
+            flip_flops=len(flip_flops),
+            dsps=sum(kinds[kind] for kind in family.dsps),
+            brams=sum(kinds[kind] for kind in family.brams),
+            wrapper_flip_flops=sum(cell.pins["Q"][0] in own for cell in flip_flops),
+            wrapper_luts=sum(cell.type in family.luts and not folded.isdisjoint(cell.driven) for cell in module.cells),
+        )
+
+
+def _data(flip_flop: NetlistCell) -> int:
+    pins = flip_flop.pins
+    return pins.get("DI", pins.get("D", pins["Q"]))[0]
+
+
+class _Names:
+    """Names of the component for what a placement reports."""
+
+    def __init__(self, module: NetlistModule, wrapper: Wrapper) -> None:
+        self._cells = {cell.name: cell for cell in module.cells}
+        self._ports = dict(zip(module.wires[INPUTS].nets, wrapper.input_bits, strict=True))
+        self._ports |= zip(module.wires[OUTPUTS].nets, wrapper.output_bits, strict=True)
+        wires = sorted(module.wires.values(), key=lambda wire: len(wire.name), reverse=True)
+        self._nets = {name: net for wire in wires for name, net in wire.bits}
+        self._names = {net: name for name, net in self._nets.items()}
+        self._register_of = {_data(cell): cell.pins["Q"][0] for cell in module.cells if "Q" in cell.pins}
+
+    def path(self, routed: list[dict[str, Any]], tool: str) -> CriticalPath:
+        """The path as steps of a cell and the net behind it; the last wire and the setup time end the list."""
+        steps: list[PathStep] = []
+        arrival = pending = 0.0
+        for part in routed:
+            arrival += part["delay"] * _PS
+            pending += part["delay"] * _PS
+            if part["type"] == "routing":
+                name = part["from"]["cell"]
+                cell = self._cells[name].type if name in self._cells else name
+                net = self._readable(part["net"])
+                steps.append(PathStep(net=net, cell=cell, delay_ps=round(pending, 1), arrival_ps=round(arrival, 1)))
+                pending = 0.0
+        return CriticalPath(
+            tool=tool,
+            netlist="routed",
+            start=steps[0].net if steps else "",
+            end=self._end(routed[-1]["to"]["cell"]),
+            delay_ps=round(arrival, 1),
+            steps=steps,
+        )
+
+    def _readable(self, name: str) -> str:
+        net = self._nets.get(name)
+        return name if net is None else self._ports.get(net, name).removeprefix(f"{INSTANCE}.")
+
+    def _end(self, name: str) -> str:
+        """The register in the placed cell ``name``, which may hold the gate in front of it as well."""
+        cell = self._cells.get(name) or self._cells.get(name.rsplit("_", 1)[0])
+        if cell is None:
+            return name
+        registers = cell.pins.get("Q") or [self._register_of[net] for net in cell.driven if net in self._register_of]
+        return self._readable(self._names[registers[0]]) if registers else name
+
+
+def _find(program: str) -> tuple[list[str], str]:
+    """Command and version of ``program``: the native one if it is on the path, else that of the wheel."""
+    if native := shutil.which(program):
+        told = subprocess.run([native, "--version"], capture_output=True, text=True, check=False)
+        number = re.search(r"\d+(\.\d+)+", told.stdout + told.stderr)
+        return [native], number[0] if number else "unknown"
+    wheel = f"yowasp-{program}"
+    if util.find_spec(wheel.replace("-", "_")) is None:
+        raise ToolError(f"{program} must be installed for this flow: pip install {wheel}")
+    entry = next(point for point in metadata.distribution(wheel).entry_points if point.name == wheel)
+    call = f"import sys; from {entry.module} import {entry.attr} as run; sys.exit(run())"
+    return [sys.executable, "-c", call], f"{metadata.version(wheel)} (wheel)"

@@ -1,0 +1,297 @@
+"""Reader of Liberty files: cells with areas, functions, capacitances, delays and energies, in ns, fF, fJ and nW.
+
+What is not about area, function, delay, energy and leakage of cells at one corner is skipped.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.liberty_expression import Expression
+from xpulpnn_sim.exploration.liberty_syntax import LibertyGroup, parse_library
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+_PREFIXES = {"f": 1e-15, "p": 1e-12, "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3}
+_DELAY_TABLES = ("cell_rise", "cell_fall", "rise_transition", "fall_transition")
+_POWER_TABLES = ("rise_power", "fall_power", "power")
+_SLEW_VARIABLES = frozenset({"input_net_transition", "input_transition_time"})
+_LOAD_VARIABLES = frozenset({"total_output_net_capacitance"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Values over input slew and output load; a missing axis has the length 1."""
+
+    slews_ns: list[float]  # ascending axes
+    loads_ff: list[float]  # ascending axes
+    columns: list[list[float]]  # indexed by load, slew: ns in delay tables, fJ in power tables
+
+    def at(self, slew_ns: float, load_ff: float) -> float:
+        """Bilinear interpolation; beyond an end the last two points are continued."""
+        by_load = [_interpolate(self.slews_ns, slew_ns, column) for column in self.columns]
+        return _interpolate(self.loads_ff, load_ff, by_load)
+
+
+def _interpolate(axis: list[float], at: float, values: list[float]) -> float:
+    if len(axis) == 1:
+        return values[0]
+    low = min(max(bisect_left(axis, at) - 1, 0), len(axis) - 2)
+    share = (at - axis[low]) / (axis[low + 1] - axis[low])
+    return values[low] + share * (values[low + 1] - values[low])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingArc:
+    """A timing arc from ``related_pin`` to its pin; tables the file lacks are None."""
+
+    related_pin: str
+    timing_sense: str
+    timing_type: str
+    cell_rise: Table | None = None
+    cell_fall: Table | None = None
+    rise_transition: Table | None = None
+    fall_transition: Table | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalPower:
+    """Energy per edge of its pin: at an output by an edge at ``related_pin``, at an input by the edge itself.
+
+    ``related_pin`` is empty at inputs. A file that gives one ``power`` table has it as both.
+    """
+
+    related_pin: str
+    when: str
+    rise_power: Table | None
+    fall_power: Table | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A pin of a cell.
+
+    ``function`` is empty where there is none; ``clock`` tells clock inputs; ``clock_gate`` is the role of a pin
+    of a clock gate: ``clock``, ``enable``, ``test``, ``out`` or empty.
+    """
+
+    name: str
+    direction: str
+    capacitance_ff: float
+    function: str
+    three_state: str
+    clock: bool
+    clock_gate: str
+    timing: list[TimingArc]
+    internal_power: list[InternalPower]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlipFlop:
+    """Names of the state and its inverse, and the expressions that rule them; empty where there is none."""
+
+    state: str
+    state_inverse: str
+    clocked_on: str
+    next_state: str
+    clear: str
+    preset: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryCell:
+    """A library cell."""
+
+    name: str
+    area: float  # in the unit of the library, um2 by custom
+    leakage_nw: float  # State-independent figure, or the mean over the states if the file has only those
+    dont_use: bool
+    pins: dict[str, Pin]
+    flip_flop: FlipFlop | None
+    latch: bool
+    clock_gate: str  # kind of integrated clock gate, such as `latch_posedge`; empty for other cells
+
+    @property
+    def inputs(self) -> list[Pin]:
+        """Input pins in the order of the file."""
+        return [pin for pin in self.pins.values() if pin.direction == "input"]
+
+    @property
+    def outputs(self) -> list[Pin]:
+        """Output pins in the order of the file."""
+        return [pin for pin in self.pins.values() if pin.direction == "output"]
+
+    @property
+    def sequential(self) -> bool:
+        """The cell keeps a state."""
+        return bool(self.flip_flop or self.latch or self.clock_gate)
+
+    def truth_table(self) -> int | None:
+        """Truth table of its only output, bit ``i`` for the inputs that spell ``i``, the first one least significant.
+
+        None for cells with state, without inputs, with several outputs, or with one that can float.
+        """
+        if self.sequential or len(self.outputs) != 1 or not self.inputs:
+            return None
+        output = self.outputs[0]
+        if not output.function or output.three_state:
+            return None
+        return Expression(output.function).truth_table([pin.name for pin in self.inputs])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Liberty:
+    """A library: name, nominal voltage, temperature in degrees Celsius, default input capacitance, cells by name."""
+
+    name: str
+    voltage: float
+    temperature: float
+    default_input_pin_cap_ff: float
+    cells: dict[str, LibraryCell]
+
+
+def read_liberty(path: Path) -> Liberty:
+    """The library in a Liberty file; raises :class:`ToolError` with one line if it is none."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ToolError(f"--liberty must be a Liberty file, not {path} ({error.strerror})") from error
+    try:
+        return _Reader(parse_library(text)).liberty()
+    except (ValueError, LookupError) as error:
+        raise ToolError(f"--liberty must be a Liberty file, not {path} ({error})") from error
+
+
+class _Reader:
+    """Turns the groups of a library into cells."""
+
+    def __init__(self, library: LibertyGroup) -> None:
+        self.library = library
+        self.time = _scale(library.attributes.get("time_unit", "1ns"), "s") / 1e-9
+        self.leakage = _scale(library.attributes.get("leakage_power_unit", "1nW"), "W") / 1e-9
+        self.volt = _scale(library.attributes.get("voltage_unit", "1V"), "V")
+        number, unit = library.lists.get("capacitive_load_unit", ["1", "pf"])
+        self.load = float(number) * _scale(unit, "F") / 1e-15
+        self.templates: dict[str, LibertyGroup] = {
+            group.arguments[0]: group
+            for group in library.groups
+            if group.kind.endswith("_template") and group.arguments
+        }
+
+    def liberty(self) -> Liberty:
+        library = self.library
+        cells = {cell.name: cell for cell in map(self.cell, library.inside("cell"))}
+        if not cells:
+            raise ValueError("it holds no cell")
+        return Liberty(
+            name=library.arguments[0] if library.arguments else "",
+            voltage=library.number("nom_voltage", 1.0) * self.volt,
+            temperature=library.number("nom_temperature", 25.0),
+            default_input_pin_cap_ff=library.number("default_input_pin_cap") * self.load,
+            cells=cells,
+        )
+
+    def cell(self, group: LibertyGroup) -> LibraryCell:
+        leakages = [item.number("value") for item in group.inside("leakage_power")]
+        mean = sum(leakages) / max(len(leakages), 1)
+        pins = {name: self.pin(item, name) for item in group.inside("pin") for name in item.arguments}
+        return LibraryCell(
+            name=group.arguments[0],
+            area=group.number("area"),
+            leakage_nw=group.number("cell_leakage_power", mean) * self.leakage,
+            dont_use=group.flag("dont_use"),
+            pins=pins,
+            flip_flop=next((_flip_flop(item) for item in group.inside("ff")), None),
+            latch=any(group.inside("latch")),
+            clock_gate=group.attributes.get("clock_gating_integrated_cell", ""),
+        )
+
+    def pin(self, group: LibertyGroup, name: str) -> Pin:
+        direction = group.attributes.get("direction", "input")
+        default = self.library.number(f"default_{direction}_pin_cap")
+        roles = (role for role in ("clock", "enable", "test", "out") if group.flag(f"clock_gate_{role}_pin"))
+        return Pin(
+            name=name,
+            direction=direction,
+            capacitance_ff=group.number("capacitance", default) * self.load,
+            function=group.attributes.get("function", group.attributes.get("state_function", "")),
+            three_state=group.attributes.get("three_state", ""),
+            clock=group.flag("clock"),
+            clock_gate=next(roles, ""),
+            timing=[arc for item in group.inside("timing") for arc in self.timing(item)],
+            internal_power=[part for item in group.inside("internal_power") for part in self.internal_power(item)],
+        )
+
+    def timing(self, group: LibertyGroup) -> Iterator[TimingArc]:
+        tables = {kind: self.table(group, kind, self.time) for kind in _DELAY_TABLES}
+        for related in group.attributes.get("related_pin", "").split():
+            yield TimingArc(
+                related_pin=related,
+                timing_sense=group.attributes.get("timing_sense", "non_unate"),
+                timing_type=group.attributes.get("timing_type", "combinational"),
+                **tables,
+            )
+
+    def internal_power(self, group: LibertyGroup) -> Iterator[InternalPower]:
+        energy = self.volt**2 * self.load
+        rise, fall, both = (self.table(group, kind, energy) for kind in _POWER_TABLES)
+        for related in group.attributes.get("related_pin", "").split() or [""]:
+            yield InternalPower(
+                related_pin=related,
+                when=group.attributes.get("when", ""),
+                rise_power=rise or both,
+                fall_power=fall or both,
+            )
+
+    def table(self, group: LibertyGroup, kind: str, scale: float) -> Table | None:
+        """The table ``kind`` of an arc, if it has one whose axes are slew and load."""
+        given = next(group.inside(kind), None)
+        if given is None or "values" not in given.lists:
+            return None
+        template = self.templates.get(given.arguments[0] if given.arguments else "", LibertyGroup("", []))
+        values = _numbers(given.lists["values"]) * scale
+        axes: list[tuple[str, NDArray[np.float64]]] = []
+        for number in ("1", "2"):
+            points = given.lists.get(f"index_{number}") or template.lists.get(f"index_{number}")
+            variable = template.attributes.get(f"variable_{number}", "")
+            if points is not None and variable:
+                axes.append((variable, _numbers(points)))
+        shape = [len(points) for _, points in axes]
+        if values.size != int(np.prod(shape)):
+            raise ValueError(f"{kind} has {values.size} values for axes of {shape}")
+        values = values.reshape(shape or [1])
+        slews, loads = np.zeros(1), np.zeros(1)
+        for variable, points in axes:
+            if variable in _SLEW_VARIABLES:
+                slews = points * self.time
+            elif variable in _LOAD_VARIABLES:
+                loads = points * self.load
+            else:
+                return None
+        if len(axes) == 2 and axes[0][0] in _LOAD_VARIABLES:
+            values = values.T
+        return Table(slews.tolist(), loads.tolist(), values.reshape(len(slews), len(loads)).T.tolist())
+
+
+def _scale(unit: str, base: str) -> float:
+    """Factor to the SI unit ``base`` of a text such as ``10ps``."""
+    found = re.fullmatch(r"([\d.eE+-]*)\s*([fpnumk]?)" + base, unit.strip(), re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"unit {unit} is unknown")
+    return float(found[1] or 1) * _PREFIXES[found[2].lower()]
+
+
+def _numbers(items: list[str]) -> NDArray[np.float64]:
+    return np.array(_NUMBER.findall(" ".join(items)), dtype=np.float64)
+
+
+def _flip_flop(group: LibertyGroup) -> FlipFlop:
+    state, inverse, *_ = [*group.arguments, "", ""]
+    rules = {name: group.attributes.get(name, "") for name in ("clocked_on", "next_state", "clear", "preset")}
+    return FlipFlop(state=state, state_inverse=inverse, **rules)

@@ -1,0 +1,115 @@
+"""Energy of layers on one core: pieces of them on the mapped netlist, charged by a Liberty file."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
+from xpulpnn_sim.cosimulation.networks.pieces import Piece, piece_of
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.workload import executable_of
+from xpulpnn_sim.exploration.energy.capture import Workload, run_on_gates
+from xpulpnn_sim.exploration.energy.estimate import estimate_energy
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.results import EnergyResult
+from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.kernels.programs.bare import bare_program
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage
+
+PIECE_CYCLES = 6000
+"""About so long a piece takes on the core."""
+
+PIECE_WINDOW_CYCLES = 2048
+"""Of these its switching is counted."""
+
+_FJ_PER_NJ = 1e6
+_DIGITS = 4
+_PARTS = ("switching", "internal", "clock", "leakage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerEnergy:
+    """Energy of a layer in a cycle."""
+
+    result: EnergyResult
+    share: float  # results of the piece as a part of those of the layer
+
+
+def layer_energies(
+    case: NetworkCase,
+    config: CoreConfig,
+    cycles: Mapping[str, int],
+    library: Library,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, LayerEnergy]:
+    """The energy of each layer, by name."""
+    found: dict[str, LayerEnergy] = {}
+    total = len(case.computed.stages)
+    for stage, inputs, variant in layers(case):
+        if progress is not None:
+            progress(stage.name, len(found), total)
+        piece = piece_of(stage, inputs, PIECE_CYCLES / max(cycles[stage.name], 1))
+        workload = piece_workload(piece, variant, config)
+        result = estimate_energy(config, workload, library, PIECE_WINDOW_CYCLES)
+        found[stage.name] = LayerEnergy(result=result, share=piece.share)
+    return found
+
+
+def piece_workload(piece: Piece, variant: str, config: CoreConfig) -> Workload:
+    """A piece as a program of the core, its results checked."""
+    stage = piece.stage
+    name = f"{stage.kind.name}:{stage.precision}:{variant}:{stage.layer}"
+    tensors = stage.fed(*piece.maps)
+    kernel = stage.kind.build(stage.layer, stage.precision, variant, tensors, cores=1, specialise=True)
+    program = bare_program(kernel)
+    executable = executable_of(program, name)
+
+    def run(library: Path) -> None:
+        memory = run_on_gates(executable, config, library)
+        got = kernel.output.decode(kernel.image, memory[program.data_base])
+        expected = reference(stage.layer, tensors, stage.precision).reshape(got.shape)
+        if (got != expected).any():
+            raise ToolError(f"the netlist must compute what the reference does in {stage.name}, not another result")
+
+    macs = float(stage.layer.macs) if stage.multiplies else 0.0
+    return Workload(name=name, top="core", key=repr(executable), macs=macs, prepare=lambda: run)
+
+
+def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:
+    """Put energies into the record of a network on one core: of a cycle of the piece, times the cycles of the layer."""
+    for layer in record["layers"]:
+        one = energies[layer["name"]]
+        scale = layer["cycles"] / _FJ_PER_NJ
+        layer["energy_nj"] = round(one.result.energy_per_cycle_fj * scale, _DIGITS)
+        layer["energy_parts_nj"] = {
+            part: round(sum(getattr(module, part) for module in one.result.modules) * scale, _DIGITS) for part in _PARTS
+        }
+        layer["energy_share"] = round(one.share, _DIGITS)
+    record["energy_nj"] = round(sum(layer["energy_nj"] for layer in record["layers"]), _DIGITS)
+    first = next(iter(energies.values())).result
+    # what is said of the run differs from layer to layer
+    method = (
+        "Energy of a layer: that of a cycle of a piece of it, at gate level on the mapped netlist of the core with the "
+        f"weights and maps of the first image, times the cycles of the layer; pieces of about {PIECE_CYCLES} cycles, "
+        f"of which {PIECE_WINDOW_CYCLES} are looked at, away from the edge of the map, their results checked."
+    )
+    record["energy_conditions"] = [
+        method,
+        *(sentence for sentence in first.conditions if not sentence.startswith("Netlist of its own")),
+        f"Netlist: {first.method}, {first.area_kge:.1f} kGE.",
+    ]
+
+
+def layers(case: NetworkCase) -> Iterator[tuple[Stage, list[Ints], str]]:
+    """The layers of a network as it is computed, with the maps that each reads, and its variant."""
+    results = run_reference(case.computed, case.given[np.newaxis])
+    maps = {NETWORK_INPUT: case.given}
+    maps |= {stage.name: values[0] for stage, values in zip(case.computed.stages, results, strict=True)}
+    for number, (stage, variant) in enumerate(zip(case.computed.stages, case.variants, strict=True)):
+        yield stage, [maps[source] for source in case.computed.sources(number)], variant

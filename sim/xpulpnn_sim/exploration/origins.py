@@ -1,0 +1,232 @@
+"""Which instance of the source each gate of a flat mapped netlist belongs to, and what the source calls its nets.
+
+A mapper that sees the whole design at once gives better figures than one that stops at the borders of modules, but its
+gates have lost the instances they come from. They are told from what they compute: source and mapped netlist run the
+same random values of inputs and registers, and a net of the mapped netlist that always equals, or always differs from,
+a net of the source gets the instance and the name of that net. A gate of which the source knows nothing belongs where
+those belong that read it, or, if they do not agree, that feed it. What serves several instances stays apart, under
+:data:`SHARED`.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from xpulpnn_sim.exploration.liberty import LibraryCell
+from xpulpnn_sim.exploration.liberty_expression import Expression
+from xpulpnn_sim.exploration.mapped_netlist import (
+    MappedGate,
+    MappedNetlist,
+    instance_path,
+    name_length,
+    net_names,
+    pin_bits,
+)
+from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, in_order
+
+SHARED = "(shared)"
+"""Stands for an instance: gates for several instances below the same one that the source has no net for."""
+
+VECTORS = 2048
+_ALL = (1 << VECTORS) - 1
+_DENSITIES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Shares of the area by what told the instance: equal function, what reads the gate, or nothing (it is shared)."""
+
+    function: float
+    readers: float
+    shared: float
+
+
+def with_origins(source: NetlistModule, flat: NetlistModule, mapped: MappedNetlist) -> tuple[MappedNetlist, Shares]:
+    """The mapped netlist with the instance of each gate and the readable name of each net."""
+    known = _Source(source, _register_names(flat, mapped), {cell.type for cell in mapped.apart})
+    values = _mapped_values(mapped, known)
+    told = _Telling(mapped, known, values)
+    gates = [replace(gate, path=told.path(gate)) for gate in mapped.gates]
+    names = dict(mapped.names)
+    for gate in gates:
+        for net in gate.driven:
+            if names[net] == f"n{net}":
+                names[net] = known.name(values[net], gate.path) or f"{gate.path}.n{net}".lstrip(".")
+    return replace(mapped, gates=gates, names=names), told.shares()
+
+
+def _register_names(flat: NetlistModule, mapped: MappedNetlist) -> dict[str, str]:
+    """The one name that all names of each net that leaves a register stand for."""
+    names = net_names(flat)
+    driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
+    return {name: names[net][0] for net in driven if net in names for name in names[net]}
+
+
+def _random(name: str) -> int:
+    """Values of the input or register ``name``: even ones, rarely ones, mostly ones, even again."""
+    random = Random(name)
+    part = VECTORS // _DENSITIES
+    drawn = [random.getrandbits(part) for _ in range(_DENSITIES + 2)]
+    parts = (drawn[0], drawn[1] & drawn[4], drawn[2] | drawn[5], drawn[3])
+    return sum(value << part * place for place, value in enumerate(parts))
+
+
+def _function(value: int) -> int:
+    """The same for a value and its inverse."""
+    return min(value, value ^ _ALL)
+
+
+class _Source:
+    """Values of the source, the instances that compute them, and their names."""
+
+    def __init__(self, module: NetlistModule, registers: Mapping[str, str], apart: Collection[str]) -> None:
+        gates = [cell for cell in module.cells if cell.type in GATES]
+        names = net_names(module)
+        self.values: dict[int, int] = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
+        self.register_path: dict[str, str] = {}
+        for cell in module.cells:
+            if cell.type in apart:
+                self.values |= {net: _random(name) for name, net in pin_bits(cell, outputs=True)}
+                continue
+            for net in () if cell.type in GATES else cell.driven:
+                shared = next((registers[name] for name in names.get(net, ()) if name in registers), None)
+                self.values[net] = _random(shared or f"{cell.name} {net}")
+                if shared:
+                    self.register_path[shared] = instance_path(cell.name)
+        for port in module.inputs.values():
+            self.values |= {net: _random(name) for name, net in port.bits}
+        self.instances: defaultdict[int, set[str]] = defaultdict(set)
+        for cell in in_order(gates, lambda cell: cell.read, lambda cell: cell.driven):
+            value = self._value(cell)
+            self.values[cell.pins["Y"][0]] = value
+            if _function(value):
+                self.instances[_function(value)].add(instance_path(cell.name))
+        self.names: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        for net, known in names.items():
+            value = self.values.get(net, 0)
+            if _function(value):
+                self.names[_function(value)] += [(name, value) for name in known]
+
+    def _value(self, cell: NetlistCell) -> int:
+        pins, table = GATES[cell.type]
+        return _look_up(table, [self.values.get(cell.pins[pin][0], 0) for pin in pins])
+
+    def name(self, value: int, path: str) -> str:
+        """Name of a net with this value, of the instance if it has one, with ``!`` for the inverse; or nothing."""
+        named = self.names.get(_function(value), ())
+        inside = [item for item in named if item[0].rpartition(".")[0] == path] or named
+        if not inside:
+            return ""
+        name, found = min(inside, key=lambda item: (item[1] != value, *name_length(item[0])))
+        return name if found == value else f"!{name}"
+
+
+def _mapped_values(mapped: MappedNetlist, known: _Source) -> dict[int, int]:
+    """Values of all nets of the mapped netlist."""
+    part = mapped.combinational()
+    values = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
+    values |= {net: _random(name) for net, name in part.starts.items()}
+    tables: dict[tuple[str, str], int] = {}
+    for gate in in_order(part.gates, lambda gate: gate.read, lambda gate: gate.driven):
+        inputs = [values.get(gate.pins.get(pin.name, ZERO), 0) for pin in gate.cell.inputs]
+        for pin in gate.cell.outputs:
+            if pin.name in gate.pins:
+                key = gate.cell.name, pin.name
+                if key not in tables:
+                    tables[key] = _table(gate.cell, pin.function)
+                values[gate.pins[pin.name]] = _look_up(tables[key], inputs)
+    return values
+
+
+def _table(cell: LibraryCell, function: str) -> int:
+    return Expression(function).truth_table([pin.name for pin in cell.inputs])
+
+
+def _look_up(table: int, inputs: Sequence[int]) -> int:
+    """The function with this truth table, of words of values; the first input is the least significant."""
+    if not inputs:
+        return _ALL if table else 0
+    half = 1 << (len(inputs) - 1)
+    low, high = table & ((1 << half) - 1), table >> half
+    if low == high:
+        return _look_up(low, inputs[:-1])
+    chosen = inputs[-1]
+    return (_look_up(low, inputs[:-1]) & ~chosen) | (_look_up(high, inputs[:-1]) & chosen)
+
+
+class _Telling:
+    """Instances of all gates of a mapped netlist."""
+
+    def __init__(self, mapped: MappedNetlist, known: _Source, values: Mapping[int, int]) -> None:
+        self._area: defaultdict[str, float] = defaultdict(float)
+        self._paths: dict[MappedGate, frozenset[str]] = {}
+        self._readers: defaultdict[int, list[MappedGate]] = defaultdict(list)
+        pins = {name: cell for cell in mapped.apart for name, _ in pin_bits(cell, outputs=False)}
+        above: defaultdict[int, set[str]] = defaultdict(set)
+        for name, net in mapped.outputs.items():
+            above[net].add(instance_path(pins[name].name) if name in pins else "")
+        part = mapped.combinational()
+        gates = in_order(part.gates, lambda gate: gate.read, lambda gate: gate.driven)
+        registers = [gate for gate in mapped.gates if gate.cell.sequential]
+        for gate in (*gates, *registers):
+            for net in gate.read:
+                self._readers[net].append(gate)
+        for gate in registers:
+            named = {
+                known.register_path[name] for net in gate.driven if (name := part.starts[net]) in known.register_path
+            }
+            self._tell(gate, named, "function")
+        for gate in gates:
+            by_function = set[str]().union(*(known.instances.get(_function(values[net]), ()) for net in gate.driven))
+            self._tell(gate, by_function, "function")
+        for gate in (*reversed(gates), *registers):
+            if len(self._paths[gate]) != 1:
+                ports = set[str]().union(*(above.get(net, ()) for net in gate.driven))
+                self._choose(gate, ports.union(*(self._of_readers(net) for net in gate.driven)))
+        drivers = {net: gate for gate in (*gates, *registers) for net in gate.driven}
+        for gate in gates:
+            if len(self._paths[gate]) != 1:
+                feeding = set[str]().union(*(self._paths[drivers[net]] for net in gate.read if net in drivers))
+                self._narrow(gate, feeding)
+        for gate in (*gates, *registers):
+            if len(self._paths[gate]) != 1:
+                self._area["shared"] += gate.cell.area
+
+    def _of_readers(self, net: int) -> Iterable[str]:
+        return set[str]().union(*(self._paths[reader] for reader in self._readers[net]))
+
+    def _tell(self, gate: MappedGate, paths: set[str], what: str) -> None:
+        self._paths[gate] = frozenset(paths)
+        if len(paths) == 1:
+            self._area[what] += gate.cell.area
+
+    def _choose(self, gate: MappedGate, paths: set[str]) -> None:
+        so_far = self._paths[gate]
+        both = so_far & paths
+        if len(both) == 1:
+            self._tell(gate, set(both), "readers")
+        elif not so_far:
+            self._tell(gate, paths, "readers")
+
+    def _narrow(self, gate: MappedGate, feeding: set[str]) -> None:
+        both = self._paths[gate] & feeding
+        if both or len(feeding) == 1:
+            self._tell(gate, set(both or feeding), "readers")
+
+    def path(self, gate: MappedGate) -> str:
+        """Instance path of a gate; the lowest one above all that it may belong to, with :data:`SHARED`, if several."""
+        paths = self._paths[gate]
+        if len(paths) == 1:
+            return next(iter(paths))
+        common: list[str] = []
+        for parts in zip(*(path.split(".") if path else [] for path in paths), strict=False):
+            if len(set(parts)) > 1:
+                break
+            common.append(parts[0])
+        return ".".join([*common, SHARED])
+
+    def shares(self) -> Shares:
+        """Shares of the area."""
+        whole = sum(self._area.values()) or 1.0
+        return Shares(**{name: self._area[name] / whole for name in ("function", "readers", "shared")})

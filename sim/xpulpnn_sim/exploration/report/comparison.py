@@ -1,0 +1,324 @@
+"""Figures of all points side by side: which flows, kernels and workloads there are, and one value for each point."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median_low
+from typing import Any, Literal
+
+from xpulpnn_sim.exploration.report.scaling import clustered
+from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
+from xpulpnn_sim.tools.named_table import Column
+from xpulpnn_sw.kernels.variants import VARIANTS
+
+FJ_PER_PJ = 1000.0
+_NS_MHZ = 1000.0
+"""Nanoseconds times megahertz in one cycle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedConditions:
+    """Tools and conditions of all results of one kind, with the points they hold for."""
+
+    name: str
+    tools: list[str]
+    sentences: list[str]
+
+
+def _unique(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))
+
+
+def flow_names(points: Sequence[PointResult]) -> list[str]:
+    """Names of the flows, in order of appearance."""
+    return _unique(flow.name for point in points for flow in point.flows)
+
+
+def flow_of(point: PointResult, name: str) -> FlowResult | None:
+    """Result of the flow ``name``, None if the point has none."""
+    return next((flow for flow in point.flows if flow.name == name), None)
+
+
+def is_fpga(flow: FlowResult) -> bool:
+    """Return whether the result counts look-up tables instead of cells."""
+    return flow.luts is not None
+
+
+def fpga_flows(points: Sequence[PointResult]) -> set[str]:
+    """Names of the flows that fill an FPGA."""
+    return {flow.name for point in points for flow in point.flows if is_fpga(flow)}
+
+
+def fmax(flow: FlowResult) -> float | None:
+    """Median clock in MHz over the placement seeds, of two in the middle the lower one."""
+    return median_low(flow.fmax_mhz) if flow.fmax_mhz else None
+
+
+def size(flow: FlowResult | None) -> float | None:
+    """Area in kGE, or look-up tables."""
+    if flow is None:
+        return None
+    return flow.luts if is_fpga(flow) else flow.area_kge
+
+
+def delay(flow: FlowResult | None) -> float | None:
+    """Longest path in FO4, or the clock period in ns at the median clock."""
+    if flow is None:
+        return None
+    if not is_fpga(flow):
+        return flow.delay_fo4
+    clock = fmax(flow)
+    return _NS_MHZ / clock if clock else None
+
+
+def grant(flow: FlowResult | None) -> float | None:
+    """Path from a core's request through a grant in FO4."""
+    return None if flow is None or flow.grant is None else flow.grant.fo4
+
+
+def kernel_name(record: dict[str, Any]) -> str:
+    """Kernel, layer and width of a record: what points have in common, whichever variant runs best on them."""
+    return f"{record['kernel']} {record['layer']} {record['bits']} bit"
+
+
+def kernel_names(points: Sequence[PointResult]) -> list[str]:
+    """Names of the kernels, in order of appearance."""
+    return _unique(kernel_name(record) for point in points for record in point.kernels)
+
+
+def best_record(point: PointResult, kernel: str) -> dict[str, Any] | None:
+    """The variant of ``kernel`` with the most multiply-accumulates per cycle among those the point ran."""
+    records = [record for record in point.kernels if kernel_name(record) == kernel]
+    return max(records, key=lambda record: record["macs_per_cycle"] or 0.0, default=None)
+
+
+def without_variant(workload: str) -> str:
+    """A workload without the kernel variant in it, which differs between points that run the same layer."""
+    parts = re.split(r"([\s:,/]+)", workload)
+    kept = [(parts[i - 1] if i else "", part) for i, part in enumerate(parts) if i % 2 == 0 and part not in VARIANTS]
+    return "".join(separator + part for separator, part in kept).strip(" :,/") or workload
+
+
+def workload_names(points: Sequence[PointResult]) -> list[str]:
+    """Names of the workloads, those with multiply-accumulates first."""
+    results = [energy for point in points for energy in point.energies]
+    with_macs = [without_variant(energy.workload) for energy in results if energy.energy_per_mac_fj is not None]
+    return _unique([*with_macs, *(without_variant(energy.workload) for energy in results)])
+
+
+def best_energy(point: PointResult, workload: str) -> EnergyResult | None:
+    """The result of ``workload`` with the least energy per multiply-accumulate, or per cycle for general code."""
+    results = [energy for energy in point.energies if without_variant(energy.workload) == workload]
+    return min(
+        results,
+        key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj,
+        default=None,
+    )
+
+
+def per_mac_pj(energy: EnergyResult | None) -> float | None:
+    """Energy per multiply-accumulate in pJ."""
+    if energy is None or energy.energy_per_mac_fj is None:
+        return None
+    return energy.energy_per_mac_fj / FJ_PER_PJ
+
+
+def per_cycle_pj(energy: EnergyResult | None) -> float | None:
+    """Energy per cycle in pJ."""
+    return None if energy is None else energy.energy_per_cycle_fj / FJ_PER_PJ
+
+
+def kernel_conditions(record: Mapping[str, Any]) -> str:
+    """Describe the machine that a kernel ran on."""
+    if not clustered(record):
+        return "results checked, ideal memory, sums left to the simulator"
+    fetches = "second pass, with the code in the caches" if record["icache"] else "instructions fetched without delay"
+    return (
+        f"results checked, on all cores of each cluster with its banks, {fetches}, memory outside answers after "
+        f"{record['l2_latency']} cycles, sums left to the simulator"
+    )
+
+
+Spread = tuple[float, float]
+"""The least and the largest of several runs."""
+
+
+def _spread(values: Iterable[float | None]) -> Spread | None:
+    known = [value for value in values if value is not None]
+    return (min(known), max(known)) if len(known) > 1 else None
+
+
+def size_spread(flow: FlowResult | None) -> Spread | None:
+    """Least and largest area in kGE over the runs of a flow; None for one run."""
+    return None if flow is None else _spread(run.area_kge for run in flow.runs)
+
+
+def delay_spread(flow: FlowResult | None) -> Spread | None:
+    """Least and largest delay in FO4 over the runs of a flow, or clock period in ns over the placements."""
+    if flow is None:
+        return None
+    if is_fpga(flow):
+        return _spread(_NS_MHZ / clock for clock in flow.fmax_mhz)
+    unit = flow.delay_fo4 / flow.delay_ps if flow.delay_fo4 and flow.delay_ps else 0.0
+    return _spread(None if run.delay_ps is None else run.delay_ps * unit for run in flow.runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of all points."""
+
+    column: Column
+    values: list[float | None]
+    compared: bool  # whether overheads and best points are told of it
+    # least and largest figure for each point that has several; empty if none has
+    spreads: list[Spread | None] = field(default_factory=list[Spread | None])
+
+
+def figures(points: Sequence[PointResult]) -> list[Figure]:
+    """Every figure, those of flows first, then of kernels and of energies; those that no point has are left out."""
+    found: list[Figure] = []
+
+    def add(
+        name: str,
+        unit: str,
+        group: str,
+        digits: int,
+        values: Iterable[float | None],
+        *,
+        better: Literal["", "less", "more"] = "less",
+        compared: bool = True,
+        signed: bool = False,
+        spreads: Iterable[Spread | None] = (),
+    ) -> None:
+        column = Column(name=name, unit=unit, group=group, digits=digits, better=better, signed=signed)
+        listed = list(spreads)
+        found.append(
+            Figure(column=column, values=list(values), compared=compared, spreads=listed if any(listed) else [])
+        )
+
+    fpga = fpga_flows(points)
+    for name in flow_names(points):
+        flows = [flow_of(point, name) for point in points]
+        if name in fpga:
+            add("LUT", "", name, 0, (flow and flow.luts for flow in flows))
+            add("FF", "", name, 0, (flow and flow.flip_flops for flow in flows))
+            add("DSP", "", name, 0, (flow and flow.dsps for flow in flows), compared=False)
+            clocks = [_spread(flow.fmax_mhz) if flow else None for flow in flows]
+            add("fmax", "MHz", name, 1, (flow and fmax(flow) for flow in flows), better="more", spreads=clocks)
+        else:
+            add("area", "kGE", name, 2, map(size, flows), spreads=map(size_spread, flows))
+            add("delay", "FO4", name, 1, map(delay, flows), spreads=map(delay_spread, flows))
+            add("delay", "ps", name, 0, (flow and flow.delay_ps for flow in flows), compared=False)
+            if any(flow and flow.grant for flow in flows):
+                add("grant path", "FO4", name, 1, map(grant, flows))
+        if any(flow and flow.clock_ps for flow in flows):
+            slacks = [flow and flow.slack_ps for flow in flows]
+            add("slack", "ps", name, 0, slacks, better="more", compared=False, signed=True)
+    for name in kernel_names(points):
+        records = [best_record(point, name) or {} for point in points]
+        add("MAC/cycle", "", name, 2, (record.get("macs_per_cycle") for record in records), better="more")
+        add("cycles/sdotp", "", name, 3, (record.get("cycles_per_sdotp") for record in records), compared=False)
+    for name in workload_names(points):
+        energies = [best_energy(point, name) for point in points]
+        add("per cycle", "pJ", f"energy, {name}", 2, map(per_cycle_pj, energies))
+        if any(energy and energy.energy_per_mac_fj is not None for energy in energies):
+            add("per MAC", "pJ", f"energy, {name}", 3, map(per_mac_pj, energies))
+    return found
+
+
+def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, list | tuple | set | frozenset):
+            flat[prefix + key] = ",".join(map(str, value))
+        else:
+            flat[prefix + key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return flat
+
+
+def parameters(points: Sequence[PointResult]) -> dict[str, list[str]]:
+    """Every parameter of the configurations by dotted name, with its value in each point."""
+    flat = [_flatten(point.configuration) for point in points]
+    names = _unique(name for values in flat for name in values)
+    return {name: [values.get(name, "-") for values in flat] for name in names}
+
+
+def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
+    """Top and preset if they differ between points, and all parameters that were swept and differ."""
+    found = {
+        "preset": [point.preset for point in points],
+        "top": [point.top for point in points],
+    }
+    known = parameters(points)
+    for key in _unique(key for point in points for key in point.settings):
+        echoed = known.get(key) or next((known[name] for name in known if name.endswith(f".{key}")), None)
+        found[key] = [point.settings.get(key, echoed[number] if echoed else "-") for number, point in enumerate(points)]
+    return {name: values for name, values in found.items() if len(set(values)) > 1}
+
+
+def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: bool) -> list[int]:
+    """Pareto-optimal points, by ascending ``x``: ``y`` is to be small, ``x`` large with ``more_x`` and else small."""
+    known = [
+        (x, y, number) for number, (x, y) in enumerate(zip(xs, ys, strict=True)) if x is not None and y is not None
+    ]
+    known.sort(key=lambda item: (-item[0] if more_x else item[0], item[1]))
+    kept: list[int] = []
+    least = float("inf")
+    for _, y, number in known:
+        if y < least:
+            least = y
+            kept.append(number)
+    return kept[::-1] if more_x else kept
+
+
+def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) -> SharedConditions:
+    """Merge tools and conditions of numbered points; what does not hold for all of them names its points."""
+    tools: dict[str, list[int]] = {}
+    sentences: dict[str, list[int]] = {}
+    for number, versions, conditions in holders:
+        for tool, version in versions.items():
+            tools.setdefault(f"{tool} {version}", []).append(number)
+        for sentence in conditions:
+            sentences.setdefault(sentence, []).append(number)
+    everyone = {number for number, _, _ in holders}
+
+    def show(found: dict[str, list[int]]) -> list[str]:
+        return [text if set(numbers) == everyone else f"{text} ({_points(numbers)})" for text, numbers in found.items()]
+
+    return SharedConditions(name=name, tools=show(tools), sentences=show(sentences))
+
+
+def _points(numbers: list[int]) -> str:
+    distinct = sorted(set(numbers))
+    return f"point{'s' if len(distinct) > 1 else ''} {', '.join(str(number) for number in distinct)}"
+
+
+def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
+    """Tools and conditions of each flow."""
+    return [
+        _collect(
+            name,
+            [(i, flow.tools, flow.conditions) for i, point in enumerate(points, 1) if (flow := flow_of(point, name))],
+        )
+        for name in flow_names(points)
+    ]
+
+
+def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
+    """Tools and conditions of each workload; workloads under the same ones share an entry."""
+    merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for name in workload_names(points):
+        holders = [
+            (i, energy.tools, energy.conditions)
+            for i, point in enumerate(points, 1)
+            for energy in point.energies
+            if without_variant(energy.workload) == name
+        ]
+        entry = _collect(name, holders)
+        merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(name)
+    return [
+        SharedConditions(name=f"energy, {', '.join(names)}", tools=list(tools), sentences=list(sentences))
+        for (tools, sentences), names in merged.items()
+    ]

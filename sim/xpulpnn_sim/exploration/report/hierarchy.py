@@ -1,0 +1,304 @@
+"""Plots of area and energy by instance, and of the cells of critical paths."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from xpulpnn_sim.exploration.report import comparison
+from xpulpnn_sim.exploration.report.cluster_blocks import block_of, is_cluster
+from xpulpnn_sim.exploration.results import (
+    CriticalPath,
+    EnergyResult,
+    FlowResult,
+    ModuleArea,
+    ModuleEnergy,
+    PointResult,
+)
+from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, layout
+
+_ENERGY_COLOURS = {"switching": "#0072b2", "internal": "#8cc9ef", "clock": "#e69f00", "leakage": "#5b5b5b"}
+_SHOWN_MODULES = 16
+"""Modules with an energy bar of their own; the others share one."""
+_ITSELF, _ITSELF_COLOUR = "(top itself)", "#b8c0ca"
+_TOP_COLOUR, _OWN_COLOUR = "#eef1f5", "#dfe4ea"
+_GE_PER_KGE = 1000.0
+_TICK = 40
+"""Characters of a name beside a bar."""
+_DIFFERENT = 0.005
+"""Part by which a figure of a detailed view is off that of the tables, if it is another one."""
+
+Column = tuple[str, Sequence[float], str]
+"""Name, values and colour of bars."""
+
+
+def point_name(points: Sequence[PointResult], number: int) -> str:
+    """Number and label of a point."""
+    return f"{number + 1} {points[number].label}"
+
+
+def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], FlowResult]]:
+    """Flows of all points by what is chosen."""
+    for number, point in enumerate(points):
+        for flow in point.flows:
+            yield (flow.name, str(number)), flow
+
+
+def parents_of(modules: Sequence[ModuleArea]) -> list[int]:
+    """Position of the nearest instance above each one; -1 for the top."""
+    positions = {module.path: i for i, module in enumerate(modules)}
+    parents: list[int] = []
+    for i, module in enumerate(modules):
+        above = module.path
+        parent = -1 if i == 0 else 0
+        while "." in above:
+            above = above.rpartition(".")[0]
+            if above in positions:
+                parent = positions[above]
+                break
+        parents.append(parent)
+    return parents
+
+
+def _leaf(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[float]]]:
+    """Size in kGE of the top's direct parts in every point, largest part first; empty without hierarchies."""
+    parts: dict[str, list[float]] = {}
+    for number, point in enumerate(points):
+        flow = comparison.flow_of(point, name)
+        modules = flow.modules if flow is not None else []
+        for module, parent in zip(modules, parents_of(modules), strict=True):
+            if parent <= 0:
+                part, size = (_ITSELF, module.own_ge) if parent < 0 else (_leaf(module.path), module.total_ge)
+                part = block_of(part) if is_cluster(flow) else part
+                parts.setdefault(part, [0.0] * len(points))[number] += size / _GE_PER_KGE
+    rounded = {part: [round(size, 4) for size in sizes] for part, sizes in parts.items()}
+    return sorted(rounded.items(), key=lambda item: -max(item[1]))
+
+
+def _part_colours(points: Sequence[PointResult]) -> dict[str, str]:
+    """Colours of the top's direct parts, the same in every plot."""
+    names = dict.fromkeys(part for name in comparison.flow_names(points) for part, _ in blocks_of(points, name))
+    names.pop(_ITSELF, None)
+    return {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(names)} | {_ITSELF: _ITSELF_COLOUR}
+
+
+def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
+    """The parts of the top of all points, and the hierarchy of one."""
+    colours = _part_colours(points)
+    blocks: dict[tuple[str, ...], Figure] = {}
+    for name in comparison.flow_names(points):
+        parts = blocks_of(points, name)
+        present = [i for i in range(len(points)) if any(sizes[i] > 0 for _, sizes in parts)]
+        if present:
+            columns = [(part, [sizes[i] for i in present], colours[part]) for part, sizes in parts]
+            blocks[(name,)] = _stacked([point_name(points, i) for i in present], columns, "kGE", 2)
+    trees = {at: _tree(flow, colours) for at, flow in _detailed(points) if flow.modules}
+    return (
+        Plot(name="blocks", variants=blocks, choices=("flow",), nothing="This flow has no hierarchy."),
+        Plot(
+            name="area",
+            variants=trees,
+            choices=("flow", "point"),
+            nothing="This flow has no hierarchy of this point.",
+        ),
+    )
+
+
+def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
+    """The hierarchy as nested boxes; cells of an instance itself are a box beside those of its parts."""
+    modules, parents = flow.modules, parents_of(flow.modules)
+    whole = modules[0].total_ge or 1.0
+    inner = set(parents)
+    boxes: list[tuple[str, str, str, float, str, list[Any]]] = []
+    lineage: list[tuple[str, int]] = []
+
+    def add(key: str, label: str, above: str, value: float, colour: str, size: float, module: ModuleArea) -> None:
+        size_text, share = f"{size / _GE_PER_KGE:.2f} kGE", f"{100 * size / whole:.1f} %"
+        shown = f"{label}  {size_text}, {share}" if not value else label
+        details = [size_text, share, module.module, module.own_cells, label]
+        boxes.append((key, shown, above, round(value / _GE_PER_KGE, 4), colour, details))
+
+    for number, (module, above) in enumerate(zip(modules, parents, strict=True)):
+        name = _leaf(module.path)
+        part, depth = ("", 0) if above < 0 else (name, 1) if above == 0 else (lineage[above][0], lineage[above][1] + 1)
+        lineage.append((part, depth))
+        shade = colours.get(block_of(part) if is_cluster(flow) else part, PALETTE[0])
+        has_parts = number in inner
+        own = 0.0 if has_parts else module.own_ge
+        colour = _paler(shade, depth - 1) if depth else _TOP_COLOUR
+        add(str(number), name, "" if above < 0 else str(above), own, colour, module.total_ge, module)
+        if has_parts and module.own_ge > 0:
+            own_colour = _paler(shade, depth + 1) if depth else _OWN_COLOUR
+            add(f"{number}.own", "(own cells)", str(number), module.own_ge, own_colour, module.own_ge, module)
+    keys, labels, above, values, fills, details = zip(*boxes, strict=True)
+    trace = {
+        "type": "treemap",
+        "ids": keys,
+        "labels": labels,
+        "parents": above,
+        "values": values,
+        "branchvalues": "remainder",
+        "customdata": details,
+        "marker": {
+            "colors": fills,
+            "line": {"color": "#fff", "width": 1},
+            "pad": {"t": 22, "l": 3, "r": 3, "b": 3},
+        },
+        "tiling": {"packing": "squarify"},
+        "text": [f"{one[4]}<br>{one[0]}<br>{one[1]}" for one in details],
+        "textinfo": "text",
+        "textfont": {"size": 12, "color": INK},
+        "pathbar": {"visible": True, "textfont": {"size": 12, "color": INK}},
+        "hovertemplate": "<b>%{customdata[4]}</b><br>%{customdata[0]}, %{customdata[1]}<br>"
+        "module %{customdata[2]}<br>%{customdata[3]} own cells<extra></extra>",
+    }
+    note = {"text": area_note(flow), "font": {"size": 12}, "x": 0}
+    shown = layout("", 560, margin={"l": 0, "r": 0, "t": 58, "b": 4}, uniformtext={"mode": "hide", "minsize": 9})
+    return {"data": [trace], "layout": {**shown, "title": note}}
+
+
+def area_note(flow: FlowResult) -> str:
+    """Tell the sum of the instances' sizes, and how the instances were told."""
+    whole, figure = flow.modules[0].total_ge / _GE_PER_KGE, comparison.size(flow)
+    if figure is not None and abs(whole - figure) > _DIFFERENT * abs(figure):
+        text = f"The instances add up to {whole:.2f} kGE; the tables show {figure:.2f} kGE."
+    else:
+        shown = whole if figure is None else figure
+        text = f"The instances add up to the {shown:.2f} kGE of the tables{_run_text(flow.area_run, flow)}."
+    if "function" not in flow.origins:
+        return text
+    shares = {name: f"{100 * share:.1f} %" for name, share in flow.origins.items()}
+    return (
+        f"{text}<br>Instances told by equal function for {shares['function']} of the area, by what reads a gate for "
+        f"{shares['readers']}; {shares['shared']} is shared by several."
+    )
+
+
+def _run_text(run: int, flow: FlowResult) -> str:
+    """Tell which of several runs a view is of."""
+    return f" (run {run} of {len(flow.runs)})" if len(flow.runs) > 1 else ""
+
+
+def _paler(colour: str, steps: int) -> str:
+    keep = max(0.2, 0.62 * 0.8**steps)
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - keep * (255 - part)):02x}" for part in parts)
+
+
+def _stacked(names: Sequence[str], columns: Sequence[Column], unit: str, digits: int) -> Figure:
+    """A bar for each name, of parts beside each other."""
+    places = list(range(len(names)))
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "x": list(values),
+            "y": places,
+            "hovertext": list(names),
+            "marker": {"color": colour, "line": {"color": "#fff", "width": 0.5}},
+            "hovertemplate": f"<b>%{{hovertext}}</b><br>{name}: %{{x:.{digits}f}} {unit}<extra></extra>",
+        }
+        for name, values, colour in columns
+    ]
+    legend = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"}
+    margin = {"l": 10, "r": 16, "t": 30, "b": 46}
+    shown = layout("", 110 + 20 * len(names), barmode="stack", bargap=0.25, legend=legend, margin=margin)
+    shown["xaxis"] |= {"title": {"text": unit}, "rangemode": "tozero"}
+    shown["yaxis"] = _named_rows(names)
+    return {"data": traces, "layout": shown}
+
+
+def _named_rows(names: Sequence[str]) -> dict[str, Any]:
+    texts = [name if len(name) <= _TICK else f"{name[: _TICK - 1]}\u2026" for name in names]
+    ticks = {"tickvals": list(range(len(names))), "ticktext": texts, "ticks": ""}
+    return {**ticks, "autorange": "reversed", "automargin": True}
+
+
+def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
+    """Energy of all points, and of the modules of one."""
+    whole: dict[tuple[str, ...], Figure] = {}
+    modules: dict[tuple[str, ...], Figure] = {}
+    for name in comparison.workload_names(points):
+        rows: list[tuple[str, list[float]]] = []
+        for number, point in enumerate(points):
+            energy = comparison.best_energy(point, name)
+            if energy is None:
+                continue
+            rows.append((point_name(points, number), _sums(energy.modules)))
+            if energy.modules:
+                modules[name, str(number)] = _parts_figure(_by_module(energy), 3)
+        whole[(name,)] = _parts_figure(rows, 2)
+    nothing = "This workload was not estimated on this point."
+    return (
+        Plot(name="energy-points", variants=whole, choices=("workload",)),
+        Plot(name="energy", variants=modules, choices=("workload", "point"), nothing=nothing),
+    )
+
+
+def _parts_figure(rows: Sequence[tuple[str, Sequence[float]]], digits: int) -> Figure:
+    columns = [
+        (name, [parts[number] for _, parts in rows], colour)
+        for number, (name, colour) in enumerate(_ENERGY_COLOURS.items())
+    ]
+    return _stacked([name for name, _ in rows], columns, "pJ/cycle", digits)
+
+
+def _sums(modules: Sequence[ModuleEnergy]) -> list[float]:
+    """The parts of the energy of all modules, in pJ per cycle."""
+    return [
+        round(sum(getattr(module, part) for module in modules) / comparison.FJ_PER_PJ, 4) for part in _ENERGY_COLOURS
+    ]
+
+
+def _by_module(energy: EnergyResult) -> list[tuple[str, list[float]]]:
+    """The instances that take most, then all others together."""
+    ordered = sorted(energy.modules, key=lambda module: -module.total)
+    shown, others = ordered[:_SHOWN_MODULES], ordered[_SHOWN_MODULES:]
+    rows = [(module.path, _sums([module])) for module in shown]
+    return rows + ([(f"({len(others)} others)", _sums(others))] if others else [])
+
+
+def path_plot(points: Sequence[PointResult]) -> Plot:
+    """The cells of the longest path of each flow of each point, one after the other."""
+    variants = {at: _path(flow, flow.path) for at, flow in _detailed(points) if flow.path is not None}
+    nothing = "This flow has no path of this point."
+    return Plot(name="path", variants=variants, choices=("flow", "point"), nothing=nothing)
+
+
+def _path(flow: FlowResult, path: CriticalPath) -> Figure:
+    steps = path.steps
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "base": [step.arrival_ps - step.delay_ps for step in steps],
+        "x": [step.delay_ps for step in steps],
+        "y": list(range(len(steps))),
+        "text": [f"{step.delay_ps:.0f} ps, at {step.arrival_ps:.0f} ps" for step in steps],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "customdata": [[step.net, step.cell] for step in steps],
+        "marker": {"color": PALETTE[0]},
+        "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{text}<extra></extra>",
+    }
+    title = {"text": "<br>".join(path_text(flow, path)), "font": {"size": 12}, "x": 0}
+    margin = {"l": 10, "r": 110, "t": 80, "b": 46}
+    shown = layout("", 150 + 18 * len(steps), margin=margin)
+    shown["xaxis"] |= {"title": {"text": "ps"}}
+    shown["yaxis"] = _named_rows([f"{number} {step.net}  {step.cell}" for number, step in enumerate(steps, 1)])
+    return {"data": [trace], "layout": {**shown, "title": title}}
+
+
+def path_text(flow: FlowResult, path: CriticalPath) -> list[str]:
+    """Ends, length and origin of a path, and what other tools say of it."""
+    through = f" through {len(path.steps)} cells" if path.steps else ""
+    run = _run_text(flow.delay_run, flow)
+    tables = "" if flow.delay_ps is None else f" The tables show {flow.delay_ps:.0f} ps, of the same netlist."
+    others = ", ".join(f"{tool}: {delay:.0f} ps" for tool, delay in path.others.items())
+    return [
+        f"{path.start} \u2192 {path.end}: {path.delay_ps:.0f} ps{through};",
+        f"{path.tool}, {path.netlist} netlist{run}.{tables}",
+        *([f"Longest path of it by other tools: {others}."] if others else []),
+    ]

@@ -1,0 +1,168 @@
+"""The HTML report of an exploration."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from xpulpnn_sim.exploration.report import comparison, tables
+from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
+from xpulpnn_sim.exploration.report.hierarchy import area_plots, energy_plots, path_plot, point_name
+from xpulpnn_sim.exploration.report.run_info import RunInfo
+from xpulpnn_sim.exploration.report.scaling import clustered, scaling_figure
+from xpulpnn_sim.exploration.report.trade_offs import trade_offs
+from xpulpnn_sim.exploration.results import PointResult
+from xpulpnn_sim.tools.named_table import NamedTable
+from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen, controls, hint, notes
+
+_SECONDS_PER_MINUTE = 60
+_HOW_TO_READ = (
+    "The line is the Pareto front; numbers are those of the points in the table, an arrow tells which way is better, "
+    "bars reach from the least to the largest figure of several runs. Hover for the values, click a point to select "
+    "it below."
+)
+_SEE = hint(Markup('<a href="#conditions">Conditions of these figures</a>'))
+
+
+def write_report(
+    path: Path, points: Sequence[PointResult], info: RunInfo, extra_tables: Sequence[NamedTable] = ()
+) -> None:
+    """Write the report in one step; ``extra_tables`` come first.
+
+    Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
+    """
+    page = Page(title=info.title, command=info.command, writer="xpulpnn explore", facts=_facts(points, info))
+    failed = [(number, point) for number, point in enumerate(points, 1) if point.error]
+    if failed:
+        item = Markup("<li><strong>{} {}</strong> <span>{}</span></li>\n")
+        listed = Markup().join(item.format(number, point.label, point.error) for number, point in failed)
+        page.section("failed", "Failed points", Markup('<ul class="errors">\n{}</ul>').format(listed), link="Failed")
+    for number, extra in enumerate(extra_tables, 1):
+        page.section(f"table-{number}", extra.title, extra)
+    _figures(page, points, info)
+    _details(page, points)
+    kernels, fpga = tables.kernel_table(points), tables.fpga_table(points)
+    if kernels:
+        page.section("kernels", kernels.title, kernels, link="Kernels")
+    if fpga:
+        names = comparison.fpga_flows(points)
+        entries = [entry for entry in comparison.flow_conditions(points) if entry.name in names]
+        page.section("fpga", fpga.title, fpga, _conditions(entries), link="FPGA")
+    configurations = tables.configuration_table(points)
+    page.section("configurations", configurations.title, configurations, link="Configurations")
+    page.write(path)
+
+
+def _facts(points: Sequence[PointResult], info: RunInfo) -> list[tuple[str, str | Markup]]:
+    failed = sum(bool(point.error) for point in points)
+    count = Markup("{}").format(len(points))
+    count += Markup(', <a href="#failed">{} failed</a>').format(failed) if failed else ""
+    flows = comparison.flow_names(points)
+    cached = f" ({info.cached} results from the cache)" if info.cached else ""
+    return [
+        ("Date", info.date),
+        ("Points", count),
+        *([("Baseline", info.baseline)] if info.baseline else []),
+        *([("Flows", ", ".join(flows))] if flows else []),
+        ("Run time", _duration(info.wall_s) + cached),
+        *([("Tools", ", ".join(" ".join(item) for item in info.tools.items()))] if info.tools else []),
+    ]
+
+
+def _figures(page: Page, points: Sequence[PointResult], info: RunInfo) -> None:
+    """Trade-offs, and the tables of all points."""
+    plots = trade_offs(points)
+    if plots:
+        heading = Markup("<figure><h3>{}</h3>{}</figure>")
+        shown = Markup("\n").join(heading.format(title, page.plot(plot)) for title, plot in plots)
+        options = controls(
+            _flows(points),
+            _named("kernel", "Kernel", comparison.kernel_names(points)),
+            _named("workload", "Energy of", comparison.workload_names(points)),
+            _named("colour", "Colour by", list(comparison.varying(points))),
+        )
+        grid = Markup('<div class="plots">\n{}\n</div>').format(shown)
+        page.section("trade-offs", "Trade-offs", options, grid, hint(_HOW_TO_READ), _SEE)
+    records = [record for point in points for record in point.kernels if clustered(record)]
+    if len({record["cores"] for record in records}) > 1:
+        plot = Plot(name="scaling", variants={(): scaling_figure(records)})
+        page.section("scaling", "Kernels over the cores", plot, link="Scaling")
+    entries = [*comparison.flow_conditions(points), *comparison.energy_conditions(points)]
+    conditions = Markup('<h3 id="conditions">Conditions of these figures</h3>\n{}').format(_conditions(entries))
+    table = tables.figure_table(points, info)
+    page.section("figures", table.title, table, *([conditions] if entries else []), link="Figures")
+    for name, link, found in (
+        ("rates", "Rates", headline_table(points)),
+        ("best", "Best points", best_table(points)),
+        ("overhead", "Overhead", tables.overhead_table(points, info)),
+    ):
+        if found:
+            page.section(name, found.title, found, _SEE, link=link)
+
+
+def _details(page: Page, points: Sequence[PointResult]) -> None:
+    """Hierarchy, path and energy of the point that is chosen."""
+    here, flow, workload = chosen("point"), chosen("flow"), chosen("workload")
+    blocks, area = area_plots(points)
+    one = Markup("<h3>{} of {}, {}</h3>")
+    several = len(points) > 1
+    if blocks.variants:
+        page.section(
+            "area",
+            "Area by hierarchy",
+            controls(_flows(points), _points(points)),
+            *([Markup("<h3>Parts of the top, all points</h3>"), blocks] if several else []),
+            one.format("Hierarchy", here, flow),
+            area,
+            hint("Click an instance to enlarge it, the bar above to go back."),
+            _SEE,
+            link="Area",
+        )
+    path = path_plot(points)
+    if path.variants:
+        options = controls(_flows(points), _points(points))
+        page.section("path", "Critical path", options, Markup("<h3>{}, {}</h3>").format(here, flow), path, _SEE)
+    energies = tables.energy_table(points)
+    if energies:
+        whole, modules = energy_plots(points)
+        page.section(
+            "energy",
+            "Energy",
+            controls(_named("workload", "Workload", comparison.workload_names(points)), _points(points)),
+            *([Markup("<h3>All points, {}</h3>").format(workload), whole] if several else []),
+            *([one.format("Modules", here, workload), modules] if modules.variants else []),
+            energies,
+            _conditions(comparison.energy_conditions(points)),
+        )
+
+
+def _flows(points: Sequence[PointResult]) -> Markup:
+    names = comparison.flow_names(points)
+    return choice("flow", "Flow", dict(zip(names, names, strict=True)), buttons=True)
+
+
+def _named(name: str, title: str, options: Sequence[str]) -> Markup:
+    return choice(name, title, dict(zip(options, options, strict=True))) if options else Markup()
+
+
+def _points(points: Sequence[PointResult]) -> Markup:
+    """The choice of a point; at first it is one that did not fail, if there is one."""
+    names = {
+        str(number): f"{point_name(points, number)}{' (failed)' if point.error else ''}"
+        for number, point in enumerate(points)
+    }
+    first = next((number for number, point in enumerate(points) if not point.error), 0)
+    return choice("point", "Point", names, first=str(first))
+
+
+def _conditions(entries: Sequence[comparison.SharedConditions]) -> Markup:
+    section = Markup('<section>\n<h4>{}</h4>\n<p class="tools">{}</p>\n{}</section>\n')
+    listed = (section.format(one.name, ", ".join(one.tools), notes(one.sentences)) for one in entries)
+    return Markup('<div class="conditions">\n{}</div>').format(Markup().join(listed))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < _SECONDS_PER_MINUTE:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), _SECONDS_PER_MINUTE)
+    return f"{minutes} min {rest} s"

@@ -1,0 +1,239 @@
+"""Tables of a run, for terminal and HTML alike."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xpulpnn_sim.exploration.report import comparison
+from xpulpnn_sim.exploration.report.headlines import netlist_of
+from xpulpnn_sim.exploration.report.run_info import RunInfo
+from xpulpnn_sim.exploration.results import PointResult
+from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable, TableCell
+
+_PERCENT = 100.0
+_PS_PER_NS = 1000.0
+_LEAD = [Column(name="no.", digits=0), Column(name=POINT)]
+"""Columns that every table of points begins with."""
+
+
+def _marked(points: Sequence[PointResult], info: RunInfo) -> frozenset[int]:
+    return frozenset(number for number, point in enumerate(points) if info.baseline and point.label == info.baseline)
+
+
+def _failed(points: Sequence[PointResult]) -> frozenset[int]:
+    return frozenset(number for number, point in enumerate(points) if point.error)
+
+
+def figure_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
+    """All figures of all points; of several variants of a kernel the fastest one counts."""
+    found, failed = comparison.figures(points), _failed(points)
+    notes = ["An arrow tells which way is better."]
+    if any(figure.spreads for figure in found):
+        notes.append("Medians; min..max: over the runs of each mapping, or the placements of an FPGA.")
+    notes += _slack_notes(points)
+    notes += _structure_notes(points)
+    notes += _energy_notes(points)
+    if comparison.kernel_names(points):
+        notes.append("MAC/cycle: whole kernel; cycles/sdotp: MatMul alone; fastest variant that the point ran.")
+    if comparison.fpga_flows(points):
+        notes.append("fmax: median over the placement seeds.")
+    return NamedTable(
+        title="Figures of all points",
+        columns=[
+            *_LEAD,
+            *([Column(name=ERROR, group="failed")] if failed else []),
+            *(column for figure in found for column in _columns(figure)),
+        ],
+        rows=[
+            [
+                number + 1,
+                point.label,
+                *([point.error] if failed else []),
+                *(cell for figure in found for cell in _cells(figure, number)),
+            ]
+            for number, point in enumerate(points)
+        ],
+        notes=notes,
+        marked=_marked(points, info),
+        failed=failed,
+    )
+
+
+def _columns(figure: comparison.Figure) -> list[Column]:
+    spread = Column(name="min..max", unit=figure.column.unit, group=figure.column.group)
+    return [figure.column, *([spread] if figure.spreads else [])]
+
+
+def _cells(figure: comparison.Figure, point: int) -> list[TableCell]:
+    value = figure.values[point]
+    if not figure.spreads:
+        return [value]
+    spread = figure.spreads[point]
+    return [value, "..".join(map(figure.column.show, spread)) if spread else None]
+
+
+def _slack_notes(points: Sequence[PointResult]) -> list[str]:
+    """Which points meet the clock that was asked for, by flow."""
+    notes: list[str] = []
+    for name in comparison.flow_names(points):
+        flows = [comparison.flow_of(point, name) for point in points]
+        slacks = [(number, flow.slack_ps, flow.clock_ps) for number, flow in enumerate(flows, 1) if flow]
+        asked = {clock for _, slack, clock in slacks if slack is not None and clock is not None}
+        if asked:
+            met = [str(number) for number, slack, _ in slacks if slack is not None and slack >= 0]
+            missed = [str(number) for number, slack, _ in slacks if slack is not None and slack < 0]
+            parts = [f"{word} by {', '.join(those)}" for word, those in (("met", met), ("missed", missed)) if those]
+            clocks = ", ".join(f"{clock / _PS_PER_NS:g} ns" for clock in sorted(asked))
+            notes.append(f"{name}: clock of {clocks} {'; '.join(parts)}.")
+    return notes
+
+
+def _structure_notes(points: Sequence[PointResult]) -> list[str]:
+    """Which flows replace structures of the configurations."""
+    flows = [flow for point in points for flow in point.flows if flow.structures]
+    told = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
+    return [f"{name}: figures with {text}, whatever the preset has." for name, text in told.items()]
+
+
+def _energy_notes(points: Sequence[PointResult]) -> list[str]:
+    """Which netlists energies are of."""
+    found = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
+    netlists: dict[str, dict[str, None]] = {}
+    for number, energy in found:
+        netlists.setdefault(energy.method, {})[f"{number} {netlist_of(energy)}"] = None
+    return [
+        f"Energies: of netlists of their own ({method}): {'; '.join(listed)}."
+        for method, listed in netlists.items()
+        if method
+    ]
+
+
+def overhead_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable | None:
+    """Every figure in percent of the baseline's; None unless the baseline and another point have figures."""
+    marked = _marked(points, info)
+    if not marked or len(points) < 2:
+        return None
+    baseline = min(marked)
+    known = [figure for figure in comparison.figures(points) if figure.compared and figure.values[baseline]]
+    if not known:
+        return None
+    rows: list[list[TableCell]] = []
+    for number, point in enumerate(points):
+        row: list[TableCell] = [number + 1, point.label]
+        for figure in known:
+            value, base = figure.values[number], figure.values[baseline]
+            if number == baseline:
+                row.append(f"{figure.column.show(base)} {figure.column.unit}".rstrip())
+            else:
+                row.append(None if value is None or not base else _PERCENT * (value / base - 1.0))
+        rows.append(row)
+    return NamedTable(
+        title=f"Overhead against {info.baseline}",
+        columns=[
+            *_LEAD,
+            *(replace(one.column, unit="%", digits=1, signed=True) for one in known),
+        ],
+        rows=rows,
+        notes=[
+            "Percent of the baseline's figure; the baseline's row has the figures themselves.",
+            "An arrow tells which way is better.",
+        ],
+        marked=marked,
+        failed=_failed(points),
+    )
+
+
+def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
+    """Every kernel that ran, with its cycles and mismatches; None if there is none."""
+    columns = [
+        *_LEAD,
+        Column(name="kernel"),
+        Column(name="layer"),
+        Column(name="bits", digits=0),
+        Column(name="variant"),
+        Column(name="engine"),
+        Column(name="cycles", digits=0),
+        Column(name="cycles/sdotp", digits=3),
+        Column(name="MAC/cycle", digits=2),
+        Column(name="mismatches", digits=0),
+    ]
+    fields = ("kernel", "layer", "bits", "variant", "engine", "cycles", "cycles_per_sdotp", "macs_per_cycle")
+    rows: list[list[TableCell]] = [
+        [number, point.label, *(record.get(name) for name in fields), record.get("mismatches")]
+        for number, point in enumerate(points, 1)
+        for record in point.kernels
+    ]
+    wrong = frozenset(i for i, row in enumerate(rows) if row[-1])
+    notes = ["cycles and MAC/cycle: whole kernel; cycles/sdotp: MatMul alone, without im2col and quantisation."]
+    return NamedTable(title="Kernels", columns=columns, rows=rows, notes=notes, failed=wrong) if rows else None
+
+
+def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
+    """Every workload of every point with the parts of its energy; None if there is none."""
+    columns = [
+        *_LEAD,
+        Column(name="workload"),
+        Column(name="of"),
+        Column(name="cycles", digits=0),
+        *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in ("switching", "internal")),
+        *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in ("clock", "leakage", "all")),
+        Column(name="all", unit="pJ", group="per MAC", digits=3),
+    ]
+    rows: list[list[TableCell]] = []
+    for number, point in enumerate(points, 1):
+        for energy in point.energies:
+            parts = [
+                sum(getattr(module, part) for module in energy.modules) / comparison.FJ_PER_PJ
+                for part in ("switching", "internal", "clock", "leakage")
+            ]
+            whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
+            netlist = netlist_of(energy)
+            rows.append([number, point.label, energy.workload, netlist, energy.cycles, *parts, *whole])
+    methods = dict.fromkeys(energy.method for point in points for energy in point.energies if energy.method)
+    notes = [
+        f"Of: the netlist that was simulated, which is not one of those that areas and delays are told of: {method}."
+        for method in methods
+    ]
+    return NamedTable(title="Energy", columns=columns, rows=rows, notes=notes) if rows else None
+
+
+def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
+    """Resources and clock over the seeds of every FPGA result; None if there is none."""
+    columns = [
+        *_LEAD,
+        Column(name="flow"),
+        *(Column(name=name, digits=0) for name in ("LUT", "FF", "DSP", "BRAM")),
+        *(Column(name=name, unit="MHz", group="fmax", digits=1) for name in ("min", "median", "max")),
+        Column(name="each seed", unit="MHz", group="fmax"),
+    ]
+    rows: list[list[TableCell]] = []
+    for number, point in enumerate(points, 1):
+        for flow in filter(comparison.is_fpga, point.flows):
+            clocks = flow.fmax_mhz
+            spread: list[TableCell] = [min(clocks), comparison.fmax(flow), max(clocks)] if clocks else [None] * 3
+            each = ", ".join(f"{clock:.1f}" for clock in clocks)
+            rows.append(
+                [number, point.label, flow.name, flow.luts, flow.flip_flops, flow.dsps, flow.brams, *spread, each]
+            )
+    return NamedTable(title="FPGA", columns=columns, rows=rows) if rows else None
+
+
+def configuration_table(points: Sequence[PointResult]) -> NamedTable:
+    """Parameters that differ between the points, as echoed from the emitted Verilog."""
+    parameters = {name: found for name, found in comparison.parameters(points).items() if len(set(found)) > 1}
+    columns = [*_LEAD, Column(name="top"), Column(name="preset")]
+    columns += [Column(name=name) for name in parameters]
+    columns.append(Column(name="folder"))
+    rows: list[list[TableCell]] = [
+        [
+            number + 1,
+            point.label,
+            point.top,
+            point.preset,
+            *(found[number] for found in parameters.values()),
+            point.folder,
+        ]
+        for number, point in enumerate(points)
+    ]
+    same = [f"{name} = {found[0]}" for name, found in comparison.parameters(points).items() if len(set(found)) == 1]
+    notes = [f"The same in all points: {', '.join(same)}."] if same else []
+    return NamedTable(title="Configurations", columns=columns, rows=rows, notes=notes)

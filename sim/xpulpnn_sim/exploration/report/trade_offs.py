@@ -1,0 +1,210 @@
+"""Plots of figures against each other, with their Pareto fronts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+from xpulpnn_sim.exploration.report import comparison
+from xpulpnn_sim.exploration.report.number_places import Mark, placed
+from xpulpnn_sim.exploration.results import PointResult
+from xpulpnn_sim.tools.named_table import LESS, MORE
+from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, SYMBOLS, Figure, Plot, layout
+
+_TRADE_OFFS = (
+    ("area-delay", "Area against delay", "delay", "area"),
+    ("area-rate", "Area against MAC per cycle", "rate", "area"),
+    ("delay-rate", "Delay against MAC per cycle", "rate", "delay"),
+    ("energy-rate", "Energy per MAC against MAC per cycle", "rate", "energy"),
+)
+"""Name, heading, figure to the right and figure upwards; only MAC per cycle (rate) is better when larger."""
+
+CHOICES = {"area": "flow", "delay": "flow", "rate": "kernel", "energy": "workload"}
+"""What is chosen to have a figure."""
+
+_HEIGHT = 400
+_ALL = "all points"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A figure of every point that has it, with least and largest of several runs."""
+
+    title: str
+    digits: int
+    values: Sequence[float | None]
+    spreads: Sequence[comparison.Spread | None] = ()
+
+    def ends(self, point: int) -> tuple[float, float] | None:
+        """Least and largest value of a point, if they differ."""
+        spread = self.spreads[point] if self.spreads else None
+        return spread if spread is not None and spread[0] < spread[1] else None
+
+    @property
+    def unit(self) -> str:
+        """Text of the title in brackets, else the title without the arrow that tells which way is better."""
+        text = self.title.rstrip(f" {LESS}{MORE}")
+        return text.partition("[")[2].rstrip("]") or text
+
+
+def axes_of(points: Sequence[PointResult]) -> dict[tuple[str, str], Axis]:
+    """Every figure that a plot can show, by its name and what is chosen to have it."""
+    found: dict[tuple[str, str], Axis] = {}
+    fpga = comparison.fpga_flows(points)
+    for name in comparison.flow_names(points):
+        flows = [comparison.flow_of(point, name) for point in points]
+        area, delay = ("area [LUT]", "clock period [ns]") if name in fpga else ("area [kGE]", "delay [FO4]")
+        found["area", name] = Axis(
+            title=f"{area} {LESS}",
+            digits=0 if name in fpga else 2,
+            values=[comparison.size(flow) for flow in flows],
+            spreads=[comparison.size_spread(flow) for flow in flows],
+        )
+        found["delay", name] = Axis(
+            title=f"{delay} {LESS}",
+            digits=1,
+            values=[comparison.delay(flow) for flow in flows],
+            spreads=[comparison.delay_spread(flow) for flow in flows],
+        )
+    for name in comparison.kernel_names(points):
+        records = [comparison.best_record(point, name) for point in points]
+        rates = [None if record is None else record["macs_per_cycle"] for record in records]
+        found["rate", name] = Axis(title=f"MAC/cycle {MORE}", digits=2, values=rates)
+    for name in comparison.workload_names(points):
+        energies = [comparison.per_mac_pj(comparison.best_energy(point, name)) for point in points]
+        if any(energy is not None for energy in energies):
+            found["energy", name] = Axis(title=f"energy [pJ/MAC] {LESS}", digits=3, values=energies)
+    return found
+
+
+def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
+    """Headings and plots of the trade-offs that some two points can be compared in."""
+    axes, colours = axes_of(points), comparison.varying(points) or {"": [_ALL] * len(points)}
+    shown: list[tuple[str, Plot]] = []
+    for name, title, across, upwards in _TRADE_OFFS:
+        names = tuple(dict.fromkeys(CHOICES[figure] for figure in (upwards, across)))
+        variants: dict[tuple[str, ...], Figure] = {}
+        comparable = False
+        for (x, y), (colour, groups) in product(_pairs(axes, across, upwards), colours.items()):
+            values = {CHOICES[across]: x[1], CHOICES[upwards]: y[1]}
+            figure, count = _figure(points, (axes[x], axes[y]), groups, more_x=across == "rate")
+            comparable |= count > 1
+            if count:
+                variants[*(values[one] for one in names), *([colour] if colour else [])] = figure
+        if comparable:
+            choices = (*names, *(["colour"] if "" not in colours else []))
+            nothing = "No point has both figures with this choice."
+            shown.append((title, Plot(name=name, variants=variants, choices=choices, nothing=nothing, selects="point")))
+    return shown
+
+
+def _pairs(
+    axes: Mapping[tuple[str, str], Axis], across: str, upwards: str
+) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """Pairs of figures to show; area and delay are of the same flow."""
+    found = product([key for key in axes if key[0] == across], [key for key in axes if key[0] == upwards])
+    return [(x, y) for x, y in found if CHOICES[across] != CHOICES[upwards] or x[1] == y[1]]
+
+
+def _figure(
+    points: Sequence[PointResult], axes: tuple[Axis, Axis], groups: Sequence[Any], *, more_x: bool
+) -> tuple[Figure, int]:
+    """The plot of two figures, and the number of points that have both."""
+    one, other = axes
+    front = comparison.front(one.values, other.values, more_x=more_x)
+    marks = [
+        Mark(number, (x, y), (one.ends(number), other.ends(number)), is_best=number in front)
+        for number, (x, y) in enumerate(zip(one.values, other.values, strict=True))
+        if x is not None and y is not None
+    ]
+    if not marks:
+        return {}, 0
+    at = {mark.point: mark.at for mark in marks}
+    line = _corners([at[number] for number in front], more_x=more_x)
+    ranges = _range(one, marks, 0), _range(other, marks, 1)
+    names = list(dict.fromkeys(groups))
+    margin = {"l": 62, "r": 20, "t": 32, "b": 50 + (28 if len(names) > 1 else 0)}
+    texts = placed(marks, line, ranges, _HEIGHT - margin["t"] - margin["b"])
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [corner[0] for corner in line],
+            "y": [corner[1] for corner in line],
+            "line": {"color": SOFT, "width": 1.5, "dash": "dot"},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+    ]
+    for number, name in enumerate(names):
+        members = [mark for mark in marks if groups[mark.point] == name]
+        if members:
+            traces.append(_trace(points, axes, members, texts, number, str(name)) | {"showlegend": len(names) > 1})
+    legend = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom", "font": {"size": 12}}
+    shown = layout("", _HEIGHT, margin=margin, legend=legend, hovermode="closest")
+    for key, axis, ends in zip(("xaxis", "yaxis"), axes, ranges, strict=True):
+        shown[key] |= {"title": {"text": axis.title, "standoff": 8}, "range": ends, "ticks": "outside"}
+    return {"data": traces, "layout": shown}, len(marks)
+
+
+def _trace(
+    points: Sequence[PointResult],
+    axes: tuple[Axis, Axis],
+    members: Sequence[Mark],
+    texts: Mapping[int, tuple[str, str]],
+    number: int,
+    name: str,
+) -> dict[str, Any]:
+    lines = [f"%{{{key}:.{axis.digits}f}} {axis.unit}" for key, axis in zip("xy", axes, strict=True)]
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": name,
+        "x": [mark.at[0] for mark in members],
+        "y": [mark.at[1] for mark in members],
+        "customdata": [str(mark.point) for mark in members],
+        "text": [texts.get(mark.point, ("", ""))[0] for mark in members],
+        "textposition": [texts.get(mark.point, ("", "top center"))[1] for mark in members],
+        "textfont": {"size": 11, "color": INK},
+        "hovertext": [f"{mark.point + 1} {points[mark.point].label}" for mark in members],
+        "hovertemplate": "<br>".join(["<b>%{hovertext}</b>", *lines]) + "<extra></extra>",
+        "marker": {
+            "color": PALETTE[number % len(PALETTE)],
+            "symbol": SYMBOLS[(number + number // len(PALETTE)) % len(SYMBOLS)],
+            "size": [11 if mark.is_best else 9 for mark in members],
+            "opacity": 0.9,
+            "line": {"color": "#fff", "width": 1},
+        },
+        "selected": {"marker": {"size": 15}},
+        "unselected": {"marker": {"opacity": 0.9}},
+    }
+    for key, place in (("error_x", 0), ("error_y", 1)):
+        ends = [mark.ends[place] or (mark.at[place], mark.at[place]) for mark in members]
+        if any(mark.ends[place] for mark in members):
+            trace[key] = {
+                "type": "data",
+                "symmetric": False,
+                "array": [end[1] - mark.at[place] for end, mark in zip(ends, members, strict=True)],
+                "arrayminus": [mark.at[place] - end[0] for end, mark in zip(ends, members, strict=True)],
+                "color": SOFT,
+                "thickness": 1,
+                "width": 4,
+            }
+    return trace
+
+
+def _range(axis: Axis, marks: Sequence[Mark], place: int) -> list[float]:
+    """An axis begins at zero if figures are within about a factor of two of it, else a little before the smallest."""
+    values = [mark.at[place] for mark in marks]
+    values += [end for mark in marks for end in mark.ends[place] or ()]
+    low, high = min(values), max(values)
+    pad = 0.08 * (high - low or abs(high) or 1)
+    return [0 if low < 0.45 * high else low - pad, high + pad]
+
+
+def _corners(front: Sequence[tuple[float, float]], *, more_x: bool) -> list[tuple[float, float]]:
+    """Corners of the front: what is at least as good as some point lies on one side of the line."""
+    found = list(front[:1])
+    for before, here in pairwise(front):
+        found += [(before[0], here[1]) if more_x else (here[0], before[1]), here]
+    return found

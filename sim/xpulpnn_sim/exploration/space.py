@@ -1,0 +1,195 @@
+"""The points of an exploration: presets, common settings and the product of swept ones."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from math import prod
+from typing import Any, get_args, get_origin, get_type_hints
+
+from xpulpnn.config import ALL_WIDTHS, CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
+from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.settings import apply_settings, with_setting
+from xpulpnn_sim.exploration.results import Configuration
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+
+MOST_COMBINATIONS = 100_000
+"""Of presets and swept values; more take long to look at, let alone to run."""
+
+_LONGEST_NAME = 120
+"""Characters of a folder; file systems take about 250."""
+
+
+def folder_name(label: str) -> str:
+    """Name for a folder, as unique as the label."""
+    name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", label)
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One configuration of one component."""
+
+    label: str  # short and unique among the points of a run
+    top: str  # name of the component on the command line
+    preset: str
+    settings: Mapping[str, str]
+    config: Configuration
+
+    @property
+    def folder(self) -> str:
+        """Name for a folder, as unique as the label."""
+        return folder_name(self.label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A combination that cannot be built and the rule it breaks."""
+
+    label: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Combinations of the requested product that can be built, and those that cannot."""
+
+    points: tuple[Point, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]) -> Space:
+    """The product of presets and swept values."""
+    names, common, swept = parse_space(top, presets, settings, sweeps)
+    size = len(names) * prod(len(values) for values in swept.values())
+    if size > MOST_COMBINATIONS:
+        raise InputError(f"--sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
+    points: list[Point] = []
+    skipped: list[Skipped] = []
+    for name, *values in product(names, *swept.values()):
+        made = make_point(top, name, common | dict(zip(swept, values, strict=True)))
+        if isinstance(made, Point):
+            points.append(made)
+        else:
+            skipped.append(made)
+    if not points:
+        raise InputError(f"at least one combination must be possible, not none of {len(skipped)}: {skipped[0].rule}")
+    return Space(points=tuple(points), skipped=tuple(skipped))
+
+
+def parse_space(
+    top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
+) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
+    """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
+    usual = ClusterConfig() if top in CLUSTER_NAMES else CoreConfig()
+    names, common = _presets(top, presets), _common(settings, usual)
+    return names, common, _swept(sweeps, common, usual)
+
+
+def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
+    """The preset ``name`` with ``changes``, or why it cannot be built."""
+    label = " ".join([name, *(f"{key}={_plain(text)}" for key, text in changes.items())])
+    try:
+        config = apply_settings(_named(top, name), changes)
+        _check_top(top, config)
+    except ConfigError as error:
+        return Skipped(label=label, rule=str(error))
+    return Point(label=label, top=top, preset=name, settings=changes, config=config)
+
+
+def _named(top: str, name: str) -> Configuration:
+    if top not in CLUSTER_NAMES:
+        return preset(name)
+    return CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name))
+
+
+def _presets(top: str, texts: Sequence[str]) -> list[str]:
+    names = [name.strip() for text in texts for name in text.split(",")]
+    known = (*CLUSTER_PRESETS, *PRESETS) if top in CLUSTER_NAMES else tuple(PRESETS)
+    for name in names:
+        if name not in known:
+            raise InputError(f"--preset must be a list out of {','.join(known)}, not {name or 'empty'}")
+    return list(dict.fromkeys(names))
+
+
+def _common(texts: Sequence[str], usual: Configuration) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        key, value = _split(text, "--set", "KEY=VALUE")
+        if key in found:
+            raise InputError(f"--set must give each setting once, not {key} twice")
+        check_value(key, value, usual)
+        found[key] = value
+    return found
+
+
+def _swept(texts: Sequence[str], common: Mapping[str, str], usual: Configuration) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        key, listed = _split(text, "--sweep", "KEY=V1,V2,...")
+        if key in found or key in common:
+            raise InputError(f"--sweep must name a setting that is given nowhere else, not {key} again")
+        values = [value.strip() for value in listed.split(",")]
+        for value in values:
+            check_value(key, value, usual)
+        found[key] = list(dict.fromkeys(values))
+    return found
+
+
+def _split(text: str, option: str, form: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key or not value:
+        raise InputError(f"{option} must be {form}, not {text or 'empty'}")
+    return plain_key(key), value.strip()
+
+
+def plain_key(key: str) -> str:
+    """Name of the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
+    return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
+
+
+def _plain(value: str) -> str:
+    return value.replace(",", "+")
+
+
+def check_value(key: str, text: str, usual: Configuration) -> None:
+    """Raise :class:`InputError` unless ``text`` is a value that the field ``key`` can have in some configuration.
+
+    ``usual`` is one of those that have the field.
+    """
+    try:
+        change = with_setting(usual, key, text)
+        if key in {item.name for item in fields(DotpConfig)}:
+            change = change.get("core", change)
+            _check_dotp(key, change["dotp"][key])
+    except ConfigError as error:
+        raise InputError(str(error)) from None
+
+
+def _check_dotp(key: str, value: Any) -> None:
+    kind = get_type_hints(DotpConfig)[key]
+    wrong = not value or not value <= ALL_WIDTHS if get_origin(kind) is frozenset else _outside(kind, value)
+    if wrong:
+        # its own check words the rule; the text of a choice names it before any combination is looked at
+        DotpConfig(**{key: value})
+
+
+def _outside(kind: object, value: object) -> bool:
+    choices = get_args(kind)
+    return bool(choices) and value not in choices
+
+
+def _check_top(top: str, config: Configuration) -> None:
+    """Raise :class:`ConfigError` if ``config`` has no such component."""
+    if isinstance(config, ClusterConfig):
+        for name, missing, rule in (
+            ("icache", not config.icache_private, "icache_private must be the bytes of each core's cache"),
+            ("dma", not config.dma, "dma must be true"),
+        ):
+            if top == name and missing:
+                raise ConfigError(f"{rule} for {name}, not {0 if name == 'icache' else 'false'}")
+    elif top == "nnrf" and not config.mac_load:
+        raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")

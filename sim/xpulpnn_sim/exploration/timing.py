@@ -1,0 +1,198 @@
+"""Longest combinational path of a mapped netlist by the delay tables of its library.
+
+A static timing analysis with the conventions of ABC's ``stime``: registers are cut (what leaves one is an input, what
+enters one an output), every input is driven by the library's driving cell, of whose delay only what exceeds its delay
+without load counts, every output carries the output load, wires weigh nothing, slew and arrival are each the
+worst over the arcs into a net, and of several arcs between two pins the worst of their tables count, with the sense of
+the first one.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+from xpulpnn_sim.exploration.liberty import LibraryCell, Table, TimingArc
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
+from xpulpnn_sim.exploration.results import CriticalPath, PathStep
+from xpulpnn_sim.tools.netlists import ONE, in_order
+
+TOOL = "the explorer's timer on the delay tables of the library, with the conventions of ABC"
+
+_RISE, _FALL = 0, 1
+_EDGES = {"positive_unate": ((_RISE, _RISE), (_FALL, _FALL)), "negative_unate": ((_FALL, _RISE), (_RISE, _FALL))}
+_BOTH = ((_RISE, _RISE), (_FALL, _RISE), (_FALL, _FALL), (_RISE, _FALL))
+_SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "preset", "rising_edge", "falling_edge"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Arc:
+    """Delay and slew of one edge of an output, ``to``, caused by one edge of ``pin``."""
+
+    pin: str
+    cause: int
+    to: int
+    delay: Table
+    slew: Table
+
+
+def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
+    by_pin: defaultdict[str, list[TimingArc]] = defaultdict(list)
+    for timing in cell.pins[output].timing:
+        if timing.timing_type not in _SEQUENTIAL:
+            by_pin[timing.related_pin].append(timing)
+    for pin, arcs in by_pin.items():
+        delays = _largest(arc.cell_rise for arc in arcs), _largest(arc.cell_fall for arc in arcs)
+        slews = _largest(arc.rise_transition for arc in arcs), _largest(arc.fall_transition for arc in arcs)
+        for cause, to in _EDGES.get(arcs[0].timing_sense, _BOTH):
+            delay, slew = delays[to], slews[to]
+            if delay is not None and slew is not None:
+                yield _Arc(pin, cause, to, delay, slew)
+
+
+def _largest(tables: Iterable[Table | None]) -> Table | None:
+    """The largest values of all tables with the axes of the first one; None without tables."""
+    known = [table for table in tables if table is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    slews, loads = known[0].slews_ns, known[0].loads_ff
+    columns = [[max(table.at(slew, load) for table in known) for slew in slews] for load in loads]
+    return Table(slews, loads, columns)
+
+
+class _Analysis:
+    """Arrival times, slews and their causes by net and edge, in ns."""
+
+    def __init__(self, netlist: MappedNetlist, library: Library) -> None:
+        self.library = library
+        self.arrival: dict[int, list[float]] = {}
+        self.slew: dict[int, list[float]] = {}
+        self.cause: dict[tuple[int, int], tuple[MappedGate, int, int]] = {}
+        self.part = netlist.combinational()
+        self.load = self._loads()
+        self.known_arcs: dict[tuple[str, str], list[_Arc]] = {}
+        self.gates = in_order(self.part.gates, lambda gate: gate.read, lambda gate: gate.driven)
+        self.fixed: frozenset[int] = frozenset()
+        self.before: _Analysis | None = None
+
+    def _loads(self) -> defaultdict[int, float]:
+        load: defaultdict[int, float] = defaultdict(float)
+        for gate in self.part.gates:
+            for pin in gate.cell.inputs:
+                load[gate.pins.get(pin.name, ONE)] += pin.capacitance_ff
+        for net, _ in self.part.ends:
+            load[net] += self.library.output_load_ff
+        return load
+
+    def arcs(self, cell: LibraryCell, output: str) -> list[_Arc]:
+        if (cell.name, output) not in self.known_arcs:
+            self.known_arcs[cell.name, output] = list(_arcs(cell, output))
+        return self.known_arcs[cell.name, output]
+
+    def run(self) -> None:
+        """From all inputs and registers."""
+        self._start()
+        self._propagate()
+
+    def through(self, nets: Collection[int]) -> "_Analysis":
+        """Timing of the paths on from these nets alone, at the times that they have here."""
+        on = copy(self)
+        on.before, on.fixed = self, frozenset(nets) & self.arrival.keys()
+        on.arrival = {net: self.arrival[net] for net in on.fixed}
+        on.slew = {net: self.slew[net] for net in on.fixed}
+        on.cause = {}
+        on._propagate()
+        return on
+
+    def _propagate(self) -> None:
+        for gate in self.gates:
+            for pin in gate.cell.outputs:
+                if pin.name in gate.pins and gate.pins[pin.name] not in self.fixed:
+                    self._reach(gate, gate.pins[pin.name], self.arcs(gate.cell, pin.name))
+
+    def _start(self) -> None:
+        driver = self.library.cells[self.library.driving_cell]
+        arcs = self.arcs(driver, driver.outputs[0].name)
+        for net in self.part.starts:
+            arrival, slew = [0.0, 0.0], [0.0, 0.0]
+            for arc in arcs:
+                extra = arc.delay.at(0.0, self.load[net]) - arc.delay.at(0.0, 0.0)
+                arrival[arc.to] = max(arrival[arc.to], extra)
+                slew[arc.to] = max(slew[arc.to], arc.slew.at(0.0, self.load[net]))
+            self.arrival[net], self.slew[net] = arrival, slew
+
+    def _reach(self, gate: MappedGate, net: int, arcs: list[_Arc]) -> None:
+        arrival, slew, load = [float("-inf")] * 2, [0.0, 0.0], self.load[net]
+        for arc in arcs:
+            source = gate.pins.get(arc.pin, ONE)
+            if source not in self.arrival:
+                continue
+            slew_in = self.slew[source][arc.cause]
+            at = self.arrival[source][arc.cause] + arc.delay.at(slew_in, load)
+            if at > arrival[arc.to]:
+                arrival[arc.to] = at
+                self.cause[net, arc.to] = gate, source, arc.cause
+            slew[arc.to] = max(slew[arc.to], arc.slew.at(slew_in, load))
+        if max(arrival) > float("-inf"):
+            self.arrival[net], self.slew[net] = arrival, slew
+
+
+def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | None:
+    """The longest combinational path; None without gates between inputs, registers and outputs."""
+    return longest_paths(netlist, library, ())[0]
+
+
+def longest_paths(
+    netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]]
+) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
+    """The longest combinational path, and the longest one through certain nets."""
+    analysis = _Analysis(netlist, library)
+    analysis.run()
+    path = _worst(analysis, netlist)[0]
+    if not through:
+        return path, None, []
+    for nets in through:
+        analysis = analysis.through(nets)
+    return path, *_worst(analysis, netlist)
+
+
+def _worst(analysis: _Analysis, netlist: MappedNetlist) -> tuple[CriticalPath | None, list[float]]:
+    """The longest path that an analysis has found, and when it passes what it must go through."""
+    reached = [
+        (analysis.arrival[net][edge], net, edge, name)
+        for net, name in analysis.part.ends
+        for edge in (_RISE, _FALL)
+        if net in analysis.arrival
+    ]
+    if not reached:
+        return None, []
+    worst, net, edge, end = max(reached, key=lambda item: item[0])
+    steps: list[PathStep] = []
+    times: list[float] = []
+    at: _Analysis | None = analysis
+    while at is not None:
+        while (net, edge) in at.cause:
+            gate, source, cause = at.cause[net, edge]
+            arrival = at.arrival[net][edge]
+            delay = arrival - at.arrival[source][cause]
+            steps.append(
+                PathStep(net=netlist.names[net], cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(arrival))
+            )
+            net, edge = source, cause
+        if at.before is not None:
+            times.append(_ps(at.arrival[net][edge]))
+        at = at.before
+    found = CriticalPath(
+        tool=TOOL,
+        netlist="mapped",
+        start=analysis.part.starts.get(net, netlist.names.get(net, "")),
+        end=end,
+        delay_ps=_ps(worst),
+        steps=steps[::-1],
+    )
+    return found, times[::-1]
+
+
+def _ps(time_ns: float) -> float:
+    return round(time_ns * 1e3, 2)

@@ -1,1 +1,0 @@
-"""Exploration of configurations: area, timing, energy and cycles from open tools, beside each other."""

@@ -1,1 +1,0 @@
-"""Verilated models, trace streaming and checking."""

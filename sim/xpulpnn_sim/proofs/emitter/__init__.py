@@ -1,0 +1,1 @@
+"""Proofs that the emitted Verilog is what Amaranth describes."""

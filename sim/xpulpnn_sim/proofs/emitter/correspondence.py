@@ -1,0 +1,330 @@
+"""Equality of two modules with registers, by induction over the clock edges.
+
+Register bits of both modules are put into classes whose members shall always be equal. They are if all members of a
+class start with the same value and if, supposed that they are equal before a clock edge, they are equal after it. Then
+outputs that are equal for all inputs and all such states are always equal. Registers of the same name begin in a class
+of their own; the others, arrays and renamed registers, are told apart by what they become in random states (C. A. J.
+van Eijk, Sequential Equivalence Checking Based on Structural Similarities, 2000).
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xpulpnn_sim.proofs.emitter.module_logic import Literals, ModuleLogic, Pin, RegisterBit
+from xpulpnn_sim.proofs.engine.gate_graph import GateGraph, GateKind
+
+DEFINITION, IMAGE = 0, 1
+"""Sides: the module that defines, and the one that shall be equal to it."""
+
+StateBit = tuple[int, int]
+"""Side and net of a register bit."""
+
+Prover = Callable[[GateGraph, Sequence[tuple[int, int]]], frozenset[int] | None]
+"""Given pairs of literals: None if each is proved equal, else the inputs (literals) that are 1 where one is not."""
+
+_CASES = 1 << 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A port of the definition, the port of the image that it is, and whether that one is inverted."""
+
+    definition: Pin
+    image: Pin
+    inverted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Signal that is not equal."""
+
+    signal: str  # Output, or register at the next clock edge
+    expected: int  # its value in the definition and in the image
+    found: int  # its value in the definition and in the image
+    given: dict[str, int]  # values of the inputs and registers it depends on, by name
+    alone: tuple[str, ...] = ()  # registers of the definition that are equal to none of the image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Two modules to compare."""
+
+    definition: ModuleLogic
+    image: ModuleLogic
+    inputs: Sequence[Pair]  # ports that belong together; inputs of one module alone may be anything
+    outputs: Sequence[Pair]  # ports that belong together; inputs of one module alone may be anything
+    register_name: Callable[[str], str]  # name that a register of the definition would have in the image
+    starts: bool = True  # whether initial values belong to what must be equal
+
+    @property
+    def sides(self) -> tuple[ModuleLogic, ModuleLogic]:
+        """Both modules."""
+        return self.definition, self.image
+
+    def register(self, bit: StateBit) -> RegisterBit:
+        """A register bit of either side."""
+        return self.sides[bit[0]].registers[bit[1]]
+
+    @property
+    def bits(self) -> list[StateBit]:
+        """All register bits."""
+        return [(side, net) for side, logic in enumerate(self.sides) for net in logic.registers]
+
+
+def difference(task: Task, prover: Prover) -> Difference | None:
+    """None if the image is proved equal to the definition, else where it is not."""
+    found = _Induction(task, prover, named=True).run()
+    if found is None:
+        return None
+    # names may have been given to other registers
+    return found if _Induction(task, prover, named=False).run() is not None else None
+
+
+class _Word:
+    """Literals that must be equal, place by place, under one name."""
+
+    def __init__(self, signal: str) -> None:
+        self.signal = signal
+        self.members: list[StateBit] = []
+        self.places: list[int] = []
+        self.pairs: list[tuple[int, int]] = []
+
+    def add(self, place: int, one: int, other: int) -> None:
+        self.places.append(place)
+        self.pairs.append((one, other))
+
+
+class _Gates:
+    """Both modules in one graph with the same inputs."""
+
+    def __init__(self, task: Task, state: Mapping[StateBit, int]) -> None:
+        self.graph = GateGraph()
+        self.ports: dict[str, list[int]] = {}
+        variables: dict[int, int] = {}
+        for number in state.values():
+            if number not in variables:
+                variables[number] = self.graph.input()
+        self.state = {bit: variables[number] for bit, number in state.items()}
+        known: tuple[dict[int, int], dict[int, int]] = ({}, {})
+        for (side, net), literal in self.state.items():
+            known[side][net] = literal
+        for pair in task.inputs:
+            nets, others = task.definition.inputs[pair.definition], task.image.inputs[pair.image]
+            literals = self.graph.inputs(len(nets))
+            self.ports[pin_name(pair.definition)] = literals
+            known[DEFINITION].update(zip(nets, literals, strict=True))
+            known[IMAGE].update(zip(others, (one ^ pair.inverted for one in literals), strict=True))
+        self.sides = tuple(logic.literals(self.graph, known[side]) for side, logic in enumerate(task.sides))
+        self.next = {bit: self._next(task.register(bit), self.sides[bit[0]]) for bit in task.bits}
+        self.outputs: list[_Word] = []
+        for pair in task.outputs:
+            word = _Word(pin_name(pair.definition))
+            expected = self.sides[DEFINITION].word(task.definition.outputs[pair.definition])
+            found = self.sides[IMAGE].word(task.image.outputs[pair.image])
+            for place, (one, other) in enumerate(zip(expected, found, strict=True)):
+                word.add(place, one, other ^ pair.inverted)
+            self.outputs.append(word)
+
+    def _next(self, bit: RegisterBit, literals: Literals) -> int:
+        following = literals.bit(bit.next)
+        if bit.reset is None:
+            return following
+        net, active, value = bit.reset
+        return self.graph.mux(literals.bit(net) ^ active ^ 1, following, value)
+
+    def random_values(self, patterns: Sequence[Mapping[int, int]], generator: random.Random) -> dict[int, int]:
+        """Cases of every variable: those of ``patterns``, then random ones."""
+        values: dict[int, int] = {}
+        for node, gate in enumerate(self.graph.nodes):
+            if gate.kind is GateKind.INPUT:
+                literal = node << 1
+                value = generator.getrandbits(_CASES)
+                for pattern in patterns:
+                    value = value << 1 | pattern.get(literal, 0)
+                values[literal] = value
+        return values
+
+
+def pin_name(pin: Pin) -> str:
+    """``instance.port``, or the port of the module itself."""
+    return ".".join(filter(None, pin))
+
+
+class _Induction:
+    """One attempt: classes that only get finer."""
+
+    def __init__(self, task: Task, prover: Prover, *, named: bool) -> None:
+        self._task = task
+        self._prover = prover
+        self._named = named
+        self._generator = random.Random(1)
+        self._bits = task.bits
+        self._free = _Gates(task, {bit: number for number, bit in enumerate(self._bits)})
+        self._fixed: set[int] = set()
+        self._patterns: list[dict[int, int]] = []
+        self._classes = self._first_classes()
+
+    def run(self) -> Difference | None:
+        wrong = self._wrong_start()
+        if wrong is not None:
+            return wrong
+        self._refine()
+        while True:
+            gates = _Gates(self._task, self._classes)
+            words = [*self._registers(gates), *gates.outputs]
+            pairs = [pair for word in words for pair in word.pairs if pair[0] != pair[1]]
+            ones = self._random_case(gates, pairs) or (self._prover(gates.graph, pairs) if pairs else None)
+            if ones is None:
+                return None
+            found, final = self._different(gates, words, ones)
+            if final or not self._refined_by(gates, ones):
+                return found
+
+    def _wrong_start(self) -> Difference | None:
+        """A register of the same name with another initial value."""
+        for (_, net), (_, other) in self._same_names() if self._named and self._task.starts else ():
+            one, image = self._task.definition.registers[net], self._task.image.registers[other]
+            if one.start != image.start:
+                name, place = one.names[0]
+                expected, found = (-1 if bit.start is None else bit.start for bit in (one, image))
+                return Difference(signal=f"initial value of {name}[{place}]", expected=expected, found=found, given={})
+        return None
+
+    def _first_classes(self) -> dict[StateBit, int]:
+        """Class of each bit: registers of the same name alone, others by clock and initial value."""
+        keys: dict[StateBit, object] = {}
+        cleared = self._cleared()
+        for bit in self._bits:
+            register = self._task.register(bit)
+            clock = self._free.sides[bit[0]].bit(register.clock[0]) ^ register.clock[1]
+            asynchronous = bit in cleared if bit[0] == DEFINITION else register.reset is not None
+            keys[bit] = (clock, register.start if self._task.starts else None, asynchronous)
+        if self._named:
+            for one, other in self._same_names():
+                if keys[one] == keys[other]:
+                    keys[one] = keys[other] = ("named", one)
+        numbers: dict[object, int] = {}
+        classes = {bit: numbers.setdefault(key, len(numbers)) for bit, key in keys.items()}
+        self._fixed = {number for key, number in numbers.items() if isinstance(key, tuple) and key[0] == "named"}
+        return classes
+
+    def _cleared(self) -> set[StateBit]:
+        """Bits that must be reset at once: those of the definition that an inverted input clears."""
+        resets = [pin_name(pair.definition) for pair in self._task.inputs if pair.inverted and not pair.definition[0]]
+        values = self._free.random_values((), self._generator)
+        mask = (1 << _CASES) - 1
+        values.update((literal, mask) for name in resets for literal in self._free.ports[name])
+        bits = [bit for bit in self._bits if bit[0] == DEFINITION] if resets else []
+        following = self._free.graph.evaluate(values, [self._free.next[bit] for bit in bits], mask)
+        return {bit for bit, value in zip(bits, following, strict=True) if value in (0, mask)}
+
+    def _same_names(self) -> Iterable[tuple[StateBit, StateBit]]:
+        """Register bits of both sides that bear the same name."""
+        images: dict[tuple[str, int], int] = {}
+        for net, register in self._task.image.registers.items():
+            for name in register.names:
+                images.setdefault(name, net)
+        taken: set[int] = set()
+        for net, register in self._task.definition.registers.items():
+            names = ((self._task.register_name(name), place) for name, place in register.names)
+            found = next((images[name] for name in names if name in images), None)
+            if found is not None and found not in taken:
+                taken.add(found)
+                yield (DEFINITION, net), (IMAGE, found)
+
+    def _refine(self) -> None:
+        """Split classes whose members become different in random states, until none does."""
+        count = 0
+        while count != (count := len(set(self._classes.values()))):
+            graph = self._free.graph
+            values = self._free.random_values(self._patterns, self._generator)
+            shared: dict[int, int] = {}
+            for bit, number in self._classes.items():
+                literal = self._free.state[bit]
+                values[literal] = shared.setdefault(number, values[literal])
+            cases = _CASES + len(self._patterns)
+            following = graph.evaluate(values, [self._free.next[bit] for bit in self._bits], (1 << cases) - 1)
+            numbers: dict[object, int] = {}
+            fixed: set[int] = set()
+            finer: dict[StateBit, int] = {}
+            for bit, value in zip(self._bits, following, strict=True):
+                number = self._classes[bit]
+                key = (number, None if number in self._fixed else value)
+                finer[bit] = numbers.setdefault(key, len(numbers))
+                if number in self._fixed:
+                    fixed.add(finer[bit])
+            self._classes, self._fixed = finer, fixed
+
+    def _registers(self, gates: _Gates) -> list[_Word]:
+        words: dict[str, _Word] = {}
+        first: dict[int, StateBit] = {}
+        for bit in self._bits:
+            leader = first.setdefault(self._classes[bit], bit)
+            if leader == bit:
+                continue
+            name, place = self._task.register(leader).names[0]
+            word = words.setdefault(name, _Word(f"{name} after the clock edge"))
+            word.add(place, gates.next[leader], gates.next[bit])
+            word.members.append(bit)
+        return list(words.values())
+
+    def _random_case(self, gates: _Gates, pairs: Sequence[tuple[int, int]]) -> frozenset[int] | None:
+        values = gates.random_values((), self._generator)
+        flat = gates.graph.evaluate(values, [literal for pair in pairs for literal in pair], (1 << _CASES) - 1)
+        for one, other in zip(flat[::2], flat[1::2], strict=True):
+            if one != other:
+                case = ((one ^ other) & -(one ^ other)).bit_length() - 1
+                return frozenset(literal for literal, value in values.items() if value >> case & 1)
+        return None
+
+    def _different(self, gates: _Gates, words: Iterable[_Word], ones: frozenset[int]) -> tuple[Difference, bool]:
+        values = dict.fromkeys(ones, 1)
+        coarse: Difference | None = None
+        for word in words:
+            results = gates.graph.evaluate(values, [literal for pair in word.pairs for literal in pair])
+            wrong = [index for index in range(len(word.pairs)) if results[2 * index] != results[2 * index + 1]]
+            if not wrong:
+                continue
+            expected, found = (
+                sum(bit << place for place, bit in zip(word.places, results[side::2], strict=True)) for side in (0, 1)
+            )
+            given = self._given(gates, word, ones)
+            one = Difference(
+                signal=word.signal, expected=expected, found=found, given=given, alone=tuple(self._alone())
+            )
+            if not word.members or any(self._classes[word.members[index]] in self._fixed for index in wrong):
+                return one, True
+            coarse = coarse or one
+        assert coarse is not None
+        return coarse, False
+
+    def _refined_by(self, gates: _Gates, ones: frozenset[int]) -> bool:
+        pattern = {self._free.state[bit]: int(literal in ones) for bit, literal in gates.state.items()}
+        for name, literals in gates.ports.items():
+            pattern.update(zip(self._free.ports[name], (int(one in ones) for one in literals), strict=True))
+        self._patterns.append(pattern)
+        before = len(set(self._classes.values()))
+        self._refine()
+        return len(set(self._classes.values())) > before
+
+    def _alone(self) -> dict[str, None]:
+        images = {number for bit, number in self._classes.items() if bit[0] == IMAGE}
+        return {
+            self._task.register(bit).names[0][0]: None
+            for bit, number in self._classes.items()
+            if bit[0] == DEFINITION and number not in images
+        }
+
+    def _given(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
+        """Inputs and registers that a word depends on, as numbers."""
+        needed = set(gates.graph.variables(literal for pair in word.pairs for literal in pair))
+        given: dict[str, int] = {}
+        for name, literals in gates.ports.items():
+            if needed.intersection(literals):
+                given[name] = sum((literal in ones) << place for place, literal in enumerate(literals))
+        for bit, literal in gates.state.items():
+            if literal in needed and bit[0] == DEFINITION:
+                name, place = self._task.register(bit).names[0]
+                given[name] = given.get(name, 0) | (literal in ones) << place
+        return given

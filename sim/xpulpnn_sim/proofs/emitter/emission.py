@@ -1,0 +1,209 @@
+"""Each module of emitted Verilog against Amaranth's RTLIL of the same component."""
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpulpnn.emit.names import plain_name, port_name
+from xpulpnn.verilog import EmittedVerilog
+from xpulpnn_sim.proofs.emitter.correspondence import Difference, Pair, Task, difference
+from xpulpnn_sim.proofs.emitter.module_logic import ModuleLogic, Pin
+from xpulpnn_sim.proofs.engine import solvers
+from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError
+from xpulpnn_sim.tools.netlists import read_modules
+from xpulpnn_sim.tools.yosys import find_yosys
+
+EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
+
+_INSTANCE = re.compile(r"^\s*cell \\(?P<type>\S+) \\(?P<name>\S+)$", re.MULTILINE)
+_RTLIL_HEAD = re.compile(r"^module \\\S+$", re.MULTILINE)
+_SCRIPT = """read_rtlil definition.il
+read_verilog image.v
+proc
+memory_collect
+memory_map
+dffunmap -ce-only
+pmuxtree
+bmuxmap
+simplemap t:* t:$*ff* t:$*latch* %u t:$sr %u %d
+techmap t:$sh* t:$lt t:$le t:$gt t:$ge
+simplemap t:* t:$*ff* t:$*latch* %u t:$sr %u %d
+clean
+write_json netlist.json
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A module to prove: its RTLIL, its Verilog, and what is known of the modules it contains."""
+
+    name: str  # name of the Verilog module
+    rtlil: str  # their texts, of one module each
+    verilog: str  # their texts, of one module each
+    instances: tuple[tuple[str, str], ...]  # name and module of each instance, in the order of the Verilog
+    ports: tuple[tuple[str, str, str], ...]  # Module, port and direction of everything instantiated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Verdict on a module."""
+
+    verdict: str  # `equal`, `different` or `undecided`
+    bits: int  # bits of outputs and registers, operands of instances among the outputs
+    bits_by_sat: int  # those of them whose gates are not the same, so that the SAT solver had to decide
+    seconds: float
+    reason: str = ""  # what is different, or why it is undecided
+    difference: Difference | None = None  # A case in which the modules differ
+
+
+def sources(design: EmittedVerilog) -> list[Source]:
+    """The modules of a design; one that stands for several components once for each RTLIL they have."""
+    modules = design.manifest["modules"]
+    found: list[Source] = []
+    for name, described in modules.items():
+        instances = tuple(described["instances"].items())
+        ports = tuple(
+            (module, port["name"], port["direction"])
+            for module in dict.fromkeys(module for _, module in instances)
+            for port in modules[module]["ports"]
+        )
+        found += [
+            Source(name=name, rtlil=rtlil, verilog=design.modules[name], instances=instances, ports=ports)
+            for rtlil in design.rtlil[name]
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Elaborated:
+    """A source and the logic of both its texts."""
+
+    source: Source
+    definition: ModuleLogic
+    image: ModuleLogic
+
+
+def elaborate(wanted: Sequence[Source]) -> Iterator[Elaborated]:
+    """Logic of modules of one design; raises :class:`ToolError` if Yosys does not understand a text."""
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-emission-") as name:
+        folder = Path(name)
+        definitions = [f"{source.name}$definition{number}" for number, source in enumerate(wanted)]
+        rtlil = [
+            _RTLIL_HEAD.sub(lambda _, new=new: f"module \\{new}", source.rtlil)
+            for new, source in zip(definitions, wanted, strict=True)
+        ]
+        (folder / "definition.il").write_text("\n".join(rtlil))
+        (folder / "image.v").write_text("\n".join({source.name: source.verilog for source in wanted}.values()))
+        find_yosys().run(_SCRIPT, folder, what="the emitted modules", results=["netlist.json"])
+        read = read_modules(folder / "netlist.json", [*definitions, *(source.name for source in wanted)])
+    for source, definition, image in zip(wanted, read[: len(wanted)], read[len(wanted) :], strict=True):
+        directions: dict[str, dict[str, str]] = {module: {} for _, module in source.instances}
+        for module, port, direction in source.ports:
+            directions[module][port] = direction
+        yield Elaborated(source, ModuleLogic(definition, _original(directions)), ModuleLogic(image, directions))
+
+
+def _original(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Directions of ports by the names they have in the RTLIL."""
+    return {
+        module: {name: direction for port, direction in ports.items() for name in _originals(port)}
+        for module, ports in directions.items()
+    }
+
+
+def _originals(port: str) -> tuple[str, ...]:
+    return (port, *(port.removesuffix(end) for end in ("_", "_n") if port.endswith(end)))
+
+
+def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> Outcome:
+    """Compare the two texts of a module."""
+    began = time.monotonic()
+    definition = elaborated.definition
+    by_sat = 0
+
+    def prover(graph: GateGraph, pairs: Sequence[tuple[int, int]]) -> frozenset[int] | None:
+        nonlocal by_sat
+        by_sat = len(pairs)
+        words = ([one for one, _ in pairs], [other for _, other in pairs])
+        found = solvers.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
+        return None if found is None else found.ones
+
+    def outcome(verdict: str, reason: str = "", found: Difference | None = None) -> Outcome:
+        bits = sum(map(len, definition.outputs.values())) + len(definition.registers)
+        seconds = time.monotonic() - began
+        return Outcome(verdict=verdict, bits=bits, bits_by_sat=by_sat, seconds=seconds, reason=reason, difference=found)
+
+    try:
+        task = _task(elaborated, initial)
+        found = difference(task, prover)
+    except _UnequalError as error:
+        return outcome(DIFFERENT, str(error))
+    except GaveUpError:
+        return outcome(UNDECIDED, f"the SAT solver must decide {by_sat} bits in {timeout_s:g} s, but did not")
+    if found is None:
+        return outcome(EQUAL)
+    alone = f" (no register of the Verilog is {', '.join(found.alone)})" if found.alone else ""
+    return outcome(DIFFERENT, f"{found.signal} is {found.found:#x}, must be {found.expected:#x}{alone}", found)
+
+
+class _UnequalError(Exception):
+    """Ports or instances that differ."""
+
+
+def _task(elaborated: Elaborated, initial: bool) -> Task:
+    definition, image = elaborated.definition, elaborated.image
+    names = _instances(elaborated)
+    return Task(
+        definition=definition,
+        image=image,
+        inputs=list(_pairs(definition.inputs, image.inputs, names, required=False)),
+        outputs=list(_pairs(definition.outputs, image.outputs, names, required=True)),
+        register_name=lambda name: plain_name(f"\\{name}"),
+        starts=initial,
+    )
+
+
+def _instances(elaborated: Elaborated) -> dict[str, str]:
+    """Name in the Verilog of each instance; the empty name is the module itself."""
+    written = {found["name"]: found["type"] for found in _INSTANCE.finditer(elaborated.source.rtlil)}
+    emitted = elaborated.image.instances
+    order = [name for name, _ in elaborated.source.instances if name in emitted]
+    if sorted(written.values()) != sorted(emitted.values()) or len(order) != len(emitted):
+        raise _UnequalError(f"instances must be of {sorted(written.values())}, not of {sorted(emitted.values())}")
+    if written == emitted:
+        return {"": "", **{name: name for name in written}}
+    names = {"": ""}
+    for module in set(written.values()):
+        here = [name for name, kind in written.items() if kind == module]
+        names.update(zip(here, (name for name in order if emitted[name] == module), strict=True))
+    return names
+
+
+def _pairs(
+    definition: Mapping[Pin, list[int]], image: Mapping[Pin, list[int]], names: Mapping[str, str], *, required: bool
+) -> Iterator[Pair]:
+    """Ports that belong together; all must do so, except outputs of instances that nothing reads."""
+    left = set(image)
+    for (instance, port), nets in definition.items():
+        if not nets:
+            continue
+        place = names[instance]
+        candidates = [(place, port_name(port))] + ([(place, f"{port}_n")] if port.endswith("rst") else [])
+        found = next((pin for pin in candidates if pin in image), None)
+        if found is None:
+            if required or not instance:
+                raise _UnequalError(f"port {port} of {instance or 'the module'} must be connected")
+            continue
+        if len(image[found]) != len(nets):
+            raise _UnequalError(
+                f"{found[1]} of {instance or 'the module'} must have {len(nets)} bits, not {len(image[found])}"
+            )
+        left.discard(found)
+        yield Pair(definition=(instance, port), image=found, inverted=found[1] != port_name(port))
+    if left:
+        instance, port = min(left)
+        raise _UnequalError(f"{port} of {instance or 'the module'} must exist in the RTLIL")

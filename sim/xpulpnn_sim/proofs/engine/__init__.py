@@ -1,0 +1,1 @@
+"""Graphs of gates, and the ways to prove claims about them."""

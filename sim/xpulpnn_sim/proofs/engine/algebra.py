@@ -1,0 +1,208 @@
+"""Proof that a word of gates is a given polynomial of its inputs, modulo ``2**32``.
+
+The word is the sum of its bits times powers of two. From the outputs down, each exclusive-or of two or three operands
+is replaced by their sum minus twice their carry, a node that the netlist usually adds one column higher: both cancel,
+adders vanish without a product of sums ever being formed, and what is left are products of input bits. A Boolean
+function has one polynomial without squares, hence the word is right if and only if the polynomial is the wanted one.
+This decides also wide multipliers, where SAT does not finish. It gives up, and says so, if the polynomial grows too
+large.
+"""
+
+import heapq
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, product
+
+from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
+from xpulpnn_sim.proofs.engine.adders import plain_adders
+from xpulpnn_sim.proofs.engine.constant_gates import constant_gates
+from xpulpnn_sim.proofs.engine.gate_graph import TRUE, GateKind
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Inequality
+
+Monomial = frozenset[int]
+"""Product of nodes; the empty one is 1."""
+
+Polynomial = dict[Monomial, int]
+"""Coefficient of each monomial, modulo the word size."""
+
+_WORD_BITS = 32
+_MODULO = 1 << _WORD_BITS
+MOST_TERMS = 6_000
+"""Terms that the dot products need."""
+
+_ONE: Monomial = frozenset()
+_READINGS = ((), (True,), (False, True))
+"""Half adders, with upright or inverted carries, that are preferred to full ones."""
+
+_XOR3 = frozenset({0b10010110, 0b01101001})
+
+
+def literal(one: int) -> Polynomial:
+    """A literal as a polynomial."""
+    node = one >> 1
+    if not node:
+        return {_ONE: 1} if one == TRUE else {}
+    return {_ONE: 1, frozenset({node}): _MODULO - 1} if one & 1 else {frozenset({node}): 1}
+
+
+def plus(parts: Iterable[tuple[int, Polynomial]]) -> Polynomial:
+    """Sum of polynomials with factors."""
+    total: Polynomial = {}
+    for factor, part in parts:
+        for monomial, coefficient in part.items():
+            total[monomial] = (total.get(monomial, 0) + factor * coefficient) % _MODULO
+    return {monomial: coefficient for monomial, coefficient in total.items() if coefficient}
+
+
+def times(x: Polynomial, y: Polynomial) -> Polynomial:
+    """Product of polynomials in bits, whose squares are themselves."""
+    total: Polynomial = {}
+    for (one, factor), (other, coefficient) in product(x.items(), y.items()):
+        both = one | other
+        total[both] = (total.get(both, 0) + factor * coefficient) % _MODULO
+    return {monomial: coefficient for monomial, coefficient in total.items() if coefficient}
+
+
+def word(bits: Sequence[int], *, signed: bool = False) -> Polynomial:
+    """Value of a word of literals, lowest first."""
+    weights = [1 << place for place in range(len(bits))]
+    if signed:
+        weights[-1] = -weights[-1]
+    return plus((weight, literal(bit)) for weight, bit in zip(weights, bits, strict=True))
+
+
+class _Reduction:
+    """A polynomial whose variables are replaced from the outputs down."""
+
+    def __init__(
+        self,
+        graph: AdderGraph,
+        start: Polynomial,
+        modulo: int,
+        deadline: float,
+        *,
+        constants: Mapping[int, int],
+        halves: tuple[bool, ...],
+        most_terms: int,
+    ) -> None:
+        self._most_terms = most_terms
+        self._constants = constants
+        self._products = _known_products(graph, constants)
+        self._halves = halves
+        self._modulo = modulo
+        self._graph = graph
+        self._deadline = deadline
+        self.terms: Polynomial = {}
+        self._having: dict[int, set[Monomial]] = {}
+        self._queue: list[tuple[int, int, int]] = []
+        self._add(start)
+
+    def run(self) -> Polynomial:
+        while self._queue:
+            node = heapq.heappop(self._queue)[-1]
+            having = self._having.pop(node)
+            if not having:
+                continue
+            if len(self.terms) > self._most_terms or time.monotonic() > self._deadline:
+                raise GaveUpError
+            replacement = self._replacement(node)
+            for monomial in having:
+                coefficient = self.terms.pop(monomial)
+                for other in monomial:
+                    if other != node:
+                        self._having[other].discard(monomial)
+                rest: Polynomial = {monomial - {node}: coefficient}
+                self._add(times(rest, replacement))
+        return self.terms
+
+    def _add(self, part: Polynomial) -> None:
+        terms, having, modulo = self.terms, self._having, self._modulo
+        for monomial, coefficient in part.items():
+            before = terms.get(monomial)
+            total = ((before or 0) + coefficient) % modulo
+            if total:
+                if before is None:
+                    for node in monomial:
+                        (having[node] if node in having else self._enter(node)).add(monomial)
+                terms[monomial] = total
+            elif before is not None:
+                del terms[monomial]
+                for node in monomial:
+                    having[node].discard(monomial)
+
+    def _enter(self, node: int) -> set[Monomial]:
+        having = self._having[node] = set()
+        kind = self._graph.nodes[node].kind
+        if kind is not GateKind.INPUT:
+            heapq.heappush(self._queue, (-self._graph.level(node), kind, node))
+        return having
+
+    def _replacement(self, node: int) -> Polynomial:
+        if node in self._constants:
+            return literal(self._constants[node])
+        kind, operands = self._graph.nodes[node]
+        if kind is GateKind.XOR:
+            return self._sum(node)
+        if kind is GateKind.AND:
+            return self._conjunction(*operands)
+        x, y, z = map(literal, operands)
+        return plus([(1, times(x, y)), (1, times(x, z)), (1, times(y, z)), (-2, times(times(x, y), z))])
+
+    def _sum(self, node: int) -> Polynomial:
+        """The operands minus twice their carry; of three operands if their majority exists, else of two."""
+        leaves, inverted = self._graph.nodes[node].operands, 0
+        carry = None
+        is_half = any(self._graph.has_half_adder(leaves, inverted=one) for one in self._halves)
+        cuts = () if is_half else self._graph.cuts(node)
+        for cut, table in cuts:
+            if len(cut) == 3 and table in _XOR3:
+                for flips in ((0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0)):
+                    found = tuple(leaf << 1 | flip for leaf, flip in zip(cut, flips, strict=True))
+                    if carry is None and self._graph.has_majority(found):
+                        leaves, inverted = found, (table ^ sum(flips)) & 1
+                        carry = self._graph.majority(*found)
+        if carry is None:
+            carry = self._graph.and_(*leaves)
+        total = plus([*((1, literal(leaf)) for leaf in leaves), (-2, literal(carry))])
+        return plus([(1, {_ONE: 1}), (-1, total)]) if inverted else total
+
+    def _conjunction(self, x: int, y: int) -> Polynomial:
+        """A product, or in terms of the node with both operands upright, the one that half adders have as carry."""
+        if not (x | y) & 1:
+            return self._products.get((x, y)) or times(literal(x), literal(y))
+        both = (-1, literal(self._graph.and_(x & ~1, y & ~1)))
+        if x & y & 1:
+            return plus([(1, literal(x)), (-1, literal(y ^ 1)), (-1, plus([both]))])
+        return plus([(1, literal(y if x & 1 else x)), both])
+
+
+def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
+    """Products of upright literals that are sums because their conjunction with some inversions never holds."""
+    found: dict[tuple[int, int], Polynomial] = {}
+    for node, value in constants.items():
+        kind, operands = graph.nodes[node]
+        if kind is GateKind.AND and not value and any(one & 1 for one in operands):
+            x, y = operands
+            # x * (1 - y), (1 - x) * y or (1 - x) * (1 - y) is 0
+            parts = [(1, literal(other & ~1)) for one, other in ((x, y), (y, x)) if one & 1]
+            found[x & ~1, y & ~1] = plus([*parts, (-(x & y & 1), {_ONE: 1})])
+    return found
+
+
+def prove(
+    graph: AdderGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
+) -> Inequality | None:
+    """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not."""
+    deadline = time.monotonic() + timeout_s
+    constants = constant_gates(graph, bits)
+    # where an exclusive-or may be the sum of a full adder or of a half adder, either can be what the netlist means
+    for halves, variant in product(_READINGS, chain([list(bits)], plain_adders(graph, bits))):
+        start = plus([(1, word(variant)), (-1, wanted)])
+        try:
+            rest = _Reduction(
+                graph, start, 1 << len(bits), deadline, constants=constants, halves=halves, most_terms=most_terms
+            ).run()
+        except GaveUpError:
+            continue
+        return Inequality(frozenset(node << 1 for node in min(rest, key=len))) if rest else None
+    raise GaveUpError

@@ -1,0 +1,97 @@
+"""Gate graphs of emitted Verilog, cycle by cycle."""
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.words import of_cell
+from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistModule, in_order, read_module
+from xpulpnn_sim.tools.yosys import find_yosys
+
+_SCRIPT = """read_verilog design.v
+hierarchy -check -top {module}
+proc
+flatten
+pmuxtree
+simplemap
+techmap t:$sh* t:$lt t:$le t:$gt t:$ge
+simplemap
+clean
+write_json netlist.json
+"""
+_REGISTER = "$_DFF_P_"
+
+
+class ClockedGates:
+    """Single-bit gates, word adders and word multipliers, operands first, with registers on one clock.
+
+    Raises :class:`ToolError` for combinational loops.
+    """
+
+    def __init__(self, module: NetlistModule) -> None:
+        self.ports = {name: wire.nets for name, wire in (module.inputs | module.outputs).items()}
+        self.words = {name: wire.nets for name, wire in module.wires.items()}
+        self.registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in module.cells if cell.type == _REGISTER}
+        gates = [cell for cell in module.cells if cell.type != _REGISTER]
+        self.cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
+        self.drivers = {net: place for place, cell in enumerate(self.cells) for net in cell.driven}
+        self.reads = [cell.read for cell in self.cells]
+
+
+@cache
+def clocked_gates(verilog: str, module: str) -> ClockedGates:
+    """The gates of a module; raises :class:`ToolError` if Yosys does not make them."""
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
+        folder = Path(name)
+        (folder / "design.v").write_text(verilog)
+        find_yosys().run(_SCRIPT.format(module=module), folder, what=module, results=["netlist.json"])
+        return ClockedGates(read_module(folder / "netlist.json", module))
+
+
+class ClockCycle:
+    """One clock cycle of gates as nodes of a graph, made when asked for."""
+
+    def __init__(
+        self, graph: GateGraph, gates: ClockedGates, inputs: Mapping[str, Sequence[int]], state: Mapping[int, int]
+    ) -> None:
+        self._graph = graph
+        self._gates = gates
+        self._known: dict[int, int] = {ZERO: FALSE, ONE: TRUE, **state}
+        for port, literals in inputs.items():
+            if port in gates.ports:
+                self._known.update(zip(gates.ports[port], literals, strict=True))
+
+    def port(self, name: str) -> list[int]:
+        """Literals of a port."""
+        return self._literals(self._gates.ports[name])
+
+    def nets(self, nets: Iterable[int]) -> list[int]:
+        """Literals of nets."""
+        return self._literals(nets)
+
+    def next_state(self) -> dict[int, int]:
+        """Literal of each register bit after the cycle."""
+        registers = self._gates.registers
+        return dict(zip(registers, self._literals(registers.values()), strict=True))
+
+    def _literals(self, nets: Iterable[int]) -> list[int]:
+        wanted = list(nets)
+        known, drivers, reads = self._known, self._gates.drivers, self._gates.reads
+        cone: set[int] = set()
+        open_nets = [net for net in wanted if net not in known]
+        while open_nets:
+            place = drivers.get(open_nets.pop())
+            if place is not None and place not in cone:
+                cone.add(place)
+                open_nets += [net for net in reads[place] if net not in known]
+        for place in sorted(cone):
+            cell = self._gates.cells[place]
+            known.update(zip(cell.driven, of_cell(self._graph, cell, self._literal), strict=True))
+        return [self._literal(net) for net in wanted]
+
+    def _literal(self, net: int) -> int:
+        if net not in self._known:
+            self._known[net] = self._graph.input()
+        return self._known[net]

@@ -1,0 +1,220 @@
+"""Graphs of gates: conjunctions, exclusive-ors and majorities, the only ones that proofs and simulations need.
+
+A literal is an integer: twice the number of a node, plus one if it is inverted. Equal gates are one node, constants are
+folded away, inversions are moved out of exclusive-ors.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from xpulpnn_sim.tools.netlists import GATES
+
+FALSE = 0
+TRUE = 1
+
+
+class GateKind(IntEnum):
+    """Function of a node. Exclusive-ors precede the carries that algebra makes of them."""
+
+    CONSTANT = 0
+    INPUT = 1
+    XOR = 2
+    AND = 3
+    MAJORITY = 4
+
+
+class GateNode(NamedTuple):
+    """A gate and its operands as literals."""
+
+    kind: GateKind
+    operands: tuple[int, ...]
+
+
+_INPUT = GateNode(GateKind.INPUT, ())
+
+
+class GateGraph:
+    """A graph of gates, built from the inputs up."""
+
+    def __init__(self) -> None:
+        self.nodes: list[GateNode] = [GateNode(GateKind.CONSTANT, ())]
+        self._known: dict[tuple[GateKind, tuple[int, ...]], int] = {}
+
+    def input(self) -> int:
+        """A new variable."""
+        self.nodes.append(_INPUT)
+        return len(self.nodes) - 1 << 1
+
+    def inputs(self, width: int) -> list[int]:
+        """A word of new variables."""
+        return [self.input() for _ in range(width)]
+
+    def and_(self, x: int, y: int) -> int:
+        """Both."""
+        if x > y:
+            x, y = y, x
+        if x == FALSE or x ^ y == 1:
+            return FALSE
+        if x in (TRUE, y):
+            return y
+        operands = (x, y)
+        known = self._known.get((GateKind.AND, operands))
+        return self._gate(GateKind.AND, operands) if known is None else known << 1
+
+    def or_(self, x: int, y: int) -> int:
+        """At least one."""
+        return self.and_(x ^ 1, y ^ 1) ^ 1
+
+    def xor(self, x: int, y: int) -> int:
+        """Exactly one."""
+        flip, (x, y) = (x ^ y) & 1, sorted((x & ~1, y & ~1))
+        if x == y:
+            return flip
+        if x == FALSE:
+            return y ^ flip
+        known = self._known.get((GateKind.XOR, (x, y)))
+        return (self._gate(GateKind.XOR, (x, y)) if known is None else known << 1) ^ flip
+
+    def mux(self, select: int, low: int, high: int) -> int:
+        """``high`` if ``select``, else ``low``."""
+        if select <= TRUE:
+            return high if select else low
+        if low == high:
+            return low
+        if low ^ high == 1:
+            return self.xor(select, low)
+        return self.or_(self.and_(select, high), self.and_(select ^ 1, low))
+
+    def majority(self, x: int, y: int, z: int) -> int:
+        """At least two."""
+        x, y, z = sorted((x, y, z))
+        for one, other, third in ((x, y, z), (y, z, x)):
+            if one == other:
+                return one
+            if one ^ other == 1:
+                return third
+        if x <= TRUE:
+            return self.or_(y, z) if x else self.and_(y, z)
+        flip = x & 1
+        operands = (x ^ flip, y ^ flip, z ^ flip)
+        known = self._known.get((GateKind.MAJORITY, operands))
+        return (self._gate(GateKind.MAJORITY, operands) if known is None else known << 1) ^ flip
+
+    def all(self, literals: Iterable[int]) -> int:
+        """Every one, as a balanced tree."""
+        level = list(literals)
+        while len(level) > 1:
+            odd = level[len(level) & ~1 :]
+            level = [self.and_(level[index], level[index + 1]) for index in range(0, len(level) - 1, 2)] + odd
+        return level[0] if level else TRUE
+
+    def any(self, literals: Iterable[int]) -> int:
+        """At least one of several, as a balanced tree."""
+        return self.all(literal ^ 1 for literal in literals) ^ 1
+
+    def equal(self, x: Iterable[int], y: Iterable[int]) -> int:
+        """Two words of the same width are equal."""
+        return self.all(self.xor(one, other) ^ 1 for one, other in zip(x, y, strict=True))
+
+    def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:
+        """Sum of two words and a carry, modulo the width of the longer one, as a row of full adders."""
+        width = max(len(x), len(y))
+        total: list[int] = []
+        for one, other in zip(extended(x, width), extended(y, width), strict=True):
+            total.append(self.xor(self.xor(one, other), carry))
+            carry = self.majority(one, other, carry)
+        return total
+
+    def multiply(self, x: Sequence[int], y: Sequence[int], width: int) -> list[int]:
+        """Product of two unsigned words modulo ``2**width``, as an array of full adders."""
+        total = [FALSE] * width
+        for place, bit in enumerate(y[:width]):
+            end = min(place + len(x), width)
+            row = [self.and_(bit, other) for other in x[: end - place]]
+            total[place : end + 1] = self.add(total[place:end], [*row, FALSE])[: width - place]
+        return total
+
+    def evaluate(self, values: Mapping[int, int], wanted: Iterable[int], mask: int = 1) -> list[int]:
+        """Values of literals, given those of the inputs (as literals; others are 0).
+
+        A value is an integer whose bits are independent cases, as many as ``mask`` has.
+        """
+        known: dict[int, int] = {0: 0}
+
+        def literal(one: int) -> int:
+            return known[one >> 1] ^ (mask if one & 1 else 0)
+
+        targets = list(wanted)
+        for node in self.cone(targets):
+            kind, operands = self.nodes[node]
+            if kind is GateKind.INPUT:
+                known[node] = values.get(node << 1, 0)
+            elif kind is GateKind.XOR:
+                known[node] = literal(operands[0]) ^ literal(operands[1])
+            elif kind is GateKind.AND:
+                known[node] = literal(operands[0]) & literal(operands[1])
+            elif kind is GateKind.MAJORITY:
+                x, y, z = map(literal, operands)
+                known[node] = x & y | x & z | y & z
+        return [literal(one) for one in targets]
+
+    def number(self, ones: Iterable[int], word: Iterable[int]) -> int:
+        """Value of a word where the input literals ``ones`` are 1 and the others are 0."""
+        return sum(bit << place for place, bit in enumerate(self.evaluate(dict.fromkeys(ones, 1), word)))
+
+    def cone(self, literals: Iterable[int]) -> list[int]:
+        """Nodes that ``literals`` depend on, operands first."""
+        seen: set[int] = set()
+        stack = [literal >> 1 for literal in literals]
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack += [operand >> 1 for operand in self.nodes[node].operands]
+        return sorted(seen)
+
+    def variables(self, literals: Iterable[int]) -> list[int]:
+        """Inputs, as literals, that ``literals`` depend on."""
+        return [node << 1 for node in self.cone(literals) if self.nodes[node].kind is GateKind.INPUT]
+
+    def _gate(self, kind: GateKind, operands: tuple[int, ...]) -> int:
+        """Literal of a gate that is not there yet."""
+        node = len(self.nodes)
+        self.nodes.append(GateNode(kind, operands))
+        self._known[kind, operands] = node
+        return node << 1
+
+
+def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[int]:
+    """Literals of a word as long as ``width``: continued by its sign or by zeros, or cut."""
+    fill = word[-1] if signed and word else FALSE
+    return [*word, *[fill] * (width - len(word))][:width]
+
+
+Operation = Callable[..., int]
+"""Literal of a cell's output, given the graph and the literals at its input pins."""
+
+
+def _operation(table: int, inputs: int) -> Operation:
+    """Operation with a truth table: of one input, of two, or the choice by a third one between two."""
+    if inputs == 1:
+        flip = table & 1
+        return lambda graph, a: a ^ flip
+    if inputs == 3:
+        flip = table & 1
+        return lambda graph, a, b, s: graph.mux(s, a, b) ^ flip
+    if table.bit_count() == 2:
+        flip = table & 1
+        return lambda graph, a, b: graph.xor(a, b) ^ flip
+    # a conjunction, with some of its operands and its result inverted
+    flip = int(table.bit_count() == 3)
+    row = (table ^ 0b1111 * flip).bit_length() - 1
+    x, y = row & 1 ^ 1, row >> 1 ^ 1
+    return lambda graph, a, b: graph.and_(a ^ x, b ^ y) ^ flip
+
+
+OPERATIONS: Mapping[str, tuple[str, Operation]] = {
+    name: (pins, _operation(table, len(pins))) for name, (pins, table) in GATES.items()
+}
+"""Input pins and operation of each gate of one bit that Yosys knows, by its type."""

@@ -1,0 +1,160 @@
+"""Questions to ABC and to the SAT solver in Yosys: is a literal ever 1, in any case, or from reset on?"""
+
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.proofs.engine.aiger import Aiger, read_witness, to_aiger
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.tools.abc import run_abc
+from xpulpnn_sim.tools.yosys import find_yosys
+
+NEVER, SOMETIMES, UNKNOWN = "never", "sometimes", "unknown"
+"""Whether a literal is ever 1."""
+
+WITNESS = "counterexample.aiw"
+"""File with the inputs of a counterexample as ABC writes it."""
+
+_START_S = 60
+"""Seconds Yosys may take besides solving."""
+
+_GRACE_S, _LONG_GRACE_S = 15.0, 120.0
+"""Seconds beyond the limit in which ABC may read, simplify and end; and those on the graph of a core."""
+
+_NO_STATE = "Does not work for combinational networks"
+
+_SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"
+"""Commands of ABC that make one gate of those it proves equal."""
+
+
+class GaveUpError(Exception):
+    """Time ran out, or what is computed grew too large; nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inequality:
+    """Input literals that are 1, the others being 0, for which two words are not equal."""
+
+    ones: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer of ABC."""
+
+    verdict: str  # see NEVER
+    # with the verdict `sometimes`: values of the inputs in each cycle, up to the one in which the output is 1
+    frames: Sequence[Sequence[int]] = ()
+
+
+def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> Answer:
+    """Answer whether the only output of a graph is ever 1, by some commands of ABC."""
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-abc-") as name:
+        folder = Path(name)
+        (folder / "graph.aig").write_bytes(aiger.binary())
+        began = time.monotonic()
+        text = run_abc(
+            abc,
+            f"read_aiger graph.aig; {commands}; print_status; write_cex -a {WITNESS}",
+            folder,
+            timeout_s=timeout_s + _GRACE_S,
+        )
+        status = re.search(r"^Status = (-?\d)", text, re.MULTILINE)
+        if status is None and time.monotonic() - began < timeout_s:
+            raise ToolError(f"abc must say what it found, not end with: {' '.join(text.split())[-300:]}")
+        if status is None or status[1] not in "01":
+            return Answer(verdict=UNKNOWN)
+        if status[1] == "1":
+            return Answer(verdict=NEVER)
+        # without inputs the file has no line for a cycle
+        frames = read_witness((folder / WITNESS).read_text(), aiger.inputs) or [[]]
+        return Answer(verdict=SOMETIMES, frames=frames)
+
+
+def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> tuple[str, frozenset[int]]:
+    """Answer whether a literal is 1 for any inputs, with those that are 1 then."""
+    if literal <= TRUE:
+        return SOMETIMES if literal else NEVER, frozenset()
+    aiger = to_aiger(graph, [literal])
+    answer = ask_abc(abc, aiger, "strash; iprove", timeout_s=timeout_s)
+    ones = zip(aiger.origins, answer.frames[0], strict=True) if answer.frames else ()
+    return answer.verdict, frozenset(one for one, bit in ones if bit)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Cycles that were searched."""
+
+    failing: int | None  # the one in which an output was 1, if any
+    deepest: int  # the last one searched to its end, or -1
+
+
+def search_cycles(
+    abc: str, read: str, folder: Path, *, first: int = 0, last: int, timeout_s: float, log: str = "abc.log"
+) -> Searched:
+    """Search some cycles of a graph from reset on; the inputs that make an output 1 are in :data:`WITNESS`.
+
+    ``read`` are the commands that read the graph. Raises :class:`ToolError` if ABC ends before its time without an
+    answer.
+    """
+    (folder / WITNESS).unlink(missing_ok=True)
+    ends = time.monotonic() + timeout_s
+    limit = max(1, round(timeout_s))
+    text = run_abc(
+        abc,
+        f"{read}bmc3 -g -v -S {first} -F {last + 1} -T {limit}; write_cex -a {WITNESS}",
+        folder,
+        timeout_s=limit + _LONG_GRACE_S,
+        log=log,
+    )
+    deepest = max((int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)), default=-1)
+    failing = re.search(r"was asserted in frame (\d+)", text)
+    if failing:
+        return Searched(int(failing[1]), deepest)
+    if _NO_STATE in text:
+        # nothing is left to search: the graph as it was has the answer
+        return Searched(None, -1)
+    if deepest < last and time.monotonic() < ends - 1:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        raise ToolError(f"abc must be able to search {folder.name}: {lines[-1] if lines else 'no message'}")
+    return Searched(None, deepest)
+
+
+def simplify(abc: str, read: str, write: str, folder: Path, *, timeout_s: float) -> None:
+    """Make one gate of equal gates and registers of a graph of a core; raises :class:`ToolError`."""
+    commands = f"{read}dc2; scorr; dc2; write_aiger {write}"
+    run_abc(abc, commands, folder, timeout_s=timeout_s + _LONG_GRACE_S)
+    if not (folder / write).exists():
+        raise ToolError(f"abc must be able to simplify {folder.name}: see {folder}/abc.log")
+
+
+def prove_equal(
+    graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
+) -> Inequality | None:
+    """None if two words of literals are equal for all inputs, else inputs for which they are not, by Yosys alone."""
+    differs = graph.any(graph.xor(one, other) for one, other in zip(*words, strict=True))
+    if differs == FALSE:
+        return None
+    merge = "abc -g AND,XOR,MUX -script sweep.abc\n" if sweep else ""
+    aiger = to_aiger(graph, [differs])
+    symbols = "".join(f"i{number} n{number}\n" for number in range(aiger.inputs)) + "o0 differs\n"
+    script = (
+        "read_aiger -module_name miter miter.aig\n"
+        f"{merge}tee -q -o sat.txt sat -prove differs 0 -show-inputs -timeout {timeout_s} miter\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-sat-") as name:
+        folder = Path(name)
+        (folder / "miter.aig").write_bytes(aiger.binary() + symbols.encode())
+        (folder / "sweep.abc").write_text(_SWEEP)
+        find_yosys().run(script, folder, what="miter", results=["sat.txt"], timeout_s=timeout_s + _START_S)
+        answer = (folder / "sat.txt").read_text()
+    if "SUCCESS!" in answer:
+        return None
+    if "FAIL!" not in answer:
+        raise GaveUpError
+    ones = re.findall(r"^\s+\\n(\d+)\s+1\s", answer, re.MULTILINE)
+    return Inequality(frozenset(aiger.origins[int(number)] for number in ones))

@@ -1,0 +1,157 @@
+"""Equalities that a retirement must show of an instruction, by its statements."""
+
+import ast
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.notation import definition
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
+from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute
+from xpulpnn_sim.proofs.instructions.integers import low
+from xpulpnn_sim.proofs.instructions.passage import Passage
+
+_LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6)}
+"""Codes of the set-up instructions that write each register of a loop."""
+
+_FIELDS = {"rs1": 15, "rs2": 20, "rd": 7, "rs3": 7}
+"""Lowest bit of each register field."""
+
+
+class Equality(NamedTuple):
+    """Two words that must be equal."""
+
+    name: str  # what they are
+    condition: int  # Literal: whether they must
+    got: Sequence[int]  # by the gates, and by the statements
+    wanted: Sequence[int]  # by the gates, and by the statements
+
+
+def equalities(passage: Passage, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
+    """All that must be equal when an instruction retires."""
+    insn = passage.insn
+    statements = definition(insn) if body is None else body
+    effects = execute(insn, statements, passage.before(), passage.integers)
+    return [
+        *_identity(passage),
+        *_registers(passage, effects),
+        *_memory(passage, effects),
+        *_entries(passage, effects),
+        *_control(passage, effects),
+        *_loops(passage, effects),
+    ]
+
+
+def _identity(passage: Passage) -> list[Equality]:
+    """It is this instruction that retires."""
+    issue, leave = passage.issue, passage.leave
+    full = issue.bit("insn__payload__compressed") ^ 1
+    return [
+        Equality("word", full, leave.word("rvfi__insn"), passage.word),
+        Equality("address", TRUE, leave.word("rvfi__pc_rdata"), issue.word("insn__payload__pc")),
+        Equality("number of rs1", TRUE, leave.word("rvfi__rs1_addr"), passage.word[15:20]),
+        Equality("number of rs2", TRUE, leave.word("rvfi__rs2_addr"), passage.word[20:25]),
+        Equality("exception", TRUE, [passage.excepted], [FALSE]),
+    ]
+
+
+def _registers(passage: Passage, effects: GateEffects) -> list[Equality]:
+    """Any register but x0 changes as the statements say. Of the two that a retirement reports that of rd stays."""
+    graph, z, leave = passage.graph, passage.integers, passage.leave
+    watched = graph.inputs(5)
+    is_register = z.is_true(watched)
+    hits: dict[str, int] = {}
+    for name in ("rd", "base"):
+        same = z.equal([*leave.word(f"rvfi__{name}_addr"), FALSE], [*watched, FALSE])
+        hits[name] = graph.and_(leave.bit(f"rvfi__{name}_we"), same)
+    got = z.choose(hits["rd"], leave.word("rvfi__rd_wdata"), leave.word("rvfi__base_wdata"))
+    written, value = FALSE, [FALSE] * XLEN
+    for name, condition, new in effects.registers:
+        lowest = _FIELDS[name]
+        hit = graph.and_(condition, z.equal([*passage.word[lowest : lowest + 5], FALSE], [*watched, FALSE]))
+        written = graph.or_(written, hit)
+        value = [graph.mux(hit, old, bit) for old, bit in zip(value, new, strict=True)]
+    return [
+        Equality("registers written", is_register, [graph.or_(*hits.values())], [written]),
+        Equality("value written", graph.and_(is_register, written), low(got, XLEN), value),
+    ]
+
+
+def _memory(passage: Passage, effects: GateEffects) -> list[Equality]:
+    """The access to memory, if any."""
+    graph, leave = passage.graph, passage.leave
+    found: list[Equality] = []
+    masks = {"r": [FALSE] * 4, "w": [FALSE] * 4}
+    address = leave.word("rvfi__mem_addr")
+    accesses = [("r", *load, []) for load in effects.loads] + [("w", *store) for store in effects.stores]
+    for kind, condition, where, size, data in accesses:
+        masks[kind] = [graph.or_(bit, condition) if byte < size else bit for byte, bit in enumerate(masks[kind])]
+        found.append(Equality("address of the access", condition, address, where))
+        if data:
+            found.append(
+                Equality("data stored", condition, leave.word("rvfi__mem_wdata")[: 8 * size], data[: 8 * size])
+            )
+    found.append(Equality("bytes loaded", TRUE, leave.word("rvfi__mem_rmask"), masks["r"]))
+    found.append(Equality("bytes stored", TRUE, leave.word("rvfi__mem_wmask"), masks["w"]))
+    return found
+
+
+def _entries(passage: Passage, effects: GateEffects) -> list[Equality]:
+    """The entry of the NN-RF that is loaded, if any."""
+    graph, leave = passage.graph, passage.leave
+    found: list[Equality] = []
+    written = FALSE
+    for condition, index, value in effects.entries:
+        written = graph.or_(written, condition)
+        found.append(Equality("number of the entry", condition, leave.word("rvfi__nn_addr"), low(index, 3)))
+        found.append(Equality("word of the entry", condition, leave.word("rvfi__nn_wdata"), value))
+    found.append(Equality("entry loaded", TRUE, [leave.bit("rvfi__nn_we")], [written]))
+    return found
+
+
+def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
+    """Where the program goes on: jumps are asked for by ID, branches by EX; else the front end says."""
+    insn, issue, execute, leave = passage.insn, passage.issue, passage.execute, passage.leave
+    z = passage.integers
+    follows = issue.word("info__next_pc")
+    condition, target = effects.pc[-1] if effects.pc else (FALSE, follows)
+    jumps = TRUE if insn.is_jump else FALSE
+    found = [Equality("jump", TRUE, [issue.bit("jump__valid")], [jumps])]
+    if insn.is_jump:
+        found.append(Equality("target", condition, issue.word("jump__target"), target))
+        condition, target = FALSE, follows
+    return [
+        *found,
+        Equality("branch", TRUE, [execute.bit("branch__valid")], [condition]),
+        Equality("target", condition, execute.word("branch__target"), target),
+        Equality(
+            "next address", TRUE, leave.word("rvfi__pc_wdata"), low(z.choose(condition, [*target], [*follows]), XLEN)
+        ),
+        Equality("access of a CSR", TRUE, [execute.bit("csr__valid")], [FALSE]),
+        Equality("system instruction", TRUE, [issue.bit("system__valid")], [_is_system(insn)]),
+    ]
+
+
+def _is_system(insn: Insn) -> int:
+    return TRUE if insn.op in ("fence", "fence.i", "mret", "wfi") else FALSE
+
+
+def _loops(passage: Passage, effects: GateEffects) -> list[Equality]:
+    """The set-up of a hardware loop, as it goes to the unit that holds its registers."""
+    graph, z, issue = passage.graph, passage.integers, passage.issue
+    found = [Equality("set-up of a loop", TRUE, [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
+    if not effects.loops:
+        return found
+    op = issue.word("hwloop__op")
+    for name, codes in _LOOP_WRITES.items():
+        given = [(loop, value) for written, loop, value in effects.loops if written == name]
+        writes = FALSE
+        for code in codes:
+            same = z.equal([*op, FALSE], [code & 1, code >> 1 & 1, code >> 2, FALSE])
+            writes = graph.or_(writes, same)
+        found.append(Equality(f"{name} written", TRUE, [writes], [TRUE if given else FALSE]))
+        for loop, value in given:
+            found.append(Equality(f"loop of {name}", TRUE, [issue.bit("hwloop__loop")], loop[:1]))
+            found.append(Equality(name, TRUE, issue.word(f"hwloop__{name.removeprefix('lp')}"), value))
+    return found

@@ -1,0 +1,232 @@
+"""The statements of a row of the instruction table, executed on gates (guide, "Notation of the operations").
+
+All words that a row has are executed at once: operand fields, registers and immediates are variables.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xpulpnn.errors import InputError
+from xpulpnn.isa.fields import Token
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
+from xpulpnn.isa.notation import beyond_notation, definition
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
+from xpulpnn_sim.proofs.instructions.integers import Integers, Number, constant, known, low, trimmed, unsigned
+from xpulpnn_sim.reference.statements import interpreter
+
+_BEYOND = frozenset({"CSR", "trap", "wait", "MIE", "mepc"})
+_SYSTEM = frozenset({"fence.i"})
+"""Names of what is not executed here, and operations that only the controller knows."""
+
+_READ_AS = {"rs3": "rd"}
+"""Register fields that are read through the port of another."""
+
+_BITWISE: Mapping[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+
+Word = Sequence[int]
+"""Literals, lowest bit first."""
+
+GateEffects = interpreter.StatementEffects[Number, int]
+"""What an instruction does, each effect with the literal of its condition; words have 32 literals and no sign."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """State that an instruction finds, as literals."""
+
+    word: Word
+    compressed: int  # it stands for one of 16 bits
+    pc: Word
+    registers: Mapping[str, Word]  # values of the registers in the fields `rs1`, `rs2` and `rd`
+    entries: Sequence[Word]  # the NN-RF: activations, weights, parameters of the requantisation
+    loaded: Word  # what memory answers, lowest byte first
+
+
+def understood(insn: Insn) -> bool:
+    """Return whether the statements of a row are of the part of the notation that is executed here.
+
+    It leaves out CSRs, traps and what the controller does, and searches in memory.
+    """
+    names = {node.id for statement in definition(insn) for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    loops = any(isinstance(node, ast.For) for node in definition(insn))
+    return not (names & _BEYOND or loops) and insn.op not in _SYSTEM
+
+
+def execute(insn: Insn, body: Sequence[ast.stmt], before: Before, integers: Integers) -> GateEffects:
+    """Return the effects of statements, those of ``insn`` or others with its operands.
+
+    Raises :class:`InputError` for a statement that is not understood.
+    """
+    return interpreter.interpret(insn, body, _Gates(integers), _Found(insn, before, integers))
+
+
+def field_value(token: Token, word: Word) -> Number:
+    """Return the value of an operand field of a word."""
+    where = token.field
+    bits = [FALSE] * (max(value + width for _, value, width in where.parts))
+    for lowest, value, width in where.parts:
+        bits[value : value + width] = word[lowest : lowest + width]
+    for place in range(where.base.bit_length()):
+        if where.base >> place & 1:
+            bits[place : place + 1] = [TRUE]
+    return trimmed(bits) if where.signed else unsigned(bits)
+
+
+@dataclass(slots=True)
+class _Gates:
+    """Exact integers of gates as the interpreter calculates with them."""
+
+    z: Integers
+    true: int = TRUE
+
+    def number(self, value: int) -> Number:
+        return constant(value)
+
+    def named(self, value: Number) -> Number:
+        return value
+
+    def unary(self, op: ast.unaryop, x: Number) -> Number:
+        return self.z.invert(x) if isinstance(op, ast.Invert) else self.z.subtract(constant(0), x)
+
+    def binary(self, op: ast.operator, x: Number, y: Number) -> Number:
+        z = self.z
+        if type(op) in _BITWISE:
+            return z.bitwise(_BITWISE[type(op)], x, y)
+        match op:
+            case ast.Add():
+                return z.add(x, y)
+            case ast.Sub():
+                return z.subtract(x, y)
+            case ast.Mult():
+                return z.multiply(x, y)
+            case ast.LShift():
+                return z.left(x, y)
+            case ast.RShift():
+                return z.right(x, y)
+            case ast.Pow() if known(x) == 2:
+                return z.power(y)
+            case ast.Mod():
+                modulus = known(y) or 0
+                if modulus.bit_count() == 1:
+                    return unsigned(low(x, modulus.bit_length() - 1))
+        raise beyond_notation(op)
+
+    def call(self, name: str, arguments: Sequence[Number]) -> Number:
+        z = self.z
+        match name, arguments:
+            case "min", [x, y]:
+                return z.least(x, y)
+            case "max", [x, y]:
+                return z.greatest(x, y)
+            case "abs", [x]:
+                return z.magnitude(x)
+            case "sx", [x, width]:
+                return z.sign_extended(x, width)
+            case "zx", [x, width]:
+                return z.zero_extended(x, width)
+            case (("quotient" | "remainder"), [x, y]):
+                return z.opaque(name, x, y)
+            case _:
+                raise InputError(f"function must be one of the notation, not {name}")
+
+    def total(self, terms: Sequence[Number]) -> Number:
+        total = constant(0)
+        for term in terms:
+            total = self.z.add(total, term)
+        return total
+
+    def chosen(self, name: str, terms: Sequence[tuple[int, int]], default: Number) -> Number:
+        found = default
+        for condition, number in reversed(terms) if name == "min" else terms:
+            found = self.z.choose(condition, constant(number), found)
+        return found
+
+    def compare(self, op: ast.cmpop, x: Number, y: Number) -> int:
+        match op:
+            case ast.Eq() | ast.NotEq():
+                found = self.z.equal(x, y)
+            case ast.Lt() | ast.GtE():
+                found = self.z.less(x, y)
+            case ast.Gt() | ast.LtE():
+                found = self.z.less(y, x)
+            case _:
+                raise beyond_notation(op)
+        return found ^ isinstance(op, ast.NotEq | ast.GtE | ast.LtE)
+
+    def holds(self, value: Number) -> int:
+        return self.z.is_true(value)
+
+    def both(self, first: int, second: int) -> int:
+        return self.z.graph.and_(first, second)
+
+    def decided(self, condition: int) -> bool | None:
+        return None if condition > TRUE else condition == TRUE
+
+    def truth(self, condition: int) -> Number:
+        return unsigned([condition])
+
+    def choose(self, condition: int, x: Number, y: Number) -> Number:
+        return self.z.choose(condition, x, y)
+
+    def word(self, value: Number) -> Number:
+        return low(value, XLEN)
+
+    def bits(self, value: Number, high: int, lowest: int) -> Number:
+        return unsigned(low(value, high + 1)[lowest:])
+
+    def element(self, word: Number, index: Number, width: int, *, turn: bool) -> Number:
+        number = known(index)
+        if number is None:
+            word, number = self.z.right(word, [FALSE] * (width.bit_length() - 1) + index), 0
+        return unsigned(low(word, (number + 1) * width)[number * width :])
+
+    def inserted(self, word: Number, index: Number, width: int, value: Number) -> Number:
+        new = low(word, XLEN)
+        for lane in range(XLEN // width):
+            here = self.z.equal(index, constant(lane))
+            for place, bit in enumerate(low(value, width), start=lane * width):
+                new[place] = self.z.graph.mux(here, new[place], bit)
+        return new
+
+    def joined(self, elements: Sequence[Number], width: int) -> Number:
+        return [literal for element in elements for literal in low(element, width)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    insn: Insn
+    before: Before
+    integers: Integers
+
+    def register(self, name: str) -> Number:
+        return unsigned(self.before.registers[_READ_AS.get(name, name)])
+
+    def differ(self, first: str, second: str) -> int:
+        raise InputError(f"numbers of registers must not matter, not {first} and {second}")
+
+    def immediate(self, name: str) -> Number:
+        return field_value(next(token for token in self.insn.tokens if token.field.name == name), self.before.word)
+
+    def state(self, name: str) -> Number:
+        match name:
+            case "pc":
+                return unsigned(self.before.pc)
+            case "size":
+                return self.integers.choose(self.before.compressed, constant(2), constant(4))
+            case _:
+                raise InputError(f"name must be one of the notation, not {name}")
+
+    def entry(self, index: Number) -> Number:
+        entries = self.before.entries
+        found = unsigned(entries[0])
+        for number in range(1, len(entries)):
+            found = self.integers.choose(self.integers.equal(index, constant(number)), unsigned(entries[number]), found)
+        return found
+
+    def csr(self, address: Number) -> Number:
+        raise InputError("CSRs must not matter")
+
+    def load(self, condition: int, address: Number, size: int) -> Number:
+        return unsigned(self.before.loaded[: size * BYTE_BITS])

@@ -1,0 +1,149 @@
+"""Every instruction of a core against its statements, with verdicts that a later run takes up."""
+
+import ast
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import xpulpnn_sim.proofs.instructions
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.semantics import statements
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
+from xpulpnn_sim.proofs.instructions.backend import BackendGates, Source
+from xpulpnn_sim.proofs.instructions.claims import Equality, equalities
+from xpulpnn_sim.proofs.instructions.execution import understood
+from xpulpnn_sim.proofs.instructions.passage import Control, Passage, waiting
+from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.results import Results, digest
+from xpulpnn_sw.assembly.disasm import disassemble
+
+_RESULTS = "instructions"
+
+
+PROVED, REFUTED, UNDECIDED = "proved", "REFUTED", "time is up"
+"""Verdicts."""
+
+_VERDICTS = {NEVER: PROVED, SOMETIMES: REFUTED, UNKNOWN: UNDECIDED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Verdict on an instruction, or on what all proofs take for granted."""
+
+    name: str  # mnemonic and operands of the row, or what is taken for granted
+    verdict: str
+    seconds: float  # how long it took
+    example: Sequence[str] = ()  # if it is refuted: a word, its operands, and what is wrong
+
+
+def name_of(insn: Insn) -> str:
+    """Mnemonic and operands, which identify a row."""
+    return f"{insn.mnemonic} {insn.operands}".rstrip()
+
+
+def provable(insn: Insn) -> bool:
+    """Return whether the row is a 32-bit instruction whose statements can be executed on gates."""
+    return insn.size == 4 and understood(insn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proofs:
+    """Core whose instructions are proved, and the tools that prove them."""
+
+    backend: BackendGates  # the back end of the core
+    control: Control  # of the units that are left out of it
+    abc: str
+    timeout_s: float  # seconds for each instruction
+
+    def granted(self) -> Iterator[Verdict]:
+        """Return what all instructions take for granted."""
+        for invariant in waiting(self.backend):
+            began = time.monotonic()
+            pairs = [(TRUE, one, other) for one, other in zip(invariant.got, invariant.wanted, strict=True)]
+            verdict, _ = self._differ(invariant.graph, invariant.assumed, pairs)
+            yield Verdict(name=invariant.name, verdict=verdict, seconds=time.monotonic() - began)
+
+    def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Verdict:
+        """An instruction against its statements, or against others."""
+        began = time.monotonic()
+        passage = Passage(self.backend, insn, self.control)
+        found = equalities(passage, body)
+        pairs = [(each.condition, *bits) for each in found for bits in zip(each.got, each.wanted, strict=True)]
+        verdict, ones = self._differ(passage.graph, passage.assumed, pairs)
+        example = _example(passage, found, ones) if verdict == REFUTED else ()
+        return Verdict(name=name_of(insn), verdict=verdict, seconds=time.monotonic() - began, example=example)
+
+    def _differ(
+        self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
+    ) -> tuple[str, frozenset[int]]:
+        """Verdict on two literals of each pair being equal where its condition and all assumptions hold."""
+        found = FALSE
+        for condition, one, other in pairs:
+            found = graph.or_(found, graph.and_(condition, graph.xor(one, other)))
+        for literal in assumed:
+            found = graph.and_(found, literal)
+        verdict, ones = find_case(self.abc, graph, found, timeout_s=self.timeout_s)
+        return _VERDICTS[verdict], ones
+
+
+def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:
+    """A case in which an instruction does something else."""
+
+    def value(literals: Sequence[int]) -> int:
+        return passage.graph.number(ones, literals)
+
+    word, leave = value(passage.word), passage.leave
+    try:
+        spelt = disassemble(word, 0)
+    except EncodingError:
+        spelt = "no instruction"
+    sources = (f"{name}={value(leave.word(f'rvfi__{name}_rdata')):08x}" for name in ("rs1", "rs2", "rd"))
+    loaded = f"loaded={value(leave.word('rvfi__mem_rdata')):08x}"
+    lines = [f"{word:08x} {spelt}: {' '.join((*sources, loaded))}"]
+    for each in found:
+        got, wanted = value(each.got), value(each.wanted)
+        if value([each.condition]) and got != wanted:
+            lines.append(f"{each.name} must be {wanted:#x}, not {got:#x}")
+    return lines
+
+
+class Ledger:
+    """Verdicts kept in a folder, of the same core, statements and prover."""
+
+    def __init__(self, folder: Path, source: Source) -> None:
+        self._results = Results(folder / _RESULTS)
+        self._common = digest(xpulpnn_sim.proofs.instructions, source.modules)
+
+    def known(self, insn: Insn) -> Verdict | None:
+        """The verdict of an earlier run."""
+        found = self._results.find(name_of(insn), self._key(insn))
+        return None if found is None else Verdict(**{**found, "example": tuple(found["example"])})
+
+    def keep(self, insn: Insn, verdict: Verdict) -> None:
+        """Write it down."""
+        self._results.keep(name_of(insn), asdict(verdict), self._key(insn))
+
+    def _key(self, insn: Insn) -> str:
+        return digest(self._common, insn.pattern, insn.mnemonic, insn.operands, statements(insn))
+
+
+def run(proofs: Proofs, insns: Sequence[Insn], ledger: Ledger, jobs: int, *, resume: bool) -> Iterator[Verdict]:
+    """The verdicts, as they come."""
+    waiting_for: list[Insn] = []
+    for insn in insns:
+        known = ledger.known(insn) if resume else None
+        if known is None or known.verdict not in ("proved", REFUTED):
+            waiting_for.append(insn)
+        else:
+            yield known
+    with executor(jobs) as pool:
+        for insn, verdict in completed(pool, _prove, waiting_for, pool.share(proofs)):
+            ledger.keep(insn, verdict)
+            yield verdict
+
+
+def _prove(insn: Insn, proofs: Proofs) -> Verdict:
+    return proofs.instruction(insn)

@@ -1,0 +1,173 @@
+"""Exact integers of gates: two's complement words that grow so that nothing is ever lost.
+
+A number is a list of literals, lowest bit first; the last one is the sign, which continues without end. ``width`` and
+``bits`` in the functions are numbers of bits.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+
+_CASES = 64
+
+Number = list[int]
+"""Literals of an exact integer; never empty."""
+
+
+def trimmed(number: Sequence[int]) -> Number:
+    """A number without repetitions of its sign."""
+    end = len(number)
+    while end > 1 and number[end - 1] == number[end - 2]:
+        end -= 1
+    return list(number[:end])
+
+
+def constant(value: int) -> Number:
+    """A number that is known."""
+    return trimmed([value >> place & 1 for place in range(value.bit_length() + 1)])
+
+
+def known(number: Sequence[int]) -> int | None:
+    """The value of a number that is known, else None."""
+    if any(literal > TRUE for literal in number):
+        return None
+    return sum(literal << place for place, literal in enumerate(number[:-1])) - (number[-1] << len(number) - 1)
+
+
+def unsigned(literals: Sequence[int]) -> Number:
+    """Bits as an unsigned integer."""
+    return trimmed([*literals, FALSE])
+
+
+def low(number: Sequence[int], width: int) -> list[int]:
+    """The low ``width`` bits."""
+    return [*number, *[number[-1]] * (width - len(number))][:width]
+
+
+class Integers:
+    """Arithmetic of exact integers in a graph of gates."""
+
+    def __init__(self, graph: GateGraph) -> None:
+        self.graph = graph
+        self._opaque: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Number] = {}
+
+    def is_true(self, number: Sequence[int]) -> int:
+        """Literal of a number that is not 0."""
+        found = FALSE
+        for literal in number:
+            found = self.graph.or_(found, literal)
+        return found
+
+    def add(self, x: Number, y: Number, carry: int = FALSE) -> Number:
+        """``x + y``, and 1 more with ``carry``."""
+        width = max(len(x), len(y)) + 1
+        return trimmed(self.graph.add(low(x, width), low(y, width), carry))
+
+    def subtract(self, x: Number, y: Number) -> Number:
+        """``x - y``."""
+        return self.add(x, self.invert(y), TRUE)
+
+    def invert(self, x: Number) -> Number:
+        """``~x``."""
+        return [literal ^ 1 for literal in x]
+
+    def bitwise(self, operator: str, x: Number, y: Number) -> Number:
+        """``x & y``, ``x | y`` or ``x ^ y``."""
+        gate = {"&": self.graph.and_, "|": self.graph.or_, "^": self.graph.xor}[operator]
+        width = max(len(x), len(y))
+        return trimmed([gate(one, other) for one, other in zip(low(x, width), low(y, width), strict=True)])
+
+    def multiply(self, x: Number, y: Number) -> Number:
+        """``x * y``: a row of the longer number for each bit of the other, whatever their order."""
+        x, y = sorted((x, y), key=lambda number: (-len(number), self._cases(number), number))
+        total, width = constant(0), len(x) + len(y)
+        for place, bit in enumerate(y):
+            row = [FALSE] * place + [self.graph.and_(bit, literal) for literal in x]
+            total = self.subtract(total, row) if place == len(y) - 1 else self.add(total, row)
+            total = total[:width]
+        return trimmed(total)
+
+    def _cases(self, number: Number) -> list[int]:
+        graph = self.graph
+        inputs = {one: Random(one >> 1).getrandbits(_CASES) for one in graph.variables(number)}
+        return graph.evaluate(inputs, number, (1 << _CASES) - 1)
+
+    def left(self, x: Number, places: Number) -> Number:
+        """``x << places``; ``places`` is not negative."""
+        for index, bit in enumerate(places[:-1]):
+            moved = [FALSE] * (1 << index) + x
+            x = self.choose(bit, moved, x)
+        return x
+
+    def right(self, x: Number, places: Number) -> Number:
+        """``x >> places``, rounded down; ``places`` is not negative."""
+        for index, bit in enumerate(places[:-1]):
+            x = self.choose(bit, x[1 << index :] or x[-1:], x)
+        return x
+
+    def choose(self, condition: int, x: Number, y: Number) -> Number:
+        """``x if condition else y``."""
+        width = max(len(x), len(y))
+        pairs = zip(low(x, width), low(y, width), strict=True)
+        return trimmed([self.graph.mux(condition, other, one) for one, other in pairs])
+
+    def less(self, x: Number, y: Number) -> int:
+        """Literal of ``x < y``."""
+        width = max(len(x), len(y)) + 1
+        inverted = [literal ^ 1 for literal in low(y, width)]
+        return self.graph.add(low(x, width), inverted, TRUE)[-1]
+
+    def equal(self, x: Number, y: Number) -> int:
+        """Literal of ``x == y``."""
+        return self.is_true(self.bitwise("^", x, y)) ^ 1
+
+    def least(self, x: Number, y: Number) -> Number:
+        """The lesser number."""
+        return self.choose(self.less(y, x), y, x)
+
+    def greatest(self, x: Number, y: Number) -> Number:
+        """The greater number."""
+        return self.choose(self.less(x, y), y, x)
+
+    def magnitude(self, x: Number) -> Number:
+        """``abs(x)``."""
+        return self.choose(x[-1], self.add(self.invert(x), constant(1)), x)
+
+    def zero_extended(self, x: Number, width: Number) -> Number:
+        """The low ``width`` bits as an unsigned integer."""
+        size = known(width)
+        if size is not None:
+            return unsigned(low(x, size))
+        most = (1 << len(width) - 1) - 1
+        return self.bitwise("&", unsigned(low(x, most)), self.ones(width))
+
+    def sign_extended(self, x: Number, width: Number) -> Number:
+        """The low ``width`` bits as a signed integer."""
+        size = known(width)
+        if size is not None:
+            return trimmed(low(x, size))
+        sign = self.right(self.ones(width), constant(1))
+        # the sign has the place value of the highest bit that is left
+        value = self.zero_extended(x, width)
+        negative = self.is_true(self.bitwise("&", value, self.bitwise("^", self.ones(width), sign)))
+        return self.choose(negative, self.bitwise("|", value, self.invert(self.ones(width))), value)
+
+    def ones(self, count: Number) -> Number:
+        """``2 ** count - 1``; ``count`` is not negative."""
+        return self.subtract(self.left(constant(1), count), constant(1))
+
+    def opaque(self, name: str, x: Number, y: Number) -> Number:
+        """Some function of two numbers of at most 33 bits: a new variable for each pair of numbers.
+
+        Of one name and equal literals it is the same number again: enough where a unit with another proof computes it.
+        """
+        key = (name, tuple(x), tuple(y))
+        if key not in self._opaque:
+            self._opaque[key] = self.graph.inputs(33)
+        return self._opaque[key]
+
+    def power(self, exponent: Number) -> Number:
+        """``2 ** exponent`` where the exponent is not negative, anything where it is."""
+        size = known(exponent)
+        return constant(1 << max(size, 0)) if size is not None else self.left(constant(1), exponent)

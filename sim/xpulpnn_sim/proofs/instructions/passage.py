@@ -1,0 +1,194 @@
+"""An instruction's way through the back end: issued by ID, then EX, then WB, in three clock cycles of any state.
+
+In each of the three cycles only the registers that follow the instruction are what the cycle before made of them; all
+others, and all inputs, are any. So the cycles need not follow each other: what is proved of them holds for whatever the
+instruction waits in between, provided that nothing changes these registers while it waits, see :func:`waiting`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.instructions import units
+from xpulpnn_sim.proofs.instructions.backend import BackendGates, Frame
+from xpulpnn_sim.proofs.instructions.execution import Before, field_value
+from xpulpnn_sim.proofs.instructions.integers import Integers, constant
+
+_ENTRIES = ("nn_act0", "nn_act1", "nn_wgt0", "nn_wgt1", "nn_wgt2", "nn_wgt3")
+_PARAMETERS = ("nn_kappa", "nn_lambda")
+_NNRF = "ex_stage.nnrf."
+_COMPUTED_BEFORE = {"ex_stage.alu.result": 32, "ex_stage.alu.sum": 32, "ex_stage.alu.comparison": 1}
+_ISSUES = {"id_stage.id_goes": TRUE, "id_stage.kill": FALSE, "rvfi_tap.ex_ready": TRUE}
+_EXECUTES = {"rvfi_tap.ex_ready": TRUE}
+_LEAVES = {"rvfi__valid": TRUE, "rvfi__trap": FALSE}
+"""Signals of one bit and their values in the cycles in which an instruction leaves ID, EX and WB."""
+
+_READS = {"id_stage.regfile.rs1": 15, "id_stage.regfile.rs2": 20, "id_stage.regfile.rs3": 7}
+"""Read ports of the register file, and the lowest bit of the field that each reads."""
+
+_WRITES = {
+    "id_stage.id_ex__ex_we": "id_stage.id_ex__ex_addr",
+    "id_stage.id_ex__wb_we": "id_stage.id_ex__wb_addr",
+    "id_stage.wb__we": "id_stage.wb__addr",
+    "wb_stage.wrote": "wb_stage.old_addr",
+}
+"""Writes under way, and their registers."""
+
+_EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Bits of the fields in the control words of the units left out."""
+
+    dotp: Mapping[str, slice]  # of the dot-product unit and of the multiplier
+    mult: Mapping[str, slice]  # of the dot-product unit and of the multiplier
+
+
+_MULT, _DIVIDER, _DOTP = 1, 2, 3
+"""Codes of the units left out."""
+
+_DIV = {"signed": slice(0, 1), "remainder": slice(1, 2)}
+
+
+class Passage:
+    """The way of any word of a row through the back end."""
+
+    def __init__(self, backend: BackendGates, insn: Insn, control: Control) -> None:
+        graph = GateGraph()
+        self.graph, self.integers = graph, Integers(graph)
+        self.insn = insn
+        self._backend = backend
+        self.word = [
+            insn.match >> place & 1 if insn.mask >> place & 1 else graph.input() for place in range(len(insn.pattern))
+        ]
+        given = {"insn__valid": [TRUE], "insn__payload__word": self.word, "insn__payload__error": [FALSE]}
+        # what the instruction before it computes is anything
+        given |= {name: graph.inputs(width) for name, width in _COMPUTED_BEFORE.items()}
+        # x0 reads 0
+        for port, lowest in _READS.items():
+            is_register = self.integers.is_true(self.word[lowest : lowest + 5])
+            given[port] = [graph.and_(bit, is_register) for bit in graph.inputs(32)]
+        # where the word traps that is a claim that fails, so that the rest need not hold
+        found, (self.excepted,) = Frame(graph, backend, given).where({"id_stage.excepted": FALSE})
+        self.excepted ^= 1
+        self.issue, issues = found.where(_ISSUES)
+        in_ex = self.issue.following(backend.in_ex)
+        self.execute, executes = Frame(graph, backend, {}, in_ex).where(_EXECUTES)
+        self.execute.supply(self._results(control))
+        self.leave, leaves = Frame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
+        self.assumed = [*self._accepted(), *_never_x0(self.issue), *issues, *executes, *leaves]
+
+    def _results(self, control: Control) -> dict[str, list[int]]:
+        z, frame = self.integers, self.execute
+        unit = [*frame.word("ex_stage.ctrl_unit"), FALSE]
+        found: dict[str, list[int]] = {}
+        # of other instructions the results are any
+        if z.equal(unit, constant(_MULT)) != FALSE:
+            found["ex_stage.mult.result"] = units.product(frame, control.mult, z)
+        if z.equal(unit, constant(_DIVIDER)) != FALSE:
+            found["ex_stage.div.result"] = units.division(frame, _DIV, z)
+        if z.equal(unit, constant(_DOTP)) != FALSE and self._backend.has("ex_stage.dotp.result"):
+            found["ex_stage.dotp.result"] = units.dot_product(frame, control.dotp, z)
+        return found
+
+    def _accepted(self) -> list[int]:
+        z, found = self.integers, list[int]()
+        for token in self.insn.restricted:
+            value = field_value(token, self.word)
+            if token.excluded is not None:
+                found.append(z.equal(value, constant(token.excluded)) ^ 1)
+            if token.field.not_both:
+                mask = constant(token.field.not_both)
+                found.append(z.equal(z.bitwise("&", value, mask), mask) ^ 1)
+        return found
+
+    def before(self) -> Before:
+        """Return what the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""
+        leave, issue = self.leave, self.issue
+        return Before(
+            word=self.word,
+            compressed=issue.bit("insn__payload__compressed"),
+            pc=leave.word("rvfi__pc_rdata"),
+            registers={name: leave.word(f"rvfi__{name}_rdata") for name in ("rs1", "rs2", "rd")},
+            entries=self._entries(),
+            loaded=leave.word("rvfi__mem_rdata"),
+        )
+
+    def _entries(self) -> list[list[int]]:
+        """The NN-RF: entries behind the cycle of issue, in which the last word may arrive; parameters in EX."""
+        found: list[list[int]] = []
+        for names, is_parameter in ((_ENTRIES, False), (_PARAMETERS, True)):
+            for name in names:
+                if not self._backend.has(_NNRF + name):
+                    found.append(self.graph.inputs(32))
+                    continue
+                nets = self.issue.register(_NNRF + name)
+                if is_parameter:
+                    found.append(self.execute.now(nets))
+                else:
+                    following = self.issue.following(nets)
+                    found.append([following[net] for net in nets])
+        return found
+
+
+def _never_x0(frame: Frame, *, after: bool = False) -> list[int]:
+    """Literals: that no write of x0 is under way, now or after this cycle."""
+    found: list[int] = []
+    for enable, number in _WRITES.items():
+        nets = [*frame.register(enable), *frame.register(number)]
+        values = [*frame.following(nets).values()] if after else frame.now(nets)
+        found.append(frame.graph.and_(values[0], Integers(frame.graph).is_true(values[1:]) ^ 1) ^ 1)
+    return found
+
+
+class Invariant(NamedTuple):
+    """Two words that are equal in every cycle in which something holds."""
+
+    name: str
+    graph: GateGraph  # holds everything
+    assumed: list[int]
+    got: list[int]
+    wanted: list[int]
+
+
+def waiting(backend: BackendGates) -> list[Invariant]:
+    """Return what :class:`Passage` takes for granted of a back end in any state.
+
+    Whatever is in EX has just been issued, or has been there with the same registers; whatever is in WB without having
+    trapped has just left EX, or has been there with the same registers. After a reset both are empty.
+    """
+    graph = GateGraph()
+    frame = Frame(graph, backend, {})
+    ex_valid, wb_valid, trap = map(frame.register, (_EX_VALID, "rvfi_tap.wb_valid", "rvfi_tap.wb_trap"))
+    busy, outstanding = map(frame.register, ("lsu.wb_busy", "lsu.outstanding"))
+    after = frame.following([*ex_valid, *wb_valid, *trap, *busy, *outstanding])
+    issued, leaves = frame.bit("id_stage.issue"), graph.and_(frame.bit(_EX_READY), frame.now(ex_valid)[0])
+    under_way = graph.and_(frame.now(busy)[0], frame.now(outstanding)[0] ^ 1) ^ 1
+    stays_so = graph.and_(after[busy[0]], after[outstanding[0]] ^ 1) ^ 1
+    reset_graph = GateGraph()
+    reset = Frame(reset_graph, backend, {"rst": [TRUE]})
+    enables = [net for name in _WRITES for net in reset.register(name)]
+    empty = [*reset.following([*ex_valid, *wb_valid, *busy, *enables]).values()]
+    return [
+        Invariant("nothing writes x0", graph, _never_x0(frame), _never_x0(frame, after=True), [TRUE] * len(_WRITES)),
+        Invariant("what is issued enters EX", graph, [frame.bit("id_stage.id_goes")], [frame.bit(_EX_READY)], [TRUE]),
+        Invariant(
+            "EX keeps what it holds",
+            graph,
+            [after[ex_valid[0]], issued ^ 1],
+            [*frame.following(backend.in_ex).values(), *frame.now(ex_valid)],
+            [*frame.now(backend.in_ex), TRUE],
+        ),
+        Invariant("an access in WB is under way", graph, [under_way], [stays_so], [TRUE]),
+        Invariant(
+            "WB keeps what it holds",
+            graph,
+            [under_way, after[wb_valid[0]], after[trap[0]] ^ 1, leaves ^ 1],
+            [*frame.following(backend.in_wb).values(), *frame.now(wb_valid)],
+            [*frame.now(backend.in_wb), TRUE],
+        ),
+        Invariant("after a reset EX and WB are empty", reset_graph, [], empty, [FALSE] * len(empty)),
+    ]

@@ -1,0 +1,1 @@
+"""Proofs of what holds between instructions, for every cycle."""

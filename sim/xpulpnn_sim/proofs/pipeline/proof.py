@@ -1,0 +1,151 @@
+"""Proves a property by induction over cycles, or searches for inputs that make it fail, by ABC."""
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from xpulpnn_sim.proofs.engine.aiger import Aiger, Named, read_witness
+from xpulpnn_sim.proofs.engine.solvers import WITNESS, search_cycles
+from xpulpnn_sim.proofs.pipeline.gates import (
+    BROKEN,
+    INVARIANTS,
+    PARTS,
+    WRONG,
+    Scene,
+    build_graph,
+    latches,
+    narrowed,
+    script,
+    top_text,
+)
+from xpulpnn_sim.proofs.pipeline.rules import Rule
+from xpulpnn_sim.proofs.pipeline.steps import from_any_state
+from xpulpnn_sim.tools.results import Results, digest
+from xpulpnn_sim.tools.yosys import Yosys
+
+PROVED, PASSED, FAILED, UNDECIDED = "proved", "passes", "FAILS", "time is up"
+"""Verdicts: holds in every cycle; in those searched; does not; they were not searched to the end."""
+
+RESULTS = "results"
+"""Folder with the outcomes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Verdict on a property."""
+
+    name: str
+    verdict: str  # see PROVED
+    cycle: int  # of one that fails the cycle after reset in which it does, else the last one searched to its end, or -1
+    seconds: float  # time of the search, without Yosys
+    parts: Sequence[str] = ()  # what is wrong, if it fails
+    # signals by name in each cycle from reset to where it fails; empty if it does not
+    trace: Sequence[Mapping[str, int]] = ()
+    # what a proof of every cycle failed at: parts and invariants that some state, reached or not, does not keep
+    broken: Sequence[str] = ()
+
+
+class _Found(NamedTuple):
+    """The outcome of a search: the cycle that fails, if any, the last one searched to its end, inputs of each cycle."""
+
+    cycle: int | None
+    deepest: int
+    inputs: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prover:
+    """Proves and searches with some tools, and keeps what it finds."""
+
+    folder: Path  # gets a folder for each property
+    yosys: Yosys  # makes the gates
+    abc: str
+    timeout_s: float  # seconds for each search
+    resume: bool = False  # whether an outcome in the folder counts, if it is about the same core, property and depth
+
+    def prove(self, rule: Rule, scene: Scene, depth: int | None = None) -> Outcome:
+        """Prove a property of every cycle after reset, or search the cycles up to ``depth``.
+
+        Where there is no proof the cycles up to that of the rule are searched. Raises :class:`ToolError` if a tool
+        fails.
+        """
+        folder = self.folder / rule.name
+        text = "\n".join([*scene.modules.values(), top_text(rule, scene), script(rule, scene), repr(rule), str(depth)])
+        key, results = digest(text), Results(self.folder / RESULTS)
+        known = results.find(rule.name, key) if self.resume else None
+        if known is not None and (known["outcome"]["verdict"] != UNDECIDED or known["timeout_s"] >= self.timeout_s):
+            return Outcome(**known["outcome"])
+        shutil.rmtree(folder, ignore_errors=True)
+        graph = build_graph(rule, scene, folder, self.yosys)
+        names = scene.parts[rule.name], scene.invariants[rule.name]
+        outcome = self._induct(rule, graph, names, folder) if depth is None and names[1] else None
+        if outcome is None or outcome.verdict != PROVED:
+            found = self._search(rule, graph, names[0], folder, rule.depth if depth is None else depth)
+            outcome = replace(found, broken=outcome.broken if outcome else ())
+        results.keep(rule.name, {"timeout_s": self.timeout_s, "outcome": asdict(outcome)}, key)
+        return outcome
+
+    def _induct(self, rule: Rule, graph: Named, names: tuple[Sequence[str], Sequence[str]], folder: Path) -> Outcome:
+        """Nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is."""
+        began = time.monotonic()
+        wrong = graph.graph.outputs[graph.outputs[BROKEN][0]]
+        searches = [
+            ("first", replace(graph.graph, outputs=[wrong]), 0),
+            ("step", from_any_state(graph.graph, wrong), 1),
+        ]
+        if rule.within:
+            part = graph.graph.outputs[graph.outputs[WRONG][0]]
+            within = from_any_state(graph.graph, wrong, found=part, zero=latches(rule.counts, folder))
+            searches.append(("within", within, rule.within))
+        for name, searched, depth in searches:
+            found = self._explore(name, searched, folder, depth)
+            if found.cycle is not None:
+                shown = replace(graph, graph=searched, outputs=_moved(graph.outputs))
+                last = _replay(graph if name == "first" else shown, found.inputs)[-1]
+                parts, invariants = names
+                broken = [*_set(parts, last.get(PARTS, 0)), *_set(invariants, last.get(INVARIANTS, 0))]
+                return Outcome(name=rule.name, verdict=UNDECIDED, cycle=-1, seconds=0, broken=broken)
+            if found.deepest < depth:
+                return Outcome(name=rule.name, verdict=UNDECIDED, cycle=-1, seconds=0)
+        return Outcome(name=rule.name, verdict=PROVED, cycle=-1, seconds=time.monotonic() - began)
+
+    def _search(self, rule: Rule, graph: Named, parts: Sequence[str], folder: Path, depth: int) -> Outcome:
+        """The cycles from reset."""
+        began = time.monotonic()
+        searched = narrowed(rule, graph, parts, folder)
+        found = self._explore(WRONG, searched, folder, depth)
+        seconds = time.monotonic() - began
+        if found.cycle is not None:
+            trace = _replay(replace(graph, graph=searched, outputs=_moved(graph.outputs)), found.inputs)
+            wrong = _set(parts, trace[-1][PARTS])
+            return Outcome(name=rule.name, verdict=FAILED, cycle=found.cycle, seconds=seconds, parts=wrong, trace=trace)
+        verdict = PASSED if found.deepest >= depth else UNDECIDED
+        return Outcome(name=rule.name, verdict=verdict, cycle=found.deepest, seconds=seconds)
+
+    def _explore(self, name: str, searched: Aiger, folder: Path, depth: int) -> "_Found":
+        (folder / f"{name}.aig").write_bytes(replace(searched, outputs=searched.outputs[:1]).binary())
+        read = f"read_aiger {name}.aig; strash; scleanup; dc2; "
+        log = f"{name}.log"
+        found = search_cycles(self.abc, read, folder, last=depth, timeout_s=self.timeout_s, log=log)
+        inputs = [] if found.failing is None else read_witness((folder / WITNESS).read_text(), searched.inputs)
+        return _Found(found.failing, found.deepest, inputs)
+
+
+def _moved(outputs: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
+    """Numbers of outputs behind another one."""
+    return {name: {bit: index + 1 for bit, index in bits.items()} for name, bits in outputs.items()}
+
+
+def _set(names: Sequence[str], bits: int) -> list[str]:
+    return [name for bit, name in enumerate(names) if bits >> bit & 1]
+
+
+def _replay(graph: Named, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:
+    """Values of the signals shown in each cycle of a counterexample."""
+    return [
+        {name: sum(outputs[index] << bit for bit, index in bits.items()) for name, bits in graph.outputs.items()}
+        for outputs in graph.graph.run(witness)
+    ]

@@ -1,0 +1,1 @@
+"""The properties between instructions as gates beside the core."""

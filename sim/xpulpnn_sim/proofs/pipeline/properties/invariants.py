@@ -1,0 +1,96 @@
+"""Inductive invariants of the core: they keep an induction away from states that the core does not reach."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from amaranth.hdl import Cat, Mux
+
+from xpulpnn.core.control import LsuCtrl, MemSize, Unit
+from xpulpnn.core.csr_check import ADDRESS_BITS
+from xpulpnn.core.prefetch import DEPTH
+from xpulpnn_sim.proofs.pipeline.properties.words import Word
+
+
+class Watched(NamedTuple):
+    """Property with its invariants."""
+
+    wrong: Mapping[str, Any]  # what must stay 0, by parts
+    invariants: Mapping[str, Any]  # what holds in every cycle and helps to prove it
+
+    def given(self, invariants):
+        """The same with more invariants."""
+        return Watched(self.wrong, {**invariants, **self.invariants})
+
+
+def implies(condition, *claims):
+    """Return whether claims of 1 bit hold if a condition does."""
+    return ~condition | Cat(claims).all()
+
+
+def access_invariants(seen, under_way):
+    """Accesses of data."""
+    access = LsuCtrl(seen["ex_access"])
+    outstanding, wb_busy, second = (seen[f"lsu_{name}"] for name in ("outstanding", "wb_busy", "second"))
+    return {
+        "accesses under way are counted": under_way == outstanding,
+        "an access in WB is under way": implies(wb_busy, outstanding),
+        "what is under way is in WB or half made": implies(outstanding, wb_busy | second),
+        "an access in EX is an instruction": implies(access.valid, seen["ex_valid"]),
+        "an access has a size": implies(access.valid, Cat(access.size == size for size in MemSize).any()),
+        "a second half is of an access": implies(second, access.valid),
+    }
+
+
+def fetch_invariants(seen, under_way):
+    """Fetches; parameters as of :func:`access_invariants`."""
+    fetches = seen["fetch_live"] + seen["fetch_drops"]
+    return {
+        "fetches under way are counted": under_way == fetches,
+        "few fetches are under way": fetches <= DEPTH,
+        "a fetch that waits for its grant has room": implies(seen["fetch_held"], fetches < DEPTH),
+    }
+
+
+def queue_invariants(seen):
+    """The queue of words fetched; parameter as of :func:`access_invariants`."""
+    names = ("count", "live", "drops", "held", "stale", "running")
+    count, live, drops, held, stale, running = (seen[f"fetch_{name}"] for name in names)
+    return {
+        "nothing is fetched at first": running | (~held & (count == 0) & (live == 0) & (drops == 0)),
+        "the queue has room for what is under way": count + live <= DEPTH,
+        "a request has room in the queue": implies(held & ~stale, count + live < DEPTH),
+        "a request nobody wants is alone": implies(stale, held, count == 0, live == 0),
+    }
+
+
+def pipeline_invariants(core, seen, started):
+    """Return what the stages hold, and the records of it."""
+    id_valid, has_ex, has_wb = seen["id_valid"], seen["has_ex"], seen["has_wb"]
+    return {
+        "all is empty at first": (started & seen["booted"]) | ~(id_valid | has_ex | has_wb),
+        "EX is recorded": seen["ex_valid"] == (has_ex & ~seen["ex_trap"]),
+        "an access in WB is recorded": implies(seen["lsu_wb_busy"], has_wb, ~core.rvfi_trap),
+        "WB is empty behind the first half of an access": implies(seen["lsu_second"], ~has_wb),
+        "a trap does not wait": implies(has_ex & seen["ex_trap"], seen["ex_ready"], ~id_valid),
+        "a failed access is recorded": implies(seen["faulted"], has_wb, core.rvfi_trap, ~has_ex),
+        "what is not compressed has low bits 11": implies(id_valid, seen["id_compressed"] ^ seen["id_raw"][:2].all()),
+    }
+
+
+def csr_invariants(seen, in_ex, word):
+    """Accesses to CSRs; ``seen`` as of :func:`access_invariants`; ``in_ex``: ``word`` is in EX and does not trap."""
+    operand = Mux(word.funct3[2], word.rs1, seen["ex_rs1_rdata"])
+    of_the_word = [
+        seen["ex_csr"] == word.funct3[:2],
+        seen["ex_csr_write"] == word.writes_csr,
+        seen["ex_csr_address"][:ADDRESS_BITS] == word.top12,
+        seen["ex_base"] == operand,
+        seen["ex_unit"] == Unit.CSR,
+        ~seen["ex_late_we"],
+    ]
+    expanded = Word(seen["id_word"])
+    return {
+        "no access to a CSR is compressed": implies(seen["id_valid"] & seen["id_compressed"], ~expanded.accesses_csr),
+        "CSR accesses are CSR accesses": implies(in_ex, word.accesses_csr == (seen["ex_csr"] != 0)),
+        "CSR accesses are those of the word": implies(in_ex & word.accesses_csr, *of_the_word),
+    }

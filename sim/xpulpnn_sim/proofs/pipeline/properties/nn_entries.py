@@ -1,0 +1,150 @@
+"""Mac&Load: factors and entries of the NN-RF in the order of the program, whatever memory takes (guide, "Mac&Load")."""
+
+from amaranth.hdl import Cat, Const, Mux, Signal
+
+from xpulpnn.core.control import LsuCtrl, MemSize
+from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, REQUANTISE_OPS
+from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, XLEN
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies
+from xpulpnn_sim.proofs.pipeline.properties.words import Word
+
+_ALL_BYTES = 0b1111
+
+
+def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config):
+    """Return what is wrong if a Mac&Load uses another word than the last older load of its entry, or loads another.
+
+    One bit of one entry of the NN-RF, any of them, is kept from what retires alone: a Mac&Load or pv.rqld that
+    completes loads the entry that its word names. Where the entry is a factor, or kappa or lambda of a requantisation,
+    the bit must be as kept. The entry starts with any value. A load goes to the address in rs1, of four bytes, and the
+    base moves unless it is x0 or rd.
+    """
+    rows = [row for row in enabled(config.extensions, config.widths) if row.uses_nnrf]
+    use = _Use(m, "wb", core.rvfi_insn, rows)
+    completes = Signal(name="nn_completes")
+    m.d.comb += completes.eq(core.rvfi_valid & ~core.rvfi_trap)
+    loads = completes & use.loads
+
+    kept = Signal(name="nn_kept")
+    first = 0 if config.mac_load_nn else FIRST_WEIGHT
+    stored = Cat(Const(0, XLEN * first), seen["nn_words"]).bit_select(Cat(watched_bit, watched_entry), 1)
+    now = Mux(started, kept, stored)
+    loaded = core.rvfi_nn_wdata.bit_select(watched_bit, 1)
+    m.d.sync += kept.eq(Mux(loads & (use.entry == watched_entry), core.rvfi_mem_rdata.bit_select(watched_bit, 1), now))
+
+    # what left EX last is what retires
+    used = Signal(2, name="nn_used")
+    with m.If(seen["ex_leaves"]):
+        m.d.sync += used.eq(Cat(seen[name].bit_select(watched_bit, 1) for name in ("kappa", "lambda")))
+
+    def bit(word):
+        return word.bit_select(watched_bit, 1)
+
+    factors = use.factors(bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), used[0], used[1])
+    wrong = {
+        name: completes & here & (number == watched_entry) & (value != now)
+        for name, (here, number, value) in factors.items()
+    }
+    moved = core.rvfi_base_we & (core.rvfi_base_addr == use.word.rs1)
+    wrong["entry"] = completes & ((core.rvfi_nn_we != use.loads) | (use.loads & (core.rvfi_nn_addr != use.entry)))
+    wrong["word"] = loads & (loaded != bit(core.rvfi_mem_rdata))
+    wrong["access"] = loads & ((core.rvfi_mem_rmask != _ALL_BYTES) | (core.rvfi_mem_addr != core.rvfi_rs1_rdata))
+    wrong["base"] = loads & Mux(use.base_moves, ~moved, core.rvfi_base_we)
+    wrong["no access"] = completes & use.is_idle & (core.rvfi_base_we | (core.rvfi_mem_rmask != 0))
+    ex, in_ex, in_wb = (
+        _Use(m, "ex", seen["ex_insn"], rows),
+        seen["has_ex"] & ~seen["ex_trap"],
+        seen["has_wb"] & ~core.rvfi_trap,
+    )
+    read_in_ex = ex.factors(
+        bit(seen["ex_nn_act_rdata"]), bit(seen["ex_nn_wgt_rdata"]), bit(seen["kappa"]), bit(seen["lambda"])
+    )
+    loads_watched = in_wb & use.loads & (use.entry == watched_entry)
+    invariants = {
+        "the entry is as kept": now == stored,
+        "nothing compressed uses the NN-RF": implies(
+            seen["id_valid"] & seen["id_compressed"], ~_Use(m, "id", seen["id_word"], rows).any
+        ),
+        **_ex_invariants(seen, in_ex, ex, first),
+        "WB loads what the word says": implies(in_wb, seen["wb_loads"] == use.loads),
+        "WB loads the entry that the word says": implies(in_wb & use.loads, core.rvfi_nn_addr == use.entry),
+        "only an access in WB loads an entry": implies(seen["wb_loads"], in_wb, seen["lsu_wb_busy"]),
+        "a load in WB reads the address in rs1": implies(
+            in_wb & use.loads, core.rvfi_mem_rmask == _ALL_BYTES, core.rvfi_mem_addr == core.rvfi_rs1_rdata
+        ),
+        "a load in WB moves the base": implies(in_wb & use.loads, Mux(use.base_moves, moved, ~core.rvfi_base_we)),
+        "no load in WB moves nothing": implies(in_wb & use.is_idle, ~core.rvfi_base_we, core.rvfi_mem_rmask == 0),
+        **{
+            f"{name} in EX": implies(in_ex & here & (number == watched_entry), value == now, ~loads_watched)
+            for name, (here, number, value) in read_in_ex.items()
+        },
+        **{
+            f"{name} in WB": implies(in_wb & here & (number == watched_entry), value == now)
+            for name, (here, number, value) in factors.items()
+        },
+    }
+    return Watched(wrong, invariants)
+
+
+def _ex_invariants(seen, in_ex, ex, first):
+    access = LsuCtrl(seen["ex_access"])
+    loads, of_parameter = in_ex & ex.loads, in_ex & ex.parameter
+    return {
+        "EX loads what the word says": implies(in_ex, seen["ex_loads"] == ex.loads),
+        "EX loads the entry that the word says": implies(loads, seen["ex_entry"] + first == ex.entry),
+        "a load in EX is of the word at rs1": implies(
+            loads, access.valid, ~access.we, access.post, access.size == MemSize.WORD
+        ),
+        "a load in EX is at the address in rs1": implies(loads, seen["ex_base"] == seen["ex_rs1_rdata"]),
+        "EX requantises what the word says": implies(
+            in_ex, seen["ex_requantise"][:2] == Cat(ex.parameter, ex.requantises)
+        ),
+        "a load of a parameter moves the base in EX": implies(
+            of_parameter, ~seen["ex_late_we"], seen["ex_we"] == ex.base_moves
+        ),
+        "the base of a parameter is rs1": implies(of_parameter & ex.base_moves, seen["ex_addr"] == ex.word.rs1),
+        "a Mac&Load moves the base in WB": implies(loads & ~ex.parameter, seen["ex_late_we"] == ex.base_moves),
+        "the base of a Mac&Load is rs1": implies(
+            loads & ~ex.parameter & ex.base_moves, seen["ex_late_addr"] == ex.word.rs1
+        ),
+        "no load in EX moves nothing": implies(in_ex & ex.is_idle, ~access.valid, ~seen["ex_late_we"]),
+    }
+
+
+class _Use:
+    def __init__(self, m, prefix, raw, rows):
+        self.word = word = Word(raw)
+
+        def known(name, value):
+            signal = Signal(len(value), name=f"{prefix}_{name}")
+            m.d.comb += signal.eq(value)
+            return signal
+
+        def is_row(name, chosen):
+            patterns = [row.pattern for row in rows if chosen(row)]
+            return known(name, word.wide & raw.matches(*patterns) if patterns else Const(0, 1))
+
+        self.any = is_row("uses", lambda row: True)
+        self.nn_form = is_row("nn_form", lambda row: row.op in NN_FORM_OPS)
+        self.parameter = is_row("parameter", lambda row: row.loads_parameter)
+        self.requantises = is_row("requantises", lambda row: row.op in REQUANTISE_OPS)
+        self.computes_and_updates = is_row("cu_form", lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS)
+        self.act, both = raw[20], raw[23] & raw[24]
+        self.wgt = FIRST_WEIGHT + Mux(self.nn_form, raw[21:23], raw[25:27])
+        reloads = self.computes_and_updates | (self.nn_form & (raw[23] | raw[24]))
+        self.loads = known("loads", reloads | self.parameter)
+        self.is_idle = self.nn_form & ~reloads
+        activation = Mux(both, ~self.act, self.act)
+        product = Mux(self.nn_form & raw[23], activation, self.wgt)
+        self.entry = known("entry", Mux(self.parameter, FIRST_PARAMETER + raw[20], product))
+        self.base_moves = (word.rs1 != 0) & (self.parameter | (word.rs1 != word.rd))
+
+    def factors(self, activation, weight, kappa, lambda_):
+        """Return whether an entry is read, its number, and a bit of what was read, by what it is."""
+        return {
+            "activation": (self.nn_form, self.act, activation),
+            "weight": (self.nn_form | self.computes_and_updates, self.wgt, weight),
+            "kappa": (self.requantises, FIRST_PARAMETER, kappa),
+            "lambda": (self.requantises, FIRST_PARAMETER + 1, lambda_),
+        }

@@ -1,0 +1,124 @@
+"""The core between memories of any timing, with the properties beside it."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.core import Core
+from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.retirement import WIDTHS
+from xpulpnn_sim.proofs.pipeline.properties.bus import watch_bus
+from xpulpnn_sim.proofs.pipeline.properties.data_values import HeldBit, watch_data
+from xpulpnn_sim.proofs.pipeline.properties.fetching import HeldWord, hold_word, watch_fetches
+from xpulpnn_sim.proofs.pipeline.properties.interrupts import watch_interrupts
+from xpulpnn_sim.proofs.pipeline.properties.invariants import (
+    Watched,
+    access_invariants,
+    fetch_invariants,
+    implies,
+    pipeline_invariants,
+    queue_invariants,
+)
+from xpulpnn_sim.proofs.pipeline.properties.loops import watch_loops
+from xpulpnn_sim.proofs.pipeline.properties.nn_entries import watch_nn_entries
+from xpulpnn_sim.proofs.pipeline.properties.progress import watch_progress
+from xpulpnn_sim.proofs.pipeline.properties.register_values import watch_registers
+from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
+from xpulpnn_sim.proofs.pipeline.rules import WINDOW, rules
+from xpulpnn_sim.proofs.pipeline.seen import seen_signals
+
+FETCHES, ACCESSES = 4, 1
+"""Transfers that the instruction port and the data port may have under way."""
+
+_OUTSTANDING = 8
+_PARTS = 12
+"""Parts of a property at most."""
+
+_INVARIANTS = 64
+"""Invariants of a property at most."""
+
+_MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "ex_requantise": 5, "late": 2}
+_MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_back"), 1)
+"""Signals of units that a core with the properties need not have, 0 then, and their widths."""
+
+
+class Scene(wiring.Component):
+    """The core, its memories' timing, and what must stay 0."""
+
+    def __init__(self, config):
+        self.config = config
+        self.seen = seen_signals(config)
+        ports = {"boot_addr": In(XLEN), "hart_id": In(XLEN), "irq": In(XLEN), "prompt": In(1)}
+        for bus in ("instr", "data"):
+            ports |= {f"{bus}_{name}": In(1) for name in ("gnt", "answer", "err")} | {f"{bus}_rdata": In(XLEN)}
+        ports |= {"holds": In(1), "held_address": In(XLEN), "held_halves": In(XLEN), "held_fails": In(2)}
+        ports |= {"watched_register": In(5), "watched_entry": In(3), "watched_bit": In(5)}
+        ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
+        ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
+        ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
+        ports |= {f"broken_{rule.name}": Out(_INVARIANTS) for rule in rules(config)}
+        self.parts, self.invariants = {}, {}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Build the memories' timing and the properties."""
+        m = Module()
+        m.submodules.core = core = Core(self.config)
+        started = Signal()
+        m.d.sync += started.eq(1)
+        m.d.comb += [
+            core.boot_addr.eq(self.boot_addr),
+            core.hart_id.eq(self.hart_id),
+            core.irq.eq(self.irq),
+            core.fetch_enable.eq(1),
+            *(getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS),
+        ]
+        seen = {name: getattr(self, f"seen_{name}") for name in self.seen}
+        seen |= {name: seen.get(name, Const(0, width)) for name, width in _MAY_BE_MISSING.items()}
+        fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
+        held = HeldWord(m, self.held_address, self.held_halves, self.held_fails)
+        asked, rdata, err = hold_word(m, core.instr, held, fetches, self.instr_rdata, self.instr_err)
+        kept_bit = HeldBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
+        with m.If(self.holds):
+            m.d.comb += [core.instr.rdata.eq(rdata), core.instr.err.eq(err), core.data.rdata.eq(kept_bit.rdata)]
+        accessing, flowing = access_invariants(seen, accesses), pipeline_invariants(core, seen, started)
+        counting = fetch_invariants(seen, fetches)
+        fetching = counting | queue_invariants(seen)
+        crossing = {"a second half is beyond a word boundary": implies(seen["lsu_second"], seen["lsu_crosses"])}
+        bus = watch_bus(m, "instr", core.instr, fetches, FETCHES) | watch_bus(m, "data", core.data, accesses, ACCESSES)
+        watched = {
+            "obi": Watched(bus, accessing | counting | crossing),
+            "fetches": watch_fetches(core, seen, held, asked).given(accessing | flowing | fetching),
+            "interrupts": watch_interrupts(m, core, seen, self.irq).given(accessing | flowing),
+            "registers": watch_registers(m, core, seen, self.watched_register, self.watched_bit, self.config).given(
+                accessing | flowing
+            ),
+            "data": watch_data(m, core, seen, started, kept_bit).given(accessing | flowing),
+            "system": watch_system(m, core, seen, self.boot_addr, fetches).given(accessing | flowing | fetching),
+            "progress": watch_progress(m, core, seen, WINDOW).given(accessing | flowing | fetching),
+        }
+        if self.config.xpulpv2:
+            watched["loops"] = watch_loops(m, core, seen, started).given(accessing | flowing)
+        if self.config.mac_load:
+            found = watch_nn_entries(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
+            watched["mac_load"] = found.given(accessing | flowing)
+        for name, (wrong, invariants) in watched.items():
+            self.parts[name], self.invariants[name] = [*wrong], [*invariants]
+            broken = Cat(~invariant for invariant in invariants.values())
+            m.d.comb += [
+                getattr(self, f"wrong_{name}").eq(Cat(*wrong.values())),
+                getattr(self, f"broken_{name}").eq(broken),
+            ]
+        return m
+
+    def _bus(self, m, name, port):
+        """A memory: grants and answers as it likes, in order, an answer after its grant. Returns what is under way."""
+        waiting = Signal(range(_OUTSTANDING), name=f"{name}_outstanding")
+        m.d.comb += [
+            port.gnt.eq(getattr(self, f"{name}_gnt") | self.prompt),
+            port.rvalid.eq((waiting != 0) & (getattr(self, f"{name}_answer") | self.prompt)),
+            port.rdata.eq(getattr(self, f"{name}_rdata")),
+            port.err.eq(getattr(self, f"{name}_err")),
+        ]
+        m.d.sync += waiting.eq(waiting + (port.req & port.gnt) - port.rvalid)
+        return waiting

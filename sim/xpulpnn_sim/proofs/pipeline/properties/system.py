@@ -1,0 +1,185 @@
+"""CSRs, exceptions, mret and fence.i (guide, "Control and status registers", "Exceptions and interrupts")."""
+
+from amaranth.hdl import Cat, Const, Mux, Signal
+
+from xpulpnn.core.prefetch import DEPTH
+from xpulpnn.isa.csr import CSR_BY_NAME
+from xpulpnn.isa.machine import (
+    MCAUSE_CODE_BITS,
+    MCAUSE_INTERRUPT,
+    MSTATUS_MIE_BIT,
+    MSTATUS_MPIE_BIT,
+    MTVEC_BASE,
+    XLEN,
+    ExceptionCause,
+)
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, csr_invariants, implies
+from xpulpnn_sim.proofs.pipeline.properties.words import Word
+
+_REGISTERS = {name: CSR_BY_NAME[name] for name in ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch")}
+_REGISTERS |= {name: CSR_BY_NAME[name] for name in ("mepc", "mcause")}
+"""CSRs that keep what is written, but for counters and hardware loops."""
+
+
+class _Effects:
+    def __init__(self, m, prefix, raw, pc, rs1, trap, cause, before, *, in_ex=False):
+        self.word = word = Word(raw)
+        named = {name: word.accesses_csr & (word.top12 == csr.address) for name, csr in _REGISTERS.items()}
+        self.reads = {name: there & ~trap for name, there in named.items()}
+        self.after = {name: Signal(XLEN, name=f"{prefix}_{name}") for name in before}
+        for name, old in before.items():
+            m.d.comb += self.after[name].eq(old)
+            if not in_ex:
+                with m.If(self.reads[name] & word.writes_csr):
+                    m.d.comb += self.after[name].eq(_kept(name, word.written(old, rs1)))
+        mie, mpie = before["mstatus"][MSTATUS_MIE_BIT], before["mstatus"][MSTATUS_MPIE_BIT]
+        with m.If(trap):
+            m.d.comb += _enters(self.after, mie, pc, cause[:MCAUSE_CODE_BITS])
+        with m.Elif(word.returns):
+            m.d.comb += _status(self.after, mie=mpie, mpie=1)
+        expected = {ExceptionCause.ENVIRONMENT_CALL: word.calls, ExceptionCause.BREAKPOINT: word.breaks}
+        self.kinds = _kinds(word)
+        reasons = Cat((trap & (cause == number)) ^ there for number, there in expected.items())
+        nothing_else = Cat(*named.values(), word.returns, word.sleeps, word.fences, word.syncs)
+        self.misjudged = reasons.any() | (trap & nothing_else.any())
+
+
+def watch_system(m, core, seen, boot_addr, under_way):
+    """Return what goes wrong if CSRs do not keep what is written, or exceptions, mret or fence.i do something else.
+
+    The registers are kept as the manual says, from what retires and which interrupts are taken, by number and address
+    as the core says. A CSR access brings what is kept. ecall and ebreak raise their exceptions, and nobody else does;
+    accesses to these registers, mret, wfi and the fences raise none. What raises one writes nothing, and goes on at the
+    handler; mret goes on at mepc. fence.i waits until all that is older has retired, and no word that was asked for
+    before becomes an instruction behind it.
+    """
+    booted, has_ex, has_wb, faulted = (seen[name] for name in ("booted", "has_ex", "has_wb", "faulted"))
+    kept = {name: Signal(XLEN, name=f"system_{name}") for name in _REGISTERS}
+    begins = {name: csr.reset | (boot_addr & MTVEC_BASE if name == "mtvec" else 0) for name, csr in _REGISTERS.items()}
+    now = {name: Mux(booted, _kept(name, value), begins[name]) for name, value in kept.items()}
+    retired = (core.rvfi_insn, core.rvfi_pc_rdata, core.rvfi_rs1_rdata, core.rvfi_trap, core.rvfi_cause)
+    wb = _Effects(m, "system_wb", *retired, now)
+    later = {name: Signal(XLEN, name=f"system_later_{name}") for name in now}
+    m.d.comb += [later[name].eq(Mux(core.rvfi_valid, wb.after[name], old)) for name, old in now.items()]
+    mie = Mux(core.rvfi_valid, wb.after["mstatus"], now["mstatus"])[MSTATUS_MIE_BIT]
+    with m.If(core.irq_ack):
+        m.d.comb += _enters(later, mie, seen["enter_pc"], core.irq_id | MCAUSE_INTERRUPT)
+    m.d.sync += [kept[name].eq(value) for name, value in later.items()]
+
+    effects = (core.rvfi_rd_we, core.rvfi_base_we, core.rvfi_mem_rmask, core.rvfi_mem_wmask, core.rvfi_nn_we)
+    handler = now["mtvec"] & MTVEC_BASE
+    wrong_reads = {f"reads {name}": wb.reads[name] & _reads_other(core, wb.word, old) for name, old in now.items()}
+    wrong_records = {
+        "exception": wb.misjudged,
+        "handler": core.rvfi_trap & (core.rvfi_pc_wdata != handler),
+        "effect of what traps": core.rvfi_trap & Cat(*effects).any(),
+        "mret": wb.word.returns & (core.rvfi_pc_wdata != now["mepc"]),
+    }
+    between = {name: Mux(has_wb & ~faulted, wb.after[name], old) for name, old in now.items()}
+    in_ex = [seen[f"ex_{name}"] for name in ("insn", "pc_rdata", "rs1_rdata", "trap", "cause")]
+    ex = _Effects(m, "system_ex", *in_ex, between, in_ex=True)
+    left = {name: Mux(has_ex, ex.after[name], old) for name, old in between.items()}
+    fences = _watch_fence(m, core, seen, under_way)
+    invariants = {
+        **{
+            f"{name} is as kept": seen[f"{name}_bits"]
+            == Mux(booted, _stored(name, value), _stored(name, Const(_REGISTERS[name].reset, XLEN)))
+            for name, value in left.items()
+        },
+        **{f"{name} in WB": ~(has_wb & part) for name, part in (wrong_reads | wrong_records).items()},
+        **_stage_invariants(seen, ex, wb, between),
+        **_fault_invariants(core, seen),
+    }
+    wrong = {name: core.rvfi_valid & part for name, part in (wrong_reads | wrong_records).items()}
+    return Watched(wrong | {"fence.i": fences}, invariants)
+
+
+def _stage_invariants(seen, ex, wb, between):
+    expanded, raw = Word(seen["id_word"]), Word(seen["id_raw"])
+    has_ex, has_wb, id_valid, id_compressed = (seen[name] for name in ("has_ex", "has_wb", "id_valid", "id_compressed"))
+    ex_works = has_ex & ~seen["ex_trap"]
+    writes_rd = seen["ex_we"] == ex.word.rd.any(), seen["ex_addr"] == ex.word.rd, ~seen["ex_access"][0]
+    return {
+        "the exception in EX": implies(has_ex, ~ex.misjudged),
+        "what traps in EX goes on at the handler": implies(
+            has_ex & seen["ex_trap"], seen["ex_pc_wdata"] == between["mtvec"] & MTVEC_BASE
+        ),
+        "mret in EX goes on at mepc": implies(has_ex & ex.word.returns, seen["ex_pc_wdata"] == between["mepc"]),
+        "mret in EX is no branch": implies(ex_works & ex.word.returns, ~seen["ex_branch"]),
+        "what acted in ID does not wait": implies(
+            has_ex & (seen["ex_trap"] | ex.word.returns), seen["ex_ready"], ~seen["lsu_wb_busy"]
+        ),
+        "an access in EX is no system instruction": implies(seen["ex_valid"] & seen["ex_access"][0], ~ex.kinds.any()),
+        "an access in WB is no system instruction": implies(seen["lsu_wb_busy"], ~wb.kinds.any()),
+        **csr_invariants(seen, ex_works, ex.word),
+        "what is compressed is expanded alike": implies(
+            id_valid & id_compressed, _kinds(raw) == Mux(expanded.wide, _kinds(expanded), 0)
+        ),
+        "what is not compressed stays": implies(id_valid & ~id_compressed, expanded.raw == raw.raw),
+        "a CSR access in EX writes rd": implies(ex_works & ex.word.accesses_csr, *writes_rd),
+        "a CSR access in WB has written": implies(has_wb & wb.word.accesses_csr, ~seen["wb_late_we"]),
+    }
+
+
+def _watch_fence(m, core, seen, under_way):
+    port, held = core.instr, seen["fetch_held"]
+    leaves = seen["id_leaves"] & ~seen["id_error"] & Word(seen["id_raw"]).syncs
+    too_early = leaves & (seen["has_ex"] | (seen["has_wb"] & ~core.rvfi_valid))
+    # the request that waits, and the fetches under way, oldest first: made before a fence.i that has left ID since
+    waits, old = Signal(name="fence_waits"), [Signal(name=f"fence_old{index}") for index in range(DEPTH)]
+    asked_before = waits | (leaves & held)
+    granted = port.req & port.gnt
+    m.d.sync += waits.eq(asked_before & ~granted)
+    for index, before in enumerate(old):
+        moved = Mux(port.rvalid, old[index + 1] if index + 1 < DEPTH else 0, before) | leaves
+        m.d.sync += before.eq(Mux(granted & (under_way - port.rvalid == index), asked_before, moved))
+    behind = Signal(name="fence_behind")
+    m.d.sync += behind.eq(leaves)
+    live, drops = seen["fetch_live"], seen["fetch_drops"]
+    used = Cat(before & (drops <= index) & (drops + live > index) for index, before in enumerate(old)).any()
+    there = behind & (seen["id_valid"] | (seen["fetch_count"] != 0))
+    return too_early | there | used | (waits & ~(held & seen["fetch_stale"]))
+
+
+def _fault_invariants(core, seen):
+    wb_pc, ex_pc, granted = core.rvfi_pc_rdata[1:], seen["ex_pc_rdata"][1:], seen["granted_pc"]
+    cause = Mux(seen["lsu_fault__store"], ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
+    return {
+        "where an access in EX is": implies(seen["ex_valid"] & seen["ex_access"][0], seen["asking_pc"] == ex_pc),
+        "where a half-made access is": implies(seen["lsu_second"], granted == ex_pc),
+        "where an access in WB is": implies(seen["lsu_wb_busy"], granted == wb_pc),
+        "where a failed access is": implies(seen["faulted"], granted == wb_pc, core.rvfi_cause == cause),
+    }
+
+
+def _kept(name, value):
+    csr = _REGISTERS[name]
+    return (value & csr.writable) | (csr.reset & ~csr.writable)
+
+
+def _stored(name, value):
+    """The bits that the core has flip-flops for."""
+    return Cat(value[bit] for bit in range(XLEN) if _REGISTERS[name].writable >> bit & 1)
+
+
+def _reads_other(core, word, value):
+    brings = core.rvfi_rd_we & (core.rvfi_rd_addr == word.rd) & (core.rvfi_rd_wdata == value)
+    return word.rd.any() & ~brings
+
+
+def _kinds(word):
+    kinds = ("calls", "breaks", "returns", "sleeps", "fences", "syncs", "accesses_csr")
+    return Cat(getattr(word, kind) for kind in kinds)
+
+
+def _status(registers, *, mie, mpie):
+    """Statements that set both bits of mstatus."""
+    status = registers["mstatus"]
+    return [status[MSTATUS_MIE_BIT].eq(mie), status[MSTATUS_MPIE_BIT].eq(mpie)]
+
+
+def _enters(registers, mie, pc, cause):
+    """Statements that enter a handler."""
+    written = {"mepc": pc, "mcause": cause}
+    kept = [registers[name].eq(_kept(name, value)) for name, value in written.items()]
+    return [*_status(registers, mie=0, mpie=mie), *kept]

@@ -1,0 +1,1 @@
+"""riscv-formal on the cores, with cutpoints and seeded faults."""

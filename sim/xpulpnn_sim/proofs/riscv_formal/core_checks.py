@@ -1,0 +1,170 @@
+"""Many checks of one core side by side, with results that a later run takes up."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from xpulpnn_sim.proofs.engine.aiger import Named
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import Cutpoint, commands, kept_wires
+from xpulpnn_sim.proofs.riscv_formal.gates import GATES, Design, make_gates, make_graph
+from xpulpnn_sim.proofs.riscv_formal.model_check import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    Outcome,
+    alike,
+    pass_together,
+    pose,
+    read_check,
+    search,
+)
+from xpulpnn_sim.proofs.riscv_formal.suite import Check, Suite
+from xpulpnn_sim.proofs.riscv_formal.testbench import top_text
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.results import Results, digest
+from xpulpnn_sim.tools.yosys import Yosys
+
+RESULTS = "results"
+"""Folder with the outcomes."""
+_MOST_TOGETHER = 12
+_STAMP = "core.json"
+_CORES = "core-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreChecks:
+    """Checks of a core, and the tools that run them."""
+
+    suite: Suite  # riscv-formal
+    design: Design
+    folder: Path  # gets the gates, and a folder for each check
+    yosys: Yosys  # makes the gates
+    abc: str
+    timeout_s: float  # seconds for each search
+    like: Path | None = None  # gates of a core that differs in the module `changed` only, if there are any
+    changed: str = ""  # name of a module
+
+    def prepare(self) -> None:
+        """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stamp = {"design": digest(self.design.text), "cutpoints": kept_wires(self.design.modules)}
+        path = self.folder / _STAMP
+        if _read(path) != stamp or not (self.folder / GATES).exists():
+            path.unlink(missing_ok=True)
+            for old in self.folder.glob(f"{_CORES}*"):
+                shutil.rmtree(old)
+            make_gates(self.design, self.folder, self.yosys, self.like, self.changed)
+            write_text(path, json.dumps(stamp))
+
+    def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
+        """The outcomes, as they come."""
+        waiting: list[Check] = []
+        for check in checks:
+            known = self._known(check) if resume else None
+            if known is None:
+                waiting.append(check)
+            else:
+                yield known
+        if not waiting:
+            return
+        self.prepare()
+        groups = _together(waiting)
+        with executor(jobs) as pool:
+            shared = pool.share(self)
+            # on disk before several processes need them
+            for _ in completed(pool, _make_core, dict.fromkeys(group[0].cutpoints for group in groups), shared):
+                pass
+            for group, outcomes in completed(pool, _check_group, groups, shared):
+                for check, outcome in zip(group, outcomes, strict=True):
+                    record = {"outcome": asdict(outcome), "timeout_s": self.timeout_s}
+                    self._results.keep(check.name, record, self._key(check))
+                    yield outcome
+
+    def check(self, checks: Sequence[Check]) -> list[Outcome]:
+        """Outcomes of checks that are searched together, and one by one unless all pass."""
+        core = _core(self, checks[0].cutpoints)
+        graphs: list[Named] = []
+        for check in checks:
+            folder = self.folder / check.name
+            shutil.rmtree(folder, ignore_errors=True)
+            graphs.append(read_check(check, self.suite, self.design.manifest, folder, self.yosys))
+        if len(checks) > 1:
+            problem = pose(checks, graphs, core)
+            seconds = pass_together(checks, problem, self.folder / checks[0].name, self.abc, self.timeout_s)
+            if seconds is not None:
+                each = seconds / len(checks)
+                return [self._ended(Outcome(name=c.name, verdict=PASSED, cycle=c.cycle, seconds=each)) for c in checks]
+        found: list[Outcome] = []
+        for check, graph in zip(checks, graphs, strict=True):
+            folder, problem = self.folder / check.name, pose([check], [graph], core)
+            outcome = search(check, problem, folder, self.abc, self.timeout_s, shortest=bool(self.changed))
+            found.append(self._ended(outcome))
+        return found
+
+    def _ended(self, outcome: Outcome) -> Outcome:
+        folder = self.folder / outcome.name
+        if outcome.verdict != FAILED:
+            for name in ("check.aig", "check.map", "bad.aig", "simple.aig"):
+                (folder / name).unlink(missing_ok=True)
+        return outcome
+
+    def _known(self, check: Check) -> Outcome | None:
+        record = self._results.find(check.name, self._key(check))
+        if record is None:
+            return None
+        outcome = Outcome(**record["outcome"])
+        return None if outcome.verdict == UNDECIDED and record["timeout_s"] < self.timeout_s else outcome
+
+    def _key(self, check: Check) -> str:
+        """Digest of all that an outcome follows from."""
+        parts = [self.suite.text(name) for name in check.files]
+        how = (
+            f"{check.cycle} {check.first} {check.delay} {check.sliced} {commands(check.cutpoints, self.design.modules)}"
+        )
+        return digest(self.design.text, top_text(check, self.design.manifest), how, parts)
+
+    @property
+    def _results(self) -> Results:
+        return Results(self.folder / RESULTS)
+
+
+def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
+    return checked.check(checks)
+
+
+def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
+    _core(checked, cutpoints)
+
+
+def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> Named:
+    """The core with some wires cut; raises :class:`ToolError`."""
+    key = digest(checked.folder.absolute(), checked.design.text, repr(cutpoints))
+    if key not in _cores:
+        folder = checked.folder / f"{_CORES}{digest(repr(cutpoints))[:8]}"
+        gates = (checked.folder / GATES).absolute()
+        _cores[key] = make_graph(checked.design, cutpoints, gates, folder, checked.yosys)
+    return _cores[key]
+
+
+_cores: dict[str, Named] = {}
+"""Graphs of cores that this process has read."""
+
+
+def _together(checks: Sequence[Check]) -> list[list[Check]]:
+    """Checks that can be searched together, some at a time, in the order of the first of them."""
+    groups: dict[object, list[Check]] = {}
+    for check in checks:
+        groups.setdefault(alike(check) or check.name, []).append(check)
+    return [group[at : at + _MOST_TOGETHER] for group in groups.values() for at in range(0, len(group), _MOST_TOGETHER)]
+
+
+def _read(path: Path) -> Mapping[str, Any] | None:
+    """A file of JSON; None if there is none."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None

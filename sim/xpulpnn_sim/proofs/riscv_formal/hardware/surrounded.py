@@ -1,0 +1,250 @@
+"""The core between memories that answer whenever they like, with the retirement port that riscv-formal expects."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from xpulpnn.core.compressed_decoder import CompressedDecoder
+from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN, ExceptionCause
+from xpulpnn.isa.retirement import WIDTHS
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.proofs.riscv_formal.hardware.tapped import TappedCore
+
+PATIENCE = 1
+"""Cycles that a fair memory lets a request wait for its grant, and a granted one for its answer, at most."""
+
+PASSED = (
+    "valid",
+    "order",
+    "insn",
+    "trap",
+    "halt",
+    "intr",
+    "mode",
+    "ixl",
+    "pc_rdata",
+    "pc_wdata",
+    "mem_addr",
+    "mem_rmask",
+    "mem_wmask",
+    "mem_rdata",
+    "mem_wdata",
+)
+"""Fields of the retirement port that riscv-formal takes as they are."""
+
+_OUTSTANDING = 4
+_FAULTS = (
+    ExceptionCause.INSTRUCTION_ACCESS_FAULT,
+    ExceptionCause.LOAD_ACCESS_FAULT,
+    ExceptionCause.STORE_ACCESS_FAULT,
+)
+_SIZES = {"b": 0b0001, "h": 0b0011, "w": 0b1111}
+
+
+class SurroundedCore(wiring.Component):
+    """The core, its memories' timing, and its retirements as riscv-formal wants them.
+
+    Register numbers and values that an instruction does not read or write are 0. An incremented base is reported as
+    the register written if it is the only one.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        ports = {"boot_addr": In(XLEN), "hart_id": In(XLEN), "irq": In(XLEN), "fair": In(1)}
+        for bus in ("instr", "data"):
+            ports |= {f"{bus}_{name}": In(1) for name in ("gnt", "answer", "err")} | {f"{bus}_rdata": In(XLEN)}
+        ports |= {f"rvfi_{name}": Out(WIDTHS[name]) for name in PASSED}
+        for name in ("rs1", "rs2"):
+            ports |= {f"rvfi_{name}_addr": Out(5), f"rvfi_{name}_rdata": Out(XLEN)}
+        ports |= {"rvfi_rd_addr": Out(5), "rvfi_rd_wdata": Out(XLEN)}
+        ports |= {"rvfi_mem_fault": Out(1), "rvfi_mem_fault_rmask": Out(4), "rvfi_mem_fault_wmask": Out(4)}
+        ports |= {"cause": Out(XLEN), "csr_addr": Out(12)}
+        ports |= {f"csr_{name}": Out(XLEN) for name in ("rmask", "wmask", "rdata", "wdata")}
+        ports |= {"bus_valid": Out(2), "bus_fault": Out(2), "bus_rmask": Out(8), "bus_wmask": Out(8)}
+        ports |= {f"bus_{name}": Out(2 * XLEN) for name in ("addr", "rdata", "wdata")}
+        ports |= {"watched": In(XLEN), "watched_first": In(BYTE_BITS), "data_failed": Out(1)}
+        ports |= {"data_other": Out(BYTE_BITS), "data_wrong": Out(BYTE_BITS)}
+        ports |= {"watched_register": In(5), "register_wrong": Out(XLEN)}
+        ports |= {"obi_wrong": Out(2), "two_writes": Out(1)}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Build the memories' timing and the record."""
+        m = Module()
+        m.submodules.core = core = TappedCore(self.config)
+        m.submodules.expander = expander = CompressedDecoder()
+        m.d.comb += [
+            core.boot_addr.eq(self.boot_addr),
+            core.hart_id.eq(self.hart_id),
+            core.irq.eq(self.irq),
+            core.fetch_enable.eq(1),
+            expander.word.eq(core.rvfi_insn),
+        ]
+        self._bus(m, 0, "instr", core.instr)
+        self._bus(m, 1, "data", core.data)
+        m.d.comb += [getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in PASSED]
+        self._registers(m, core, expander.expanded)
+        self._faults(m, core, expander.expanded)
+        self._csrs(m, core, expander.expanded)
+        self._watch(m, core)
+        self._watch_register(m, core, expander.expanded)
+        return m
+
+    def _watch_register(self, m, core, word):
+        """A register: what the instructions retired made of it, and what they read."""
+        value, takes_effect = Signal(XLEN), Signal()
+        m.d.comb += takes_effect.eq(core.rvfi_valid & ~core.rvfi_trap & (self.watched_register != 0))
+        addresses = {"rs1": core.rvfi_rs1_addr, "rs2": core.rvfi_rs2_addr, "rd": word[7:12]}
+        wrong = [Signal(XLEN, name=f"{name}_wrong") for name in addresses]
+        for bits, (name, address) in zip(wrong, addresses.items(), strict=True):
+            read = self._matches(word, lambda row, name=name: name in row.reads) & (address == self.watched_register)
+            with m.If(read & takes_effect):
+                m.d.comb += bits.eq(getattr(core, f"rvfi_{name}_rdata") ^ value)
+        m.d.comb += self.register_wrong.eq(_any(wrong))
+        # of both writes of one register that of rd stays
+        for name in ("base", "rd"):
+            written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == self.watched_register)
+            with m.If(takes_effect & written):
+                m.d.sync += value.eq(getattr(core, f"rvfi_{name}_wdata"))
+
+    def _watch(self, m, core):
+        """A byte of the data memory: what the bus makes of it, and what the instructions retired do."""
+        on_bus, retired = Signal(BYTE_BITS), Signal(BYTE_BITS)
+        started = Signal()
+        m.d.sync += started.eq(1)
+        in_memory, expected = (Mux(started, each, self.watched_first) for each in (on_bus, retired))
+        address, rdata, wdata = (port.word_select(1, XLEN) for port in (self.bus_addr, self.bus_rdata, self.bus_wdata))
+        answered = self.bus_valid[1]
+        m.d.sync += [on_bus.eq(in_memory), retired.eq(expected)]
+        other = [Signal(BYTE_BITS, name=f"other_{index}") for index in range(WORD_BYTES)]
+        wrong = [Signal(BYTE_BITS, name=f"wrong_{index}") for index in range(WORD_BYTES)]
+        for index in range(WORD_BYTES):
+            here = answered & ((address + index)[:XLEN] == self.watched)
+            read = rdata.word_select(index, BYTE_BITS)
+            with m.If(here & self.bus_rmask[WORD_BYTES + index]):
+                m.d.comb += other[index].eq(read ^ in_memory)
+            with m.If(here & self.bus_wmask[WORD_BYTES + index]):
+                m.d.sync += on_bus.eq(wdata.word_select(index, BYTE_BITS))
+            retires = core.rvfi_valid & ((core.rvfi_mem_addr + index)[:XLEN] == self.watched)
+            loaded = core.rvfi_mem_rdata.word_select(index, BYTE_BITS)
+            with m.If(retires & core.rvfi_mem_rmask[index]):
+                m.d.comb += wrong[index].eq(loaded ^ expected)
+            with m.If(retires & core.rvfi_mem_wmask[index]):
+                m.d.sync += retired.eq(core.rvfi_mem_wdata.word_select(index, BYTE_BITS))
+        m.d.comb += [self.data_other.eq(_any(other)), self.data_wrong.eq(_any(wrong))]
+        m.d.comb += self.data_failed.eq(answered & self.bus_fault[1])
+
+    def _matches(self, word, chosen):
+        rows = enabled(self.config.extensions, self.config.widths, aliases=True)
+        patterns = [row.pattern for row in rows if row.size == XLEN // 8 and chosen(row)]
+        return word.matches(*patterns) if patterns else Signal()
+
+    def _registers(self, m, core, word):
+        """Numbers and values of registers, 0 where they mean nothing."""
+        for name in ("rs1", "rs2"):
+            read = Signal(name=f"{name}_read")
+            m.d.comb += [
+                read.eq(self._matches(word, lambda row, name=name: name in row.reads)),
+                getattr(self, f"rvfi_{name}_addr").eq(Mux(read, getattr(core, f"rvfi_{name}_addr"), 0)),
+                getattr(self, f"rvfi_{name}_rdata").eq(Mux(read, getattr(core, f"rvfi_{name}_rdata"), 0)),
+            ]
+        with m.If(core.rvfi_rd_we):
+            m.d.comb += [self.rvfi_rd_addr.eq(core.rvfi_rd_addr), self.rvfi_rd_wdata.eq(core.rvfi_rd_wdata)]
+        with m.Elif(core.rvfi_base_we):
+            m.d.comb += [self.rvfi_rd_addr.eq(core.rvfi_base_addr), self.rvfi_rd_wdata.eq(core.rvfi_base_wdata)]
+        with m.If(self.rvfi_rd_addr == 0):
+            m.d.comb += self.rvfi_rd_wdata.eq(0)
+        m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & core.rvfi_base_we)
+
+    def _faults(self, m, core, word):
+        """Access faults: which bytes were asked for."""
+        mask = Signal(4, init=0b1111)
+        with m.If(self._matches(word, lambda row: row.op in LOAD_OPS | STORE_OPS and row.op[1] == "b")):
+            m.d.comb += mask.eq(_SIZES["b"])
+        with m.Elif(self._matches(word, lambda row: row.op in LOAD_OPS | STORE_OPS and row.op[1] == "h")):
+            m.d.comb += mask.eq(_SIZES["h"])
+        with m.Else():
+            m.d.comb += mask.eq(_SIZES["w"])
+        fault, load, store = (core.rvfi_trap & (core.rvfi_cause == cause) for cause in _FAULTS)
+        m.d.comb += [
+            self.cause.eq(core.rvfi_cause),
+            self.rvfi_mem_fault.eq(fault | load | store),
+            self.rvfi_mem_fault_rmask.eq(Mux(load, mask, 0)),
+            self.rvfi_mem_fault_wmask.eq(Mux(store, mask, 0)),
+        ]
+
+    def _csrs(self, m, core, word):
+        """The access of the instruction in WB: the last one that left EX."""
+        addr, write = Signal(12), Signal()
+        rdata, wdata = Signal(XLEN), Signal(XLEN)
+        with m.If(core.tap_valid):
+            m.d.sync += [
+                addr.eq(core.tap_addr),
+                write.eq(core.tap_write),
+                rdata.eq(core.tap_rdata),
+                wdata.eq(core.tap_wdata),
+            ]
+        retires = Signal()
+        m.d.comb += [
+            retires.eq(core.rvfi_valid & ~core.rvfi_trap & self._matches(word, lambda row: row.op.startswith("csr"))),
+            self.csr_addr.eq(addr),
+            self.csr_rmask.eq(retires.replicate(XLEN)),
+            self.csr_wmask.eq((retires & write).replicate(XLEN)),
+            self.csr_rdata.eq(rdata),
+            self.csr_wdata.eq(wdata),
+        ]
+
+    def _bus(self, m, number, name, port):
+        """A memory: grants and answers as it likes, in order, an answer after its grant; and what is seen of it."""
+        waiting = Signal(range(_OUTSTANDING + 1), name=f"{name}_outstanding")
+        grant_patience = Signal(range(PATIENCE + 1), init=PATIENCE, name=f"{name}_grant_patience")
+        answer_patience = Signal(range(PATIENCE + 1), init=PATIENCE, name=f"{name}_answer_patience")
+        granted, answered = Signal(name=f"{name}_granted"), Signal(name=f"{name}_answered")
+        m.d.comb += [
+            port.gnt.eq(getattr(self, f"{name}_gnt") | (self.fair & (grant_patience == 0))),
+            port.rvalid.eq((waiting != 0) & (getattr(self, f"{name}_answer") | (self.fair & (answer_patience == 0)))),
+            port.rdata.eq(getattr(self, f"{name}_rdata")),
+            port.err.eq(getattr(self, f"{name}_err")),
+            granted.eq(port.req & port.gnt),
+            answered.eq(port.rvalid),
+        ]
+        m.d.sync += waiting.eq(waiting + granted - answered)
+        m.d.sync += grant_patience.eq(Mux(port.req & ~port.gnt & (grant_patience != 0), grant_patience - 1, PATIENCE))
+        m.d.sync += answer_patience.eq(
+            Mux((waiting != 0) & ~answered & (answer_patience != 0), answer_patience - 1, PATIENCE)
+        )
+        writes = name == "data"
+        asked = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
+        requests = Array(Signal(len(asked), name=f"{name}_request{index}") for index in range(_OUTSTANDING))
+        first, last = (Signal(ceil_log2(_OUTSTANDING), name=f"{name}_{end}") for end in ("first", "last"))
+        oldest = Signal(len(asked), name=f"{name}_oldest")
+        m.d.sync += [first.eq(first + answered), last.eq(last + granted)]
+        m.d.comb += oldest.eq(requests[first])
+        with m.If(granted):
+            m.d.sync += requests[last].eq(asked)
+        pending, kept = Signal(name=f"{name}_waits"), Signal.like(asked, name=f"{name}_kept")
+        m.d.sync += [pending.eq(port.req & ~port.gnt), kept.eq(asked)]
+        m.d.comb += self.obi_wrong[number].eq(pending & (~port.req | (asked != kept)))
+        rest = oldest[XLEN:]
+        enables = rest[1:5] if writes else 0b1111
+        stored = rest[0] if writes else 0
+        m.d.comb += [
+            self.bus_valid[number].eq(answered),
+            self.bus_fault[number].eq(answered & port.err),
+            self.bus_addr.word_select(number, XLEN).eq(oldest[:XLEN]),
+            self.bus_rdata.word_select(number, XLEN).eq(port.rdata),
+            self.bus_rmask.word_select(number, 4).eq(Mux(stored, 0, enables)),
+            self.bus_wmask.word_select(number, 4).eq(Mux(stored, enables, 0)),
+        ]
+        if writes:
+            m.d.comb += self.bus_wdata.word_select(number, XLEN).eq(rest[5:])
+
+
+def _any(words):
+    """Bits that are 1 in one of some words."""
+    first, *rest = words
+    for word in rest:
+        first = first | word
+    return first

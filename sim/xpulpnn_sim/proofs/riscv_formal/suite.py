@@ -1,0 +1,289 @@
+"""riscv-formal in a folder of the user's: where it is, and which of its checks are for a core."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess, CsrGroup
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
+    ACCESSES,
+    ADDRESSES,
+    CSR_ACCESSES,
+    FETCHES,
+    IDLE_LOOPS,
+    MOVES,
+    ORDER,
+    PROGRESS,
+    REQUESTS,
+    Cutpoint,
+    of_instruction,
+)
+
+VARIABLE = "XPULPNN_RISCV_FORMAL"
+"""Environment variable that says where riscv-formal is where no option does."""
+
+DEPTH = 15
+"""Cycle after reset in which most checks look, unless another is asked for."""
+
+_ISA = "rv32imc"
+_ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
+_CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
+_BUS = ("bus_imem", "bus_imem_fault", "bus_dmem_fault")
+_TRIGGERED = ("unique", "hang", "liveness")
+_LIVENESS_WINDOW = 36
+"""Cycles in which the next instruction must retire with fair memories."""
+_HANG_CYCLE = 25
+_CUTS = {
+    "reg": MOVES,
+    "pc_fwd": ADDRESSES,
+    "pc_bwd": ADDRESSES,
+    "ill": of_instruction("add"),
+    "fault": of_instruction("lw"),
+    "hang": PROGRESS,
+    "liveness": PROGRESS,
+}
+"""What is free in checks between instructions; for others, the order of retirements is all that they need."""
+
+_ORDER = (
+    "reg [63:0] expected = 0;",
+    "always @(posedge clock) if (reset) expected <= 0; else if (core_rvfi_valid) expected <= expected + 1;",
+    "always @* if (check && core_rvfi_valid) assert (core_rvfi_order == expected);",
+)
+_TRAP_STATE = ("mstatus", "mepc", "mcause")
+"""CSRs that traps write too."""
+_COUNTERS = ("mcycle", "minstret")
+
+FAIR = "RISCV_FORMAL_FAIRNESS"
+"""Macro of checks in which the memories grant and answer soon."""
+
+OWN = "own"
+"""Checker of the checks that are our own."""
+
+NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
+TRUE_DATA, COUNTS = "XPULPNN_TRUE_DATA", "XPULPNN_COUNTS"
+"""What a check assumes: no hardware loop is set up; nothing traps, interrupts or returns; no instruction writes two
+registers; no wfi retires; the data memory works; mcycle and minstret are not written.
+"""
+
+ASSUMPTIONS: Mapping[str, str] = {
+    NO_LOOPS: "no hardware loops",
+    NO_TRAPS: "no traps, interrupts or mret",
+    ONE_WRITE: "no instruction that writes two registers",
+    NO_WAITING: "no wfi",
+    TRUE_DATA: "data accesses do not fail",
+    COUNTS: "no writes to mcycle and minstret",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check of the suite."""
+
+    # what it is called, as in the suite: `insn_add`, `reg`, `csrw_mscratch`; of our own `obi`, `registers` and `data`
+    name: str
+    checker: str  # its checker: the file `rvfi_CHECKER_check.sv`, or OWN
+    cycle: int  # last clock cycle after reset in which it looks
+    defines: tuple[str, ...] = ()  # macros it needs beside those of all: a name, or a name and a value
+    assumed: tuple[str, ...] = ()  # Assumptions, out of ASSUMPTIONS
+    sources: tuple[str, ...] = ()  # files it includes beside its checker
+    csr: str = ""  # the CSR that it is about, or an empty string
+    wrong: tuple[str, ...] = ()  # outputs of the core between its memories that must stay 0, of a check of our own
+    cutpoints: tuple[Cutpoint, ...] = ()
+    # outputs of the core whose bits are independent of each other when that is free: each bit is checked by itself
+    sliced: tuple[str, ...] = ()
+    first: int = 1  # first clock cycle after reset in which it looks
+    delay: int | None = None  # cycles from the trigger to that in which it looks; `None` if that is any
+    own: tuple[str, ...] = ()  # Verilog modules of a check of our own
+    # lines of its top module, with assertions for cycles in which `check` is 1; what `reset` does not set is free at
+    # first
+    body: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files of the suite that it includes, by their paths in it, in their order."""
+        suite = ("rvfi_macros.vh", "rvfi_channel.sv")
+        checker = () if self.checker == OWN else (f"rvfi_{self.checker}_check.sv",)
+        return (*(f"checks/{name}" for name in (*suite, *checker)), *(f"insns/{name}" for name in self.sources))
+
+    @property
+    def triggered(self) -> bool:
+        """Return whether it is about an instruction that retires in a cycle of its own."""
+        return self.checker in _TRIGGERED
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The checks of riscv-formal."""
+
+    folder: Path  # folder with `checks` and `insns`
+
+    def text(self, name: str) -> str:
+        """Content of a file of the suite; raises :class:`InputError` if it is not there."""
+        return _read(self.folder / name)
+
+    @property
+    def instructions(self) -> list[str]:
+        """Instructions of RV32IMC that the suite has a model of."""
+        return self.text(f"insns/isa_{_ISA}.txt").split()
+
+    @property
+    def masks(self) -> dict[str, int]:
+        """Return what the suite combines sums and differences with, which it takes for the results of RV32M."""
+        found: dict[str, int] = {}
+        for name in _ALTERNATIVE:
+            mask = re.search(r"altops_bitmask\s*=\s*64'h([0-9a-fA-F]+)", self.text(f"insns/insn_{name}.v"))
+            if mask is None:
+                raise InputError(f"{self.folder}/insns/insn_{name}.v must have an altops_bitmask, not none")
+            found[name] = int(mask[1], 16) & 0xFFFF_FFFF
+        return found
+
+    def knows_csr(self, name: str) -> bool:
+        """Return whether the suite has ports for a CSR."""
+        return f"`ifdef RISCV_FORMAL_CSR_{name.upper()}\n" in self.text("checks/rvfi_macros.vh")
+
+    def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
+        """The checks that are for a core, in the order in which they are shown."""
+        loops = (NO_LOOPS,) if config.xpulpv2 else ()
+        return [
+            *(_consistency(name, config, depth) for name in _CONSISTENCY),
+            *(
+                Check(
+                    name=name,
+                    checker=name,
+                    cycle=depth,
+                    defines=_bus_defines(),
+                    cutpoints=ACCESSES if name == "bus_dmem_fault" else FETCHES,
+                )
+                for name in _BUS
+            ),
+            Check(name="order", checker=OWN, cycle=depth, body=_ORDER, cutpoints=ORDER),
+            Check(name="obi", checker=OWN, cycle=depth, wrong=("obi_wrong",), cutpoints=REQUESTS),
+            Check(
+                name="registers",
+                checker=OWN,
+                cycle=depth,
+                wrong=("register_wrong",),
+                cutpoints=MOVES,
+                sliced=("register_wrong",),
+            ),
+            Check(
+                name="data",
+                checker=OWN,
+                cycle=depth,
+                wrong=("data_wrong",),
+                assumed=(TRUE_DATA,),
+                cutpoints=ACCESSES,
+                sliced=("data_wrong", "data_other"),
+            ),
+            *(
+                Check(
+                    name=f"insn_{name}",
+                    checker="insn",
+                    cycle=depth,
+                    defines=(f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",),
+                    assumed=loops,
+                    sources=(f"insn_{name}.v",),
+                    cutpoints=of_instruction(name),
+                )
+                for name in self.instructions
+            ),
+            *self._csr_checks(depth, loops),
+        ]
+
+    def _csr_checks(self, depth: int, loops: tuple[str, ...]) -> Iterator[Check]:
+        rows = [
+            csr for csr in CSRS if csr.group is CsrGroup.BASE and csr.name.startswith("m") and self.knows_csr(csr.name)
+        ]
+        rows = [csr for csr in rows if not csr.name.startswith("mhpm") or csr.name in ("mhpmcounter3", "mhpmevent3")]
+        for csr in rows:
+            wide = ("RISCV_FORMAL_CSRWH",) if csr.name in _COUNTERS else ()
+            yield Check(
+                name=f"csrw_{csr.name}",
+                checker="csrw",
+                cycle=depth,
+                defines=(f"RISCV_FORMAL_CSRW_NAME {csr.name}", *wide),
+                assumed=loops,
+                csr=csr.name,
+                cutpoints=(*CSR_ACCESSES, *((IDLE_LOOPS,) if loops else ())),
+            )
+        for csr in rows:
+            kept = (f"RISCV_FORMAL_CSRC_NAME {csr.name}",)
+            name, assumed = csr.name, (NO_TRAPS,) if csr.name in _TRAP_STATE else ()
+            plain = Check(name="", checker="", cycle=depth, defines=kept, csr=name, cutpoints=CSR_ACCESSES)
+            if csr.name in _COUNTERS:
+                # the suite remembers a write for one cycle only, whenever the next read retires
+                yield replace(plain, name=f"csrc_inc_{name}", checker="csrc_inc", assumed=(COUNTS,))
+            elif csr in ZERO_CSRS and csr.access is CsrAccess.WI:
+                yield replace(plain, name=f"csrc_zero_{name}", checker="csrc_zero")
+            elif csr.writable:
+                mask = f"RISCV_FORMAL_CSRC_MASK 32'h{csr.writable:08x}"
+                defines = (*kept, mask)
+                yield replace(plain, name=f"csrc_any_{name}", checker="csrc_any", defines=defines, assumed=assumed)
+            elif csr.name == "misa":
+                defines = (*kept, "RISCV_FORMAL_CSRC_CONSTVAL rdata_shadow")
+                yield replace(plain, name=f"csrc_const_{name}", checker="csrc_const", defines=defines)
+        for address in (0x302, 0x306, 0x3A0, 0x7A0):
+            yield Check(
+                name=f"csr_ill_{address:03x}",
+                checker="csr_ill",
+                cycle=depth,
+                defines=(
+                    f"RISCV_FORMAL_ILL_CSR_ADDR 12'h{address:03x}",
+                    *(f"RISCV_FORMAL_ILL_{name}" for name in ("MMODE", "READ", "WRITE")),
+                ),
+                cutpoints=ORDER,
+            )
+
+
+def _bus_defines() -> tuple[str, ...]:
+    return ("RISCV_FORMAL_BUS", "RISCV_FORMAL_NBUS 2", "RISCV_FORMAL_BUSLEN 32", "RISCV_FORMAL_FAULT_WIDTH 4")
+
+
+def _consistency(name: str, config: CoreConfig, depth: int) -> Check:
+    assumed: tuple[str, ...] = ()
+    if name == "reg" and config.xpulpv2:
+        assumed = (ONE_WRITE,)
+    if name == "liveness":
+        assumed = (NO_WAITING,)
+    return Check(
+        name=name,
+        checker=name,
+        cycle={"hang": _HANG_CYCLE, "liveness": _LIVENESS_WINDOW + depth}.get(name, depth),
+        first=_HANG_CYCLE if name == "hang" else 1,
+        delay=_LIVENESS_WINDOW if name == "liveness" else None,
+        defines=(FAIR,) if name in ("hang", "liveness") else (),
+        assumed=assumed,
+        cutpoints=_CUTS.get(name, ORDER),
+        sliced=("rvfi_rd_wdata", "rvfi_rs1_rdata", "rvfi_rs2_rdata") if name == "reg" else (),
+        csr="mcause" if name == "fault" else "",
+    )
+
+
+@cache
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise InputError(f"{path} must be readable, as in riscv-formal, not failing with: {error.strerror}") from None
+
+
+def find_suite(folder: Path | None) -> Suite:
+    """The suite in ``folder``, or else in the one that the environment variable names."""
+    said_by = "suite"
+    if folder is None:
+        said_by = VARIABLE
+        named = os.environ.get(VARIABLE, "")
+        if not named:
+            raise ToolError(
+                f"riscv-formal must be there: git clone https://github.com/YosysHQ/riscv-formal, then --riscv-formal "
+                f"FOLDER or {VARIABLE}=FOLDER"
+            )
+        folder = Path(named)
+    if not (folder / "checks" / "rvfi_macros.vh").is_file() or not (folder / "insns").is_dir():
+        raise InputError(f"{said_by} must be the folder of riscv-formal, with checks and insns, not {folder}")
+    return Suite(folder.absolute())

@@ -1,0 +1,191 @@
+"""One operation of the dot-product unit as gates, and what it is to be."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sim.proofs.engine import algebra
+from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, extended
+from xpulpnn_sim.proofs.units.unit_proof import Fault, none
+from xpulpnn_sim.reference.golden.lanes import unpack
+
+_WORD = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Signedness of the elements of factor a (rs1) and of factor b (rs2)."""
+
+    a: bool
+    b: bool
+
+    def __str__(self) -> str:
+        return ("s" if self.a else "u") + ("s" if self.b else "u")
+
+
+ALL_SIGNS = tuple(Signs(a, b) for a in (False, True) for b in (False, True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DotpOperands:
+    """Values of one operation, or arrays of such."""
+
+    rs1: Any
+    rs2: Any
+    rd: Any
+    accumulate: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DotpOperation:
+    """A dot product in one format and with one choice of signs."""
+
+    graph: AdderGraph  # holds its gates
+    fmt: ElemFmt  # which operation
+    signs: Signs  # which operation
+    rs1: list[int]  # literals of the operands; those of lanes left out are constants
+    rs2: list[int]  # literals of the operands; those of lanes left out are constants
+    rd: list[int]  # literals of the operands; those of lanes left out are constants
+    accumulate: int  # literal of the control bit
+    result: list[int]  # literals of what the unit computes
+    # whether the result stays, without another operation, until the next one (units without registers: always true)
+    holds: bool
+
+    def definition(self) -> algebra.Polynomial:
+        """The result by the unit's definition, as a polynomial."""
+        products = (
+            (1, algebra.times(algebra.word(x, signed=self.signs.a), algebra.word(y, signed=self.signs.b)))
+            for x, y in self._lanes()
+        )
+        accumulator = algebra.times(algebra.word(self.rd), algebra.literal(self.accumulate))
+        return algebra.plus([(1, accumulator), *products])
+
+    def plain_gates(self) -> list[int]:
+        """The result by the plainest structure: a multiplier per lane, sign extended products, a chain of adders."""
+        graph = self.graph
+        total = [graph.and_(bit, self.accumulate) for bit in self.rd]
+        for x, y in self._lanes():
+            wide = 2 * len(x)
+            one = extended(x, wide, signed=self.signs.a)
+            product = graph.multiply(one, y, wide)
+            if self.signs.b:
+                # the top bit of b has weight -2**(w - 1) instead of 2**(w - 1): take 2**w times it off
+                excess = [FALSE] * len(y) + [graph.and_(bit, y[-1]) for bit in one[: len(y)]]
+                product = graph.add(product, [bit ^ 1 for bit in excess], TRUE)
+            total = graph.add(total, extended(product, _WORD, signed=self.signs.a or self.signs.b))
+        return total
+
+    def values(self, ones: Iterable[int]) -> tuple[DotpOperands, int]:
+        """Operands and result where the input literals ``ones`` are 1 and the others are 0."""
+        words = (self.rs1, self.rs2, self.rd, [self.accumulate], self.result)
+        known = frozenset(ones)
+        rs1, rs2, rd, accumulate, result = (self.graph.number(known, word) for word in words)
+        return DotpOperands(rs1=rs1, rs2=rs2, rd=rd, accumulate=accumulate), result
+
+    def expected(self, operands: DotpOperands) -> int:
+        """The result by the golden model."""
+        words = (np.array([word], np.uint32) for word in (operands.rs1, operands.rs2, operands.rd, operands.accumulate))
+        return int(golden(self.fmt, self.signs, *words)[0])
+
+    def sample(self, cases: int, seed: int) -> frozenset[int] | None:
+        """Input literals that are 1 in the first of so many random cases in which the golden model differs, if any."""
+        generator = np.random.default_rng(seed)
+        rs1, rs2, rd = generator.integers(0, 1 << _WORD, (3, cases), np.uint32)
+        accumulate = generator.integers(0, 2, cases, np.uint32)
+        given: dict[int, int] = {}
+        for literals, words in ((self.rs1, rs1), (self.rs2, rs2), (self.rd, rd), ([self.accumulate], accumulate)):
+            for place, literal in enumerate(literals):
+                if literal > TRUE:
+                    given[literal] = _column(words, place)
+                else:
+                    words &= ~np.uint32(1 << place)
+        wanted = golden(self.fmt, self.signs, rs1, rs2, rd, accumulate)
+        got = self.graph.evaluate(given, self.result, (1 << cases) - 1)
+        wrong = 0
+        for place, bits in enumerate(got):
+            wrong |= bits ^ _column(wanted, place)
+        case = (wrong & -wrong).bit_length() - 1
+        return frozenset(literal for literal, bits in given.items() if bits >> case & 1) if wrong else None
+
+    def _lanes(self) -> list[tuple[list[int], list[int]]]:
+        width = self.fmt.width
+        return [(self.rs1[low : low + width], self.rs2[low : low + width]) for low in range(0, _WORD, width)]
+
+
+def golden(
+    fmt: ElemFmt,
+    signs: Signs,
+    rs1: NDArray[np.uint32],
+    rs2: NDArray[np.uint32],
+    rd: NDArray[np.uint32],
+    accumulate: NDArray[np.uint32],
+) -> NDArray[np.uint32]:
+    """Results by the golden model's unpacking."""
+    products = unpack(rs1, fmt, signed=signs.a) * unpack(rs2, fmt, signed=signs.b)
+    return products.sum(axis=0, dtype=np.int32).view(np.uint32) + rd * accumulate
+
+
+def operation(
+    gates: ClockedGates,
+    ports: Sequence[Mapping[str, Any]],
+    fmt: ElemFmt,
+    signs: Signs,
+    lane: int | None = None,
+    fault: Fault = none,
+) -> DotpOperation:
+    """Gates of one operation; with ``lane`` given, the other lanes of both factors are zero.
+
+    ``fault`` changes factors and accumulator on their way to the unit.
+
+    A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
+    hold before, and leaves in the second one, whatever is at the inputs but the accumulator by then.
+    """
+    graph = AdderGraph()
+    used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
+    rs1, rs2 = ([graph.input() if bit in used else FALSE for bit in range(_WORD)] for _ in range(2))
+    rd, accumulate = graph.inputs(_WORD), graph.input()
+    fields = {"fmt": int(fmt), "a_signed": int(signs.a), "b_signed": int(signs.b)}
+    ctrl = _control(ports, fields, accumulate)
+    operands = {"rs1": list(rs1), "rs2": list(rs2), "rd": list(rd)}
+    fault(graph, operands)
+    inputs = {"rst": [FALSE], "ctrl": ctrl, **operands, "enable": [TRUE]}
+    holds = True
+    if "enable" in gates.ports:
+        state = ClockCycle(graph, gates, {**inputs, "rd": graph.inputs(_WORD)}, {}).next_state()
+        last = ClockCycle(graph, gates, {"rst": [FALSE], "enable": [FALSE], "rd": operands["rd"]}, state)
+        holds = last.next_state() == state
+    else:
+        last = ClockCycle(graph, gates, inputs, {})
+    return DotpOperation(
+        graph=graph,
+        fmt=fmt,
+        signs=signs,
+        rs1=rs1,
+        rs2=rs2,
+        rd=rd,
+        accumulate=accumulate,
+        result=last.port("result"),
+        holds=holds,
+    )
+
+
+def _control(ports: Sequence[Mapping[str, Any]], values: Mapping[str, int], accumulate: int) -> list[int]:
+    row = next(port for port in ports if port["name"] == "ctrl")
+    word = [FALSE] * row["width"]
+    for field in row["fields"]:
+        for bit in range(field["width"]):
+            known = values.get(field["name"])
+            word[field["lsb"] + bit] = accumulate if known is None else known >> bit & 1
+    return word
+
+
+def _column(words: NDArray[np.uint32], place: int) -> int:
+    """Bit ``place`` of all words, the first word lowest."""
+    bits = (words >> np.uint32(place) & np.uint32(1)).astype(np.uint8)
+    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")

@@ -1,0 +1,266 @@
+"""Equality of all structures of the dot-product unit, by proof or by simulation of all operands."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from xpulpnn.config import CoreConfig, DotpConfig
+from xpulpnn.errors import ConfigError
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sim.proofs.engine import algebra, solvers
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, clocked_gates
+from xpulpnn_sim.proofs.engine.exhaustive import simulate
+from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DotpOperands, DotpOperation, Signs, operation
+
+METHODS = ("algebra", "sat", "exhaustive", "random")
+"""Ways to compare a structure with the definition; see :func:`check`."""
+
+EQUAL, LANES, SAMPLED, DIFFERENT, UNDECIDED = "equal", "equal lane by lane", "no difference", "different", "undecided"
+"""Verdicts: proved for all operands; shown for all operands of each lane alone; not refuted; refuted; not finished."""
+
+_FIRST_CASES = 1024
+_RANDOM_BLOCKS = 1 << 18
+_SAT_WIDTH = 4
+"""Widest elements that SAT is tried on unless asked for: it takes minutes for products of 8 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counterexample:
+    """Operands for which a structure computes something else than defined."""
+
+    operands: DotpOperands
+    expected: int
+    result: int
+
+    def __str__(self) -> str:
+        given = self.operands
+        return (
+            f"rs1=0x{given.rs1:08x} rs2=0x{given.rs2:08x} rd=0x{given.rd:08x} accumulate={given.accumulate}: "
+            f"result must be 0x{self.expected:08x}, not 0x{self.result:08x}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Finding of one method about one operation of one structure."""
+
+    structure: str  # settings of the unit
+    fmt: ElemFmt
+    signs: Signs
+    method: str
+    covered: str  # which operands
+    seconds: float  # how long it took
+    verdict: str  # see EQUAL
+    counterexample: Counterexample | None = None  # with the verdict `different`
+
+
+def structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bool = False) -> dict[str, CoreConfig]:
+    """Every structure of the dot-product unit, by its settings.
+
+    All combinations of the choices among the fields of :class:`DotpConfig` that its constructor accepts. The fields in
+    ``fixed`` stay as they are in ``config``. With ``widths`` each is combined with every non-empty subset of the
+    widths configured.
+    """
+    choices: dict[str, tuple[Any, ...]] = {}
+    if widths:
+        wide = sorted(config.dotp.widths, reverse=True)
+        choices["widths"] = tuple(frozenset(some) for n in range(len(wide)) for some in combinations(wide, n + 1))
+    for name, kind in get_type_hints(DotpConfig).items():
+        known = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else ()
+        if known:
+            choices[name] = (getattr(config.dotp, name),) if name in fixed else known
+    found: dict[str, CoreConfig] = {}
+    for values in product(*choices.values()):
+        settings = dict(zip(choices, values, strict=True))
+        try:
+            changed = replace(config, dotp=replace(config.dotp, **settings))
+        except ConfigError:
+            continue
+        label = " ".join(f"{name}={_shown(value)}" for name, value in settings.items())
+        found[label] = changed
+    return found
+
+
+def _shown(value: object) -> str:
+    return ",".join(map(str, sorted(value, reverse=True))) if isinstance(value, frozenset) else str(value).lower()
+
+
+def check(
+    verilog: str,
+    manifest: Mapping[str, Any],
+    *,
+    structure: str = "",
+    formats: Sequence[ElemFmt] = tuple(ElemFmt),
+    signs: Sequence[Signs] = ALL_SIGNS,
+    methods: Sequence[str] = (),
+    timeout_s: float = 60.0,
+    advance: Callable[[float], None] = lambda share: None,
+) -> Iterator[Comparison]:
+    """Compare the dot-product unit in ``verilog`` with its definition, operation by operation.
+
+    The definition is the naive structure: sign or zero extended elements, one product per lane, all added to the
+    accumulator modulo ``2**32``. A few random operands come first, against the golden model. Then
+
+    ``algebra``
+        proves the result equal for all operands (:mod:`~xpulpnn_sim.proofs.engine.algebra`);
+    ``sat``
+        proves each lane alone, with any accumulator and the other lanes zero;
+    ``exhaustive``
+        simulates all operands of each lane alone, with random accumulators and the other lanes zero;
+    ``random``
+        simulates random operands of all lanes.
+
+    Without ``methods`` the first one that decides is taken: algebra, else SAT for narrow elements, else exhaustive
+    simulation; the latter two are followed by random operands, which is not a proof for all lanes together.
+    """
+    gates = clocked_gates(verilog, manifest["top"])
+    for fmt, sign in product(formats, signs):
+        one = _OperationCheck(gates, manifest, structure, fmt, sign, timeout_s, advance)
+        yield from one.run(methods)
+
+
+class _OperationCheck:
+    """One operation of one structure."""
+
+    def __init__(
+        self,
+        gates: ClockedGates,
+        manifest: Mapping[str, Any],
+        structure: str,
+        fmt: ElemFmt,
+        signs: Signs,
+        timeout_s: float,
+        advance: Callable[[float], None],
+    ) -> None:
+        self._gates = gates
+        self._ports = manifest["ports"]
+        self._structure = structure
+        self._fmt = fmt
+        self._signs = signs
+        self._timeout_s = timeout_s
+        self._advance = advance
+        began = time.monotonic()
+        self._whole = self._operation()
+        self._building_s = time.monotonic() - began
+
+    def run(self, methods: Sequence[str]) -> Iterator[Comparison]:
+        started = time.monotonic()
+        whole = self._whole
+        different = whole.sample(_FIRST_CASES, seed=1)
+        if different is not None:
+            yield self._refuted("random", f"{_FIRST_CASES} random operands", started, whole, different)
+            return
+        if not whole.holds:
+            yield self._outcome("algebra", "result until the next operation", started, DIFFERENT)
+            return
+        if methods:
+            yield from self._until(DIFFERENT, methods)
+            return
+        found = self._by("algebra")
+        yield found
+        if found.verdict == UNDECIDED:
+            lanes = ("sat", "exhaustive") if self._fmt.width <= _SAT_WIDTH else ("exhaustive",)
+            for outcome in self._until(LANES, lanes):
+                yield outcome
+                if outcome.verdict == DIFFERENT:
+                    return
+            yield self._by("random")
+
+    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[Comparison]:
+        """One method after the other until one says so, or finds a difference."""
+        for method in methods:
+            outcome = self._by(method)
+            yield outcome
+            if outcome.verdict in (verdict, DIFFERENT):
+                return
+
+    def _operation(self, lane: int | None = None) -> DotpOperation:
+        return operation(self._gates, self._ports, self._fmt, self._signs, lane)
+
+    def _by(self, method: str) -> Comparison:
+        run = {"algebra": self._algebra, "sat": self._sat, "exhaustive": self._exhaustive, "random": self._random}
+        return run[method](time.monotonic())
+
+    def _algebra(self, started: float) -> Comparison:
+        whole, covered = self._whole, "all operands"
+        started -= self._building_s
+        try:
+            found = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=self._timeout_s)
+        except algebra.GaveUpError:
+            return self._outcome("algebra", covered, started, UNDECIDED)
+        if found:
+            return self._refuted("algebra", covered, started, whole, found.ones)
+        return self._outcome("algebra", covered, started, EQUAL)
+
+    def _sat(self, started: float) -> Comparison:
+        covered = f"each of {self._fmt.lanes} lanes alone, any accumulator"
+        for lane in range(self._fmt.lanes):
+            left = self._timeout_s - (time.monotonic() - started)
+            one = self._operation(lane)
+            try:
+                if left < 1:
+                    raise algebra.GaveUpError
+                found = solvers.prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
+            except algebra.GaveUpError:
+                return self._outcome("sat", f"{lane} of {self._fmt.lanes} lanes", started, UNDECIDED)
+            if found:
+                return self._refuted("sat", covered, started, one, found.ones)
+        return self._outcome("sat", covered, started, LANES)
+
+    def _exhaustive(self, started: float) -> Comparison:
+        lanes, width = self._fmt.lanes, self._fmt.width
+        covered = f"all 2^{2 * width} operands of each of {lanes} lanes alone, random accumulators"
+        for lane in range(lanes):
+            one = self._operation(lane)
+            lower = slice(lane * width, (lane + 1) * width)
+            words = (one.result, one.plain_gates())
+            found = simulate(
+                one.graph,
+                words,
+                counted=[*one.rs1[lower], *one.rs2[lower]],
+                blocks=0,
+                timeout_s=max(self._timeout_s - (time.monotonic() - started), 0),
+                advance=lambda share, lane=lane: self._advance((lane + share) / lanes),
+            )
+            if found.different is not None:
+                return self._refuted("exhaustive", covered, started, one, found.different)
+            if not found.complete:
+                share = f"{lane} of {lanes} lanes and {found.cases} operands of the next"
+                return self._outcome("exhaustive", share, started, UNDECIDED)
+        return self._outcome("exhaustive", covered, started, LANES)
+
+    def _random(self, started: float) -> Comparison:
+        whole = self._operation()
+        words = (whole.result, whole.plain_gates())
+        found = simulate(
+            whole.graph,
+            words,
+            counted=(),
+            blocks=_RANDOM_BLOCKS,
+            timeout_s=self._timeout_s,
+            advance=self._advance,
+        )
+        covered = f"{found.cases} random operands of all lanes"
+        if found.different is not None:
+            return self._refuted("random", covered, started, whole, found.different)
+        return self._outcome("random", covered, started, SAMPLED)
+
+    def _refuted(
+        self, method: str, covered: str, started: float, one: DotpOperation, ones: frozenset[int]
+    ) -> Comparison:
+        operands, result = one.values(ones)
+        example = Counterexample(operands=operands, expected=one.expected(operands), result=result)
+        return replace(self._outcome(method, covered, started, DIFFERENT), counterexample=example)
+
+    def _outcome(self, method: str, covered: str, started: float, verdict: str) -> Comparison:
+        return Comparison(
+            structure=self._structure,
+            fmt=self._fmt,
+            signs=self._signs,
+            method=method,
+            covered=covered,
+            seconds=time.monotonic() - started,
+            verdict=verdict,
+        )

@@ -1,0 +1,330 @@
+"""All operations of the multiplier against their definitions, for all operands.
+
+What the instructions compute in one cycle is a polynomial of the operand bits modulo ``2**32``, which
+``proofs.engine.algebra`` proves. The half-word operations are proved before their shift, with any amount of it
+for the rounding; the shift is then one of the same gates.
+
+The upper word of a product takes four sums of 16 x 16 bit products, each proved alone, with ``a = ah * 2**16 + al``,
+``b`` likewise, and ``>>`` rounding down::
+
+    T1 = al * bl    T2 = al * bh + (T1 >> 16)    T3 = ah * bl + T2 % 2**16    T4 = ah * bh + (T3 >> 16) + (T2 >> 16)
+    a * b = T4 * 2**32 + (T3 % 2**16) * 2**16 + T1 % 2**16
+
+so that ``T4`` is ``a * b`` over ``2**32``, rounded down, if ``T1`` to ``T3`` fit the words in which they are kept. That
+follows from the bounds of their parts.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from xpulpnn_sim.proofs.engine import algebra
+from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
+from xpulpnn_sim.proofs.engine.algebra import Polynomial
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Fault, none, rare, shown
+
+_MUL, _REQUANTISE = "mul", "pv.rq*, kappa * x + lambda"
+_WORD, _HALF, _SHIFT_BITS = 32, 16, 5
+_MOST_TERMS = 20_000
+_BEFORE_SHIFT = 3
+"""Code of ``op`` that no instruction has: the sum of ``HALF`` without its shift."""
+
+
+class _Run:
+    """Cycles of the multiplier after one without an operation."""
+
+    def __init__(
+        self,
+        graph: GateGraph,
+        gates: ClockedGates,
+        row: Mapping[str, Any],
+        ctrl: Mapping[str, Sequence[int]],
+        *,
+        operands: Mapping[str, Sequence[int]] | None = None,
+        shamt: Sequence[int] = (FALSE,) * _SHIFT_BITS,
+        requantises: bool = False,
+        fault: Fault = none,
+    ) -> None:
+        self.graph = graph
+        self._gates = gates
+        names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
+        self.operands = operands or {name: graph.inputs(_WORD) for name in names if name in gates.ports}
+        word = [FALSE] * row["width"]
+        for field in row["fields"]:
+            literals = ctrl.get(field["name"], [FALSE] * field["width"])
+            word[field["lsb"] : field["lsb"] + field["width"]] = literals
+        ports = {name: list(literals) for name, literals in self.operands.items()}
+        fault(graph, ports)
+        self._ports = {
+            **ports,
+            "ctrl": word,
+            "shamt": list(shamt),
+            "requantise": [TRUE if requantises else FALSE],
+            "rst": [FALSE],
+        }
+        #: Literal of each register bit after a cycle without an operation, whatever was before.
+        self.idle = ClockCycle(graph, gates, {**self._ports, "start": [FALSE], "take": [FALSE]}, {}).next_state()
+        self.state = dict(self.idle)
+
+    def cycle(self, take: int = FALSE) -> ClockCycle:
+        """One cycle with the operation in EX."""
+        return ClockCycle(self.graph, self._gates, {**self._ports, "start": [TRUE], "take": [take]}, self.state)
+
+    def is_idle(self, state: Mapping[int, int]) -> bool:
+        """Return whether all that is known of the idle state is so in ``state``."""
+        return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
+
+    def word(self, name: str) -> Polynomial:
+        """An operand as a number without sign."""
+        return algebra.word(self.operands[name])
+
+    def half(self, name: str, *, upper: bool, signed: bool = False) -> Polynomial:
+        """A half of an operand."""
+        literals = self.operands[name]
+        return algebra.word(literals[_HALF:] if upper else literals[:_HALF], signed=signed)
+
+
+def _code(value: int) -> list[int]:
+    return [TRUE if value >> bit & 1 else FALSE for bit in range(2)]
+
+
+_PRODUCT, _HALF_PRODUCT, _UPPER = (_code(op) for op in range(3))
+
+
+class _Multiplier:
+    """Claims about one netlist."""
+
+    def __init__(self, gates: ClockedGates, ports: Sequence[Mapping[str, Any]], fault: Fault) -> None:
+        self._gates = gates
+        self._row = next(port for port in ports if port["name"] == "ctrl")
+        self._fault = fault
+
+    def run(self, ctrl: Mapping[str, Sequence[int]], **options: Any) -> _Run:
+        return _Run(AdderGraph(), self._gates, self._row, ctrl, fault=self._fault, **options)
+
+    def product(
+        self, name: str, wanted: Callable[[_Run], Polynomial], *, requantises: bool = False, **ctrl: int
+    ) -> Claim:
+        """An operation of one cycle on words."""
+
+        def decide(timeout_s: float) -> str:
+            fields = {field: [literal] for field, literal in ctrl.items()}
+            run = self.run({"op": _PRODUCT, **fields}, requantises=requantises)
+            cycle = run.cycle()
+            if cycle.port("done") != [TRUE] or not run.is_idle(cycle.next_state()):
+                return "the operation must be done in one cycle, and the unit idle after it"
+            result = cycle.port("result")
+            expected = wanted(run)
+            if "subtract" in ctrl:
+                # an inverted sum is proved inverted: ~(c - p) = p - c - 1
+                result = [bit ^ 1 for bit in result]
+                expected = algebra.plus([(-1, expected), (-1, algebra.literal(TRUE))])
+            return _unequal(run, result, expected, timeout_s)
+
+        return Claim(what=name, method="algebra", decide=decide)
+
+    def half_sum(self, *, signed: bool, upper: bool) -> Claim:
+        """The sum of the half-word operations before the shift."""
+        name = f"mul{'hh' if upper else ''}{'s' if signed else 'u'}N mac… …R, sum before the shift"
+
+        def decide(timeout_s: float) -> str:
+            run, amount, fields = self._half_run(_code(_BEFORE_SHIFT), signed=signed, upper=upper)
+            (accumulate,), (rounds,) = fields["accumulate"], fields["round"]
+            factors = (run.half(one, upper=upper, signed=signed) for one in ("op_a", "op_b"))
+            expected = algebra.plus(
+                [
+                    (1, algebra.times(*factors)),
+                    (1, algebra.times(run.word("op_c"), algebra.literal(accumulate))),
+                    (1, algebra.times(_half_of_power(amount), algebra.literal(rounds))),
+                ]
+            )
+            return _unequal(run, run.cycle().port("result"), expected, timeout_s, amount=amount, **fields)
+
+        return Claim(what=name, method="algebra", decide=decide)
+
+    def half_shift(self) -> Claim:
+        """The results of the half-word operations: that sum shifted."""
+
+        def decide(_timeout_s: float) -> str:
+            for places in range(1 << _SHIFT_BITS):
+                amount = [TRUE if places >> bit & 1 else FALSE for bit in range(_SHIFT_BITS)]
+                run, _, fields = self._half_run(_HALF_PRODUCT, amount=amount)
+                other = {**fields, "op": _code(_BEFORE_SHIFT)}
+                before = _Run(
+                    run.graph,
+                    self._gates,
+                    self._row,
+                    other,
+                    operands=run.operands,
+                    shamt=amount,
+                    fault=self._fault,
+                )
+                cycle = run.cycle()
+                total = before.cycle().port("result")
+                if cycle.port("done") != [TRUE] or not run.is_idle(cycle.next_state()):
+                    return "the operation must be done in one cycle, and the unit idle after it"
+                filling = run.graph.and_(total[-1], fields["a_signed"][0])
+                if cycle.port("result") != [*total[places:], *[filling] * places]:
+                    return f"a shift by {places} places must be one of the sum's bits, but its gates are others"
+            return ""
+
+        return Claim(what="mulN mac… …R, shift by 0 to 31", method="same gates", decide=decide)
+
+    def _half_run(
+        self, op: list[int], *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
+    ) -> tuple[_Run, list[int], dict[str, list[int]]]:
+        """A run with any accumulator and any rounding, and unless given any signs, halves and amount."""
+        graph = GateGraph() if amount else AdderGraph()
+        places = list(amount) or graph.inputs(_SHIFT_BITS)
+        signs, halves = ([graph.input() if one is None else TRUE if one else FALSE] for one in (signed, upper))
+        fields = {
+            "op": op,
+            "a_signed": signs,
+            "b_signed": signs,
+            "upper": halves,
+            "accumulate": [graph.input()],
+            "round": [graph.input()],
+        }
+        return _Run(graph, self._gates, self._row, fields, shamt=places, fault=self._fault), places, fields
+
+    def upper(self, name: str, *, a_signed: bool, b_signed: bool) -> Claim:
+        """The upper word of a product, sum by sum."""
+        signs = {"a_signed": [TRUE if a_signed else FALSE], "b_signed": [TRUE if b_signed else FALSE]}
+
+        def decide(timeout_s: float) -> str:
+            run = self.run({"op": _UPPER, **signs})
+            _check_bounds(a_signed=a_signed, b_signed=b_signed)
+            first = run.cycle()
+            if first.port("done") != [FALSE]:
+                return "the operation must not be done in its first cycle"
+            run.state = first.next_state()
+            carried: list[list[int]] = []
+            for step, (a_upper, b_upper) in enumerate(product((False, True), repeat=2)):
+                cycle = run.cycle()
+                total = cycle.port("result")
+                factors = (
+                    run.half("op_a", upper=a_upper, signed=a_signed and a_upper),
+                    run.half("op_b", upper=b_upper, signed=b_signed and b_upper),
+                )
+                addends = [algebra.word(literals, signed=signed) for literals, signed in _addends(step, carried, signs)]
+                expected = algebra.plus([(1, algebra.times(*factors)), *((1, one) for one in addends)])
+                wrong = _unequal(run, total, expected, timeout_s, **_named(carried))
+                if wrong:
+                    return f"sum {step + 1}: {wrong}"
+                if cycle.port("done") != [TRUE if step == 3 else FALSE]:
+                    return "the operation must be done after five cycles, not before"
+                if step < 3:
+                    following = cycle.next_state()
+                    # the sum is proved: what is kept of it counts as any number from here on
+                    fresh = run.graph.inputs(_WORD)
+                    names = {bit: new for bit, new in zip(total, fresh, strict=True) if bit > TRUE}
+                    carried.append(fresh)
+                    run.state = {net: names.get(literal, literal) for net, literal in following.items()}
+            kept = run.cycle(take=FALSE).next_state()
+            if kept != run.state:
+                return "a result that is not taken must stay"
+            return "" if run.is_idle(run.cycle(take=TRUE).next_state()) else "the unit must be idle after the result"
+
+        return Claim(what=name, method="algebra, 4 sums", decide=decide)
+
+
+def _addends(step: int, sums: Sequence[list[int]], signs: Mapping[str, list[int]]) -> list[tuple[list[int], bool]]:
+    """Parts of earlier sums that a step adds, and whether they are signed."""
+    if step == 0:
+        return []
+    if step == 1:
+        return [(sums[0][_HALF:], False)]
+    if step == 2:
+        return [(sums[1][:_HALF], False)]
+    return [(sums[2][_HALF:], signs["a_signed"] == [TRUE]), (sums[1][_HALF:], signs["b_signed"] == [TRUE])]
+
+
+def _named(sums: Sequence[list[int]]) -> dict[str, list[int]]:
+    return {f"T{number}": literals for number, literals in enumerate(sums, 1)}
+
+
+def _check_bounds(*, a_signed: bool, b_signed: bool) -> None:
+    low = (0, (1 << _HALF) - 1)
+    high_a, high_b = ((-(1 << _HALF - 1), (1 << _HALF - 1) - 1) if signed else low for signed in (a_signed, b_signed))
+    for a, b, addend, signed in (
+        (low, low, 0, False),
+        (low, high_b, low[1], b_signed),
+        (high_a, low, low[1], a_signed),
+    ):
+        corners = [x * y for x, y in product(a, b)]
+        least, most = (-(1 << _WORD - 1), (1 << _WORD - 1) - 1) if signed else (0, (1 << _WORD) - 1)
+        if min(corners) < least or max(corners) + addend > most:
+            raise GaveUpError
+
+
+def _half_of_power(amount: Sequence[int]) -> Polynomial:
+    """``2**(amount - 1)``, 0 if the amount is 0."""
+    parts: list[tuple[int, Polynomial]] = []
+    for places in range(1, 1 << len(amount)):
+        chosen: Polynomial = algebra.literal(TRUE)
+        for bit, literal in enumerate(amount):
+            chosen = algebra.times(chosen, algebra.literal(literal ^ (places >> bit & 1) ^ 1))
+        parts.append((1 << places - 1, chosen))
+    return algebra.plus(parts)
+
+
+def _unequal(run: _Run, bits: Sequence[int], wanted: Polynomial, timeout_s: float, **others: Sequence[int]) -> str:
+    """Empty if a word is proved to be a polynomial, else operands for which it is not."""
+    assert isinstance(run.graph, AdderGraph)
+    found = algebra.prove(run.graph, bits, wanted, timeout_s=timeout_s, most_terms=_MOST_TERMS)
+    if found is None:
+        return ""
+    value = run.graph.number(found.ones, bits)
+    expected = sum(factor for term, factor in wanted.items() if all(node << 1 in found.ones for node in term))
+    return (
+        f"{shown(run.graph, {**run.operands, **others}, found.ones)}: "
+        f"must be 0x{expected % (1 << _WORD):08x}, not 0x{value:08x}"
+    )
+
+
+def broken(gates: ClockedGates, ports: Sequence[Mapping[str, Any]]) -> list[list[Claim]]:
+    """Claims that are wrong: the lowest bit of a first factor is inverted if all others of it are 1."""
+    factors = {"op_a": _MUL, "nn_kappa": _REQUANTISE}
+    return [
+        [claim for claim in claims(gates, ports, fault=rare(name, 0xFFFF_FFFF)) if claim.what == what]
+        for name, what in factors.items()
+        if name in gates.ports
+    ]
+
+
+def claims(gates: ClockedGates, ports: Sequence[Mapping[str, Any]], *, fault: Fault = none) -> list[Claim]:
+    """Return what each operation of the multiplier computes."""
+    unit = _Multiplier(gates, ports, fault)
+
+    def times(run: _Run) -> Polynomial:
+        return algebra.times(run.word("op_a"), run.word("op_b"))
+
+    found = [
+        unit.product(_MUL, times),
+        unit.product("p.mac", lambda run: algebra.plus([(1, run.word("op_c")), (1, times(run))]), accumulate=TRUE),
+        unit.product(
+            "p.msu",
+            lambda run: algebra.plus([(1, run.word("op_c")), (-1, times(run))]),
+            accumulate=TRUE,
+            subtract=TRUE,
+        ),
+        *(unit.half_sum(signed=signed, upper=upper) for signed, upper in product((False, True), repeat=2)),
+        unit.half_shift(),
+        unit.upper("mulh", a_signed=True, b_signed=True),
+        unit.upper("mulhsu", a_signed=True, b_signed=False),
+        unit.upper("mulhu", a_signed=False, b_signed=False),
+    ]
+    if "nn_kappa" in gates.ports:
+        found.append(
+            unit.product(
+                _REQUANTISE,
+                lambda run: algebra.plus(
+                    [(1, algebra.times(run.word("nn_kappa"), run.word("op_b"))), (1, run.word("nn_lambda"))]
+                ),
+                requantises=True,
+            )
+        )
+    return found

@@ -1,0 +1,198 @@
+"""``pv.qnt`` for all pixels, addresses and thresholds, however long the memory takes.
+
+An operation grants and answers one threshold after the other. That the moments make no difference is shown of every
+step, from any state that has as many grants behind it, whatever codes it holds:
+
+- nothing changes in a cycle without a grant and without an awaited answer;
+- an answer that comes alone, and the grant of the next threshold after it, lead to the same state as both in one cycle;
+  the address asked for is the same before and after that answer.
+
+Whatever the order, the unit is thus in a state of the run that grants and answers in every cycle. That run is compared,
+for any thresholds, with the search that the instruction table defines: each address, each pixel's code. The thresholds
+are the same wherever the addresses are.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import HALF_BITS, QUANTISED_PIXELS, XLEN
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.proofs.engine.gate_claims import Equality, unequal
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.words import Word, choose, constant, less, minus
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Fault, none, rare
+
+_BLOCK_BITS = 6
+_DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
+_FIRST_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
+"""Bytes, as in the instruction table: from the thresholds of one pixel to those of the other, and of the first step."""
+
+State = dict[int, int]
+"""Literal of each register bit."""
+
+
+class _Search:
+    """An operation of the unit."""
+
+    def __init__(self, gates: ClockedGates, fmt: ElemFmt, fault: Fault) -> None:
+        self.graph = GateGraph()
+        self.steps = QUANTISED_PIXELS * fmt.width
+        self.operands = {"pixels": self.graph.inputs(XLEN), "middle": self.graph.inputs(XLEN)}
+        self.thresholds = [self.graph.inputs(HALF_BITS) for _ in range(self.steps)]
+        self._gates = gates
+        seen = {name: list(word) for name, word in self.operands.items()}
+        fault(self.graph, seen)
+        self._given = {**seen, "crumbs": [TRUE if fmt is ElemFmt.C else FALSE], "rst": [FALSE]}
+        self.idle = self.cycle({}, start=FALSE).next_state()
+
+    @property
+    def shown(self) -> Mapping[str, Sequence[int]]:
+        """Words that tell a case."""
+        return self.operands | {f"threshold {number}": word for number, word in enumerate(self.thresholds)}
+
+    def cycle(
+        self,
+        state: Mapping[int, int],
+        *,
+        start: int = TRUE,
+        granted: int = FALSE,
+        answered: int = FALSE,
+        threshold: Sequence[int] | None = None,
+    ) -> ClockCycle:
+        """A cycle from a state, of which registers that are left out hold anything."""
+        given = {"start": [start], "granted": [granted], "answered": [answered]}
+        word = self.graph.inputs(HALF_BITS) if threshold is None else list(threshold)
+        return ClockCycle(self.graph, self._gates, {**self._given, **given, "threshold": word}, state)
+
+    def step(self, state: Mapping[int, int], number: int) -> ClockCycle:
+        """The cycle in which threshold ``number`` is granted, and the one before it answered."""
+        return self.cycle(
+            state,
+            granted=TRUE if number < self.steps else FALSE,
+            answered=TRUE if number else FALSE,
+            threshold=self.thresholds[number - 1] if number else None,
+        )
+
+    def anything_known(self, state: Mapping[int, int]) -> State:
+        """A state with the same constants, and anything in the other registers."""
+        return {net: literal if literal <= TRUE else self.graph.input() for net, literal in state.items()}
+
+    def same(self, one: Mapping[int, int], other: Mapping[int, int]) -> Equality:
+        """Two states as words."""
+        return Equality("registers", [one[net] for net in other], list(other.values()))
+
+
+def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
+    """Address of each threshold in the unit's order, and the result, by the statements of the instruction table."""
+    graph, (pixels, middle) = search.graph, search.operands.values()
+    addresses: list[Word] = [[] for _ in range(search.steps)]
+    result = constant(0, XLEN)
+    for pixel in range(QUANTISED_PIXELS):
+        value = pixels[HALF_BITS * pixel :][:HALF_BITS]
+        low = graph.add(middle[:HALF_BITS], constant(_DISTANCE[fmt] * pixel, HALF_BITS))
+        address = [FALSE, *low[1:], *middle[HALF_BITS:]]
+        code: Word = []
+        for level in range(fmt.width):
+            number = QUANTISED_PIXELS * level + pixel
+            addresses[number] = address
+            above = less(graph, search.thresholds[number], value, signed=True)
+            code = [above, *code]
+            block, step = address[:_BLOCK_BITS], constant(_FIRST_STEP[fmt] >> level, _BLOCK_BITS)
+            moved = choose(graph, above, graph.add(block, step), minus(graph, block, step))
+            address = [*moved, *address[_BLOCK_BITS:]]
+        code[-1] ^= 1
+        result[fmt.width * pixel : fmt.width * (pixel + 1)] = code
+    return addresses, result
+
+
+def claims(gates: ClockedGates, config: CoreConfig, *, fault: Fault = none) -> list[Claim]:
+    """Return what the unit does with any thresholds."""
+
+    def searched(fmt: ElemFmt) -> Claim:
+        def decide(timeout_s: float) -> str:
+            search = _Search(gates, fmt, fault)
+            addresses, result = _definition(search, fmt)
+            equalities: list[Equality] = []
+            state = search.idle
+            for number in range(search.steps):
+                cycle = search.step(state, number)
+                equalities += [
+                    Equality(f"request of threshold {number}", cycle.port("request"), [TRUE]),
+                    Equality(f"address of threshold {number}", cycle.port("address"), addresses[number]),
+                    Equality(f"end before threshold {number}", cycle.port("done"), [FALSE]),
+                ]
+                state = cycle.next_state()
+            last = search.step(state, search.steps)
+            equalities += [
+                Equality("request at the end", last.port("request"), [FALSE]),
+                Equality("end", last.port("done"), [TRUE]),
+                Equality("result", last.port("result"), result),
+            ]
+            if not _is_idle(search, last.next_state()):
+                return "the unit must be idle after the result"
+            return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
+
+        return Claim(what=f"pv.qnt.{fmt.suffix}: addresses and codes", method="sat", decide=decide)
+
+    def timing(fmt: ElemFmt) -> Claim:
+        def decide(timeout_s: float) -> str:
+            search = _Search(gates, fmt, fault)
+            equalities = _waits(search, search.anything_known(search.idle), outstanding=False)
+            state = search.idle
+            for number in range(search.steps):
+                state = search.anything_known(search.step(state, number).next_state())
+                equalities += _waits(search, state, outstanding=True)
+                equalities += _alone(search, state, number + 1)
+            return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
+
+        return Claim(what=f"pv.qnt.{fmt.suffix}: the same for any timing", method="sat, by step", decide=decide)
+
+    formats = [fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in config.widths]
+    return [claim(fmt) for claim in (searched, timing) for fmt in formats]
+
+
+def _is_idle(search: _Search, state: Mapping[int, int]) -> bool:
+    return all(state[net] == literal for net, literal in search.idle.items() if literal <= TRUE)
+
+
+def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality]:
+    """A cycle without a grant, and without an answer that is awaited, changes nothing and ends nothing.
+
+    What is asked for follows from the registers alone.
+    """
+    quiet = search.cycle(state)
+    busy = search.cycle(state, granted=search.graph.input(), answered=search.graph.input())
+    asked = ("request", "address")
+    found = [Equality(f"{name} by registers", busy.port(name), quiet.port(name)) for name in asked]
+    for answered in (FALSE,) if outstanding else (FALSE, TRUE):
+        cycle = search.cycle(state, answered=answered)
+        found += [search.same(cycle.next_state(), state), Equality("end", cycle.port("done"), [FALSE])]
+    return found
+
+
+def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
+    """An answer alone, then the next grant: as both at once. The last answer ends the operation."""
+    threshold = search.thresholds[grants - 1]
+    both = search.step(state, grants)
+    if grants == search.steps:
+        return []
+    answer = search.cycle(state, answered=TRUE, threshold=threshold)
+    between = answer.next_state()
+    found = [Equality("end", answer.port("done"), [FALSE]), *_waits(search, between, outstanding=False)]
+    for answered in (FALSE, TRUE):
+        grant = search.cycle(between, granted=TRUE, answered=answered)
+        found += [
+            search.same(grant.next_state(), both.next_state()),
+            Equality("address after an answer", grant.port("address"), both.port("address")),
+            Equality("request after an answer", grant.port("request"), both.port("request")),
+        ]
+    return found
+
+
+def broken(gates: ClockedGates, config: CoreConfig) -> list[list[Claim]]:
+    """Claims that are wrong: pixels of 2 arrive as 3 if the other one is 0, and vice versa; as does an address."""
+    return [
+        claims(gates, config, fault=rare("pixels", 2, 0))[:1],
+        claims(gates, config, fault=rare("middle", 0x8000_0000, 4))[:1],
+    ]

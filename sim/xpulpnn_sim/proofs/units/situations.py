@@ -1,0 +1,158 @@
+"""Inputs that occur at a unit when the core executes instructions, and the outputs that then matter."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from amaranth.hdl import Const
+from amaranth.lib import data
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import AluCtrl
+from xpulpnn.core.control import LsuCtrl, OpBSel, Unit
+from xpulpnn.core.control_rows import control_fields
+from xpulpnn.core.div import DivCtrl
+from xpulpnn.core.mult_ctrl import MultCtrl
+from xpulpnn.core.requantiser import RequantiseCtrl
+from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.proofs.units.mutant_proof import Held, Occurring, Situation
+
+_NO_REGISTER = 0x1F << 20
+"""The field rs2 as bits of a word."""
+
+_SHIFT_LSB = 25
+_SHIFT = 0x1F << _SHIFT_LSB
+"""The field of the number of places as bits of a word."""
+
+_LANE_SELECTS = ("pv.extract", "pv.extractu", "pv.insert")
+
+
+def _rows(config: CoreConfig) -> Iterator[tuple[Insn, Mapping[str, Any]]]:
+    for insn in enabled(config.extensions, config.widths):
+        if insn.size == WORD_BYTES and not insn.alias:
+            yield insn, control_fields(insn)
+
+
+def _word(shape: type[data.Struct], fields: Mapping[str, Any], prefix: str) -> int:
+    """Value of the part of a control word whose fields have a prefix."""
+    part = {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}
+    return Const.cast(shape.const(part)).value
+
+
+def _second_operands(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
+    """Values that operand b can have; None for any."""
+    if fields.get("op_b") == OpBSel.RS2 and insn.mask & _NO_REGISTER == _NO_REGISTER and not insn.match & _NO_REGISTER:
+        return frozenset({0})
+    if insn.op in _LANE_SELECTS:
+        (lane,) = (token for token in insn.tokens if token.field.name == "uimm6")
+        return frozenset(number for number in range(1 << 6) if lane.accepts(number))
+    return None
+
+
+def _alu(config: CoreConfig) -> Occurring:
+    words: dict[tuple[frozenset[int] | None, str], set[int]] = defaultdict(set)
+    for insn, fields in _rows(config):
+        word, second = _word(AluCtrl, fields, "ex.alu."), _second_operands(insn, fields)
+        outputs: set[str] = set()
+        if fields.get("branch"):
+            outputs.add("comparison")
+        elif fields["ex.unit"] is Unit.ALU and insn.writes_rd | insn.writes_base:
+            outputs.add("result")
+        if any(name.startswith("lsu.") for name in fields):
+            outputs.add("sum")
+        for output in outputs:
+            words[second, output].add(word)
+    return Occurring(
+        situations=[
+            Situation(values={"ctrl": found} | ({"op_b": second} if second else {}), outputs=(output,))
+            for (second, output), found in words.items()
+        ]
+    )
+
+
+def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> Occurring:
+    """A unit that begins with ``start``, is ``done``, and leaves when ``take`` says so; one of ``controls`` occurs."""
+    operands = ("ctrl", "op_a", "op_b", *held)
+    return Occurring(
+        situations=[
+            Situation(values={"start": {0}, "take": {0, 1}}, outputs=()),
+            *(Situation(values={"start": {1}, "done": {0}, "take": {0}, **one}, outputs=("done",)) for one in controls),
+            *(Situation(values={"start": {1}, "done": {1}, **one}, outputs=("done", "result")) for one in controls),
+        ],
+        held=[Held(words=operands, during="start", until=("done", "take"))],
+    )
+
+
+def _mult(config: CoreConfig) -> Occurring:
+    words: dict[tuple[bool, frozenset[int] | None], set[int]] = defaultdict(set)
+    for insn, fields in _rows(config):
+        if fields["ex.unit"] is Unit.MULT:
+            words[insn.requantises, _places(insn, fields)].add(_word(MultCtrl, fields, "ex.mult."))
+    controls: dict[bool, list[Mapping[str, Collection[int]]]] = {False: [], True: []}
+    for (requantises, places), found in words.items():
+        controls[requantises].append({"ctrl": found} | ({} if places is None else {"shamt": places}))
+    plain = _serial(controls[False], "op_c", "shamt")
+    if not config.requantise:
+        return plain
+    situations = [Situation(values={**one.values, "requantise": {0}}, outputs=one.outputs) for one in plain.situations]
+    both = [Situation(values={"start": {1}, "requantise": {1}, **one}) for one in controls[True]]
+    return Occurring(situations=[*situations, *both], held=plain.held)
+
+
+def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
+    """Values that the number of places to shift by can have, a field of the instruction; None for any."""
+    if fields.get("shamt_rs2") or insn.mask & _SHIFT != _SHIFT:
+        return None
+    return frozenset({(insn.match & _SHIFT) >> _SHIFT_LSB})
+
+
+def _div(config: CoreConfig) -> Occurring:
+    found = {_word(DivCtrl, fields, "ex.div.") for _, fields in _rows(config) if fields["ex.unit"] is Unit.DIV}
+    return _serial([{"ctrl": found}])
+
+
+def _dotp(config: CoreConfig) -> Occurring:
+    found = {_word(DotpCtrl, fields, "ex.dotp.") for _, fields in _rows(config) if fields["ex.unit"] is Unit.DOTP}
+    return Occurring(situations=[Situation(values={"ctrl": found})])
+
+
+def _lsu(config: CoreConfig) -> Occurring:
+    # Mac&Load and pv.qnt say when there is an access; what else is known of it stays where it ends
+    found = {
+        _word(LsuCtrl, {**fields, "lsu.valid": valid}, "lsu.")
+        for _, fields in _rows(config)
+        if any(name.startswith("lsu.") for name in fields)
+        for valid in (False, True)
+    }
+    return Occurring(situations=[Situation(values={"ex_ctrl": found | {0}})])
+
+
+def _requantiser(config: CoreConfig) -> Occurring:
+    ends = {
+        _word(RequantiseCtrl, fields, "requantise."): insn.fmt for insn, fields in _rows(config) if insn.requantises
+    }
+    rests = {_word(RequantiseCtrl, fields, "requantise.") for insn, fields in _rows(config) if not insn.requantises}
+    return Occurring(
+        situations=[
+            Situation(values={"ctrl": rests}),
+            *(
+                Situation(values={"ctrl": {word}, "lane": set(range(fmt.lanes))})
+                for word, fmt in ends.items()
+                if fmt is not None
+            ),
+        ]
+    )
+
+
+OCCURRING: Mapping[str, Callable[[CoreConfig], Occurring]] = {
+    "alu": _alu,
+    "mult": _mult,
+    "div": _div,
+    "dotp": _dotp,
+    "lsu": _lsu,
+    "requantiser": _requantiser,
+}
+"""What occurs at a unit of a core, by the unit's name."""

@@ -1,0 +1,1 @@
+"""IP packages, the papers' tables and the guide."""

@@ -1,0 +1,193 @@
+"""Runs the commands and examples of README and guide as typed: ``python -m xpulpnn_sim.publishing.guide.examples``.
+
+In a fenced block ``sh`` every line is a command; in ``console`` those behind ``$ ``, followed by what they print, where
+``...`` stands for anything. ``pycon`` blocks are doctests, ``python`` blocks are executed; a block with a caption is a
+file. Blocks run in the order of the page, in a folder that has everything of the repository but ``build``.
+``<!-- slow -->`` before a block marks one that takes long. The file ``YOUR.lib`` is there: the built-in library.
+"""
+
+import argparse
+import doctest
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpulpnn_sim.exploration.builtin import liberty_text
+
+ROOT = Path(__file__).parents[4]
+_FENCE = re.compile(r"^```(?P<info>\S.*)?$")
+_SLOW = "<!-- slow -->"
+_RUN = ("sh", "console", "pycon", "python")
+_PROMPT = "$ "
+_ANYTHING = "..."
+_COMMAND_COLUMNS = "200"
+_PROGRESS = re.compile(rb"^\d\d:\d\d:\d\d .*\n", re.MULTILINE)
+"""Lines of progress, which stand in for the bar of a terminal."""
+_TIMEOUT_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block that can be executed."""
+
+    page: str  # name of the file
+    line: int  # where its content starts
+    language: str  # `sh`, `console`, `pycon`, `python` or `file`
+    lines: tuple[str, ...]
+    slow: bool = False  # whether it takes long
+    file: str = ""
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of a page that can be executed."""
+    found: list[Block] = []
+    inside: str | None = None
+    content: list[str] = []
+    start, before = 0, ""
+    for number, line in enumerate(page.read_text().splitlines(), start=1):
+        fence = _FENCE.match(line)
+        if inside is None and fence and fence["info"]:
+            inside, content, start = fence["info"], [], number + 1
+        elif inside is not None and line == "```":
+            found += _block(page.name, start, inside, content, slow=before == _SLOW)
+            inside, before = None, ""
+        elif inside is not None:
+            content.append(line)
+        elif line.strip():
+            before = line.strip()
+    return found
+
+
+def _block(page: str, start: int, info: str, content: list[str], *, slow: bool) -> Iterator[Block]:
+    captions = [line.removeprefix(":caption:").strip() for line in content if line.startswith(":caption:")]
+    if captions:
+        text = [line for line in content if not line.startswith(":")]
+        yield Block(page, start, "file", tuple(text[1:] if text and not text[0] else text), file=captions[0])
+    elif info in _RUN:
+        yield Block(page, start, info, tuple(content), slow)
+
+
+def place(folder: Path) -> None:
+    """Make ``folder`` look like the repository without what is built."""
+    for entry in ROOT.iterdir():
+        if entry.name not in ("build", ".git") and not (folder / entry.name).exists():
+            (folder / entry.name).symlink_to(entry)
+    (folder / "build").mkdir(exist_ok=True)
+    # the library of the examples
+    (folder / "YOUR.lib").write_text(liberty_text())
+
+
+class Page:
+    """The blocks of one page, executed one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names: dict[str, object] = {"__name__": "example"}
+        path = f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"
+        self._environment = os.environ | {"PATH": path, "COLUMNS": _COMMAND_COLUMNS}
+
+    def run(self, block: Block) -> list[str]:
+        """Execute a block; what went wrong, nothing if all is well."""
+        where = f"{block.page}:{block.line}"
+        if block.language == "file":
+            (self._folder / block.file).write_text("\n".join(block.lines) + "\n")
+            return []
+        if block.language == "pycon":
+            return self._doctest(where, block)
+        if block.language == "python":
+            program = "\n".join(block.lines)
+            status, printed = self._execute([sys.executable, "-c", program])
+            return [f"{where}: ends with {status}\n{printed}"] if status else []
+        wrong: list[str] = []
+        for command, expected in commands(block):
+            status, printed = self._execute(["bash", "-c", command])
+            if status:
+                wrong.append(f"{where}: {command}\nends with {status}\n{printed}")
+            elif expected is not None and not matches(expected, printed.splitlines()):
+                wrong.append(f"{where}: {command}\nprints\n{printed}instead of\n" + "\n".join(expected))
+        return wrong
+
+    def _execute(self, command: list[str]) -> tuple[int, str]:
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        return done.returncode, _PROGRESS.sub(b"", done.stdout).decode(errors="replace")
+
+    def _doctest(self, where: str, block: Block) -> list[str]:
+        test = doctest.DocTestParser().get_doctest(
+            "\n".join(block.lines) + "\n", self._names, where, block.page, block.line
+        )
+        report: list[str] = []
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+        runner.run(test, out=report.append, clear_globs=False)
+        self._names |= test.globs
+        return ["".join(report)] if runner.failures else []
+
+
+def commands(block: Block) -> list[tuple[str, list[str] | None]]:
+    """The commands of a block with the lines that each prints, None where the page does not say."""
+    if block.language == "sh":
+        text = "\n".join(block.lines).replace("\\\n", " ")
+        lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+        return [(line, None) for line in lines]
+    found: list[tuple[str, list[str] | None]] = []
+    for line in block.lines:
+        if line.startswith(_PROMPT):
+            found.append((line.removeprefix(_PROMPT), None))
+        else:
+            command, expected = found[-1]
+            found[-1] = command, [*(expected or []), line]
+    return found
+
+
+def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
+    """Return whether lines are as expected; a line ``...`` stands for any lines, within a line for anything."""
+    if not expected:
+        return not any(line.strip() for line in printed)
+    first, rest = expected[0], expected[1:]
+    if first.strip() == _ANYTHING:
+        return any(matches(rest, printed[skipped:]) for skipped in range(len(printed) + 1))
+    pattern = ".*".join(re.escape(part) for part in first.rstrip().split(_ANYTHING))
+    return bool(printed) and re.fullmatch(pattern, printed[0].rstrip()) is not None and matches(rest, printed[1:])
+
+
+def pages() -> list[Path]:
+    """README and every page of the guide."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the examples of pages: 0 if all do what the page says, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="default: README and all of the guide")
+    parser.add_argument("--slow", action="store_true", help="also what takes long")
+    arguments = parser.parse_args(argv)
+    wrong: list[str] = []
+    for path in arguments.pages or pages():
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            place(folder)
+            page = Page(folder)
+            for block in blocks(path):
+                if not block.slow or arguments.slow:
+                    found = page.run(block)
+                    print(f"{'wrong' if found else 'ok':6}{path.name}:{block.line}", flush=True)
+                    wrong += found
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""The instruction reference: every row of the table with operation, operands, encoding, C name, cycles, presets."""
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from xpulpnn.config import PRESETS
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cycles import Cycles, cycles
+from xpulpnn.isa.fields import FieldKind
+from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.semantics import phrase, statements
+from xpulpnn.isa.table import INSNS, enabled, find
+from xpulpnn_sim.publishing.guide import html
+from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic
+
+_LOOPS = ("lp.starti", "lp.endi", "lp.count", "lp.setup")
+
+
+def _extension(*names: Extension) -> Callable[[Insn], bool]:
+    return lambda insn: insn.extension in names
+
+
+def _is_scalar(insn: Insn) -> bool:
+    return insn.extension is Extension.XPULPV2 and insn.fmt is None
+
+
+def _is_normalising(insn: Insn) -> bool:
+    return _is_scalar(insn) and insn.op.endswith(("N", "NR"))
+
+
+def _is_multiplication(insn: Insn) -> bool:
+    return insn.op in ("mac", "msu") or (_is_normalising(insn) and insn.op.startswith(("mul", "mac")))
+
+
+def _is_dot(insn: Insn) -> bool:
+    return insn.op.startswith(("pv.dot", "pv.sdot"))
+
+
+def _is_move(insn: Insn) -> bool:
+    return insn.op.startswith(("pv.extract", "pv.insert", "pv.shuffle", "pv.pack"))
+
+
+GROUPS: dict[str, Callable[[Insn], bool]] = {
+    "rv32i": _extension(Extension.RV32I),
+    "rv32m": _extension(Extension.RV32M),
+    "rv32c": _extension(Extension.RV32C),
+    "system": _extension(Extension.ZICSR, Extension.ZIFENCEI, Extension.PRIV),
+    "memory": lambda insn: _is_scalar(insn) and (insn.is_load or insn.is_store),
+    "loops": lambda insn: insn.op in _LOOPS,
+    "branches": lambda insn: _is_scalar(insn) and insn.is_branch,
+    "multiply": _is_multiplication,
+    "normalise": lambda insn: _is_normalising(insn) and not _is_multiplication(insn),
+    "dots": _is_dot,
+    "moves": _is_move,
+    "mac-load-nn": _extension(Extension.XPULPML_NN),
+    "mac-load-cu": _extension(Extension.XPULPML_CU),
+    "mac-load-cross": _extension(Extension.XPULPML_CROSS),
+    "mac-load-dot": _extension(Extension.XPULPML_DOT),
+    "requantise": _extension(Extension.XPULPRQ),
+    "qnt": _extension(Extension.XPULPQNT),
+    "scalar": _is_scalar,
+    "lanes": lambda insn: insn.fmt is not None,
+}
+"""Parts of the reference by name; a row belongs to the first that takes it."""
+
+
+def group_of(insn: Insn) -> str:
+    """The part of the reference that shows ``insn``."""
+    return next(name for name, takes in GROUPS.items() if takes(insn))
+
+
+def rows(group: str) -> list[Insn]:
+    """The rows of a part; raises :class:`InputError` for an unknown one."""
+    if group not in GROUPS:
+        raise InputError(f"instructions must be one of {', '.join(GROUPS)}, not {group}")
+    return [insn for insn in INSNS if group_of(insn) == group]
+
+
+def presets_of(insn: Insn) -> list[str]:
+    """The presets that have ``insn``."""
+    return [
+        name
+        for name, config in PRESETS.items()
+        if any(row is insn for row in enabled(config.extensions, config.widths, aliases=True))
+    ]
+
+
+def shown_presets(insn: Insn) -> str:
+    """Presets in a few words."""
+    names = presets_of(insn)
+    return "all" if len(names) == len(PRESETS) else ", ".join(names) or "none; an option"
+
+
+def shown_operands(insn: Insn) -> str:
+    """Operands as they are written in assembly, with the names of the statements."""
+    return insn.operands.replace(",", ", ")
+
+
+def c_call(insn: Insn) -> str:
+    """The function or macro of ``xpulpnn.h``; empty for what compilers emit by themselves."""
+    if insn.extension in BASE_EXTENSIONS:
+        return ""
+    item = Intrinsic(insn)
+    return f"{item.name}({', '.join(item.parameters)})"
+
+
+_LETTERS = {"rd": "d", "rs1": "s", "rs2": "t", "rs3": "r", "L": "L", "Is3": "w", "csr": "c", "lpcnt12": "n"}
+_WORD_GROUPS = (7, 5, 5, 3, 5, 7)
+_HALF_GROUPS = (3, 11, 2)
+
+
+def encoding(insn: Insn) -> str:
+    """The pattern with letters for operands: ``d s t r`` registers, ``i`` and others immediates, ``-`` ignored."""
+    bits = list(insn.pattern)
+    top = len(bits) - 1
+    for token in insn.tokens:
+        default = "i" if token.field.kind is not FieldKind.FENCE else token.field.name[0]
+        for low, _value, width in token.field.parts:
+            for bit in range(low, low + width):
+                bits[top - bit] = _LETTERS.get(token.field.name, default)
+    text, parts = "".join(bits), []
+    for width in _WORD_GROUPS if len(bits) == sum(_WORD_GROUPS) else _HALF_GROUPS:
+        parts.append(text[:width])
+        text = text[width:]
+    return " ".join(parts)
+
+
+def shown_cycles(costs: Cycles) -> str:
+    """Cycles in words."""
+    if costs.fewest != costs.most:
+        places = f"{costs.fewest} and as many as it has places to move up, {costs.most} for 0"
+        return f"{costs.fewest} to {costs.most} cycles, by the divisor: {places}"
+    noun = "cycle" if costs.fewest == 1 else "cycles"
+    extra = "".join(f"; +{cost.cycles} {_WHEN.get(cost.name, cost.meaning)}" for cost in costs.sometimes)
+    return f"{costs.fewest} {noun}{extra}"
+
+
+_WHEN = {
+    "TAKEN_BRANCH": "taken",
+    "JUMP_REGISTER": "if the ALU instruction before wrote the base",
+    "MISALIGNED_TARGET": "to a 32-bit instruction across a word boundary",
+    "MISALIGNED_ACCESS": "across a word boundary",
+    "LOAD_USE": "if the next instruction uses the value",
+    "MAC_LOAD_USE": "if the next instruction uses the base or the reloaded entry",
+    "PARAMETER_USE": "if the next instruction requantises",
+    "REQUANTISE_USE": "if the next instruction reads the result",
+    "CSR_WRITE": "for the instruction behind a write",
+}
+"""Costs in fewer words than their own."""
+
+
+def anchor(insn: Insn) -> str:
+    """Name of the row for links: its mnemonic, and its operands where it has several forms."""
+    if insn.reloads_other:
+        return f"{anchor(find(insn.mnemonic))}-cross"
+    several = sum(other.mnemonic == insn.mnemonic and not other.reloads_other for other in INSNS) > 1
+    text = insn.mnemonic + (f"-{insn.operands.replace('!', '-inc')}" if several else "")
+    return "insn-" + "".join(letter if letter.isalnum() else "-" for letter in text).strip("-").lower()
+
+
+_FAMILIES: dict[str, Callable[[Insn], str]] = {
+    # what differs in the size of an access only stands together, as do the forms of an operation
+    "rv32i": lambda insn: "load" if insn.is_load else "store" if insn.is_store else "branch" if insn.is_branch else "",
+    "rv32m": lambda insn: "divide" if insn.op in ("div", "divu", "rem", "remu") else insn.op[:4],
+    "rv32c": lambda insn: "load" if insn.is_load else "store" if insn.is_store else "jump" if insn.is_jump else "",
+    "system": lambda insn: "csr" if insn.extension is Extension.ZICSR else insn.op,
+    "memory": lambda insn: "load" if insn.is_load else "store",
+}
+"""What the rows of a table have in common, in the parts without headings of their own."""
+
+_HEADED = frozenset(
+    {"lanes", "dots", "moves", "mac-load-nn", "mac-load-cu", "mac-load-cross", "mac-load-dot", "requantise"}
+)
+"""Parts where every operation has a heading."""
+
+
+def _families(group: str) -> dict[str, list[Insn]]:
+    """The rows of a part by what they have in common, in the order of the table."""
+    families: dict[str, list[Insn]] = {}
+    for insn in rows(group):
+        key = ".".join(insn.mnemonic.split(".")[:2]) if group in _HEADED else _FAMILIES.get(group, lambda _: "")(insn)
+        families.setdefault(key, []).append(insn)
+    return families
+
+
+def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
+    name = f'<span class="mnemonic" id="{anchor(insn)}">{html.code(insn.mnemonic)}</span> '
+    name += f'<span class="operands">{escape(shown_operands(insn))}</span>'
+    call = c_call(insn)
+    name += f'<br><span class="c-name">{html.code(call)}</span>' if call else ""
+    if insn.alias:
+        name += "<br>second name"
+    operation = f"{escape(phrase_of(insn))}<br>" if with_phrase else ""
+    lines = html.block(statements(insn)) if statements(insn) else "<span></span>"
+    operation += f'<div class="operation">{lines}<span class="bits">{html.code(encoding(insn))}</span></div>'
+    return name, operation, shown_presets(insn)
+
+
+def phrase_of(insn: Insn) -> str:
+    """Return the operation of the row in words."""
+    if insn.extension is Extension.RV32C:
+        return "no operation" if insn.mnemonic == "c.nop" else _COMPRESSED.get(insn.mnemonic, phrase(insn))
+    return phrase(insn)
+
+
+_COMPRESSED = {
+    "c.li": "load an immediate",
+    "c.mv": "copy a register",
+    "c.j": "jump",
+    "c.jr": "jump to a register",
+    "c.beqz": "branch if zero",
+    "c.bnez": "branch if not zero",
+}
+
+
+def instructions(group: str) -> str:
+    """The part of the reference called ``group``: a table for every operation or family of operations."""
+    parts: list[str] = []
+    for name, family in _families(group).items():
+        phrases = {phrase_of(insn) for insn in family}
+        common = f"{phrases.pop().capitalize()}. " if len(phrases) == 1 else ""
+        if group in _HEADED:
+            parts.append(f"### {name}\n")
+        parts.append(html.raw(f'<p class="cycles">{escape(common + _costs(family))}</p>'))
+        cells = [_row(insn, with_phrase=not common) for insn in family]
+        parts.append(html.table(("instruction, C", "operation, encoding", "presets"), cells, "insns"))
+    return "\n".join(parts)
+
+
+def _costs(family: list[Insn]) -> str:
+    """Return the cycles of the rows of a table, with names where they differ."""
+    names: dict[str, list[str]] = {}
+    for insn in family:
+        shown = names.setdefault(shown_cycles(cycles(insn)), [])
+        shown += [] if insn.mnemonic in shown else [insn.mnemonic]
+    if len(names) == 1:
+        return f"{next(iter(names)).capitalize()}."
+    most = max(names, key=lambda text: len(names[text]))
+    others = [f"{', '.join(shown)}: {text}." for text, shown in names.items() if text != most]
+    return " ".join([f"{most.capitalize()}.", *others])
+
+
+def records() -> list[dict[str, Any]]:
+    """The reference for programs: a record for every row of the table."""
+    return [
+        {
+            "mnemonic": insn.mnemonic,
+            "operands": insn.operands,
+            "pattern": insn.pattern,
+            "extension": insn.extension.value,
+            "needs": [extension.value for extension in insn.needs],
+            "alias": insn.alias,
+            "meaning": phrase_of(insn),
+            "operation": list(statements(insn)),
+            "c": c_call(insn),
+            "cycles": shown_cycles(cycles(insn)),
+            "presets": presets_of(insn),
+        }
+        for insn in INSNS
+    ]

@@ -1,0 +1,301 @@
+"""Tables of formats, fields, CSRs, exceptions and costs."""
+
+from html import escape
+
+from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, ZERO_CSRS, Csr, ResetSource
+from xpulpnn.isa.fields import HALF_FIELDS, WORD_FIELDS, Field, FieldKind
+from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import FIRST_WEIGHT, Cost, ExceptionCause
+from xpulpnn.isa.retirement import RETIREMENT_FIELDS, VALID, WAIT, WaitCause
+from xpulpnn.isa.table import INSNS, find
+from xpulpnn_sim.publishing.guide import html
+from xpulpnn_sim.publishing.guide.instructions import c_call, encoding
+from xpulpnn_sim.publishing.guide.members import comments_beside
+
+
+def extensions() -> str:
+    """Extensions with the number of their instructions and the presets that have them."""
+    rows: list[list[str]] = []
+    for extension, content in comments_beside(Extension).items():
+        count = sum(insn.extension is extension and not insn.alias for insn in INSNS)
+        has = [name for name, config in PRESETS.items() if extension in config.extensions]
+        shown = "every core" if extension in BASE_EXTENSIONS else ", ".join(has) or "none yet"
+        rows.append([escape(extension.value), escape(content), str(count), escape(shown)])
+    return html.table(("extension", "content", "instructions", "presets"), rows)
+
+
+def _funct3(fmt: ElemFmt, mode: Op2Mode) -> str:
+    row = next((insn for insn in INSNS if insn.op == "pv.add" and insn.fmt is fmt and insn.mode is mode), None)
+    return html.code(encoding(row).split()[-3]) if row else "none"
+
+
+def formats() -> str:
+    """Element formats with their widths and codes."""
+    rows = [
+        [
+            html.code(f".{fmt.suffix}"),
+            {ElemFmt.H: "half-word", ElemFmt.B: "byte", ElemFmt.N: "nibble", ElemFmt.C: "crumb"}[fmt],
+            str(fmt.width),
+            str(fmt.lanes),
+            " / ".join(_funct3(fmt, mode) for mode in Op2Mode),
+            {ElemFmt.N: "0", ElemFmt.C: "1"}.get(fmt, "ignored, or imm6[0]"),
+            html.code(encoding(find(f"pv.mlsdotup.{fmt.suffix}")).split()[-3]),
+        ]
+        for fmt in ElemFmt
+    ]
+    headings = ("suffix", "name", "bits", "lanes", "funct3 vector / .sc / .sci", "bit 25", "funct3 of Mac&Load")
+    return html.table(headings, rows)
+
+
+def signs() -> str:
+    """Which factor of a dot product is signed, as the table has it."""
+    shown = (
+        ("pv.dotup.b", "rs1", "rs2 or immediate"),
+        ("pv.dotusp.b", "rs1", "rs2 or immediate"),
+        ("pv.dotsp.b", "rs1", "rs2 or immediate"),
+        ("pv.mlsdotup.b", "weight", "activation"),
+        ("pv.mlsdotusp.b", "weight", "activation"),
+        ("pv.mlsdotsup.b", "weight", "activation"),
+        ("pv.mlsdotsp.b", "weight", "activation"),
+        ("pv.cusdotup.b.0", "weight (NN-RF)", "rs2"),
+        ("pv.cusdotusp.b.0", "weight (NN-RF)", "rs2"),
+        ("pv.cusdotsp.b.0", "weight (NN-RF)", "rs2"),
+    )
+    words = {True: "<strong>signed</strong>", False: "unsigned"}
+    rows: list[list[str]] = []
+    for mnemonic, first, second in shown:
+        insn = find(mnemonic, _vector(mnemonic))
+        names = ".".join(mnemonic.split(".")[:2])
+        names = f"pv.(s){names.removeprefix('pv.')}" if "dot" in names and names[3] == "d" else names
+        aliases = sorted(
+            {
+                other.mnemonic.rsplit(".", 1)[0]
+                for other in INSNS
+                if other.alias and other.match == insn.match and other.mask == insn.mask
+            }
+        )
+        rows.append(
+            [
+                html.code(names),
+                f"{first}: {words[insn.a_signed]}",
+                f"{second}: {words[insn.b_signed]}",
+                ", ".join(html.code(alias) for alias in aliases),
+            ]
+        )
+    return html.table(("instruction", "first factor", "second factor", "second name"), rows)
+
+
+def _vector(mnemonic: str) -> str | None:
+    return "rd,rs1,rs2" if mnemonic.startswith("pv.dot") else None
+
+
+def _bit_list(text: str) -> str:
+    return " ".join(f"[{part}]" for part in text.split())
+
+
+def _field_row(name: str, field: Field) -> list[str]:
+    sign = (
+        ""
+        if field.kind is not FieldKind.IMMEDIATE and field.kind is not FieldKind.TARGET
+        else ("signed" if field.signed else "unsigned")
+    )
+    value = _bit_list(field.value_bits)
+    return [html.code(name), field.kind.value, _bit_list(field.word_bits), value, sign, escape(field.rule)]
+
+
+def fields() -> str:
+    """Operand fields of 32-bit and of 16-bit instructions."""
+    headings = ("operand", "kind", "instruction bits", "bits of the value", "", "values")
+    wide = html.table(headings, [_field_row(name, field) for name, field in WORD_FIELDS.items()])
+    narrow = html.table(headings, [_field_row(name, field) for name, field in HALF_FIELDS.items()])
+    note = (
+        "`rs3` is the register in the field of rd, used as a source. `lpoff12` and `lpoff5` hold the distance in "
+        "half-words; `uimm20` is the upper 20 bits. Values of `nnimm5` with bits 3 and 4 both set are those of "
+        "`nnimm5'`, or illegal. The digit of `lane` is the number of its bits."
+    )
+    return f"{wide}\n{note}\n\nIn compressed instructions:\n\n{narrow}"
+
+
+def selectors() -> str:
+    """The legal selectors of the nn form with what each does."""
+    field = WORD_FIELDS["nnimm5"]
+    token = next(token for token in find("pv.mlsdotup.b").tokens if token.field is field)
+    rows: list[list[str]] = []
+    for value in range(field.high + 1):
+        if not token.accepts(value):
+            continue
+        activation, weight = _entries(value)
+        reload = f"NN[{activation}]" if value & 8 else f"NN[{weight}]" if value & 16 else "nothing"
+        rows.append(_selector(value, reload))
+    return _in_two_columns(rows)
+
+
+def other_selectors() -> str:
+    """The selectors with both update bits."""
+    field = WORD_FIELDS["nnimm5'"]
+    return _in_two_columns(
+        [_selector(value, f"NN[{_entries(value)[0] ^ 1}]") for value in range(field.low, field.high + 1)]
+    )
+
+
+def _entries(selector: int) -> tuple[int, int]:
+    """The entries that a product uses: activation and weight."""
+    return selector & 1, FIRST_WEIGHT + (selector >> 1 & 3)
+
+
+def _selector(value: int, reload: str) -> list[str]:
+    activation, weight = _entries(value)
+    return [html.code(str(value)), html.code(f"{value:05b}"), f"NN[{weight}] * NN[{activation}]", reload]
+
+
+def _in_two_columns(rows: list[list[str]]) -> str:
+    half = (len(rows) + 1) // 2
+    pairs = [[*rows[i], *rows[i + half]] for i in range(half)]
+    return html.table(("selector", "bits", "product", "reload") * 2, pairs)
+
+
+def _reset(csr: Csr) -> str:
+    if csr.source is ResetSource.CONSTANT:
+        return html.code(f"0x{csr.reset:08x}") if csr.reset else "0"
+    low = f", {csr.reset:#x} below" if csr.reset else ""
+    return escape({ResetSource.BOOT_ADDRESS: "bits 31:8 of boot_addr"}.get(csr.source, csr.source.value) + low)
+
+
+def _runs() -> list[tuple[Csr, Csr]]:
+    """First and last of each run of registers: zeros at addresses one after the other, else one register alone."""
+    runs: list[tuple[Csr, Csr]] = []
+    for csr in CSRS:
+        if runs and csr in ZERO_CSRS and runs[-1][1] in ZERO_CSRS and csr.address == runs[-1][1].address + 1:
+            runs[-1] = (runs[-1][0], csr)
+        else:
+            runs.append((csr, csr))
+    return runs
+
+
+def _span(first: str, last: str) -> str:
+    return html.code(first) if first == last else f"{html.code(first)} to {html.code(last)}"
+
+
+def csrs() -> str:
+    """All control and status registers."""
+    rows = [
+        [
+            _span(f"0x{first.address:03x}", f"0x{last.address:03x}"),
+            _span(first.name, last.name),
+            first.access.name,
+            _reset(first),
+            html.code(f"0x{first.writable:08x}") if first.writable else "",
+            escape(first.group.value),
+        ]
+        for first, last in _runs()
+    ]
+    return html.table(("address", "name", "access", "after reset", "writable bits", "present"), rows)
+
+
+def events() -> str:
+    """Events of the performance counters."""
+    rows = [
+        [str(k), html.code(f"pccr{k}"), escape(name.replace("_", " "))] for k, name in enumerate(PERFORMANCE_EVENTS)
+    ]
+    return html.table(("bit of pcer", "counter", "event"), rows)
+
+
+def causes() -> str:
+    """Return the table of traps, with mcause and mepc."""
+    rows = [
+        [str(cause.value), escape(meaning), "address of the instruction"]
+        for cause, meaning in comments_beside(ExceptionCause).items()
+    ]
+    rows.append(["0x80000000 + id", "interrupt of line id", "address of the next instruction"])
+    return html.table(("mcause", "event", "mepc"), rows)
+
+
+def costs() -> str:
+    """Every cost beyond one cycle per instruction."""
+    rows = [[escape(cost.meaning), f"+{cost.cycles}", html.code(cost.cause.name.lower())] for cost in Cost]
+    return html.table(("when", "cycles", "shown as"), rows)
+
+
+def waits() -> str:
+    """Causes of a cycle without retirement."""
+    rows = [
+        [str(cause.value), html.code(cause.name.lower()), escape(text)]
+        for cause, text in comments_beside(WaitCause).items()
+    ]
+    return html.table(("rvfi_wait", "cause", "meaning"), rows)
+
+
+def retirement() -> str:
+    """Ports of the retirement port."""
+    rows = [
+        [html.code(f"rvfi_{field.name}"), str(field.width), escape(field.meaning)]
+        for field in (VALID, WAIT, *RETIREMENT_FIELDS)
+    ]
+    return html.table(("port", "bits", "meaning"), rows)
+
+
+_SAMPLES: tuple[tuple[str, str | None, str, dict[str, int]], ...] = (
+    ("p.lw", "rd,imm12(rs1!)", "p.lw x10, 4(x11!)", {"rd": 10, "rs1": 11, "imm12": 4}),
+    ("p.lw", "rd,rs2(rs1!)", "p.lw x10, x12(x11!)", {"rd": 10, "rs1": 11, "rs2": 12}),
+    ("p.sw", "rs2,rs3(rs1!)", "p.sw x12, x10(x11!)", {"rs2": 12, "rs3": 10, "rs1": 11}),
+    ("p.sb", "rs2,stimm12(rs1!)", "p.sb x12, -1(x11!)", {"rs2": 12, "rs1": 11, "stimm12": -1}),
+    ("lp.setup", None, "lp.setup 0, x11, pc+16", {"L": 0, "rs1": 11, "lpoff12": 16}),
+    ("lp.setupi", None, "lp.setupi 1, 100, pc+16", {"L": 1, "lpcnt12": 100, "lpoff5": 16}),
+    ("p.beqimm", None, "p.beqimm x11, -3, pc+8", {"rs1": 11, "simm5": -3, "boff13": 8}),
+    ("p.extracti", None, "p.extracti x10, x11, 7, 8", {"rd": 10, "rs1": 11, "Is3": 7, "Is2": 8}),
+    ("p.subRN", None, "p.subRN x10, x11, x12", {"rd": 10, "rs1": 11, "rs2": 12}),
+    ("p.mulhhsNR", None, "p.mulhhsNR x10, x11, x12, 15", {"rd": 10, "rs1": 11, "rs2": 12, "Is3": 15}),
+    ("pv.add.sci.b", None, "pv.add.sci.b x10, x11, -3", {"rd": 10, "rs1": 11, "imm6": -3}),
+    ("pv.shufflei2.sci.b", None, "pv.shufflei2.sci.b x10, x11, 0x1B", {"rd": 10, "rs1": 11, "uimm6": 0x1B}),
+    ("pv.sdotusp.b", None, "pv.sdotusp.b x10, x11, x12", {"rd": 10, "rs1": 11, "rs2": 12}),
+    ("pv.sdotusp.n", None, "pv.sdotusp.n x10, x11, x12", {"rd": 10, "rs1": 11, "rs2": 12}),
+    ("pv.cmpgeu.sc.c", None, "pv.cmpgeu.sc.c x10, x11, x12", {"rd": 10, "rs1": 11, "rs2": 12}),
+    ("pv.mlsdotsup.b", None, "pv.mlsdotsup.b x10, (x11!), 17", {"rd": 10, "rs1": 11, "nnimm5": 17}),
+    ("pv.mlsdotup.h", None, "pv.mlsdotup.h x0, (x11!), 9", {"rd": 0, "rs1": 11, "nnimm5": 9}),
+    ("pv.cusdotusp.b.2", None, "pv.cusdotusp.b.2 x10, (x11!), x12", {"rd": 10, "rs1": 11, "rs2": 12}),
+    ("pv.qnt.n", None, "pv.qnt.n x10, x11, (x12)", {"rd": 10, "rs1": 11, "rs2": 12}),
+    ("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'", "pv.mlsdotup.b x10, (x11!), 24", {"rd": 10, "rs1": 11, "nnimm5": 24}),
+    ("pv.mldotup.n", None, "pv.mldotup.n x10, (x11!), 7", {"rd": 10, "rs1": 11, "nnimm5": 7}),
+    ("pv.rqld", None, "pv.rqld 1, (x11!)", {"uimm1": 1, "rs1": 11}),
+    ("pv.rqu.b", None, "pv.rqu.b x10, x11, x12, 3", {"rd": 10, "rs1": 11, "rs2": 12, "lane": 3}),
+)
+
+
+def samples() -> str:
+    """Instructions with their words."""
+    rows = [
+        [html.code(text), html.code(f"0x{find(mnemonic, form).encode(**values):08X}")]
+        for mnemonic, form, text, values in _SAMPLES
+    ]
+    return html.table(("assembly", "word"), rows)
+
+
+def intrinsics() -> str:
+    """The functions and macros of ``xpulpnn.h`` for the widest configuration, by name."""
+    rows: list[list[str]] = []
+    for insn in INSNS:
+        call = "" if insn.reloads_other else c_call(insn)
+        if call:
+            rows.append([html.code(call), html.code(insn.mnemonic), escape(_group_link(insn))])
+    return html.table(("C", "instruction", "extension"), rows)
+
+
+def _group_link(insn: Insn) -> str:
+    return insn.extension.value
+
+
+def preset_table() -> str:
+    """Presets with what differs from the first."""
+    names = ("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "requantise")
+    names += ("widths", "nnrf_entries")
+
+    def shown(config: CoreConfig, name: str) -> str:
+        value = getattr(config, name)
+        if isinstance(value, frozenset):
+            return ", ".join(map(str, sorted(value, reverse=True)))
+        return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+    rows = [[html.code(name), *(shown(config, item) for item in names)] for name, config in PRESETS.items()]
+    return html.table(("preset", *names), rows)

@@ -1,0 +1,178 @@
+"""The whole package: paths and texts of all its files."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.publishing.packages import ipxact
+from xpulpnn_sim.publishing.packages.cluster.top import cluster_testbench
+from xpulpnn_sim.publishing.packages.constraints import CONSTANT_INPUTS, constraints
+from xpulpnn_sim.publishing.packages.core_testbench import core_testbench
+from xpulpnn_sim.publishing.packages.design import RESETS, Design
+from xpulpnn_sim.publishing.packages.fusesoc import core_file
+from xpulpnn_sim.publishing.packages.port_documents import instance, port_table
+from xpulpnn_sim.publishing.packages.simulators import VERILATOR_BINARY, VERILATOR_MAKE
+from xpulpnn_sim.publishing.packages.synthesis import synthesis_files
+from xpulpnn_sim.publishing.packages.template import fill, template
+from xpulpnn_sim.publishing.packages.unit_testbench import unit_testbench
+from xpulpnn_sim.publishing.packages.units import BUILDERS
+from xpulpnn_sim.tools.files import write_text
+
+DEFAULT_CLOCK_NS = 10.0
+"""Period that synthesis aims at unless another is asked for."""
+
+_DELAYS = ', whose delays are options: `make icarus ARGS="+latency=4 +stall=30"`.'
+_VECTORS = "It applies the vectors of `tb/{top}_vectors.lst`, one per clock cycle."
+
+
+_SIMULATE = """\
+    make icarus                      # Icarus Verilog 11 or later
+    make verilator                   # Verilator 5 with a C++20 compiler
+"""
+_RUNS = """\
+    fusesoc --cores-root . run --target=sim {vlnv} --tool=verilator
+
+The testbench ends with a line `PASS: ...` and exit code 0, or with `FAIL: ...` and another exit code. {meaning}
+"""
+
+
+class Testbench(NamedTuple):
+    """Maker of the testbench of a component, and its description in the README."""
+
+    files: Callable[[Design], dict[str, str]]
+    meaning: str
+    has_delays: bool = True
+
+
+TESTBENCHES: Mapping[str, Testbench] = {
+    "core": Testbench(
+        core_testbench, f"It runs the program of `tb/core_program.lst` from memories with OBI ports{_DELAYS}"
+    ),
+    "cluster": Testbench(
+        cluster_testbench,
+        f"All cores run the program of `tb/cluster_program.lst` from a memory outside{_DELAYS}",
+    ),
+    "cluster-axi": Testbench(
+        cluster_testbench,
+        f"All cores run the program of `tb/cluster-axi_program.lst` from a memory with AXI4 ports{_DELAYS}",
+    ),
+    **{top: Testbench(unit_testbench, _VECTORS.format(top=top), has_delays=False) for top in BUILDERS},
+}
+"""Testbenches by component; the other components are packaged without one."""
+
+_WITH_BANKS = ("cluster", "cluster-axi", "tcdm")
+
+_BANKS = """
+4. Give each port `banks__*` a single-port memory of 32-bit words: `tb/sram.v` shows what it must do, and where a macro
+   of your technology takes its place."""
+_ARRAYS = """
+4. The banks of the TCDM are arrays here, which is right for simulation and FPGAs. For a chip, and before `make syn`,
+   generate it with `--set memories=ports`: then they are ports for memory macros."""
+
+PACKAGED = ("core", "backend", *BUILDERS, "cluster", "cluster-axi", "tcdm", "event-unit", "dma", "icache")
+"""Components that have a package."""
+
+
+def _testbench(design: Design) -> dict[str, str]:
+    """Files of the folder ``tb`` and the list of its sources; nothing for a component without a testbench."""
+    testbench = TESTBENCHES.get(design.top)
+    if testbench is None:
+        return {}
+    files = {f"tb/{name}": text for name, text in testbench.files(design).items()}
+    sources = [name for name in files if name.endswith(".v")]
+    simulation = fill(
+        "simulation.mk",
+        top=design.top,
+        testbench=f"{design.identifier}_tb",
+        options=" ".join(VERILATOR_BINARY),
+        make_options=VERILATOR_MAKE,
+        arguments="+latency=4 +stall=30" if testbench.has_delays else "+vcd",
+    )
+    return files | {"tb/simulation.mk": simulation, "tb.f": "".join(f"{name}\n" for name in sources)}
+
+
+def package_files(design: Design) -> dict[str, str]:
+    """Text of every file of the package by its path."""
+    if design.top not in PACKAGED:
+        raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {design.top}")
+    bench = _testbench(design)
+    sdc = f"constraints/{design.top}.sdc"
+    core = core_file(design, list(bench))
+    files = {f"rtl/{name}": text for name, text in design.emitted.files().items()}
+    files |= bench
+    files |= {
+        sdc: constraints(design),
+        "rtl.f": "".join(f"{name}\n" for name in design.rtl_files),
+        f"{design.top}.core": core,
+        f"doc/{design.top}.json": json.dumps(design.emitted.manifest, indent=2) + "\n",
+        f"doc/{design.top}.xml": ipxact.component(design, [*design.rtl_files, sdc]),
+        "doc/ports.md": port_table(design),
+        f"doc/{design.top}_inst.v": instance(design),
+        "Makefile": fill("Makefile", module=design.module),
+        "README.md": _readme(design),
+    }
+    if has_banks(design):
+        files["tb/sram.v"] = template("sram.v")
+    if ipxact.has_obi(design):
+        files |= {f"doc/{name}": text for name, text in ipxact.obi_definitions().items()}
+    return files | {f"syn/{name}": text for name, text in synthesis_files(design).items()}
+
+
+def has_banks(design: Design) -> bool:
+    """Return whether memories are to be connected as the banks of the TCDM."""
+    return "banks__0__req" in design.by_name
+
+
+def _memory_step(design: Design) -> str:
+    """Return the step of the README about the banks of the TCDM, if there are any."""
+    if has_banks(design):
+        return _BANKS
+    return _ARRAYS if design.top in _WITH_BANKS else ""
+
+
+def write_package(design: Design, folder: Path) -> list[Path]:
+    """Write the package into ``folder``, all texts being there before the first is written; returns the paths."""
+    files = package_files(design)
+    for name, text in files.items():
+        write_text(folder / name, text)
+    return [folder / name for name in files]
+
+
+def _readme(design: Design) -> str:
+    if not design.clocked:
+        clocking = "It has neither clock nor reset."
+    else:
+        assert design.reset is not None
+        kind = "asynchronous and active low" if RESETS[design.reset] else "synchronous and active high"
+        clocking = f"All registers change at the rising edge of `clk`; `{design.reset}` is {kind}."
+    begin = design.module.removesuffix(design.identifier)
+    prefix = (
+        f"All modules begin with `{begin}`: another configuration with another\n   `--prefix` fits beside it."
+        if begin
+        else "Generate with `--prefix` if its module names are taken."
+    )
+    vlnv = f"{ipxact.VENDOR}:{ipxact.LIBRARY}:{design.module}:{design.version}"
+    testbench = TESTBENCHES.get(design.top)
+    has = testbench is not None
+    constant = [name for name in CONSTANT_INPUTS if name in design.by_name]
+    obi = ", with the bus in `doc/obi.xml` and `doc/obi_rtl.xml`" if ipxact.has_obi(design) else ""
+    return fill(
+        "README.md",
+        module=design.module,
+        top=design.top,
+        version=design.version,
+        command=design.command,
+        ipxact=f"`doc/{design.top}.xml`{obi}",
+        clock=f"{design.clock_ns:g}",
+        vlnv=vlnv,
+        testbench_row="| self-checking testbench | `tb/`, `tb.f` |\n" if has else "",
+        simulate=_SIMULATE if has else "",
+        target="sim" if has else "lint",
+        testbench=_RUNS.format(vlnv=vlnv, meaning=testbench.meaning) if testbench is not None else "",
+        prefix=prefix,
+        clocking=clocking,
+        banks=_memory_step(design),
+        constant=f"; {' and '.join(f'`{name}`' for name in constant)} count as constant" if constant else "",
+    )

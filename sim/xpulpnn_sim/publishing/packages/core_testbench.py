@@ -1,0 +1,109 @@
+"""The testbench of the core: memories, a program that checks itself, and the results it must leave."""
+
+from collections.abc import Sequence
+
+from xpulpnn.errors import ConfigError
+from xpulpnn.isa.csr import CLUSTER_EVENTS
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.publishing.packages.control_flow import DRIVEN_HART_ID
+from xpulpnn_sim.publishing.packages.core_program import core_program
+from xpulpnn_sim.publishing.packages.design import Design, Port, clocking
+from xpulpnn_sim.publishing.packages.listing import hex_words
+from xpulpnn_sim.publishing.packages.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, NOWHERE, RESULTS_AT
+from xpulpnn_sim.publishing.packages.template import fill, template
+
+SIMULATED_NS = 10
+"""Period of the clock in simulation."""
+
+_CYCLES_PER_WORD = 8
+"""Of the watchdog, for the fastest memory, by words of the program."""
+
+_SHORTEST_GAP = 16
+"""Words."""
+
+_DRIVEN = {
+    "boot_addr": f"32'h{MEMORY_BASE + 0x80:08x}",
+    "hart_id": f"32'h{DRIVEN_HART_ID:08x}",
+    "fetch_enable": "1'b1",
+    "ext_events": f"{len(CLUSTER_EVENTS)}'d0",
+}
+"""Inputs that stay."""
+
+_OWN = ("irq", "irq_ack", "irq_id", "core_sleep")
+_BUSES = ("instr__", "data__")
+
+
+def core_testbench(design: Design) -> dict[str, str]:
+    """Files of the folder ``tb`` for the core, by name."""
+    program = core_program(design.core)
+    ports = design.ports
+    name = design.top
+    return {
+        "obi_port.v": template("obi_port.v"),
+        "obi_memory.v": template("obi_memory.v"),
+        f"{design.identifier}_tb.v": fill(
+            "core_tb.v",
+            module=design.module,
+            top=name,
+            top_name=design.identifier,
+            results=len(program.expected),
+            results_at=RESULTS_AT // WORD_BYTES,
+            interrupts=program.interrupts,
+            words=MEMORY_WORDS,
+            base=f"{MEMORY_BASE:08x}",
+            device=f"{DEVICE_BASE:08x}",
+            nowhere=f"{NOWHERE:08x}",
+            half_period=SIMULATED_NS // 2,
+            watchdog=_CYCLES_PER_WORD * sum(word != 0 for word in program.image),
+            path="tb",
+            wires=_wires(ports),
+            connections=",\n".join(f"        .{port.name}({_connection(port)})" for port in ports),
+        ),
+        f"{name}_program.hex": sparse_hex(program.image),
+        f"{name}_program.lst": program.listing,
+        f"{name}_expected.hex": hex_words(program.expected),
+        f"{name}_expected.lst": described(program.expected, program.texts),
+    }
+
+
+def described(words: Sequence[int], texts: Sequence[str]) -> str:
+    """Results by number, with what they are."""
+    rows = enumerate(zip(words, texts, strict=True), start=1)
+    return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
+
+
+def _net(port: Port) -> str:
+    """The testbench's name of a port: buses have one underscore there."""
+    return port.name.replace("__", "_")
+
+
+def _is_used(port: Port) -> bool:
+    return port.name in _OWN or port.name.startswith(_BUSES)
+
+
+def _wires(ports: tuple[Port, ...]) -> str:
+    lines = [f"    wire {port.range:7}{_net(port)};" for port in ports if _is_used(port)]
+    lines += ["    wire        ended, outside;", "    wire [31:0] code;"]
+    return "\n".join(lines) + "\n"
+
+
+def _connection(port: Port) -> str:
+    if port.is_clocking:
+        return clocking(port)
+    if _is_used(port):
+        return _net(port)
+    if port.is_input and port.name not in _DRIVEN:
+        raise ConfigError(f"inputs of the core must be known to its testbench, not {port.name}")
+    return _DRIVEN.get(port.name, f"{port.width}'d0") if port.is_input else ""
+
+
+def sparse_hex(image: Sequence[int]) -> str:
+    """A ``$readmemh`` file of a memory with its gaps left out."""
+    lines, gap = hex_words(()), True
+    for place, word in enumerate(image):
+        if word and gap:
+            lines += f"@{place:x}\n"
+        # short gaps are written as zeros
+        gap = not word and (gap or not any(image[place : place + _SHORTEST_GAP]))
+        lines += "" if gap else f"{word:08x}\n"
+    return lines

@@ -1,0 +1,257 @@
+"""Vectors of the units: dot product, NN-RF, packed-SIMD ALU, multiplier and EX stage.
+
+An instruction of the table gives the control word; its statements say what must come out, not its control word.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import Any
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import AluResult, AluShift
+from xpulpnn.core.control import ImmSel, OpBSel, Unit
+from xpulpnn.core.control_rows import control_fields
+from xpulpnn.core.mult_ctrl import MultOp
+from xpulpnn.isa.fields import FieldKind
+from xpulpnn.isa.formats import Extension, Op2Mode
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.publishing.packages.arithmetic import computes
+from xpulpnn_sim.publishing.packages.design import Port
+from xpulpnn_sim.publishing.packages.nnrf_model import NnRfModel
+from xpulpnn_sim.publishing.packages.vectors import Vector, Vectors, dot_product, number
+from xpulpnn_sim.reference.statements.machine import result
+
+_SEED = 20
+_PER_CONTROL_WORD = 12
+"""Vectors of every control word."""
+
+_DIRECT_IMMEDIATES = frozenset({ImmSel.I_TYPE, ImmSel.SIMM5, ImmSel.IMM6_UNSIGNED})
+"""Immediates that are operand b as they are; the others are a matter of ID."""
+
+_REPLICATED = (Op2Mode.SC, Op2Mode.SCI)
+
+
+def _rows_of(config: CoreConfig) -> Iterator[tuple[Insn, dict[str, Any]]]:
+    """Rows of which EX sees registers or plain immediates, with their control fields."""
+    for insn in enabled(config.extensions, config.widths):
+        executes = computes(insn) or insn.is_branch or insn.is_mac_load or insn.extension is Extension.ZICSR
+        if insn.size != WORD_BYTES or insn.alias or insn.mode in _REPLICATED or not executes:
+            continue
+        fields = control_fields(insn)
+        immediate = fields.get("op_b") is OpBSel.IMM and fields.get("imm") not in _DIRECT_IMMEDIATES
+        if not immediate or insn.is_mac_load:
+            yield insn, fields
+
+
+def _requantising_rows(config: CoreConfig) -> Iterator[Insn]:
+    """The rows of pv.rq*."""
+    return (insn for insn in enabled(config.extensions, config.widths) if insn.requantises)
+
+
+def _under(fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The fields below ``prefix``, without it."""
+    return {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}
+
+
+def _operands(vectors: Vectors, insn: Insn, fields: Mapping[str, Any]) -> tuple[dict[str, int], int]:
+    """Random ``op_a``, ``op_b``, ``op_c`` and ``shamt`` of an instruction, and its result."""
+    kinds = (FieldKind.REGISTER, FieldKind.TARGET, FieldKind.CSR)
+    values = {
+        token.field.name: vectors.random.randrange(token.field.low, token.field.high + 1, token.field.step)
+        for token in insn.tokens
+        if token.field.kind not in kinds
+    }
+    a, b, c = vectors.word(), vectors.word(), vectors.word()
+    if "rs2" not in insn.reads:
+        # x0, or the immediate
+        b = next((values[name] for name in ("imm12", "uimm5", "simm5", "uimm6") if name in values), 0) & WORD_MASK
+    shamt = values.get("Is3", 0)
+    if not fields.get("shamt_rs2"):
+        return {"op_a": a, "op_b": b, "op_c": c, "shamt": shamt}, result(insn, values, a, b, c)
+    # the register forms of the normalising sums add rd and rs1 and shift by rs2
+    shamt = b % XLEN
+    return {"op_a": c, "op_b": a, "op_c": c, "shamt": shamt}, result(insn, values, a, b, c)
+
+
+def _dotp(config: CoreConfig, vectors: Vectors) -> None:
+    """Every format, signs and accumulation; with operand registers also idle cycles between."""
+    registered = "enable" in vectors.ports
+    late: tuple[int, int, int, dict[str, Any]] | None = None
+    cases = [
+        {"fmt": fmt, "a_signed": bool(signs & 1), "b_signed": bool(signs & 2), "accumulate": accumulate}
+        for fmt in config.dotp.formats
+        for signs in range(4)
+        for accumulate in (False, True)
+    ]
+    for case in (case for case in cases for _ in range(_PER_CONTROL_WORD)):
+        a, b, rd = vectors.word(), vectors.word(), vectors.word()
+        now = {"ctrl": vectors.control("ctrl", case), "rs1": a, "rs2": b, "rd": rd}
+        if registered:
+            # the factors taken are those of the last cycle with enable; the accumulator is this cycle's
+            expected = {} if late is None else {"result": _dot(late[3], late[0], late[1], rd)}
+            enable = int(late is None or vectors.random.random() < 3 / 4)
+            vectors.add({**now, "enable": enable}, expected, f"{_case(case)}, enable {enable}")
+            late = (a, b, rd, case) if enable else late
+        else:
+            vectors.add(now, {"result": _dot(case, a, b, rd)}, _case(case))
+
+
+def _case(case: Mapping[str, Any]) -> str:
+    signs = "".join("s" if case[name] else "u" for name in ("a_signed", "b_signed"))
+    return f"{'sum of ' if case['accumulate'] else ''}dot product, {case['fmt'].width} bit, signs {signs}"
+
+
+def _dot(case: Mapping[str, Any], a: int, b: int, rd: int) -> int:
+    signs = {"a_signed": case["a_signed"], "b_signed": case["b_signed"]}
+    return dot_product(case["fmt"], a, b, **signs, accumulator=rd if case["accumulate"] else 0)
+
+
+_NNRF_CYCLES = 200
+
+
+def _nnrf(config: CoreConfig, vectors: Vectors) -> None:
+    """Random writes and reads, the ones of the same cycle among them; all entries are 0 after reset."""
+    model = NnRfModel(config.nnrf_entries)
+    for _ in range(_NNRF_CYCLES):
+        # the parameters are outputs of registers: a word written in this cycle is not yet seen
+        parameters = dict(zip(("nn_kappa", "nn_lambda"), model.parameters, strict=False))
+        inputs, expected = model.cycle(vectors, {})
+        expected |= parameters
+        vectors.add(inputs, expected, f"write {inputs['waddr']}" if inputs["we"] else "no write")
+
+
+def _simd_alu(config: CoreConfig, vectors: Vectors) -> None:
+    """Every instruction that the packed-SIMD ALU makes alone."""
+    others = (AluResult.COUNT, AluResult.CLIP, AluResult.CLIPU)
+    for insn, fields in _rows_of(config):
+        alu = _under(fields, "ex.alu.")
+        if fields["ex.unit"] is not Unit.ALU or alu.get("result") in others or (not alu and insn.op != "add"):
+            continue
+        for _ in range(_PER_CONTROL_WORD):
+            inputs, value = _operands(vectors, insn, fields)
+            reversed_a = int(f"{inputs['op_a']:0{XLEN}b}"[::-1], 2)
+            expected = {"comparison" if insn.is_branch else "result": value}
+            expected["oriented"] = reversed_a if alu.get("shift") is AluShift.LEFT else inputs["op_a"]
+            vectors.add({**inputs, "ctrl": vectors.control("ctrl", alu)}, expected, insn.mnemonic)
+
+
+def _mult(config: CoreConfig, vectors: Vectors) -> None:
+    """Every multiplication, and cycles without one between."""
+    running, taken = {"start": 1, "take": 0}, {"start": 1, "take": 1}
+    operations = vectors.operations(running, taken, {"done": 1})
+    for insn, fields in _rows_of(config):
+        control = _under(fields, "ex.mult.")
+        if fields["ex.unit"] is not Unit.MULT:
+            continue
+        for _ in range(_PER_CONTROL_WORD):
+            inputs, value = _operands(vectors, insn, fields)
+            word = {**inputs, "ctrl": vectors.control("ctrl", control)}
+            high = control["op"] is MultOp.HIGH
+            operations.add(word, {"result": value}, insn.mnemonic, cycles_vary=high)
+        vectors.add({"op_a": vectors.word(), "op_b": vectors.word()}, {"done": 0}, "idle")
+    for insn in _requantising_rows(config):
+        for _ in range(_PER_CONTROL_WORD):
+            names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
+            inputs = {name: vectors.word() for name in names}
+            control = _under(control_fields(insn), "ex.mult.")
+            word = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
+            total = _scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_b"])
+            operations.add(word, {"result": total}, insn.mnemonic, cycles_vary=False)
+
+
+def _scaled(parameters: tuple[int, int], a: int) -> int:
+    """Return the first half of a requantisation."""
+    kappa, summand = parameters
+    return kappa * a + summand & WORD_MASK
+
+
+def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
+    """Every instruction that EX executes, with the NN-RF written and read meanwhile."""
+    model = NnRfModel(config.nnrf_entries, write="wb_nn_", read="id_nn_") if config.mac_load else None
+    operations = vectors.operations({"valid": 1, "advance": 0}, {"valid": 1, "advance": 1}, {"done": 1})
+    for insn, fields in _rows_of(config):
+        for _ in range(_PER_CONTROL_WORD // 2):
+            inputs, expected, varies = _execution(config, vectors, insn, fields)
+            if model is not None:
+                read, seen = model.cycle(vectors, inputs)
+                inputs, expected = {**inputs, **read}, {**expected, **seen}
+            if "id_dotp_a" in inputs:
+                _issue(vectors, inputs)
+            operations.add(inputs, expected, insn.mnemonic, cycles_vary=varies)
+    for insn in _requantising_rows(config):
+        assert model is not None
+        control = _under(control_fields(insn), "ex.")
+        for _ in range(_PER_CONTROL_WORD):
+            b, parameters = vectors.word(), model.parameters
+            read, seen = model.cycle(vectors, {})
+            inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, "op_b": b, **read}
+            product = _scaled((parameters[0], parameters[1]), b)
+            operations.add(inputs, {**seen, "product": product}, insn.mnemonic, cycles_vary=False)
+
+
+_VARYING = (Unit.DIV,)
+
+
+def _execution(
+    config: CoreConfig, vectors: Vectors, insn: Insn, fields: Mapping[str, Any]
+) -> tuple[dict[str, int], dict[str, int], bool]:
+    unit = fields["ex.unit"]
+    control = _under(fields, "ex.")
+    varies = unit in _VARYING or control.get("mult.op") is MultOp.HIGH
+    if unit is Unit.CSR:
+        old = vectors.word()
+        inputs = {"csr_rdata": old, "op_a": vectors.word()}
+        expected = {"result": old}
+    elif unit is Unit.DOTP:
+        inputs, expected = _dot_execution(config, vectors, insn)
+    else:
+        inputs, value = _operands(vectors, insn, fields)
+        expected = {"comparison": value} if insn.is_branch else {"result": value}
+        if insn.op == "add":
+            expected["sum"] = value
+    return {**inputs, "ctrl": vectors.control("ctrl", control)}, expected, varies
+
+
+def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[dict[str, int], dict[str, int]]:
+    """Dot product of factors on ports of their own; with a Mac&Load the ALU adds 4 to the base meanwhile."""
+    assert insn.fmt is not None
+    a, b, c = vectors.word(), vectors.word(), vectors.word()
+    signs = {"a_signed": insn.a_signed, "b_signed": insn.b_signed}
+    total = dot_product(insn.fmt, a, b, **signs, accumulator=c if insn.accumulates else 0)
+    inputs, expected = {"op_c": c}, {"result": total}
+    if insn.is_mac_load:
+        base = vectors.word()
+        inputs |= {"op_a": base, "op_b": WORD_BYTES}
+        expected["sum"] = base + WORD_BYTES & WORD_MASK
+    if config.dotp_operands_in_id:
+        inputs |= {"dotp_fmt": number(insn.fmt), "dotp_a": a, "dotp_b": b}
+        inputs |= {f"dotp_{name}": int(value) for name, value in signs.items()}
+    else:
+        word = vectors.control("id_dotp_ctrl", {"fmt": insn.fmt, **signs, "accumulate": insn.accumulates})
+        inputs |= {"id_dotp_enable": 1, "id_dotp_ctrl": word, "id_dotp_a": a, "id_dotp_b": b}
+    return inputs, expected
+
+
+def _issue(vectors: Vectors, inputs: dict[str, int]) -> None:
+    """Move what ID gives to the dot-product unit to a cycle of its own before: it counts at the end of a cycle."""
+    names = ("id_dotp_enable", "id_dotp_ctrl", "id_dotp_a", "id_dotp_b")
+    vectors.add({name: inputs.pop(name) for name in names}, {}, "operands of the dot product that follows")
+
+
+BUILDERS: Mapping[str, Callable[[CoreConfig, Vectors], None]] = {
+    "dotp": _dotp,
+    "nnrf": _nnrf,
+    "simd-alu": _simd_alu,
+    "mult": _mult,
+    "ex-stage": _ex_stage,
+}
+"""Builders of the vectors by component."""
+
+
+def unit_vectors(top: str, config: CoreConfig, ports: Mapping[str, Port]) -> list[Vector]:
+    """The vectors of a component, one of :data:`BUILDERS`."""
+    vectors = Vectors(ports, Random(_SEED))
+    BUILDERS[top](config, vectors)
+    return vectors.rows

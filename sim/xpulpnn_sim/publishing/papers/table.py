@@ -1,0 +1,182 @@
+"""Tables of the papers: rows of printed figures and of the runs that are put beside them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+from xpulpnn_sim.publishing.papers.runs import Record, Run
+from xpulpnn_sim.publishing.papers.tables.published import Published
+
+
+class Verdict(StrEnum):
+    """Comparison of our figure with the printed one."""
+
+    BETTER = "better"
+    EQUAL = "equal"
+    WORSE = "worse"
+    DIFFERENT = "different"
+    """Neither way is better."""
+    NONE = "-"
+    """Nothing is printed to compare with."""
+    WRONG = "wrong results"
+    """A run's results or instructions differ from the references."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A figure out of the records of runs."""
+
+    run: Run
+    # name of a number in its record; with dots that of a number within a part, such as `layers.conv2`
+    field: str = "cycles"
+    over: Run | None = None  # what `run` is compared with: the figure is how many times larger the field of `over` is
+    per: float = 1.0
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Runs that the figure needs, the one it is compared with first."""
+        return (self.run,) if self.over is None else (self.over, self.run)
+
+    def value(self, records: Mapping[Run, Record]) -> float:
+        """The figure."""
+        found = self._field(records[self.run])
+        return (found if self.over is None else self._field(records[self.over]) / found) / self.per
+
+    def _field(self, record: Record) -> float:
+        found: Any = record
+        for name in self.field.split("."):
+            found = found[name]
+        return float(found)
+
+
+_LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")
+"""Options that take several values."""
+
+
+def joined(first: str, second: str) -> str | None:
+    """One command line for two that differ in one value of an option that takes several; None for any others."""
+    words, others = first.split(), second.split()
+    if len(words) != len(others):
+        return None
+    different = [place for place, (one, other) in enumerate(zip(words, others, strict=True)) if one != other]
+    if len(different) != 1 or words[different[0] - 1] not in _LISTS:
+        return None
+    place = different[0]
+    return " ".join([*words[:place], f"{words[place]},{others[place]}", *words[place + 1 :]])
+
+
+class Place(NamedTuple):
+    """A bar in a chart."""
+
+    chart: str  # title of the chart, which tells the unit
+    series: str  # bars of the same colour
+    at: str  # group of bars along the axis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A printed figure and ours."""
+
+    figure: str
+    unit: str
+    published: Published | None  # the printed one; None: none is printed
+    ours: Quantity
+    better: Literal["", "less", "more"] = "less"  # which figures are better; empty if neither are
+    digits: int = 2  # decimals of ours
+    quick: bool = True  # whether it takes seconds only
+    place: Place | None = None  # where a chart shows it, besides the one of all ratios
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The command lines that repeat it."""
+        commands = [run.command for run in self.ours.runs]
+        both = joined(*commands) if len(commands) > 1 else None
+        return tuple(dict.fromkeys(commands)) if both is None else (both,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows that belong together."""
+
+    name: str  # what `--table` calls it
+    title: str
+    printed_by: str  # what the printed figures stand in
+    rows: Sequence[Row]  # in the order shown
+    notes: Sequence[str] = ()  # conditions of the printed figures and of ours
+    reference: str = "paper"  # what the column of the printed figures is called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRow:
+    """A row with our figure."""
+
+    row: Row  # what was measured
+    ours: float
+    mismatches: int  # instructions and results that were wrong in its runs
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the printed figure; None if nothing is printed."""
+        return None if self.row.published is None else self.ours / self.row.published.value
+
+    @property
+    def advantage(self) -> float | None:
+        """Factor by which ours is better, below 1 if it is worse; None if nothing is printed or neither is better."""
+        ratio = self.ratio
+        if ratio is None or not self.row.better:
+            return None
+        return 1 / ratio if self.row.better == "less" else ratio
+
+    @property
+    def verdict(self) -> Verdict:
+        """Comparison with the printed figure; those that differ by less than its last digit are equal."""
+        if self.mismatches:
+            return Verdict.WRONG
+        published = self.row.published
+        if published is None:
+            return Verdict.NONE
+        if abs(self.ours - published.value) < published.last_digit:
+            return Verdict.EQUAL
+        if self.advantage is None:
+            return Verdict.DIFFERENT
+        return Verdict.BETTER if self.advantage > 1 else Verdict.WORSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTable:
+    """A table with our figures."""
+
+    table: Table  # what was measured
+    rows: Sequence[MeasuredRow]  # its rows, those left out missing
+
+    @property
+    def left_out(self) -> int:
+        """Rows that were not measured."""
+        return len(self.table.rows) - len(self.rows)
+
+    def count(self, verdict: Verdict) -> int:
+        """Rows with a verdict."""
+        return sum(row.verdict is verdict for row in self.rows)
+
+    @property
+    def summary(self) -> str:
+        """Number of rows of each verdict, and of those left out."""
+        parts = [f"{self.count(one)} {one.value}" for one in Verdict if one is not Verdict.NONE and self.count(one)]
+        parts += [f"{self.count(Verdict.NONE)} without a printed figure"] if self.count(Verdict.NONE) else []
+        parts += [f"{self.left_out} left out"] if self.left_out else []
+        return ", ".join(parts)
+
+
+def measured(table: Table, records: Mapping[Run, Record], *, quick: bool) -> MeasuredTable:
+    """A table with the figures of its runs, which ``records`` holds; with ``quick`` only the rows that are."""
+    rows = [
+        MeasuredRow(
+            row=row,
+            ours=row.ours.value(records),
+            mismatches=sum(int(records[run]["mismatches"]) for run in row.ours.runs),
+        )
+        for row in table.rows
+        if row.quick or not quick
+    ]
+    return MeasuredTable(table=table, rows=rows)

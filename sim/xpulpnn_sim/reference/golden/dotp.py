@@ -1,0 +1,88 @@
+"""Dot products and Mac&Load (guide, "Dot products" and "Mac&Load"): unpack, multiply, sum, keep 32 bits."""
+
+import numpy as np
+
+from xpulpnn.isa.formats import ElemFmt, Op2Mode
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import (
+    ACTIVATION_SELECT,
+    FIRST_WEIGHT,
+    INCREMENT,
+    RELOADS_ACTIVATION,
+    RELOADS_WEIGHT,
+    WEIGHT_SELECT,
+    WEIGHT_SELECT_LSB,
+)
+from xpulpnn_sim.reference.golden import fields
+from xpulpnn_sim.reference.golden.effects import I32, U32, Effects, Sources
+from xpulpnn_sim.reference.golden.lanes import unpack
+
+
+def _sum_of_products(a: I32, b: I32) -> U32:
+    """Sum over the lanes modulo 2**32; a single row in ``b`` meets every lane of ``a``."""
+    return (a * b).sum(axis=0, dtype=np.int32).view(np.uint32)
+
+
+def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I32:
+    """Lanes of the second SIMD operand; one row for all lanes in the ``.sc`` and ``.sci`` forms."""
+    if insn.mode is Op2Mode.SCI:
+        token = insn.operands.rsplit(",", maxsplit=1)[-1]
+        return fields.IMMEDIATES[token](src.word).view(np.int32)[None, :]
+    lanes = unpack(src.rs2, fmt, signed=signed)
+    return lanes[:1] if insn.mode is Op2Mode.SC else lanes
+
+
+def dot_product(insn: Insn, src: Sources) -> Effects:
+    """``rd = [rd +] sum(rs1[i] * B[i])``; ``a_signed`` belongs to rs1, ``b_signed`` to the second operand."""
+    assert insn.fmt is not None
+    a = unpack(src.rs1, insn.fmt, signed=insn.a_signed)
+    total = _sum_of_products(a, operand2_lanes(insn, src, insn.fmt, signed=insn.b_signed))
+    return Effects(rd=src.rd + total if insn.accumulates else total)
+
+
+def _mac(insn: Insn, src: Sources, weight: U32, activation: U32) -> U32:
+    assert insn.fmt is not None
+    a = unpack(weight, insn.fmt, signed=insn.a_signed)
+    total = _sum_of_products(a, unpack(activation, insn.fmt, signed=insn.b_signed))
+    return src.rd + total if insn.accumulates else total
+
+
+def mac_load_nn(insn: Insn, src: Sources) -> Effects:
+    """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload.
+
+    With both update bits it is the activation not used that is reloaded.
+    """
+    selector = fields.uimm5(src.word)
+    reloads_activation = (selector & RELOADS_ACTIVATION) != 0
+    reloads = (selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) != 0
+    other = reloads_activation & ((selector & RELOADS_WEIGHT) != 0)
+    weight_index = FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
+    return Effects(
+        rd=_mac(insn, src, src.wgt, src.act),
+        base=src.rs1 + INCREMENT,
+        base_written=reloads,
+        address=src.rs1,
+        accessed=reloads,
+        size=INCREMENT,
+        nn_index=np.where(reloads_activation, (selector & ACTIVATION_SELECT) ^ other, weight_index),
+        nn_written=reloads,
+    )
+
+
+def mac_load_cu(insn: Insn, src: Sources) -> Effects:
+    """Compute&Update Mac&Load: entry times rs2, then the entry is always reloaded.
+
+    ``nn_index`` counts as in a core with both forms: entry i is weight i.
+    """
+    assert insn.entry is not None
+    always = np.ones(len(src.word), np.bool_)
+    return Effects(
+        rd=_mac(insn, src, src.wgt, src.rs2),
+        base=src.rs1 + INCREMENT,
+        base_written=always,
+        address=src.rs1,
+        accessed=always,
+        size=INCREMENT,
+        nn_index=np.full(len(src.word), FIRST_WEIGHT + insn.entry, np.uint32),
+        nn_written=always,
+    )

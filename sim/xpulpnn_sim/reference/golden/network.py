@@ -1,0 +1,250 @@
+"""Networks computed on plain integers, many images at once, by nothing that the kernels are made of."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sim.reference.golden import batched, channel_layers, layers
+from xpulpnn_sim.reference.golden.effects import I32, I64
+from xpulpnn_sim.reference.golden.layers import Pads, Window
+from xpulpnn_sim.reference.golden.packing import element_range
+
+_SIGN_BITS = 1
+_TABLE_BITS = 8
+"""Summands of an addition that scales each are clipped to so many bits."""
+
+_CHUNK_ELEMENTS = 1 << 22
+"""Elements of the widest layer's operands that are worked on at once, about."""
+
+_INPUT = "input"
+
+
+class _Stage(Protocol):
+    """A layer of a network: see :class:`~xpulpnn_sw.networks.network.Stage`."""
+
+    @property
+    def name(self) -> str: ...  # Its name.
+
+    @property
+    def kind(self) -> Any: ...  # Its kernel, of which the name counts.
+
+    @property
+    def layer(self) -> Any: ...  # Its shape and options.
+
+    @property
+    def precision(self) -> Any: ...  # Widths and signs.
+
+    @property
+    def tensors(self) -> Any: ...  # Its weights and the rule of its results.
+
+    @property
+    def pad(self) -> int: ...  # The value around its map.
+
+    @property
+    def input_shapes(self) -> tuple[tuple[int, ...], ...]: ...  # Shapes of the maps that it reads.
+
+    @property
+    def input_elements(self) -> tuple[tuple[int, bool], ...]: ...  # Width and sign of the elements of these maps.
+
+    @property
+    def output_shape(self) -> tuple[int, ...]: ...  # Shape of its results.
+
+
+class _Network(Protocol):
+    """A network: see :class:`~xpulpnn_sw.networks.network.Network`."""
+
+    @property
+    def stages(self) -> Sequence[_Stage]: ...  # Its layers.
+
+    def sources(self, number: int) -> tuple[str, ...]:
+        """Return the names of the maps that a layer reads."""
+        ...
+
+
+def run_reference(network: _Network, inputs: NDArray[Any]) -> list[I32]:
+    """The results of every layer for every image."""
+    found = [np.empty((len(inputs), *stage.output_shape), np.int32) for stage in network.stages]
+    for first, results in _chunks(network, inputs):
+        for whole, part in zip(found, results, strict=True):
+            whole[first : first + len(part)] = part
+    return found
+
+
+def run_scores(
+    network: _Network, inputs: NDArray[Any], progress: Callable[[int], None] | None = None
+) -> NDArray[np.int32]:
+    """The results of the last layer for every image, ``[image][result]``, in less memory than of all layers.
+
+    ``progress`` takes the number of images that are done. Parameters and errors as of :func:`run_reference`.
+    """
+    found: list[I32] = []
+    for first, results in _chunks(network, inputs):
+        found.append(results[-1].reshape(len(results[-1]), -1))
+        if progress is not None:
+            progress(first + len(results[-1]))
+    return np.concatenate(found)
+
+
+def _chunks(network: _Network, inputs: NDArray[Any]) -> Iterator[tuple[int, list[I32]]]:
+    """A few images at a time, the number of the first and the results of every layer."""
+    images = max(1, _CHUNK_ELEMENTS // max(map(_elements, network.stages)))
+    for first in range(0, len(inputs), images):
+        yield first, _computed(network, inputs[first : first + images])
+
+
+def _elements(stage: _Stage) -> int:
+    """Elements of the operands that are laid side by side for an image."""
+    weights = getattr(stage.tensors, "weights", None)
+    reduction = 1 if weights is None else weights[0].size
+    outputs = int(np.prod(stage.output_shape))
+    return outputs // stage.output_shape[-1] * (reduction + stage.output_shape[-1])
+
+
+def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
+    known: dict[str, NDArray[Any]] = {_INPUT: inputs}
+    results: list[I32] = []
+    for number, stage in enumerate(network.stages):
+        maps = [
+            _taken(stage, known[source], shape, elements)
+            for source, shape, elements in zip(
+                network.sources(number), stage.input_shapes, stage.input_elements, strict=True
+            )
+        ]
+        known[stage.name] = stage_results(stage, *maps)
+        results.append(known[stage.name].reshape(len(inputs), *stage.output_shape))
+    return results
+
+
+def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
+    """The results of a layer for the maps that it reads, each of them ``[image]...``."""
+    return _COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
+
+
+def _taken(stage: _Stage, values: NDArray[Any], shape: tuple[int, ...], elements: tuple[int, bool]) -> I32:
+    """Return the map that a layer reads in its shape; raises :class:`LayerError` for values out of range."""
+    if values[0].size != int(np.prod(shape)):
+        raise LayerError(f"inputs of {stage.name} must be {shape}, not {values.shape[1:]}")
+    bits, signed = elements
+    least, most = (-1, 1) if bits == _SIGN_BITS else element_range(bits, signed=signed)
+    low, high = int(values.min()), int(values.max())
+    if low < least or high > most:
+        raise LayerError(f"inputs of {stage.name} must be {least}..{most}, not {low if low < least else high}")
+    return values.astype(np.int32).reshape(len(values), *shape)
+
+
+def _outside(stage: _Stage) -> int:
+    """Return the value around a map; numbers of one bit know no 0."""
+    return -1 if stage.precision.x == _SIGN_BITS and not stage.pad else stage.pad
+
+
+def _most(stage: _Stage) -> int:
+    """Return how far an input may be from 0."""
+    return 1 << stage.precision.x
+
+
+def _window(layer: Any) -> Window:
+    return Window(layer.kernel_height, layer.kernel_width, layer.stride, Pads(*layer.padding))
+
+
+def _conv(stage: _Stage, maps: I32) -> I32:
+    sums = batched.conv(maps, stage.tensors.weights, _window(stage.layer), _outside(stage), _most(stage))
+    return _requantised(stage, sums)
+
+
+def _conv1d(stage: _Stage, sequences: I32) -> I32:
+    layer = stage.layer
+    window = Window(layer.kernel, 1, (layer.stride, 1), Pads(*layer.padding), (layer.dilation, 1))
+    weights = stage.tensors.weights[:, :, np.newaxis]
+    sums = batched.conv(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
+    return _requantised(stage, sums[:, :, 0])
+
+
+def _depthwise(stage: _Stage, maps: I32) -> I32:
+    sums = channel_layers.depthwise(maps, stage.tensors.weights, None, _window(stage.layer), _outside(stage))
+    return _requantised(stage, sums.astype(np.int64))
+
+
+def _linear(stage: _Stage, rows: I32) -> I32:
+    return _requantised(stage, batched.products(rows, stage.tensors.weights, _most(stage)))
+
+
+def _matmul(stage: _Stage, pixels: I32) -> I32:
+    """A pixel of the one image is a row, as an image is of a fully connected layer."""
+    return _linear(stage, pixels[0])[np.newaxis]
+
+
+def _add(stage: _Stage, first: I32, second: I32) -> I32:
+    tensors, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
+    if stage.layer.shifted:
+        return channel_layers.add_shifted(
+            (first, second), tensors.factors, tensors.shift, bits, signed=signed, summand=tensors.summand
+        )
+    scaled = [
+        channel_layers.scaled(values, (scale.factor, scale.summand, scale.shift), _TABLE_BITS, signed=signed)
+        for values, scale in zip((first, second), tensors.scales, strict=True)
+    ]
+    return channel_layers.add(scaled[0], scaled[1], bits, signed=signed)
+
+
+def _avgpool(stage: _Stage, maps: I32) -> I32:
+    layer, own, bits, signed = stage.layer, stage.tensors, stage.precision.y, stage.precision.y_signed
+    sums, area = channel_layers.window_sums(maps, _window(layer)), layer.kernel_height * layer.kernel_width
+    if not layer.scaled:
+        return channel_layers.average(sums, area, bits, signed=signed)
+    return channel_layers.scaled_average(sums, area, (own.factor, own.summand, own.shift), bits, signed=signed)
+
+
+def _maxpool(stage: _Stage, maps: I32) -> I32:
+    found = channel_layers.max_pool(maps, _window(stage.layer))
+    return channel_layers.relu(found) if stage.layer.relu else found
+
+
+def _transpose(_: _Stage, maps: I32) -> I32:
+    """The order in memory is none of the reference's."""
+    return maps
+
+
+def _relu(_: _Stage, maps: I32) -> I32:
+    return channel_layers.relu(maps)
+
+
+_COMPUTED: Mapping[str, Callable[..., I32]] = {
+    "add": _add,
+    "avgpool": _avgpool,
+    "conv": _conv,
+    "conv1d": _conv1d,
+    "depthwise": _depthwise,
+    "linear": _linear,
+    "matmul": _matmul,
+    "maxpool": _maxpool,
+    "pointwise": _conv,
+    "relu": _relu,
+    "transpose": _transpose,
+}
+"""By kernel: the results of a layer for the maps that it reads."""
+
+
+def _requantised(stage: _Stage, sums: I64) -> I32:
+    """The results that become of sums without biases, ``[..., channel]``."""
+    tensors, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
+    accumulators = (sums if tensors.bias is None else sums + tensors.bias).astype(np.int32)
+    after = tensors.requantisation
+    if after is None:
+        return accumulators
+    match after.rule.value:
+        case "bn32":
+            return layers.quantise_bn(accumulators, after.kappa, after.lam, after.shift, bits, signed)
+        case "bn64":
+            return layers.quantise_bn64(accumulators, after.kappa, after.lam, after.shift, bits, signed)
+        case "multiply":
+            return layers.quantise_multiply(accumulators, after.factor, after.shift, bits, signed)
+        case "shift":
+            return layers.quantise_shift(accumulators, after.shift, bits, signed)
+        case _:
+            counts = batched.below(accumulators, after.values)
+    if bits == _SIGN_BITS:
+        return 2 * counts - 1
+    return counts - (1 << bits - 1 if signed else 0)

@@ -1,0 +1,145 @@
+"""Base integer and general XpulpV2 operations: arithmetic, comparison, multiplication, division, control transfer.
+
+Semantics: guide, "Base instructions" and "XpulpV2: scalar instructions". Exact results are formed in 64 bits and cut
+to 32.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.reference.golden import fields
+from xpulpnn_sim.reference.golden.effects import I32, I64, U32, Bits, Effects, Sources
+
+SHIFT_MASK = np.uint32(XLEN - 1)
+
+
+def signed(value: U32) -> I32:
+    """``s(x)``: the pattern read as a two's complement number."""
+    return value.view(np.int32)
+
+
+def exact(value: U32) -> I64:
+    """``s(x)`` in 64 bits, for results that are exact before they are stored."""
+    return value.view(np.int32).astype(np.int64)
+
+
+def low_word(value: I64) -> U32:
+    """The 32 bits that stay when an exact result is stored."""
+    return value.astype(np.uint32)
+
+
+def _div(a: U32, b: U32) -> U32:
+    dividend, divisor = exact(a), exact(b)
+    magnitude = np.abs(dividend) // np.maximum(np.abs(divisor), 1)
+    quotient = np.where((dividend < 0) != (divisor < 0), -magnitude, magnitude)
+    return low_word(np.where(divisor == 0, -1, quotient))
+
+
+def _divu(a: U32, b: U32) -> U32:
+    return np.where(b == 0, np.uint32(0xFFFF_FFFF), a // np.maximum(b, 1))
+
+
+def _rem(a: U32, b: U32) -> U32:
+    dividend, divisor = exact(a), exact(b)
+    magnitude = np.abs(dividend) % np.maximum(np.abs(divisor), 1)
+    remainder = np.where(dividend < 0, -magnitude, magnitude)
+    return low_word(np.where(divisor == 0, dividend, remainder))
+
+
+def _remu(a: U32, b: U32) -> U32:
+    return np.where(b == 0, a, a % np.maximum(b, 1))
+
+
+def _mulhu(a: U32, b: U32) -> U32:
+    return ((a.astype(np.uint64) * b) >> XLEN).astype(np.uint32)
+
+
+COMPARISONS: dict[str, Callable[[U32, U32], Bits]] = {
+    "beq": lambda a, b: a == b,
+    "bne": lambda a, b: a != b,
+    "blt": lambda a, b: signed(a) < signed(b),
+    "bge": lambda a, b: signed(a) >= signed(b),
+    "bltu": lambda a, b: a < b,
+    "bgeu": lambda a, b: a >= b,
+}
+"""Conditions of the branches."""
+
+BINARY: dict[str, Callable[[U32, U32], U32]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "slt": lambda a, b: (signed(a) < signed(b)).astype(np.uint32),
+    "sltu": lambda a, b: (a < b).astype(np.uint32),
+    "slet": lambda a, b: (signed(a) <= signed(b)).astype(np.uint32),
+    "sletu": lambda a, b: (a <= b).astype(np.uint32),
+    "sll": lambda a, b: a << (b & SHIFT_MASK),
+    "srl": lambda a, b: a >> (b & SHIFT_MASK),
+    "sra": lambda a, b: (signed(a) >> (b & SHIFT_MASK).view(np.int32)).view(np.uint32),
+    "min": lambda a, b: np.minimum(signed(a), signed(b)).view(np.uint32),
+    "minu": lambda a, b: np.minimum(a, b),
+    "max": lambda a, b: np.maximum(signed(a), signed(b)).view(np.uint32),
+    "maxu": lambda a, b: np.maximum(a, b),
+    "mul": lambda a, b: a * b,
+    "mulh": lambda a, b: low_word((exact(a) * exact(b)) >> XLEN),
+    "mulhsu": lambda a, b: low_word((exact(a) * b.astype(np.int64)) >> XLEN),
+    "mulhu": _mulhu,
+    "div": _div,
+    "divu": _divu,
+    "rem": _rem,
+    "remu": _remu,
+}
+"""Operations of rs1 and a register or immediate."""
+
+UNARY: dict[str, Callable[[U32], U32]] = {
+    "abs": lambda a: low_word(np.abs(exact(a))),
+    "exths": lambda a: fields.sign_extend(a, 16),
+    "exthz": lambda a: a & np.uint32(0xFFFF),
+    "extbs": lambda a: fields.sign_extend(a, 8),
+    "extbz": lambda a: a & np.uint32(0xFF),
+}
+"""Operations of rs1 alone."""
+
+
+def binary(insn: Insn, src: Sources) -> Effects:
+    """``rd = rs1 op operand2``, operand 2 being the last one in assembler order."""
+    token = insn.operands.rsplit(",", maxsplit=1)[-1]
+    operand2 = src.rs2 if token == "rs2" else fields.IMMEDIATES[token](src.word)
+    return Effects(rd=BINARY[insn.op](src.rs1, operand2))
+
+
+def unary(insn: Insn, src: Sources) -> Effects:
+    """``rd = op rs1``."""
+    return Effects(rd=UNARY[insn.op](src.rs1))
+
+
+def multiply_accumulate(insn: Insn, src: Sources) -> Effects:
+    """``rd = rd + rs1 * rs2`` (mac) or ``rd - rs1 * rs2`` (msu)."""
+    product = src.rs1 * src.rs2
+    return Effects(rd=src.rd + product if insn.op == "mac" else src.rd - product)
+
+
+def upper_immediate(insn: Insn, src: Sources) -> Effects:
+    """``rd = imm << 12`` (lui) or ``pc + (imm << 12)`` (auipc)."""
+    value = fields.uimm20(src.word)
+    return Effects(rd=value if insn.op == "lui" else src.pc + value)
+
+
+def branch(insn: Insn, src: Sources) -> Effects:
+    """Conditional branch against rs2 or a 5-bit signed immediate."""
+    other = src.rs2 if insn.operands.startswith("rs1,rs2") else fields.simm5(src.word)
+    return Effects(taken=COMPARISONS[insn.op](src.rs1, other), target=src.pc + fields.boff13(src.word))
+
+
+def jump(insn: Insn, src: Sources) -> Effects:
+    """Jump and link; the link is the address after the instruction, 2 bytes on if it was compressed."""
+    if insn.op == "jal":
+        effects = Effects(target=src.pc + fields.joff21(src.word))
+    else:
+        effects = Effects(target=(src.rs1 + fields.imm12(src.word)) & ~np.uint32(1))
+    effects.rd, effects.taken = src.pc + src.length, np.ones(len(src.word), np.bool_)
+    return effects

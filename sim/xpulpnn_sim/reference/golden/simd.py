@@ -1,0 +1,147 @@
+"""Lane-wise SIMD operations and lane moves (guide, "Lane-wise operations" and "Lane moves")."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xpulpnn.isa.formats import ElemFmt, Op2Mode
+from xpulpnn.isa.insn import Insn
+from xpulpnn_sim.reference.golden import fields
+from xpulpnn_sim.reference.golden.dotp import operand2_lanes
+from xpulpnn_sim.reference.golden.effects import I32, U32, Bits, Effects, Sources
+from xpulpnn_sim.reference.golden.lanes import pack, unpack
+
+
+def _average(a: I32, b: I32, width: int) -> I32:
+    """The lane sum wraps, then halves with the sign it wrapped to."""
+    unused = 32 - width
+    return ((a + b) << unused) >> (unused + 1)
+
+
+def _average_unsigned(a: I32, b: I32, width: int) -> I32:
+    return ((a + b) & ((1 << width) - 1)) >> 1
+
+
+def _all_ones(condition: Bits) -> I32:
+    return -condition.astype(np.int32)
+
+
+LaneFunction = Callable[[I32, I32, int], I32]
+"""Result lanes from (a, b, lane width); bits above the width do not matter."""
+
+SIGNED_OPERATIONS: dict[str, LaneFunction] = {
+    "pv.add": lambda a, b, width: a + b,
+    "pv.sub": lambda a, b, width: a - b,
+    "pv.avg": _average,
+    "pv.min": lambda a, b, width: np.minimum(a, b),
+    "pv.max": lambda a, b, width: np.maximum(a, b),
+    "pv.sra": lambda a, b, width: a >> b % width,
+    "pv.or": lambda a, b, width: a | b,
+    "pv.xor": lambda a, b, width: a ^ b,
+    "pv.and": lambda a, b, width: a & b,
+    "pv.cmpeq": lambda a, b, width: _all_ones(a == b),
+    "pv.cmpne": lambda a, b, width: _all_ones(a != b),
+    "pv.cmpgt": lambda a, b, width: _all_ones(a > b),
+    "pv.cmpge": lambda a, b, width: _all_ones(a >= b),
+    "pv.cmplt": lambda a, b, width: _all_ones(a < b),
+    "pv.cmple": lambda a, b, width: _all_ones(a <= b),
+}
+"""Operations on lanes read as two's complement numbers, by table op."""
+
+UNSIGNED_OPERATIONS: dict[str, LaneFunction] = {
+    "pv.avgu": _average_unsigned,
+    "pv.minu": lambda a, b, width: np.minimum(a, b),
+    "pv.maxu": lambda a, b, width: np.maximum(a, b),
+    "pv.srl": lambda a, b, width: a >> b % width,
+    "pv.sll": lambda a, b, width: a << b % width,
+    "pv.cmpgtu": lambda a, b, width: _all_ones(a > b),
+    "pv.cmpgeu": lambda a, b, width: _all_ones(a >= b),
+    "pv.cmpltu": lambda a, b, width: _all_ones(a < b),
+    "pv.cmpleu": lambda a, b, width: _all_ones(a <= b),
+}
+"""Operations on lanes read as unsigned numbers."""
+
+OPERATIONS = SIGNED_OPERATIONS | UNSIGNED_OPERATIONS
+
+
+def _format(insn: Insn) -> ElemFmt:
+    assert insn.fmt is not None
+    return insn.fmt
+
+
+def lane_wise(insn: Insn, src: Sources) -> Effects:
+    """``rd[i] = a[i] op B[i]`` modulo 2**width."""
+    fmt, is_signed = _format(insn), insn.op in SIGNED_OPERATIONS
+    a = unpack(src.rs1, fmt, signed=is_signed)
+    b = operand2_lanes(insn, src, fmt, signed=is_signed)
+    return Effects(rd=pack(OPERATIONS[insn.op](a, b, fmt.width), fmt))
+
+
+def absolute(insn: Insn, src: Sources) -> Effects:
+    """Absolute value of each lane; the most negative one stays."""
+    fmt = _format(insn)
+    return Effects(rd=pack(np.abs(unpack(src.rs1, fmt, signed=True)), fmt))
+
+
+def extract(insn: Insn, src: Sources) -> Effects:
+    """One lane of rs1, sign-extended (pv.extract) or zero-extended (pv.extractu)."""
+    fmt = _format(insn)
+    lanes = unpack(src.rs1, fmt, signed=insn.op == "pv.extract")
+    lane = fields.uimm6(src.word) % fmt.lanes
+    return Effects(rd=_pick(lanes, lane[None, :])[0].view(np.uint32))
+
+
+def insert(insn: Insn, src: Sources) -> Effects:
+    """The low element of rs1 replaces one lane of rd."""
+    fmt = _format(insn)
+    lanes = unpack(src.rd, fmt, signed=False)
+    element = unpack(src.rs1, fmt, signed=False)[:1]
+    chosen = np.arange(fmt.lanes)[:, None] == fields.uimm6(src.word) % fmt.lanes
+    return Effects(rd=pack(np.where(chosen, element, lanes), fmt))
+
+
+def _pick(lanes: I32, selectors: U32) -> I32:
+    """Lane ``selectors[i, j]`` of word j, for every i."""
+    return np.take_along_axis(lanes, selectors.astype(np.intp), axis=0)
+
+
+def _selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
+    """Source lane of each result lane of a one-source shuffle."""
+    if insn.mode is not Op2Mode.SCI:
+        return unpack(src.rs2, fmt, signed=False).view(np.uint32) % fmt.lanes
+    index_bits = fmt.lanes.bit_length() - 1
+    packed = fields.uimm6(src.word)
+    if insn.entry is not None:
+        # shufflei0..3: six immediate bits select three lanes, the digit in the name selects the topmost.
+        packed = packed | np.uint32(insn.entry << (index_bits * (fmt.lanes - 1)))
+    lsbs = np.arange(fmt.lanes, dtype=np.uint32)[:, None] * index_bits
+    return packed >> lsbs & np.uint32(fmt.lanes - 1)
+
+
+def shuffle(insn: Insn, src: Sources) -> Effects:
+    """``rd[i] = rs1[selector[i]]``."""
+    fmt = _format(insn)
+    return Effects(rd=pack(_pick(unpack(src.rs1, fmt, signed=False), _selectors(insn, src, fmt)), fmt))
+
+
+def shuffle2(insn: Insn, src: Sources) -> Effects:
+    """As shuffle from the lanes of the old rd (low selectors) and rs1 (high selectors) together."""
+    fmt = _format(insn)
+    both = np.concatenate([unpack(src.rd, fmt, signed=False), unpack(src.rs1, fmt, signed=False)])
+    selectors = unpack(src.rs2, fmt, signed=False).view(np.uint32) % (2 * fmt.lanes)
+    return Effects(rd=pack(_pick(both, selectors), fmt))
+
+
+PACK_LANES = {"pv.pack": (1, 0), "pv.packhi": (3, 2), "pv.packlo": (1, 0)}
+"""Lanes that take element 0 of rs1 and of rs2; the others keep the old rd."""
+
+
+def pack_elements(insn: Insn, src: Sources) -> Effects:
+    """pv.pack.h, pv.packhi.b, pv.packlo.b."""
+    fmt = _format(insn)
+    # pv.pack.h replaces both lanes, so it has no old rd
+    lanes = unpack(src.rd if "rd" in insn.reads else src.rs1, fmt, signed=False)
+    from_rs1, from_rs2 = PACK_LANES[insn.op]
+    lanes[from_rs1] = unpack(src.rs1, fmt, signed=False)[0]
+    lanes[from_rs2] = unpack(src.rs2, fmt, signed=False)[0]
+    return Effects(rd=pack(lanes, fmt))

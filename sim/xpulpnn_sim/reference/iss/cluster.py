@@ -1,0 +1,222 @@
+"""A program on the cores of a cluster, on the simulator: harts in turns on one memory, always in the same order."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import hart_number
+from xpulpnn.isa.machine import MCAUSE_INTERRUPT, Interrupt
+from xpulpnn_sim.reference.iss.cluster_devices import Devices
+from xpulpnn_sim.reference.iss.cluster_memory import ClusterMemory
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
+from xpulpnn_sim.reference.iss.session import HostChannel, fill
+from xpulpnn_sim.reference.programs.cluster_program import cluster_windows, require_cluster
+from xpulpnn_sim.reference.programs.elf import Executable, Window
+from xpulpnn_sim.reference.programs.event_waits import waits_for
+from xpulpnn_sim.reference.programs.exits import (
+    Exit,
+    NameOf,
+    Output,
+    bad_access,
+    bad_fetch,
+    deadlock,
+    out_of_time,
+    reported,
+    trap_loop,
+)
+from xpulpnn_sim.reference.programs.source_lines import SourceLines
+from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
+from xpulpnn_sw.toolchain.core_note import core_name, require_core
+
+DEFAULT_QUANTUM = 64
+_REPORT = 1 << 17
+"""Instructions between two reports of progress."""
+
+
+_LOOPS = "endless loop"
+
+
+@dataclass(slots=True)
+class _Hart:
+    """A core and why it does not go on, if it does not."""
+
+    core: int
+    iss: Iss
+    stuck: str = ""
+
+
+class ClusterSession:
+    """One run of a program on a cluster.
+
+    The harts execute up to ``quantum`` instructions each, one after the other, again and again; a hart that waits for
+    the event unit, sleeps or loops endlessly passes. Time is one cycle per instruction: all harts have the same mcycle
+    after each round. A program without races does not depend on the quantum.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        config: ClusterConfig,
+        *,
+        quantum: int = DEFAULT_QUANTUM,
+        ram: Sequence[Window] = (),
+        errors: Sequence[Window] = (),
+        output: Callable[[Output], None],
+        visits: dict[int, int] | None = None,
+        lines: NameOf | None = None,
+    ) -> None:
+        if quantum < 1:
+            raise InputError(f"quantum must be at least 1, not {quantum}")
+        require_cluster(executable, config)
+        require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
+        self.devices = Devices(config, executable.entry)
+        self.memory = ClusterMemory(cluster_windows(executable, config, ram), config, self.devices, errors)
+        fill(self.memory, executable)
+        self.harts = tuple(
+            Iss.of(config.core, executable.entry, hart_id=hart_number(0, core), memory=self.memory)
+            for core in range(config.cores)
+        )
+        for hart in self.harts:
+            hart.visits = visits
+        self._harts = [_Hart(core, iss) for core, iss in enumerate(self.harts)]
+        self._quantum = quantum
+        self._name_of = executable.symbol_at
+        self._line_of = lines or SourceLines(executable.path).at
+        self._channel = HostChannel(executable, self, output)
+
+    @property
+    def executed(self) -> int:
+        """Instructions executed by all harts."""
+        return sum(iss.executed for iss in self.harts)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles passed, one for each instruction of a turn."""
+        return self.devices.time
+
+    @property
+    def trapped(self) -> Trapped | None:
+        """The last exception of the hart that executed last."""
+        last = self.harts[self.memory.core].last_exception
+        return None if last is None else Trapped(*last, fetched_word(self.memory.read_bytes, last[0]))
+
+    def halt(self) -> None:
+        """Stop after the instruction under way."""
+        self.harts[self.memory.core].halt()
+
+    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
+        """Execute until the program ends, no hart can go on, one leaves memory, or all together have executed
+        ``limit`` instructions."""
+        reported_at = 0
+        while True:
+            begin = self.devices.time
+            for hart in self._harts:
+                end = self._guarded(hart, begin, limit)
+                if end is not None:
+                    return end
+                if self.executed >= limit:
+                    return self._of_core(out_of_time(limit, "instructions", hart.iss.state.pc, self._name_of))
+            self.devices.advance(begin + self._quantum)
+            if all(hart.stuck for hart in self._harts):
+                end = self._stalled()
+                if end is not None:
+                    return end
+            if progress is not None and self.executed - reported_at >= _REPORT:
+                reported_at = self.executed
+                progress(reported_at)
+
+    def _guarded(self, hart: _Hart, begin: int, limit: int) -> Exit | None:
+        """The turn of a hart; the end if the program ends in it."""
+        iss = hart.iss
+        self.memory.core = hart.core
+        try:
+            end = self._turn(hart, begin, min(self._quantum, limit - self.executed))
+        except AccessError as error:
+            pc = iss.state.pc
+            if error.kind == "fetch":
+                return self._of_core(bad_fetch(pc, iss.last_pc, self._name_of))
+            return self._of_core(bad_access(error.kind, error.address, error.size, pc, self._name_of))
+        if self._channel.final is not None:
+            assert iss.last_pc is not None
+            end = reported(self._channel.final, iss.last_pc, self._name_of)
+            return end if end.ok else self._of_core(end)
+        return None if end is None else self._of_core(end)
+
+    def _turn(self, hart: _Hart, begin: int, quantum: int) -> Exit | None:
+        """Execute up to ``quantum`` instructions; the end if the hart can only trap forever."""
+        iss, memory, devices = hart.iss, self.memory, self.devices
+        if devices.waits_at(hart.core) is not None:
+            self._pass_time(iss, quantum)
+            return None
+        iss.csrs.irq = devices.events.irq(hart.core) << Interrupt.EXTERNAL
+        start = iss.executed
+        hart.stuck = ""
+        while not hart.stuck and (done := iss.executed - start) < quantum:
+            memory.exact = False
+            # an access to a peripheral is made at its exact time, below
+            with suppress(PostponedError):
+                iss.burst(quantum - done)
+            done = iss.executed - start
+            if self._channel.final is not None:
+                return None
+            if done < quantum:
+                end = self._step(hart, begin + done)
+                if end is not None or self._channel.final is not None:
+                    return end
+        self._pass_time(iss, quantum - (iss.executed - start))
+        return None
+
+    def _step(self, hart: _Hart, time: int) -> Exit | None:
+        """One exact step at a time; notes why the hart does not go on."""
+        iss = hart.iss
+        self.devices.advance(time)
+        self.memory.exact = True
+        try:
+            step = iss.step()
+        except PostponedError:
+            address = self.devices.waits_at(hart.core)
+            hart.stuck = "waits" if address is None else waits_for(address)
+            return None
+        iss.csrs.irq = self.devices.events.irq(hart.core) << Interrupt.EXTERNAL
+        if iss.state.asleep and not iss.csrs.wakes:
+            hart.stuck = "sleeps in wfi"
+        elif step.endless and iss.csrs.interrupt() is None:
+            hart.stuck = _LOOPS
+        elif step.cause is not None and not step.cause & MCAUSE_INTERRUPT and iss.state.pc == step.pc:
+            return trap_loop(step.pc, step.cause, self._name_of)
+        return None
+
+    def _pass_time(self, iss: Iss, cycles: int) -> None:
+        """Cycles in which a hart does nothing."""
+        iss.csrs.written.clear()
+        iss.csrs.advance(cycles, 0, iss.csrs["mcountinhibit"])
+
+    def _stalled(self) -> Exit | None:
+        """No hart has come to the end of its turn: go to the next event of the timer unless one can go on, or end."""
+        if any(self._goes_on(hart) for hart in self._harts):
+            return None
+        cycles = self.devices.timer.until_event()
+        if cycles is not None:
+            for hart in self._harts:
+                self._pass_time(hart.iss, cycles)
+            self.devices.advance(self.devices.time + cycles)
+            return None
+        places = [(hart.core, hart.iss.state.pc, hart.stuck) for hart in self._harts]
+        return deadlock(places, self._name_of, self._line_of)
+
+    def _goes_on(self, hart: _Hart) -> bool:
+        """Return whether what has held a hart in its last turn is over."""
+        if self.devices.waits_at(hart.core) is not None:
+            return False
+        csrs, asleep = hart.iss.csrs, hart.iss.state.asleep
+        csrs.irq = self.devices.events.irq(hart.core) << Interrupt.EXTERNAL
+        if asleep or hart.stuck == _LOOPS:
+            return csrs.wakes if asleep else csrs.interrupt() is not None
+        return True
+
+    def _of_core(self, end: Exit) -> Exit:
+        """The end with the core it concerns."""
+        return replace(end, text=f"core {self.memory.core}: {end.text}")

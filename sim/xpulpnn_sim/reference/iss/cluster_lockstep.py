@@ -1,0 +1,246 @@
+"""All cores of a cluster beside the simulator: retirements in the order in which their accesses were granted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import TCDM_SPACE, ClusterConfig
+from xpulpnn.isa.cluster import CONTROL, NO_MASTER, TCDM_BASE, TEST_SET_BIT, hart_number
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn_sim.reference.iss.cluster_memory import ClusterMemory, canonical
+from xpulpnn_sim.reference.iss.lockstep import Difference, Lockstep, MismatchError, Record
+from xpulpnn_sim.reference.iss.memory import AccessError
+from xpulpnn_sim.reference.iss.session import fill
+from xpulpnn_sim.reference.programs.cluster_program import cluster_windows
+from xpulpnn_sim.reference.programs.elf import Executable, Window
+from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+
+_NAMES = RETIREMENT.names or ()
+_ADDRESS, _RDATA, _RMASK, _WMASK = (_NAMES.index(f"mem_{name}") for name in ("addr", "rdata", "rmask", "wmask"))
+_TEST_SET = TCDM_BASE | 1 << TEST_SET_BIT
+
+
+class RecordedDevices:
+    """Stands for the peripherals: loads of them find what the design has found."""
+
+    def __init__(self) -> None:
+        self.word = 0
+
+    def connect_dma(self, move: Any) -> None:
+        """Transfers are the design's; they are applied as it makes them."""
+
+    def access(self, core: int, address: int, value: int | None) -> int | None:
+        """A load, or a store of ``value``, which changes nothing here."""
+        return self.word if value is None else 0
+
+
+class OrderedMemory(ClusterMemory):
+    """Memory of harts that execute one whole access after the other.
+
+    A test&set may be looked at before it is executed: it takes place once in each step, see :meth:`begin`.
+    """
+
+    _tested: int | None = None
+
+    def begin(self) -> None:
+        """The next access is that of another instruction."""
+        self._tested = None
+
+    def _read(self, address: int, size: int, kind: str) -> int:
+        if kind != "load" or not _TEST_SET <= address < _TEST_SET + TCDM_SPACE:
+            return super()._read(address, size, kind)
+        if self._tested is None:
+            self._tested = super()._read(address, size, kind)
+        return self._tested
+
+    def apply(self, address: int, enables: int, value: int) -> None:
+        """A store of the bus: the enabled bytes of a word."""
+        for byte in range(WORD_BYTES):
+            if enables >> byte & 1:
+                self.write(address + byte, 1, value >> BYTE_BITS * byte)
+
+    def word_bytes(self, address: int) -> bytes:
+        """The aligned word at ``address`` as it is."""
+        return self.read_bytes(canonical(address) & -WORD_BYTES, WORD_BYTES)
+
+    def exchange(self, address: int, content: bytes) -> bytes:
+        """Put other bytes into an aligned word; the old ones."""
+        place = canonical(address) & -WORD_BYTES
+        old = self.read_bytes(place, WORD_BYTES)
+        self.write_bytes(place, content)
+        return old
+
+
+@dataclass(slots=True)
+class _Half:
+    """The first of the two accesses of an instruction: its word as it was found, and as the bus has left it."""
+
+    before: bytes
+    after: bytes
+
+
+class ClusterLockstep:
+    """The simulator's harts on one memory, stepped by the retirements of all cores of a cluster.
+
+    An instruction with an access of memory takes effect when the bus grants it, one across two words when the second
+    half is granted, with what the first half found or left at its own grant. What DMA engine and host write is taken
+    from the bus; what peripherals answer is taken over from the retirements.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        config: ClusterConfig,
+        *,
+        ram: Sequence[Window] = (),
+        errors: Sequence[Window] = (),
+        context: str = "",
+    ) -> None:
+        self._devices = RecordedDevices()
+        windows = cluster_windows(executable, config, ram)
+        self._memory = OrderedMemory(windows, config, self._devices, errors)
+        self._memory.exact = True
+        fill(self._memory, executable)
+        self.harts = tuple(
+            Lockstep(
+                executable,
+                config.core,
+                hart_id=hart_number(0, core),
+                context=context,
+                memory=self._memory,
+                who=f"hart {core}, ",
+            )
+            for core in range(config.cores)
+        )
+        self._halves: list[_Half | None] = [None] * config.cores
+        self._records = [np.zeros(0, RETIREMENT) for _ in self.harts]
+        self._grants: NDArray[Any] | None = None
+
+    @property
+    def compared(self) -> int:
+        """Retirements that agreed."""
+        return sum(hart.compared for hart in self.harts)
+
+    def compare(self, records: Sequence[Records], grants: NDArray[Any], *, last: bool = False) -> Difference | None:
+        """Compare a block that follows those already compared; the first difference ends it for good."""
+        grants = grants[grants["hart"] <= NO_MASTER]
+        self._grants = grants.copy() if self._grants is None else np.concatenate([self._grants, grants])
+        self._records = [np.concatenate(pair) for pair in zip(self._records, records, strict=True)]
+        owners, cycles = self._grants["hart"], self._grants["cycle"]
+        own = [np.flatnonzero(owners == hart) for hart in range(len(self.harts))]
+        # an access belongs to the first instruction that retires after its grant
+        claims = [
+            np.searchsorted(waiting["cycle"], cycles[at], side="right")
+            for waiting, at in zip(self._records, own, strict=True)
+        ]
+        end = len(self._grants)
+        if not last:
+            for waiting, at, claimed in zip(self._records, own, claims, strict=True):
+                end = min([end, *at[claimed == len(waiting)][:1].tolist()])
+        difference = self._walk(self._ordered(own, claims, end, last=last), end)
+        self._grants = self._grants[end:]
+        return difference
+
+    def _ordered(
+        self, own: Sequence[NDArray[Any]], claims: Sequence[NDArray[Any]], end: int, *, last: bool
+    ) -> list[tuple[int, int, int]]:
+        """Return what takes effect before the access ``end`` of the log, in order.
+
+        Each is the hart, the number of its retirement, or -1 for an access without one, and the number of the access.
+        """
+        parts: list[NDArray[np.int64]] = []
+        others = np.ones(end, np.bool_)
+        for hart, (at, claimed) in enumerate(zip(own, claims, strict=True)):
+            count = len(self._records[hart])
+            belongs = claimed < count
+            last_access = np.full(count, -1)
+            last_access[claimed[belongs]] = at[belongs]
+            first_half = np.zeros(len(at), np.bool_)
+            first_half[:-1] = (claimed[:-1] == claimed[1:]) & belongs[:-1]
+            others[at[belongs & (at < end)]] = False
+            halves = at[first_half & (at < end)]
+            due = np.maximum.accumulate(last_access)
+            position = np.flatnonzero(due < end)
+            parts.append(np.stack([due[position], np.full(len(position), hart), position, last_access[position]]))
+            parts.append(np.stack([halves, np.full(len(halves), hart), np.full(len(halves), -1), halves]))
+        assert self._grants is not None
+        rest = np.flatnonzero(others)
+        # the second half of a test&set is done with the first
+        rest = rest[(self._grants["we"][rest] != 0) & (self._grants["hart"][rest] != NO_MASTER)]
+        parts.append(np.stack([rest, np.full(len(rest), len(self.harts)), np.full(len(rest), -1), rest]))
+        actions = np.concatenate(parts, axis=1)
+        order = np.lexsort((actions[2], actions[1], actions[0]))
+        return list(zip(*actions[1:, order].tolist(), strict=True))
+
+    def _walk(self, actions: Sequence[tuple[int, int, int]], end: int) -> Difference | None:
+        """Let everything take effect."""
+        assert self._grants is not None
+        records: list[list[Record]] = [list(map(tuple, waiting.tolist())) for waiting in self._records]
+        grants: list[Record] = list(map(tuple, self._grants[:end].tolist()))
+        harts, memory, devices = self.harts, self._memory, self._devices
+        done = [0] * len(harts)
+        for hart, position, access in actions:
+            if position < 0:
+                _, _, address, write, enables, value, *_ = grants[access]
+                if hart == len(harts):
+                    memory.apply(address, enables, value)
+                else:
+                    self._halves[hart] = self._first_half(records[hart][done[hart]], address, write, enables, value)
+                continue
+            record = records[hart][position]
+            done[hart] = position + 1
+            address = record[_ADDRESS]
+            difference = None
+            if record[_RMASK] | record[_WMASK]:
+                inside = CONTROL <= address < CONTROL + TCDM_SPACE
+                if inside:
+                    devices.word = record[_RDATA] << BYTE_BITS * (address % WORD_BYTES)
+                memory.begin()
+                difference = self._accessing(hart, record, access >= 0 or inside)
+            else:
+                # one that traps may have made the first of two accesses
+                self._halves[hart] = None
+                difference = harts[hart].follow(record)
+            if difference is not None:
+                return difference
+        self._records = [waiting[count:] for waiting, count in zip(self._records, done, strict=True)]
+        return None
+
+    def _first_half(self, record: Record, address: int, write: int, enables: int, value: int) -> _Half:
+        """The first access of an instruction: a load's word is kept; a store and the mark of a test&set are made."""
+        memory = self._memory
+        before = memory.word_bytes(address)
+        if write:
+            memory.apply(address, enables, value)
+        elif _TEST_SET <= record[_ADDRESS] < _TEST_SET + TCDM_SPACE:
+            memory.apply(address, enables, -1)
+        return _Half(before, memory.word_bytes(address))
+
+    def _accessing(self, hart: int, record: Record, granted: bool) -> Difference | None:
+        """An instruction whose access, or its second half, is granted now."""
+        lockstep, memory = self.harts[hart], self._memory
+        address = record[_ADDRESS]
+        crosses = address % WORD_BYTES + (record[_RMASK] | record[_WMASK]).bit_count() > WORD_BYTES
+        half, self._halves[hart] = self._halves[hart], None
+        if not granted or crosses != (half is not None):
+            expected = 2 if crosses else 1
+            got = granted + (half is not None)
+            why = "accesses that the bus has granted for the instruction"
+            return lockstep.differs(record, MismatchError("grants", expected, got, why))
+        try:
+            if half is None:
+                return lockstep.follow(record)
+            # for the instruction the first word is as it was at its grant, for everybody else as it is now
+            now = memory.exchange(address, half.before)
+            difference = lockstep.follow(record)
+            left = memory.exchange(address, now)
+        except AccessError as error:
+            return lockstep.differs(record, MismatchError("mem_addr", error.address, address, "outside memory"))
+        if difference is None and left != half.after:
+            expected, got = (int.from_bytes(word, "little") for word in (left, half.after))
+            why = "the first of the two words after the access"
+            return lockstep.differs(record, MismatchError("mem_wdata", expected, got, why))
+        return difference

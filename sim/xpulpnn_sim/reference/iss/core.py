@@ -1,0 +1,390 @@
+"""Instruction-set simulator: one hart, one instruction per step."""
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CsrGroup
+from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
+from xpulpnn.isa.machine import (
+    HALF_BYTES,
+    HALF_MASK,
+    LENGTH_MASK,
+    MCAUSE_INTERRUPT,
+    NNRF_ENTRIES,
+    NNRF_PARAMETERS,
+    REGISTERS,
+    WORD_BYTES,
+    WORD_MASK,
+    ExceptionCause,
+)
+from xpulpnn_sim.reference.iss.csrs import CsrFile
+from xpulpnn_sim.reference.iss.fetched import EVENT_CYCLES, Fetched, decoding
+from xpulpnn_sim.reference.iss.memory import BusError, Memory
+from xpulpnn_sim.reference.iss.state import State, Step
+from xpulpnn_sim.reference.iss.system import csr_access, csr_is_legal, loop_writes
+from xpulpnn_sim.reference.iss.translate import HartOperation, Translator, counted, followed
+
+ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
+DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
+    Extension.XPULPV2,
+    Extension.XPULPNN,
+    Extension.XPULPML_NN,
+    Extension.XPULPML_CU,
+}
+
+
+EXCEPTIONS = {"ecall": ExceptionCause.ENVIRONMENT_CALL, "ebreak": ExceptionCause.BREAKPOINT}
+CSR_OPS = frozenset({"csrrw", "csrrs", "csrrc"})
+LOOP_OPS = frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"})
+
+
+class Iss:
+    """A hart and its memory.
+
+    mcycle and the performance counter of cycles count one cycle per step, the counters of stalls stay: the simulator
+    has no notion of time.
+
+    Parameters
+    ----------
+    boot_address : int
+        First instruction; also the reset value of mtvec's base.
+    extensions : frozenset of Extension
+        Instructions that exist; all others trap.
+    widths : frozenset of int
+        SIMD element widths in bits that exist.
+    performance_counters : bool
+        The PULP performance counters exist.
+    hart_id : int
+        Value of mhartid.
+    memory : Memory or None
+        An existing memory to run on, else a new one.
+    products : bool
+        Dot products are computed; without them the hart only follows the control of a program.
+
+    Members
+    -------
+    state : State
+        Registers; the lists stay the same objects.
+    csrs : CsrFile
+        CSRs and interrupt lines.
+    last_pc : int or None
+        Address of the instruction executed last.
+    last_exception : tuple of int or None
+        Address and cause of the last exception, but of a handler that traps at its first instruction.
+    executed : int
+        Instructions executed, those that trapped included.
+    visits : dict of int to int or None
+        If set before anything runs: executions by address of the instruction.
+    path : list of int or None
+        If set before anything runs: addresses of the executed instructions, in order.
+    """
+
+    def __init__(
+        self,
+        boot_address: int = 0,
+        *,
+        extensions: frozenset[Extension] = DEFAULT_EXTENSIONS,
+        widths: frozenset[int] = ALL_WIDTHS,
+        performance_counters: bool = False,
+        hart_id: int = 0,
+        memory: Memory | None = None,
+        products: bool = True,
+    ) -> None:
+        """Start in the reset state."""
+        self.memory = Memory() if memory is None else memory
+        entries = NNRF_ENTRIES + (NNRF_PARAMETERS if Extension.XPULPRQ in extensions else 0)
+        self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * entries)
+        groups = {CsrGroup.BASE}
+        groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
+        groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
+        is_xpulp = bool(extensions - BASE_EXTENSIONS)
+        self.csrs = CsrFile(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
+        self.last_pc: int | None = None
+        self.last_exception: tuple[int, int] | None = None
+        self.executed = 0
+        self.visits: dict[int, int] | None = None
+        self.path: list[int] | None = None
+        self._decode = decoding(extensions, widths)
+        self._translator = Translator(self.state.regs, self.state.nn, self.memory, products=products)
+        # operations by address, each for the instruction it was made of
+        self._operations: dict[int, tuple[Fetched, HartOperation | None]] = {}
+        # what a burst executes, hardware loops included; None where it has to stop
+        self._code: dict[int, HartOperation | None] = {}
+        self._loop_ends = self.csrs.loop_ends
+        self._stop: int | None = None
+        self._halted = False
+        self._bursts = self.memory.keeps_code
+        self.memory.watchers.append(self._forget)
+
+    @classmethod
+    def of(cls, config: CoreConfig, boot_address: int, *, hart_id: int = 0, memory: Memory | None = None) -> "Iss":
+        """The hart a core configuration describes."""
+        return cls(
+            boot_address,
+            extensions=config.extensions,
+            widths=config.widths,
+            performance_counters=config.performance_counters,
+            hart_id=hart_id,
+            memory=memory,
+        )
+
+    def load(self, address: int, words: list[int]) -> None:
+        """Put 32-bit words into memory."""
+        for index, word in enumerate(words):
+            self.memory.write(address + WORD_BYTES * index, WORD_BYTES, word)
+
+    def run(self, limit: int, until: int | None = None) -> int:
+        """Step until ``pc`` is ``until`` or ``limit`` steps are done; returns the number of steps."""
+        steps = 0
+        while steps < limit and self.state.pc != until:
+            steps += self.burst(limit - steps, until)
+            if steps < limit and self.state.pc != until:
+                self.step()
+                steps += 1
+        return steps
+
+    def burst(self, limit: int, until: int | None = None) -> int:
+        """Execute up to ``limit`` instructions fast, before ``until``; returns how many.
+
+        Stops, maybe at once, before an instruction that is left to :meth:`step`: CSR accesses, traps, mret, wfi,
+        interrupts, jumps to themselves; and after :meth:`halt`. An access outside memory leaves ``pc`` at the
+        instruction.
+        """
+        csrs, state = self.csrs, self.state
+        if not self._bursts or state.asleep or csrs.counted_events or (csrs.irq and csrs.interrupt() is not None):
+            return 0
+        self._follow_loop_ends()
+        csrs.written.clear()
+        code, enter, pc, done = self._code, self._enter, state.pc, 0
+        self._stop, self._halted = until, False
+        if until is not None:
+            code.pop(until, None)
+        try:
+            while done < limit:
+                operation = code[pc] if pc in code else enter(pc)
+                if operation is None:
+                    break
+                self.last_pc, pc = pc, operation()
+                done += 1
+        except BusError:
+            # step() takes the exception
+            pass
+        finally:
+            state.pc = pc
+            self.executed += done
+            csrs.advance(done, done, csrs["mcountinhibit"])
+            if until is not None:
+                code.pop(until, None)
+        return done
+
+    def halt(self) -> None:
+        """End a burst after the instruction under way; for watchers of the memory."""
+        self._halted = True
+        self._code.clear()
+
+    def retire(self) -> None:
+        """Let go of memory and of all that was made of its instructions; the hart runs no more.
+
+        The two know each other: without this only a search for garbage would find the many functions.
+        """
+        self.memory.watchers.remove(self._forget)
+        self._code.clear()
+        self._operations.clear()
+
+    def step(self) -> Step:
+        """Take an interrupt, wait one cycle in wfi, or execute one instruction."""
+        csrs, state = self.csrs, self.state
+        if state.asleep and not csrs.wakes:
+            csrs.written.clear()
+            self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
+            return Step(state.pc)
+        state.asleep = False
+        line = csrs.interrupt() if csrs.irq else None
+        if line is not None:
+            return self._trap(Step(state.pc, cause=MCAUSE_INTERRUPT | line))
+        return self.execute(self.peek())
+
+    def execute(self, fetched: Fetched | int | None) -> Step:
+        """Execute the instruction at ``pc``, which is what :meth:`peek` returned, whatever the interrupts."""
+        csrs, state = self.csrs, self.state
+        pc = state.pc
+        if fetched is None:
+            return self._trap(Step(pc, cause=ExceptionCause.INSTRUCTION_ACCESS_FAULT))
+        if isinstance(fetched, int):
+            return self._trap(Step(pc, word=fetched, cause=ExceptionCause.ILLEGAL_INSTRUCTION))
+        insn, word, regs = fetched.insn, fetched.word, state.regs
+        operation = self._operation(pc, fetched)
+        cause = self._exception(fetched) if operation is None else None
+        if cause is not None:
+            return self._trap(Step(pc, insn, word, cause))
+        inhibit, enabled_events = csrs["mcountinhibit"], csrs.counted_events
+        events, saturates = (fetched.events_with(regs), csrs.saturates) if enabled_events else ((), False)
+        csrs.written.clear()
+        endless = False
+        if operation is None:
+            self._execute_system(fetched)
+        else:
+            # a transfer of control goes where it goes and counts no iteration
+            leaves = fetched.transfers and fetched.taken(regs)
+            try:
+                following = operation()
+            except BusError:
+                store = ExceptionCause.STORE_ACCESS_FAULT
+                cause = store if insn.is_store else ExceptionCause.LOAD_ACCESS_FAULT
+                return self._trap(Step(pc, insn, word, cause))
+            state.pc = following if leaves else self._loop(pc, following)
+            # a jump through a register it overwrites goes elsewhere the next time
+            endless = leaves and following == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
+        self._done(pc)
+        csrs.advance(1, 1, inhibit)
+        if enabled_events:
+            csrs.count_events((EVENT_CYCLES, *events), enabled_events, saturates=saturates)
+        return Step(pc, insn, word, endless=endless)
+
+    def peek(self) -> Fetched | int | None:
+        """The instruction at ``pc``; of an illegal one the word, which is a half-word if its length says so.
+
+        None if the bus answers with an error.
+        """
+        try:
+            raw = self.memory.fetch(self.state.pc)
+        except BusError:
+            return None
+        if raw & LENGTH_MASK != LENGTH_MASK:
+            raw &= HALF_MASK
+        fetched = self._decode(raw)
+        return raw if fetched is None else fetched
+
+    def take_interrupt(self, line: int) -> None:
+        """Enter the handler of ``line`` whether or not it is pending and enabled; ends sleep."""
+        self.state.asleep = False
+        self.state.pc = self.csrs.enter_trap(MCAUSE_INTERRUPT | line, self.state.pc)
+
+    def _done(self, pc: int) -> None:
+        """The instruction at ``pc`` was executed or trapped."""
+        self.last_pc = pc
+        self.executed += 1
+        if self.visits is not None:
+            self.visits[pc] = self.visits.get(pc, 0) + 1
+        if self.path is not None:
+            self.path.append(pc)
+
+    def _exception(self, fetched: Fetched) -> int | None:
+        """Cause of the exception a legal word raises."""
+        op = fetched.insn.op
+        if op in CSR_OPS and not csr_is_legal(fetched, self.csrs):
+            return ExceptionCause.ILLEGAL_INSTRUCTION
+        return EXCEPTIONS.get(op)
+
+    def _pass_time(self, inhibit: int, enabled_events: int) -> None:
+        """A step that retires nothing."""
+        self.csrs.advance(1, 0, inhibit)
+        if enabled_events:
+            self.csrs.count_events((EVENT_CYCLES,), enabled_events, saturates=self.csrs.saturates)
+
+    def _trap(self, step: Step) -> Step:
+        """Enter the handler; an instruction that traps counts as executed, though not as retired."""
+        assert step.cause is not None
+        csrs = self.csrs
+        csrs.written.clear()
+        if not step.cause & MCAUSE_INTERRUPT:
+            self._done(step.pc)
+        self.state.pc = csrs.enter_trap(step.cause, step.pc)
+        if not step.cause & MCAUSE_INTERRUPT and self.state.pc != step.pc:
+            self.last_exception = step.pc, step.cause
+        self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
+        return step
+
+    def _operation(self, pc: int, fetched: Fetched) -> HartOperation | None:
+        known = self._operations.get(pc)
+        if known is not None and known[0] is fetched:
+            return known[1]
+        operation = self._translator.operation(fetched, pc)
+        self._operations[pc] = fetched, operation
+        return operation
+
+    def _forget(self, address: int, size: int) -> None:
+        """A store changed memory: what was made of these bytes, and of instructions that reach into them, is void."""
+        first = (address & ~1) - HALF_BYTES
+        for pc in range(first, address + size, HALF_BYTES):
+            self._code.pop(pc & WORD_MASK, None)
+
+    def _follow_loop_ends(self) -> None:
+        """The ends of the hardware loops may have moved."""
+        ends = self.csrs.loop_ends
+        if ends != self._loop_ends:
+            for pc in (*ends, *self._loop_ends):
+                if pc is not None:
+                    self._code.pop(pc, None)
+            self._loop_ends = ends
+
+    def _loop(self, pc: int, following: int) -> int:
+        """The address after the instruction at ``pc``, which may be the last of a hardware loop."""
+        start = self.csrs.next_of_loop(pc)
+        return following if start is None else start
+
+    def _enter(self, pc: int) -> HartOperation | None:
+        """Return the operation of a burst at ``pc``, which it has not seen before; None if it has to stop there."""
+        if self._halted:
+            return None
+        self.state.pc = pc
+        fetched = self.peek()
+        operation = None
+        if isinstance(fetched, Fetched) and pc != self._stop:
+            operation = self._burst_operation(pc, fetched)
+        if operation is not None and self.visits is not None:
+            operation = counted(operation, pc, self.visits)
+        if operation is not None and self.path is not None:
+            operation = followed(operation, pc, self.path.append)
+        self._code[pc] = operation
+        for address in (pc, pc + HALF_BYTES):
+            self.memory.watch(address & WORD_MASK)
+        return operation
+
+    def _burst_operation(self, pc: int, fetched: Fetched) -> HartOperation | None:
+        insn, is_end = fetched.insn, pc in self.csrs.loop_ends
+        operation = self._operation(pc, fetched)
+        if insn.op in LOOP_OPS:
+            return None if is_end else lambda: self._set_loop(fetched, pc)
+        if operation is None or (insn.is_branch and is_end) or fetched.jumps_to_itself:
+            return None
+        if insn.op == "jalr":
+            return lambda: self._jump_register(operation, pc)
+        if is_end and not insn.is_jump:
+            return lambda: self._loop(pc, operation())
+        return operation
+
+    def _jump_register(self, operation: HartOperation, pc: int) -> int:
+        """A jump in a burst that may turn out to be to itself: the burst is to stop there."""
+        target = operation()
+        if target == pc:
+            self._code[pc] = None
+        return target
+
+    def _set_loop(self, fetched: Fetched, pc: int) -> int:
+        """Hardware-loop setup away from the end of a loop."""
+        for name, value in loop_writes(fetched, self.state.regs[fetched.rs1], pc).items():
+            self.csrs[name] = value
+        self._follow_loop_ends()
+        return (pc + fetched.length) & WORD_MASK
+
+    def _execute_system(self, fetched: Fetched) -> None:
+        """CSR access, hardware-loop setup, mret and wfi.
+
+        A loop that ends here counts down before the instruction writes, so that the written value stays.
+        """
+        insn, pc, regs = fetched.insn, self.state.pc, self.state.regs
+        if insn.op == "mret":
+            self.state.pc = self.csrs.leave_trap()
+            return
+        operand = regs[fetched.rs1]
+        access = csr_access(fetched, operand, self.csrs) if insn.op in CSR_OPS else None
+        self.state.pc = self._loop(pc, (pc + fetched.length) & WORD_MASK)
+        if access is not None:
+            if access.written is not None:
+                self.csrs.write(access.csr, access.written)
+            if fetched.rd:
+                regs[fetched.rd] = access.read
+        elif insn.op == "wfi":
+            self.state.asleep = True
+        else:
+            for name, value in loop_writes(fetched, operand, pc).items():
+                self.csrs[name] = value

@@ -1,0 +1,220 @@
+"""A decoded instruction with everything about it that does not depend on the state of the hart."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import (
+    ACTIVATION_SELECT,
+    BYTE_BITS,
+    FIRST_PARAMETER,
+    FIRST_WEIGHT,
+    HALF_BYTES,
+    INCREMENT,
+    REGISTERS,
+    RELOADS_ACTIVATION,
+    RELOADS_WEIGHT,
+    WEIGHT_SELECT,
+    WEIGHT_SELECT_LSB,
+    WORD_BYTES,
+    WORD_MASK,
+)
+from xpulpnn.isa.notation import MEMORY
+from xpulpnn.isa.semantics import statements
+from xpulpnn.isa.table import Decoder, enabled, expand_compressed
+from xpulpnn_sim.reference.statements.compiled import maker
+
+_WORDS = 1 << 14
+"""Words whose instructions are kept."""
+
+REGISTER_MASK = REGISTERS - 1
+RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
+
+EVENT_CYCLES = PERFORMANCE_EVENTS.index("cycles")
+EVENT_INSTRUCTIONS = PERFORMANCE_EVENTS.index("instructions")
+EVENT_LOADS = PERFORMANCE_EVENTS.index("loads")
+EVENT_STORES = PERFORMANCE_EVENTS.index("stores")
+EVENT_JUMPS = PERFORMANCE_EVENTS.index("jumps")
+EVENT_BRANCHES = PERFORMANCE_EVENTS.index("branches")
+EVENT_TAKEN = PERFORMANCE_EVENTS.index("taken_branches")
+EVENT_COMPRESSED = PERFORMANCE_EVENTS.index("compressed")
+
+_REGISTER_OFFSETS = ("rs2", "rs3")
+_NOT_TAKEN = -1
+
+
+@cache
+def _bytes_accessed(insn: Insn) -> int:
+    """Bytes that a load or store accesses, by its statements."""
+    text = "".join(statements(insn))
+    return next(bits for name, bits in MEMORY.items() if name in text) // BYTE_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """A memory access."""
+
+    size: int
+    offset: int  # constant added to the base
+    offset_register: int | None  # register added to the base instead
+    updates_base: bool  # the address is the old base, which then moves by the offset
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A decoded instruction."""
+
+    raw: int  # as in memory, 16 bits if compressed
+    insn: Insn  # its 32-bit row
+    word: int  # its 32-bit word
+    length: int  # bytes in memory
+
+    @cached_property
+    def rd(self) -> int:
+        """Number in the field rd, which is rs3 of some stores."""
+        return self.word >> RD_LSB & REGISTER_MASK
+
+    @cached_property
+    def rs1(self) -> int:
+        """Number in the field rs1."""
+        return self.word >> RS1_LSB & REGISTER_MASK
+
+    @cached_property
+    def rs2(self) -> int:
+        """Number in the field rs2."""
+        return self.word >> RS2_LSB & REGISTER_MASK
+
+    @cached_property
+    def destination(self) -> int:
+        """Register written by field rd, 0 if none."""
+        return self.rd if self.insn.writes_rd else 0
+
+    @cached_property
+    def operands(self) -> dict[str, int]:
+        """Values of the operand fields by name."""
+        return self.insn.decode(self.word)
+
+    @cached_property
+    def transfers(self) -> bool:
+        """Return whether it may transfer control: a branch or jump."""
+        return self.insn.is_branch or self.insn.is_jump
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Register fields whose values matter; of a Mac&Load without an access the base does not."""
+        reads = self.insn.reads
+        return reads - {"rs1"} if self.insn.is_nn_form and self.access is None else reads
+
+    @cached_property
+    def nn_loaded(self) -> int | None:
+        """NN-RF entry that a Mac&Load reloads or pv.rqld loads."""
+        if self.insn.op == "pv.cusdot":
+            assert self.insn.entry is not None
+            return FIRST_WEIGHT + self.insn.entry
+        if self.insn.loads_parameter:
+            return FIRST_PARAMETER + self.rs2
+        if not self.insn.is_nn_form:
+            return None
+        if self.rs2 & RELOADS_ACTIVATION:
+            return self.rs2 & ACTIVATION_SELECT ^ self.insn.reloads_other
+        return self.nn_weight if self.rs2 & RELOADS_WEIGHT else None
+
+    @cached_property
+    def nn_activation(self) -> int | None:
+        """NN-RF entry used as the activation."""
+        return self.rs2 & ACTIVATION_SELECT if self.insn.is_nn_form else None
+
+    @cached_property
+    def nn_weight(self) -> int | None:
+        """NN-RF entry used as the weight."""
+        if self.insn.is_nn_form:
+            return FIRST_WEIGHT + (self.rs2 >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
+        return self.nn_loaded if self.insn.is_mac_load else None
+
+    @cached_property
+    def access(self) -> MemoryAccess | None:
+        """The access to memory, None of pv.qnt, which has several."""
+        insn = self.insn
+        if insn.is_mac_load or insn.loads_parameter:
+            return None if self.nn_loaded is None else MemoryAccess(INCREMENT, INCREMENT, None, updates_base=True)
+        if not (insn.is_load or insn.is_store):
+            return None
+        token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
+        offset, size = self.operands[token], _bytes_accessed(insn)
+        if token in _REGISTER_OFFSETS:
+            return MemoryAccess(size, 0, offset, insn.writes_base)
+        return MemoryAccess(size, offset, None, insn.writes_base)
+
+    @cached_property
+    def base(self) -> int:
+        """Register moved by the access, 0 if none."""
+        return self.rs1 if self.access is not None and self.access.updates_base else 0
+
+    def address(self, regs: list[int]) -> int:
+        """Address of the access, from the registers before the instruction."""
+        access = self.access
+        assert access is not None
+        if access.updates_base:
+            return regs[self.rs1]
+        offset = access.offset if access.offset_register is None else regs[access.offset_register]
+        return (regs[self.rs1] + offset) & WORD_MASK
+
+    def taken(self, regs: list[int]) -> bool:
+        """Return whether a branch or jump is taken, from the registers before it."""
+        if self.insn.is_jump:
+            return True
+        make = maker(self.insn, frozenset(), None, (), products=True)
+        return make(regs, (), None, None, 0, self.length, _NOT_TAKEN, **self.operands)() != _NOT_TAKEN
+
+    @cached_property
+    def jumps_to_itself(self) -> bool:
+        """Return whether it is a jump or branch whose target is its own address."""
+        return self.operands.get("boff13", self.operands.get("joff21")) == 0
+
+    @cached_property
+    def events(self) -> tuple[int, ...]:
+        """Events of the performance counters that each execution causes; more may depend on the operands."""
+        insn = self.insn
+        loads = 2 * insn.fmt.width if insn.op == "pv.qnt" and insn.fmt is not None else 0
+        if self.access is not None and not insn.is_store:
+            loads = 1
+        happen = (
+            (EVENT_INSTRUCTIONS, 1),
+            (EVENT_LOADS, loads),
+            (EVENT_STORES, insn.is_store),
+            (EVENT_JUMPS, insn.is_jump),
+            (EVENT_BRANCHES, insn.is_branch),
+            (EVENT_COMPRESSED, self.length == HALF_BYTES),
+        )
+        return tuple(event for event, times in happen for _ in range(times))
+
+    def events_with(self, regs: list[int]) -> tuple[int, ...]:
+        """Events of one execution, from the registers before it: a misaligned access counts twice."""
+        if self.insn.is_branch:
+            return (*self.events, EVENT_TAKEN) if self.taken(regs) else self.events
+        access = self.access
+        if access is not None and self.address(regs) % WORD_BYTES + access.size > WORD_BYTES:
+            return (*self.events, EVENT_STORES if self.insn.is_store else EVENT_LOADS)
+        return self.events
+
+
+@cache
+def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callable[[int], Fetched | None]:
+    """From a word, or a half-word if it is compressed, to its instruction, None if it is illegal.
+
+    Harts with the same instructions share the function and what it knows of the words it has seen.
+    """
+    decoder = Decoder(enabled(extensions, widths))
+
+    @lru_cache(_WORDS)
+    def decode(raw: int) -> Fetched | None:
+        row, word, length = decoder.decode(raw), raw, WORD_BYTES
+        if row is not None and row.size == HALF_BYTES:
+            word, length = expand_compressed(raw), HALF_BYTES
+            row = decoder.decode(word)
+        return None if row is None else Fetched(raw, row, word, length)
+
+    return decode

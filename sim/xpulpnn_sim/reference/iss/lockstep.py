@@ -1,0 +1,251 @@
+"""A design beside the simulator: every retirement compared, the first difference told."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_NAME, PERFORMANCE_EVENTS
+from xpulpnn.isa.machine import (
+    ADDRESS_SPACE,
+    IRQ_BITS,
+    IRQ_PRIORITY,
+    MSTATUS_MIE,
+    MTVEC_BASE,
+    MTVEC_VECTORED,
+    VECTOR_BYTES,
+    ExceptionCause,
+)
+from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
+from xpulpnn_sim.reference.iss.core import CSR_OPS, Iss
+from xpulpnn_sim.reference.iss.memory import Memory
+from xpulpnn_sim.reference.iss.observe import Observer
+from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
+from xpulpnn_sim.reference.programs.elf import Executable, Window
+from xpulpnn_sim.reference.programs.exits import place
+from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.trace import digits_of, line_of, register_name, text_of
+
+Record = tuple[int, ...]
+
+HISTORY = 8
+"""Retirements shown before the one that differs."""
+
+PATIENCE = 8
+"""Retirements an interrupt may stay pending and enabled without being taken; those under way when it came are fewer."""
+
+TIMED_EVENTS = tuple(
+    event
+    for event, name in enumerate(PERFORMANCE_EVENTS)
+    if name == "cycles" or name.endswith("_stalls") or name in CLUSTER_EVENTS
+)
+"""Performance counters that count cycles, or what only the surroundings of the core know."""
+
+TIMED_CSRS = frozenset(
+    CSR_BY_NAME[name].address
+    for name in ("mcycle", "mcycleh", "cycle", "cycleh", "mip", *(f"pccr{event}" for event in TIMED_EVENTS))
+)
+"""CSRs whose value depends on time: what the design read is taken over."""
+
+_EVENT_CSRS = frozenset(CSR_BY_NAME[f"pccr{event}"].address for event in range(len(PERFORMANCE_EVENTS)))
+_ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
+_CSR_LSB = 20
+
+_NAMES = RETIREMENT.names or ()
+_AT = {name: position for position, name in enumerate(_NAMES)}
+_TRAP, _INTR, _CAUSE, _PC = (_AT[name] for name in ("trap", "intr", "cause", "pc_rdata"))
+_RD_WE, _RD_ADDR, _RD_WDATA = (_AT[name] for name in ("rd_we", "rd_addr", "rd_wdata"))
+_BASE_WE, _BASE_ADDR, _WDATA = (_AT[name] for name in ("base_we", "base_addr", "mem_wdata"))
+_ALWAYS = tuple((name, _AT[name]) for name in ("insn", "trap", "cause", "nn_we", "mem_rmask", "mem_wmask", "pc_wdata"))
+"""Fields that mean something in every record."""
+
+_ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))
+"""An instruction that traps changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first retirement that is not what the simulator expects."""
+
+    order: int  # which retirement, when and where
+    cycle: int  # which retirement, when and where
+    pc: int  # which retirement, when and where
+    field: str  # field of the record, or "interrupt"
+    expected: int  # value of the simulator and of the design
+    got: int  # value of the simulator and of the design
+    text: str  # report of several lines
+
+
+class MismatchError(Exception):
+    """One field of one record differs."""
+
+    def __init__(self, field: str, expected: int, got: int, why: str = "") -> None:
+        super().__init__(field)
+        self.field, self.expected, self.got, self.why = field, expected, got, why
+
+
+class Lockstep:
+    """The simulator, stepped by the records of a design.
+
+    Values that depend on time (cycle counters, pending interrupts) are taken from the records. An interrupt is taken
+    where the records say so, and must be one that may be taken there.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        config: CoreConfig,
+        *,
+        hart_id: int = 0,
+        boot_address: int | None = None,
+        context: str = "",
+        patience: int = PATIENCE,
+        memory: Memory | None = None,
+        errors: Sequence[Window] = (),
+        who: str = "",
+    ) -> None:
+        if memory is None:
+            # the design's own memory decides what is outside
+            memory = loaded_memory(executable, ((0, ADDRESS_SPACE),), errors)
+        boot = executable.entry if boot_address is None else boot_address
+        self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
+        self.compared = 0
+        self._name_of = executable.symbol_at
+        self._context, self._who = context, who
+        self._patience = patience
+        self._observer = Observer(self.iss)
+        # what the program prints is shown by who runs the design
+        self._channel = HostChannel(executable, self.iss, lambda printed: None)
+        self._free = TIMED_CSRS
+        self._history: deque[Record] = deque(maxlen=HISTORY)
+        self._waiting = 0
+
+    def compare(self, records: Records, lines: Any = None) -> Difference | None:
+        """Compare a block of records that follows those already compared; the first difference ends it for good."""
+        levels = [None] * len(records) if lines is None else [int(level) for level in lines]
+        for record, level in zip(records.tolist(), levels, strict=True):
+            try:
+                if level is not None and record[_INTR]:
+                    self._require_most_urgent(record, level)
+                self._advance(record)
+                if level is not None:
+                    self._watch_interrupts(level)
+            except MismatchError as mismatch:
+                return self.differs(record, mismatch)
+            self._history.append(record)
+            self.compared += 1
+        return None
+
+    def follow(self, record: Record) -> Difference | None:
+        """Compare the next record, whose interrupt lines are not known."""
+        try:
+            self._advance(record)
+        except MismatchError as mismatch:
+            return self.differs(record, mismatch)
+        self._history.append(record)
+        self.compared += 1
+        return None
+
+    def _advance(self, record: Record) -> None:
+        """Execute one instruction and compare; raises :class:`MismatchError`."""
+        iss = self.iss
+        iss.state.asleep = False
+        if record[_INTR]:
+            self._interrupt(record)
+        if record[_PC] != iss.state.pc:
+            raise MismatchError("pc_rdata", iss.state.pc, record[_PC])
+        _, retired = self._observer.step()
+        assert retired is not None
+        fetched = retired.fetched
+        traps = retired.cause is not None
+        if retired.rd and fetched is not None and fetched.insn.op in CSR_OPS and fetched.word >> _CSR_LSB in self._free:
+            retired.rd_value = iss.state.regs[retired.rd] = record[_RD_WDATA]
+        expected = retired.fields()
+        for name, at in _ALWAYS_IN_TRAPS if traps else _ALWAYS:
+            if record[at] != expected.get(name, 0):
+                raise MismatchError(name, expected.get(name, 0), record[at])
+        if traps:
+            # what is dropped behind an access that faults may have been counted
+            self._free |= _EVENT_CSRS if retired.cause in _ACCESS_FAULTS else frozenset()
+            return
+        # writes of x0 are none; a base that is also rd may be reported or not
+        rd = record[_RD_ADDR] if record[_RD_WE] else 0
+        base = record[_BASE_ADDR] if record[_BASE_WE] else 0
+        if rd != retired.rd:
+            raise MismatchError("rd_addr", retired.rd, rd)
+        if base != retired.base and not (fetched is not None and base == retired.rd == fetched.base):
+            raise MismatchError("base_addr", retired.base, base)
+        for name, value in expected.items():
+            got = record[_AT[name]]
+            if got != value and (name != "mem_wdata" or got & ((1 << 8 * retired.size) - 1) != value):
+                raise MismatchError(name, value, got)
+
+    def _interrupt(self, record: Record) -> None:
+        """The record is the first of an interrupt handler: the interrupt must be allowed here."""
+        csrs = self.iss.csrs
+        line = self._interrupt_line(record)
+        if not csrs["mstatus"] & MSTATUS_MIE:
+            raise MismatchError("intr", 0, 1, "interrupts are disabled (mstatus.MIE = 0)")
+        if not csrs["mie"] >> line & 1:
+            raise MismatchError("intr", 0, 1, f"interrupt {line} is not enabled (mie = 0x{csrs['mie']:08x})")
+        self.iss.take_interrupt(line)
+        self._observer.interrupted(line)
+        self._waiting = 0
+
+    def _interrupt_line(self, record: Record) -> int:
+        """Which interrupt: told by the record, unless the first instruction of the handler traps."""
+        if not record[_TRAP]:
+            return record[_CAUSE] & CAUSE_CODE
+        csrs = self.iss.csrs
+        if csrs["mtvec"] & MTVEC_VECTORED:
+            return (record[_PC] - (csrs["mtvec"] & MTVEC_BASE)) // VECTOR_BYTES & CAUSE_CODE
+        # one handler for all: which one leaves no trace, the trap overwrites mcause
+        return (csrs["mie"] & IRQ_BITS).bit_length() - 1
+
+    def _require_most_urgent(self, record: Record, level: int) -> None:
+        """The interrupt taken must be the first in order of priority of those that were pending and enabled."""
+        pending = level & self.iss.csrs["mie"] & IRQ_BITS
+        line, urgent = self._interrupt_line(record), [line for line in IRQ_PRIORITY if pending >> line & 1]
+        if not urgent:
+            raise MismatchError("intr", 0, 1, "no enabled interrupt line is high")
+        if line != urgent[0] and not record[_TRAP]:
+            why = f"interrupt {urgent[0]} is more urgent than {line}"
+            raise MismatchError("cause", CAUSE_INTERRUPT | urgent[0], record[_CAUSE], why)
+
+    def _watch_interrupts(self, level: int) -> None:
+        csrs = self.iss.csrs
+        ready = level & csrs["mie"] & IRQ_BITS if csrs["mstatus"] & MSTATUS_MIE else 0
+        self._waiting = self._waiting + 1 if ready else 0
+        if self._waiting > self._patience:
+            line = ready.bit_length() - 1
+            why = f"interrupt {line} has been pending and enabled for {self._waiting} retirements"
+            raise MismatchError("interrupt", 1, 0, why)
+
+    def differs(self, record: Record, mismatch: MismatchError) -> Difference:
+        """The report of a record that differs in one field."""
+        values = dict(zip(_NAMES, record, strict=True))
+        pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
+        why = f": {mismatch.why}" if mismatch.why else ""
+        expected, got = _shown(mismatch.field, mismatch.expected), _shown(mismatch.field, mismatch.got)
+        lines = [
+            f"difference at {self._who}retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
+            f"  instruction: {digits_of(values['insn'])}  {text_of(values['insn'], pc)}",
+            f"  {mismatch.field} must be {expected}, not {got}{why}",
+        ]
+        if mismatch.field == "pc_rdata":
+            lines.append(f"  expected instruction: {place(mismatch.expected, self._name_of)}")
+        if self._context:
+            lines.append(f"  {self._context}")
+        lines.append("before it, and as the design reports it:")
+        shown = [*self._history, record]
+        lines += [f"  {line_of(dict(zip(_NAMES, each, strict=True)))}" for each in shown]
+        text = "\n".join(lines)
+        return Difference(order, cycle, pc, mismatch.field, mismatch.expected, mismatch.got, text)
+
+
+def _shown(name: str, value: int) -> str:
+    """A value as people read it."""
+    if name in ("rd_addr", "base_addr", "rs1_addr", "rs2_addr"):
+        return register_name(value)
+    return str(value) if name in ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we") else f"0x{value:08x}"

@@ -1,0 +1,160 @@
+"""A program on the simulator: from the executable to the reason it ended."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import MCAUSE_INTERRUPT, WORD_BYTES
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.memory import AccessError, Memory
+from xpulpnn_sim.reference.iss.observe import Observer, Retired
+from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
+from xpulpnn_sim.reference.programs.exits import (
+    FROMHOST_DONE,
+    Exit,
+    Output,
+    bad_access,
+    bad_fetch,
+    endless_loop,
+    host_call,
+    out_of_time,
+    reported,
+    trap_loop,
+)
+from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
+from xpulpnn_sw.toolchain.core_note import core_name, require_core
+
+_CHUNK = 1 << 17
+"""Instructions between two reports of progress."""
+
+
+class Halting(Protocol):
+    """A hart or a cluster that can be stopped while it executes."""
+
+    @property
+    def memory(self) -> Memory:
+        """Its memory."""
+        ...
+
+    def halt(self) -> None:
+        """Stop after the instruction under way."""
+        ...
+
+
+class HostChannel:
+    """Serves the exit channel of a program."""
+
+    def __init__(self, executable: Executable, runner: Halting, output: Callable[[Output], None]) -> None:
+        self._tohost, self._fromhost = executable.tohost, executable.fromhost
+        self._runner, self._memory, self._output = runner, runner.memory, output
+        self.final: int | None = None
+        memory = runner.memory
+        memory.watch(self._tohost)
+        memory.watchers.append(self._stored)
+
+    def _stored(self, address: int, size: int) -> None:
+        """A store to the channel's page."""
+        memory, tohost = self._memory, self._tohost
+        if address >= tohost + WORD_BYTES or address + size <= tohost:
+            return
+        value = memory.read(tohost, WORD_BYTES)
+        if value == 0:
+            return
+        printed = host_call(value, memory.read_bytes, memory.inside)
+        if printed is None:
+            self.final = value
+            self._runner.halt()
+            return
+        self._output(printed)
+        memory.write_bytes(tohost, bytes(WORD_BYTES))
+        if self._fromhost is not None:
+            memory.write_bytes(self._fromhost, FROMHOST_DONE.to_bytes(WORD_BYTES, "little"))
+
+
+def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = ()) -> Memory:
+    """The memory of a run with the program in it; the bus answers ``errors`` with an error."""
+    memory = Memory(windows(executable, ram))
+    memory.errors = tuple(errors)
+    fill(memory, executable)
+    return memory
+
+
+def fill(memory: Memory, executable: Executable) -> None:
+    """Put a program into memory."""
+    for segment in executable.segments:
+        memory.write_bytes(segment.address, segment.data)
+
+
+class Session:
+    """One run of a program."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        config: CoreConfig,
+        *,
+        ram: Sequence[Window] = (),
+        errors: Sequence[Window] = (),
+        hart_id: int = 0,
+        output: Callable[[Output], None],
+        observer: Callable[[Retired], None] | None = None,
+        visits: dict[int, int] | None = None,
+    ) -> None:
+        require_core(executable.cores, config, str(executable.path), core_name(config))
+        self.memory = loaded_memory(executable, ram, errors)
+        self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
+        self.iss.visits = visits
+        self._name_of = executable.symbol_at
+        self._observed = observer
+        self._observer = Observer(self.iss)
+        self._channel = HostChannel(executable, self.iss, output)
+
+    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
+        """Execute until the program ends, can only go on forever, leaves its memory, or ``limit`` is reached."""
+        iss, end, reported_at = self.iss, None, 0
+        try:
+            while iss.executed < limit and end is None:
+                if self._observed is None:
+                    iss.burst(min(_CHUNK, limit - iss.executed))
+                if self._channel.final is None and iss.executed < limit:
+                    end = self._step()
+                if self._channel.final is not None:
+                    assert iss.last_pc is not None
+                    return reported(self._channel.final, iss.last_pc, self._name_of)
+                if progress is not None and iss.executed - reported_at >= _CHUNK:
+                    reported_at = iss.executed
+                    progress(reported_at)
+        except AccessError as error:
+            pc = iss.state.pc
+            if error.kind == "fetch":
+                return bad_fetch(pc, iss.last_pc, self._name_of)
+            return bad_access(error.kind, error.address, error.size, pc, self._name_of)
+        return end or out_of_time(limit, "instructions", iss.state.pc, self._name_of)
+
+    @property
+    def executed(self) -> int:
+        """Instructions executed."""
+        return self.iss.executed
+
+    @property
+    def trapped(self) -> Trapped | None:
+        """The last exception; of a loop of traps the one that led to it."""
+        if self.iss.last_exception is None:
+            return None
+        pc, cause = self.iss.last_exception
+        return Trapped(pc, cause, fetched_word(self.memory.read_bytes, pc))
+
+    def _step(self) -> Exit | None:
+        """One exact step; the end if from here on nothing can change."""
+        state = self.iss.state
+        if self._observed is None:
+            step = self.iss.step()
+        else:
+            step, retired = self._observer.step()
+            if retired is not None:
+                self._observed(retired)
+        if step.endless or (state.asleep and not self.iss.csrs.wakes):
+            return endless_loop(step.pc, self._name_of)
+        if step.cause is not None and not step.cause & MCAUSE_INTERRUPT and state.pc == step.pc:
+            return trap_loop(step.pc, step.cause, self._name_of)
+        return None

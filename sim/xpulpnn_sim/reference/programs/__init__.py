@@ -1,0 +1,1 @@
+"""Programs and what comes of them: ELF files, symbols, traces, exits."""

@@ -1,0 +1,325 @@
+"""Programs to run: 32-bit little-endian RISC-V executables in ELF, of any compiler."""
+
+from bisect import bisect_right
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section, SymbolTableSection
+from elftools.elf.segments import Segment as ElfSegment
+
+from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES, XLEN
+from xpulpnn_sw.toolchain.core_note import NOTE_SECTION, ClusterNote, CoreNote, read_cluster_note, read_notes
+
+SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+TOHOST, FROMHOST = "tohost", "fromhost"
+
+Window = tuple[int, int]
+"""First address and size of a piece of memory."""
+
+MAGIC = b"\x7fELF"
+_HEADER_BYTES = 52
+_EXECUTABLE_SECTION = 0x4
+_ENTRY = Struct("<IIIBBH")
+"""Of a symbol table: place of the name, value, size, binding and kind, visibility, number of the section."""
+_KIND = 0xF
+_UNTYPED, _FUNCTION, _SECTION, _FILE = 0, 2, 3, 4
+_KINDS = {
+    "ET_REL": "a relocatable object: link it",
+    "ET_DYN": "a shared object or position-independent executable",
+    "ET_CORE": "a core dump",
+}
+
+
+class ElfError(InputError):
+    """A file that is no program this machine can run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of the program in memory."""
+
+    address: int  # where it starts
+    data: bytes  # its initial content
+    size: int  # bytes in memory; what follows `data` (.bss) is zero
+
+
+class Function(NamedTuple):
+    """Code that belongs to one symbol."""
+
+    address: int  # first instruction
+    size: int  # Bytes; of a label without a size, up to the next symbol or the end of its section
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """A program."""
+
+    path: Path
+    entry: int  # first instruction
+    segments: tuple[Segment, ...]  # content of the memory, by address, disjoint
+    tohost: int  # address of the exit channel
+    fromhost: int | None = None  # address of its return channel, if the program has one
+    # value of every named symbol; a global one hides local ones
+    symbols: Mapping[str, int] = field(default_factory=dict[str, int])
+    functions: tuple[Function, ...] = ()  # the code by address, disjoint
+    cores: tuple[CoreNote, ...] = ()  # the cores its parts were compiled for, as far as they say
+    cluster: ClusterNote | None = None  # the cluster it was compiled for, if any
+
+    def function_at(self, address: int) -> Function | None:
+        """The function that holds ``address``."""
+        position = bisect_right(self.functions, address, key=lambda function: function.address) - 1
+        if position < 0:
+            return None
+        function = self.functions[position]
+        return function if address < function.address + max(function.size, 1) else None
+
+    def symbol_at(self, address: int) -> str:
+        """``main+0x12``, ``main`` at its start, empty outside all functions."""
+        function = self.function_at(address)
+        if function is None:
+            return ""
+        offset = address - function.address
+        return f"{function.name}+0x{offset:x}" if offset else function.name
+
+
+class _Symbol(NamedTuple):
+    name: str
+    value: int
+    size: int
+    kind: int
+    is_global: bool
+    section: int | None
+    """Number of the section of code it is defined in."""
+
+
+def parse_number(text: str) -> int:
+    """A decimal or 0x number with an optional suffix K, M or G; raises ``ValueError``."""
+    unit = SIZE_UNITS.get(text[-1:].upper(), 1)
+    return int(text[:-1] if unit > 1 else text, 0) * unit
+
+
+def parse_ram(text: str) -> Window:
+    """Address and size of ``BASE:SIZE`` such as ``0x80000000:1M``; raises :class:`InputError`."""
+    base_text, colon, size_text = text.partition(":")
+    try:
+        base, size = parse_number(base_text), parse_number(size_text)
+    except ValueError:
+        base = size = 0
+    aligned = base % WORD_BYTES == 0 and size % WORD_BYTES == 0
+    if not colon or base < 0 or size <= 0 or base + size > ADDRESS_SPACE or not aligned:
+        raise InputError(
+            f"memory must be BASE:SIZE within 4 GiB, both multiples of {WORD_BYTES}, such as 0x80000000:1M, not {text}"
+        )
+    return base, size
+
+
+def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window, ...]:
+    """The memory of a run: segments rounded out to words and ``ram``, by address, touching pieces joined."""
+    return _joined([_rounded(segment) for segment in executable.segments] + list(ram))
+
+
+def _rounded(segment: Segment) -> Window:
+    first = segment.address // WORD_BYTES * WORD_BYTES
+    return first, -(-(segment.address + segment.size) // WORD_BYTES) * WORD_BYTES - first
+
+
+def _joined(pieces: Iterable[Window]) -> tuple[Window, ...]:
+    joined: list[Window] = []
+    for base, size in sorted(pieces):
+        if joined and base <= joined[-1][0] + joined[-1][1]:
+            first, length = joined[-1]
+            joined[-1] = first, max(length, base + size - first)
+        else:
+            joined.append((base, size))
+    return tuple(joined)
+
+
+def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
+    """The program in the file ``path``; raises :class:`ElfError`."""
+    content = content_of(path)
+    _check_header(path, content)
+    with well_formed(path):
+        executable = _executable(path, ELFFile(BytesIO(content)), len(content))
+    memory = windows(executable, ram)
+    _require_inside(path, memory, "entry", executable.entry, HALF_BYTES)
+    for name in (TOHOST, FROMHOST):
+        if name in executable.symbols:
+            _require_inside(path, memory, name, executable.symbols[name], WORD_BYTES)
+    return executable
+
+
+def content_of(path: Path) -> bytes:
+    """The bytes of a file; raises :class:`ElfError` if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ElfError(f"{path} must be a readable file, not failing with: {error.strerror}") from None
+
+
+@contextmanager
+def well_formed(title: Path | str) -> Generator[None]:
+    """Turn whatever a damaged file provokes in its reader into an :class:`ElfError`."""
+    try:
+        yield
+    except ElfError:
+        raise
+    except Exception as error:
+        raise ElfError(f"{title} must be a well-formed ELF file, not damaged ({type(error).__name__})") from None
+
+
+def _check_header(path: Path, content: bytes) -> None:
+    """Tell what a file is that is no ELF file of this machine."""
+    if not content.startswith(MAGIC):
+        # a piece of the magic number alone is a truncated file, anything else is not ELF at all
+        what = "empty" if not content else "truncated" if MAGIC.startswith(content) else "something else"
+        raise ElfError(f"{path} must be an ELF file, not {what}")
+    if len(content) < _HEADER_BYTES:
+        raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")
+
+
+def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
+    """Raise :class:`ElfError` for a file that ends before what its headers speak of."""
+    header = elf.header
+    parts = [
+        ("before its program headers", header["e_phoff"] + header["e_phnum"] * header["e_phentsize"]),
+        ("before its section headers", header["e_shoff"] + header["e_shnum"] * header["e_shentsize"]),
+    ]
+    for where, end in parts:
+        if end > size:
+            raise ElfError(f"{path} must be a whole ELF file, not truncated {where}")
+    parts = [("segment", one["p_offset"] + one["p_filesz"]) for one in elf.iter_segments("PT_LOAD")]
+    parts += [
+        ("section", one["sh_offset"] + one["sh_size"]) for one in elf.iter_sections() if one["sh_type"] != "SHT_NOBITS"
+    ]
+    for what, end in parts:
+        if end > size:
+            raise ElfError(f"{path} must be a whole ELF file, not truncated in a {what}")
+
+
+def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
+    if elf.elfclass != XLEN or not elf.little_endian:
+        found = f"{elf.elfclass}-bit {'little' if elf.little_endian else 'big'}-endian"
+        raise ElfError(f"{path} must be a 32-bit little-endian ELF file, not {found}")
+    _check_whole(path, elf, size)
+    kind, machine = elf.header["e_type"], elf.header["e_machine"]
+    if kind != "ET_EXEC":
+        raise ElfError(f"{path} must be an executable, not {_KINDS.get(kind, f'of type {kind}')}")
+    if machine != "EM_RISCV":
+        raise ElfError(f"{path} must be a RISC-V program, not for machine {machine}")
+    sections = list(elf.iter_sections())
+    code = {number: _code(section) for number, section in enumerate(sections) if _is_code(section)}
+    table = [
+        symbol
+        for section in sections
+        if isinstance(section, SymbolTableSection)
+        for symbol in _symbols(section.data(), elf.get_section(section["sh_link"]).data(), code)
+    ]
+    symbols = {symbol.name: symbol.value for symbol in sorted(table, key=lambda symbol: symbol.is_global)}
+    segments = _disjoint(path, [part for segment in elf.iter_segments("PT_LOAD") for part in _placed(segment)])
+    if TOHOST not in symbols:
+        raise ElfError(f"{path} must define the symbol {TOHOST}, not end without telling its result")
+    notes = b"".join(section.data() for section in sections if section.name == NOTE_SECTION)
+    return Executable(
+        path=path,
+        entry=elf.header["e_entry"] & ~1,
+        segments=segments,
+        symbols=symbols,
+        functions=tuple(_functions(table, code)),
+        tohost=symbols[TOHOST],
+        fromhost=symbols.get(FROMHOST),
+        cores=read_notes(notes),
+        cluster=read_cluster_note(notes),
+    )
+
+
+def _placed(segment: ElfSegment) -> Iterator[Segment]:
+    """Where a segment goes: its content to its load address; where it will live, start-up code may still copy it."""
+    data, load_address, address, size = segment.data(), segment["p_paddr"], segment["p_vaddr"], segment["p_memsz"]
+    if load_address == address:
+        pieces = [Segment(address, data, size)]
+    else:
+        pieces = [Segment(load_address, data, len(data)), Segment(address, b"", size)]
+    yield from (piece for piece in pieces if piece.size)
+
+
+def _is_code(section: Section) -> bool:
+    return bool(section["sh_flags"] & _EXECUTABLE_SECTION) and section["sh_size"] > 0
+
+
+def _code(section: Section) -> Window:
+    return section["sh_addr"], section["sh_size"]
+
+
+def _symbols(entries: bytes, names: bytes, code: Mapping[int, Window]) -> Iterator[_Symbol]:
+    """The definitions of a symbol table, taken apart at once: some compilers leave ten thousand labels in it."""
+    for at, value, size, info, _, where in _ENTRY.iter_unpack(entries):
+        kind = info & _KIND
+        name = names[at : names.index(b"\0", at)].decode(errors="replace")
+        if name and where and kind not in (_FILE, _SECTION):
+            yield _Symbol(name, value, size, kind, info > _KIND, where if where in code else None)
+
+
+def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
+    if not segments:
+        raise ElfError(f"{path} must have something to load, not no segment")
+    ordered = sorted(segments, key=lambda segment: segment.address)
+    end = 0
+    for segment in ordered:
+        if len(segment.data) > segment.size:
+            raise ElfError(f"{path} must have segments that hold their content, not 0x{segment.address:08x}")
+        if segment.address < end:
+            raise ElfError(f"{path} must have segments apart from each other, not two at 0x{segment.address:08x}")
+        end = segment.address + segment.size
+        if end > ADDRESS_SPACE:
+            raise ElfError(f"{path} must have segments below 4 GiB, not one that ends at 0x{end:x}")
+    return tuple(ordered)
+
+
+def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterator[Function]:
+    """Sized functions, and labels of assembly code outside them, each up to the next."""
+    labels = [
+        symbol
+        for symbol in symbols
+        if symbol.section is not None
+        and symbol.kind in (_FUNCTION, _UNTYPED)
+        # mapping symbols and labels the assembler made up
+        and not symbol.name.startswith(("$", ".L"))
+    ]
+    # at one address the sized and global names come first
+    labels.sort(key=lambda symbol: (symbol.value, -symbol.size, not symbol.is_global))
+    end = 0
+    kept: list[_Symbol] = []
+    for label in labels:
+        if label.value >= end and not (kept and kept[-1].value == label.value):
+            kept.append(label)
+            end = label.value + label.size
+    for label, following in zip_longest(kept, kept[1:]):
+        assert label.section is not None
+        first, length = code[label.section]
+        limit = first + length
+        if following is not None and following.section == label.section:
+            limit = following.value
+        yield Function(label.value, label.size or max(limit - label.value, 0), label.name)
+
+
+def functions_of(labels: Mapping[str, int], end: int) -> tuple[Function, ...]:
+    """Functions that begin at labels, each up to the next one, the last up to ``end``."""
+    starts = [*sorted((address, name) for name, address in labels.items()), (end, "")]
+    return tuple(Function(address, after - address, name) for (address, name), (after, _) in pairwise(starts))
+
+
+def _require_inside(path: Path, memory: tuple[Window, ...], what: str, address: int, size: int) -> None:
+    if address % size:
+        raise ElfError(f"{path} must have its {what} at a multiple of {size}, not at 0x{address:08x}")
+    if not any(base <= address and address + size <= base + length for base, length in memory):
+        raise ElfError(f"{path} must have its {what} inside memory, not at 0x{address:08x}")

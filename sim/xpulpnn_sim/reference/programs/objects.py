@@ -1,0 +1,303 @@
+"""Contents of programs, objects and libraries of RISC-V: code, symbols, relocations, lines of the sources."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
+
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.reference.programs.elf import MAGIC, ElfError, content_of, well_formed
+from xpulpnn_sw.toolchain.core_note import NOTE_SECTION, CoreNote, read_notes
+
+PROGRAM, OBJECT = "program", "object"
+
+_ARCHIVE = b"!<arch>\n"
+_ENTRY_BYTES, _ENTRY_END = 60, b"`\n"
+_EXECUTABLE, _ALLOCATED = 0x4, 0x2
+_MAPPING = re.compile(r"\$[dx]")
+_SPACING = 1 << 24
+"""Sections of an object, which all start at 0, are told apart by bases of our own this far from each other."""
+
+_RELOCATION_NAMES: Mapping[int, str] = {
+    1: "32",
+    16: "BRANCH",
+    17: "JAL",
+    18: "CALL",
+    19: "CALL_PLT",
+    23: "PCREL_HI20",
+    24: "PCREL_LO12_I",
+    25: "PCREL_LO12_S",
+    26: "HI20",
+    27: "LO12_I",
+    28: "LO12_S",
+    44: "RVC_BRANCH",
+    45: "RVC_JUMP",
+}
+"""Those of code; others, such as the permission to relax, are left out of a listing."""
+
+_SET, _ADD, _SUB = "set", "add", "sub"
+_IN_DATA: Mapping[int, tuple[str, int, int]] = {
+    1: (_SET, 4, 32),
+    33: (_ADD, 1, 8),
+    34: (_ADD, 2, 16),
+    35: (_ADD, 4, 32),
+    37: (_SUB, 1, 8),
+    38: (_SUB, 2, 16),
+    39: (_SUB, 4, 32),
+    52: (_SUB, 1, 6),
+    53: (_SET, 1, 6),
+    54: (_SET, 1, 8),
+    55: (_SET, 2, 16),
+    56: (_SET, 4, 32),
+}
+"""Relocations of debug information: what they do, bytes, bits that change."""
+
+
+class SourceLine(NamedTuple):
+    """A line of a source."""
+
+    path: str
+    line: int
+
+
+class Symbol(NamedTuple):
+    """A name in a section."""
+
+    name: str
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSection:
+    """A section of an object file that holds code or data."""
+
+    name: str
+    address: int  # where it starts; 0 in objects
+    data: bytes
+    is_code: bool  # whether it holds instructions
+    symbols: tuple[Symbol, ...] = ()  # names in it, by address
+    data_ranges: tuple[tuple[int, int], ...] = ()  # first and last address of what the assembler marked as data
+    # what the linker is still to fill in, by address
+    relocations: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # the line that begins at an address
+
+    def range_of(self, symbol: Symbol) -> tuple[int, int]:
+        """First address of a symbol and the one behind it; without a size it ends at the next symbol."""
+        if symbol.size:
+            return symbol.address, symbol.address + symbol.size
+        ends = (other.address for other in self.symbols if other.address > symbol.address)
+        return symbol.address, min(ends, default=self.address + len(self.data))
+
+    def is_data(self, address: int) -> bool:
+        """Return whether the assembler marked this place as data."""
+        return any(first <= address < last for first, last in self.data_ranges)
+
+    def name_of(self, address: int) -> str:
+        """``main+0x12``, or empty before the first symbol and outside the section."""
+        position = bisect_right(self.symbols, address, key=lambda symbol: symbol.address) - 1
+        if position < 0 or not 0 <= address - self.address < len(self.data):
+            return ""
+        symbol = self.symbols[position]
+        offset = address - symbol.address
+        return f"{symbol.name}+0x{offset:x}" if offset else symbol.name
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFile:
+    """A program, an object, or a member of a library."""
+
+    title: str  # the file, `lib.a(member.o)` for members
+    kind: str  # `program` or `object`
+    sections: tuple[CodeSection, ...]  # what it holds, in the order of the file
+    cores: tuple[CoreNote, ...]  # the cores its parts were compiled for, as far as they say
+
+    def name_of(self, address: int, section: CodeSection) -> str:
+        """Symbol and offset of an address that ``section`` speaks of; in a program it may be in another one."""
+        places = (section, *self.sections) if self.kind == PROGRAM else (section,)
+        return next((name for place in places if (name := place.name_of(address))), "")
+
+
+def read_objects(path: Path) -> list[ObjectFile]:
+    """The objects in a file, one but for libraries; raises :class:`ElfError`."""
+    content = content_of(path)
+    if not content.startswith(_ARCHIVE):
+        return [_object(str(path), content)]
+    return [_object(f"{path}({name})", member) for name, member in _members(path, content) if member.startswith(MAGIC)]
+
+
+def _members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the members of a library."""
+    place, long_names = len(_ARCHIVE), b""
+    while place < len(content):
+        header = content[place : place + _ENTRY_BYTES]
+        size = header[48:58].strip()
+        if len(header) < _ENTRY_BYTES or header[58:] != _ENTRY_END or not size.isdigit():
+            raise ElfError(f"{path} must be a well-formed library, not damaged at byte {place}")
+        first = place + _ENTRY_BYTES
+        member, name = content[first : first + int(size)], header[:16].decode(errors="replace").rstrip()
+        place = first + int(size) + int(size) % 2
+        if name == "//":
+            long_names = member
+        elif name.startswith("/") and name[1:].isdigit():
+            yield long_names[int(name[1:]) :].partition(b"\n")[0].decode(errors="replace").rstrip("/"), member
+        elif name not in ("/", "/SYM64/"):
+            yield name.removesuffix("/"), member
+
+
+def _object(title: str, content: bytes) -> ObjectFile:
+    if not content.startswith(MAGIC):
+        raise ElfError(f"{title} must be an ELF file or a library, not something else")
+    with well_formed(title):
+        elf = ELFFile(BytesIO(content))
+        if elf.header["e_machine"] != "EM_RISCV" or elf.elfclass != XLEN:
+            raise ElfError(f"{title} must be a 32-bit RISC-V file, not for {elf.header['e_machine']}")
+        return _Reader(title, content, elf).read()
+
+
+class _Reader:
+    """Reads one object."""
+
+    def __init__(self, title: str, content: bytes, elf: ELFFile) -> None:
+        self._title, self._content, self._elf = title, content, elf
+        self._sections = list(elf.iter_sections())
+        self._is_object = elf.header["e_type"] == "ET_REL"
+        self._bases = [
+            number * _SPACING if self._is_object else section["sh_addr"]
+            for number, section in enumerate(self._sections)
+        ]
+
+    def read(self) -> ObjectFile:
+        """Everything of interest."""
+        symbols, marks = self._symbols()
+        relocations, lines = self._code_relocations(), self._lines()
+        found: list[CodeSection] = []
+        for number, section in enumerate(self._sections):
+            if not section["sh_flags"] & _ALLOCATED or section["sh_type"] == "SHT_NOBITS" or not section["sh_size"]:
+                continue
+            start, base, data = section["sh_addr"], self._bases[number], section.data()
+            found.append(
+                CodeSection(
+                    section.name,
+                    start,
+                    data,
+                    bool(section["sh_flags"] & _EXECUTABLE),
+                    tuple(sorted(symbols.get(number, []), key=lambda symbol: (symbol.address, symbol.size == 0))),
+                    _data_ranges(sorted(marks.get(number, [])), start + len(data)),
+                    relocations.get(number, {}),
+                    {at - base + start: line for at, line in lines.items() if base <= at < base + len(data)},
+                )
+            )
+        notes = tuple(note for item in self._sections if item.name == NOTE_SECTION for note in read_notes(item.data()))
+        return ObjectFile(self._title, OBJECT if self._is_object else PROGRAM, tuple(found), notes)
+
+    def _symbols(self) -> tuple[dict[int, list[Symbol]], dict[int, list[tuple[int, str]]]]:
+        """Names and marks of data and code, by number of their section."""
+        symbols: dict[int, list[Symbol]] = {}
+        marks: dict[int, list[tuple[int, str]]] = {}
+        for section in self._sections:
+            for symbol in section.iter_symbols() if isinstance(section, SymbolTableSection) else ():
+                where, kind = symbol["st_shndx"], symbol["st_info"]["type"]
+                if not isinstance(where, int) or kind in ("STT_FILE", "STT_SECTION"):
+                    continue
+                if _MAPPING.match(symbol.name):
+                    marks.setdefault(where, []).append((symbol["st_value"], symbol.name[:2]))
+                elif symbol.name and not symbol.name.startswith(".L"):
+                    entry = Symbol(symbol.name, symbol["st_value"], symbol["st_size"])
+                    symbols.setdefault(where, []).append(entry)
+        return symbols, marks
+
+    def _relocations(self) -> Iterator[tuple[int, int, int, str, int, int]]:
+        """Section, offset, type, name of the symbol, its section, its value with the addend."""
+        for section in self._sections:
+            if not isinstance(section, RelocationSection) or not self._is_object:
+                continue
+            table = self._sections[section["sh_link"]]
+            assert isinstance(table, SymbolTableSection)
+            for entry in section.iter_relocations():
+                symbol = table.get_symbol(entry["r_info_sym"])
+                where = symbol["st_shndx"] if isinstance(symbol["st_shndx"], int) else 0
+                name = symbol.name or (self._sections[where].name if where else "")
+                value = symbol["st_value"] + entry["r_addend"]
+                yield section["sh_info"], entry["r_offset"], entry["r_info_type"], name, where, value
+
+    def _code_relocations(self) -> dict[int, dict[int, tuple[str, ...]]]:
+        found: dict[int, dict[int, tuple[str, ...]]] = {}
+        for number, offset, kind, name, _where, _value in self._relocations():
+            if kind in _RELOCATION_NAMES and self._sections[number]["sh_flags"] & _ALLOCATED:
+                places = found.setdefault(number, {})
+                places[offset] = (*places.get(offset, ()), f"{_RELOCATION_NAMES[kind]} {name}")
+        return found
+
+    def _relocated(self) -> bytes:
+        """The file with its debug information put at the bases of our own."""
+        content = bytearray(self._content)
+        for number, offset, kind, _name, where, value in self._relocations():
+            section = self._sections[number]
+            if kind not in _IN_DATA or not section.name.startswith(".debug_"):
+                continue
+            operation, size, bits = _IN_DATA[kind]
+            at, mask = section["sh_offset"] + offset, (1 << bits) - 1
+            if not self._sections[where].name.startswith(".debug_"):
+                value += self._bases[where]
+            old = int.from_bytes(content[at : at + size], "little")
+            new = {_SET: value, _ADD: old + value, _SUB: old - value}[operation]
+            content[at : at + size] = (old & ~mask | new & mask).to_bytes(size, "little")
+        return bytes(content)
+
+    def _lines(self) -> dict[int, SourceLine]:
+        """The lines of the sources by address."""
+        elf = ELFFile(BytesIO(self._relocated())) if self._is_object else self._elf
+        if not elf.has_dwarf_info():
+            return {}
+        # sections that are compressed or hold relocations of other machines are not expected here
+        debug: Any = elf.get_dwarf_info(relocate_dwarf_sections=False)
+        lines: dict[int, SourceLine] = {}
+        for unit in debug.iter_CUs():
+            program = debug.line_program_for_CU(unit)
+            if program is None:
+                continue
+            folder = unit.get_top_DIE().attributes.get("DW_AT_comp_dir")
+            files = _Files(program.header, folder.value.decode(errors="replace") if folder else "")
+            for entry in program.get_entries():
+                state = entry.state
+                if state is not None and not state.end_sequence and state.line:
+                    lines[state.address] = SourceLine(files.path(state.file), state.line)
+        return lines
+
+
+class _Files:
+    """Names of the files of a line program, of both numberings."""
+
+    def __init__(self, header: Any, folder: str) -> None:
+        self._header, self._folder = header, folder
+        self._first = 0 if header["version"] >= _NUMBERED_FROM_ZERO else 1
+
+    def path(self, number: int) -> str:
+        entries = self._header["file_entry"]
+        if not 0 <= number - self._first < len(entries):
+            return "?"
+        entry = entries[number - self._first]
+        directories = [item.decode(errors="replace") for item in self._header["include_directory"]]
+        index = entry.dir_index
+        if self._first:
+            directories.insert(0, self._folder)
+        place = directories[index] if index < len(directories) else ""
+        return str(Path(self._folder, place, entry.name.decode(errors="replace")))
+
+
+_NUMBERED_FROM_ZERO = 5
+"""Version of DWARF."""
+
+
+def _data_ranges(marks: list[tuple[int, str]], end: int) -> tuple[tuple[int, int], ...]:
+    """The places after a mark of data, each up to the next mark."""
+    starts = [address for address, _mark in marks] + [end]
+    return tuple((start, starts[index + 1]) for index, (start, mark) in enumerate(marks) if mark == "$d")

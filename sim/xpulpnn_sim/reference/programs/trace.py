@@ -1,0 +1,95 @@
+"""The trace of a program: one line for each retired instruction."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK, ExceptionCause
+from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
+from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+from xpulpnn_sw.assembly.disasm import render
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
+
+HEADER_OF_CORES = f"core {TRACE_HEADER}"
+
+EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
+"""Names of the causes of exceptions."""
+
+_TEXT_COLUMNS = 40
+_COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
+RECORD_FIELDS = RETIREMENT.names or ()
+"""Fields of a record."""
+
+_DATA_DIGITS = {0b1: 2, 0b11: 4, 0b1111: 8}
+"""Hexadecimal digits of an access by its byte mask."""
+
+_decoder = Decoder(INSNS)
+
+
+def decode(raw: int) -> Insn | None:
+    """The row of a raw word, whatever the configuration; None if it is illegal in all."""
+    return _decoder.decode(raw)
+
+
+@lru_cache(maxsize=1 << 16)
+def text_of(raw: int, pc: int) -> str:
+    """The instruction in assembly, with its target if it has one."""
+    insn = decode(raw)
+    return "illegal" if insn is None else render(insn, raw, pc)
+
+
+def digits_of(raw: int) -> str:
+    """The raw word in hexadecimal, four digits if it is compressed."""
+    compressed = raw & LENGTH_MASK != LENGTH_MASK and raw <= HALF_MASK
+    return f"{raw:0{_COMPRESSED_DIGITS if compressed else _WORD_DIGITS}x}"
+
+
+def register_name(number: int) -> str:
+    """The register as the trace calls it, ``none`` for x0, which no effect names."""
+    return ABI_NAMES[number] if number else "none"
+
+
+def effects_of(record: dict[str, int]) -> str:
+    """Effects of a retirement: registers, NN-RF, memory, traps; ``record`` holds fields of :data:`RETIREMENT`."""
+    parts: list[str] = []
+    cause = record["cause"]
+    if record["intr"]:
+        parts.append(f"interrupt {cause & CAUSE_CODE}" if cause & CAUSE_INTERRUPT else "interrupt")
+    if record["trap"]:
+        code = cause & CAUSE_CODE
+        parts.append(f"trap: {EXCEPTIONS.get(code, f'cause {code}')}")
+        return "  ".join(parts)
+    for enable, register, value in (("rd_we", "rd_addr", "rd_wdata"), ("base_we", "base_addr", "base_wdata")):
+        if record[enable] and record[register]:
+            parts.append(f"{ABI_NAMES[record[register]]}=0x{record[value]:08x}")
+    if record["nn_we"]:
+        parts.append(f"nn{record['nn_addr']}=0x{record['nn_wdata']:08x}")
+    for mask, data, arrow in (("mem_rmask", "mem_rdata", "->"), ("mem_wmask", "mem_wdata", "<-")):
+        if record[mask]:
+            digits = _DATA_DIGITS.get(record[mask], _WORD_DIGITS)
+            value = record[data] & ((1 << 4 * digits) - 1)
+            parts.append(f"[0x{record['mem_addr']:08x}]{arrow}0x{value:0{digits}x}")
+    return "  ".join(parts)
+
+
+def line_of(record: dict[str, int]) -> str:
+    """Cycle, pc, raw word, disassembly and effects of one retirement."""
+    pc, raw = record["pc_rdata"], record["insn"]
+    head = f"{record['cycle']:>12} {pc:08x} {digits_of(raw):>8}  {text_of(raw, pc):<{_TEXT_COLUMNS}} "
+    return (head + effects_of(record)).rstrip()
+
+
+def lines(records: Records) -> Iterator[str]:
+    """One line for each record."""
+    for values in records.tolist():
+        yield line_of(dict(zip(RECORD_FIELDS, values, strict=True)))
+
+
+def lines_of_cores(blocks: Sequence[Records]) -> Iterator[str]:
+    """One line for each record of several cores, by cycle, with the number of the core in front."""
+    rows = [(record["cycle"], core, record) for core, block in enumerate(blocks) for record in block]
+    for _cycle, core, record in sorted(rows, key=lambda row: row[:2]):
+        yield f"{core:>4} {line_of(dict(zip(RECORD_FIELDS, record.tolist(), strict=True)))}"

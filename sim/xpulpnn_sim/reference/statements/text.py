@@ -1,0 +1,334 @@
+"""Values as texts of Python with the bounds of what they can be: the arithmetic of the compiled simulator.
+
+Bounds leave out masks and sign extensions that change nothing. What is the same in every execution of an instruction
+word is computed once for the word.
+"""
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn_sim.reference.statements.elements import unpacking
+from xpulpnn_sim.reference.statements.machine import FUNCTIONS, INTEGER_COMPARISONS, INTEGER_OPERATORS
+
+_SIGN = 1 << XLEN - 1
+_MANY = 4
+"""Elements from which on they are unpacked together."""
+
+_LONGEST_SHIFT = 2 * XLEN
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.BitAnd: "&",
+}
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_NEUTRAL = (ast.Add, ast.Sub, ast.LShift, ast.RShift, ast.BitOr, ast.BitXor)
+"""Operators that change nothing with 0 on the right."""
+
+_ATOM = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class WordElement:
+    """Where an element of a word comes from."""
+
+    word: str  # name of the word
+    lane: int
+    width: int
+    elements: str | None = None  # name of all elements of the word, if they are unpacked together
+
+
+@dataclass(frozen=True, slots=True)
+class PythonValue:
+    """A value: an expression that may stand in any other, and its bounds."""
+
+    text: str
+    low: int
+    high: int
+    is_static: bool = False  # the same in every execution of an instruction word
+    element: WordElement | None = None
+    factors: "tuple[PythonValue, PythonValue] | None" = None  # of a product
+    biased: str | None = None  # of a signed word: the expression of the value and 2**31
+
+    @property
+    def known(self) -> int | None:
+        """The only value it can have, None if there are several."""
+        return self.low if self.low == self.high else None
+
+    @property
+    def is_atom(self) -> bool:
+        """Return whether it costs nothing to write it again."""
+        return _ATOM.fullmatch(self.text) is not None or self.unpacked is not None
+
+    @property
+    def unpacked(self) -> str | None:
+        """Name of the unpacked elements that it is one of, None if it is computed on its own."""
+        return None if self.element is None else self.element.elements
+
+
+def literal(value: int) -> PythonValue:
+    """Return a known value."""
+    return PythonValue(str(value) if value >= 0 else f"({value})", value, value, is_static=True)
+
+
+def undecided(text: str, *, is_static: bool = False) -> PythonValue:
+    """Return a condition that is not known."""
+    return PythonValue(text, 0, 1, is_static)
+
+
+@dataclass(slots=True)
+class PythonArithmetic:
+    """Arithmetic that writes the lines of a function, and the lines that compute its constants."""
+
+    lines: list[str] = field(default_factory=list[str])
+    constants: list[str] = field(default_factory=list[str])
+    # names of what has been bound, by expression
+    bound: dict[str, str] = field(default_factory=dict[str, str])
+    true: PythonValue = field(default_factory=lambda: literal(1))
+
+    def bind(self, value: PythonValue) -> PythonValue:
+        """Return the value under a name, bound once."""
+        if value.is_atom or value.known is not None:
+            return value
+        name = self.bound.get(value.text)
+        if name is None:
+            lines = self.constants if value.is_static else self.lines
+            name = self.bound[value.text] = f"v{len(self.bound)}"
+            lines.append(f"{name} = {value.text}")
+        return replace(value, text=name, factors=None, biased=None)
+
+    def expression(self, value: PythonValue) -> str:
+        """Return the expression of a value where the function uses it; constants of the word have names."""
+        return (self.bind(value) if value.is_static else value).text
+
+    def _operands(self, *values: PythonValue) -> tuple[list[str], bool]:
+        """Expressions of values, constants of the word under their names unless the whole is one."""
+        is_static = all(value.is_static for value in values)
+        return [(value if is_static or not value.is_static else self.bind(value)).text for value in values], is_static
+
+    def number(self, value: int) -> PythonValue:
+        """Return a literal."""
+        return literal(value)
+
+    def named(self, value: PythonValue) -> PythonValue:
+        """Return the value under a name."""
+        return self.bind(value)
+
+    def unary(self, op: ast.unaryop, x: PythonValue) -> PythonValue:
+        """Return ``-x`` or ``~x``."""
+        (text,), is_static = self._operands(x)
+        if x.known is not None:
+            return literal(-x.known if isinstance(op, ast.USub) else ~x.known)
+        sign, more = ("-", 0) if isinstance(op, ast.USub) else ("~", 1)
+        return PythonValue(f"({sign}{text})", -x.high - more, -x.low - more, is_static)
+
+    def binary(self, op: ast.operator, x: PythonValue, y: PythonValue) -> PythonValue:
+        """Return an operation, folded where its operands are known."""
+        if x.known is not None and y.known is not None:
+            return literal(INTEGER_OPERATORS[type(op)](x.known, y.known))
+        if y.known == 0 and isinstance(op, _NEUTRAL):
+            return x
+        if x.known == 0 and isinstance(op, ast.Add | ast.BitOr | ast.BitXor):
+            return y
+        (first, second), is_static = self._operands(x, y)
+        text = f"({first} {_OPERATORS[type(op)]} {second})"
+        factors = (x, y) if isinstance(op, ast.Mult) else None
+        return PythonValue(text, *_bounds(op, x, y), is_static, factors=factors)
+
+    def call(self, name: str, arguments: Sequence[PythonValue]) -> PythonValue:
+        """Return a call; extensions by a known width and extremes are written out."""
+        if all(argument.known is not None for argument in arguments):
+            return literal(FUNCTIONS[name](*(argument.known for argument in arguments)))
+        match name, arguments:
+            case "zx", [x, PythonValue(known=int(width))]:
+                return self._unsigned(x, width)
+            case "sx", [x, PythonValue(known=int(width))]:
+                return self._signed(x, width)
+            case (("min" | "max"), [x, y]):
+                return self._extreme(name, x, y)
+            case _:
+                texts, is_static = self._operands(*arguments)
+                low = 0 if name in ("abs", "zx") else -WORD_MASK
+                return PythonValue(f"{name}({', '.join(texts)})", low, WORD_MASK, is_static)
+
+    def _unsigned(self, x: PythonValue, width: int) -> PythonValue:
+        mask = (1 << width) - 1
+        if 0 <= x.low and x.high <= mask:
+            return x
+        if x.known is not None:
+            return literal(x.known & mask)
+        return PythonValue(f"({x.text} & {mask})", 0, mask, x.is_static)
+
+    def _signed(self, x: PythonValue, width: int) -> PythonValue:
+        sign = 1 << width - 1
+        if -sign <= x.low and x.high < sign:
+            return x
+        if x.element is not None and x.unpacked and x.element.width == width:
+            return self._unpacked(x.element, is_signed=True)
+        x = self._unsigned(x, width)
+        biased = f"({x.text} ^ {sign})"
+        return PythonValue(
+            f"({biased} - {sign})", -sign, sign - 1, x.is_static, biased=biased if width == XLEN else None
+        )
+
+    def _extreme(self, name: str, x: PythonValue, y: PythonValue) -> PythonValue:
+        low, high = FUNCTIONS[name](x.low, y.low), FUNCTIONS[name](x.high, y.high)
+        if x.is_static and y.is_static:
+            return PythonValue(f"{name}({x.text}, {y.text})", low, high, is_static=True)
+        first, second = self.bind(x).text, self.bind(y).text
+        return PythonValue(f"({first} if {first} {'<' if name == 'min' else '>'} {second} else {second})", low, high)
+
+    def total(self, terms: Sequence[PythonValue]) -> PythonValue:
+        """Return a sum; counts of bits and products of all elements have functions of Python."""
+        elements = [term.element for term in terms]
+        low, high = sum(term.low for term in terms), sum(term.high for term in terms)
+        if all(element is not None and element.width == 1 for element in elements) and len(terms) == XLEN:
+            assert elements[0] is not None
+            return PythonValue(f"{elements[0].word}.bit_count()", 0, XLEN)
+        return PythonValue(self._sum_of_products(terms) or f"({' + '.join(term.text for term in terms)})", low, high)
+
+    def _sum_of_products(self, terms: Sequence[PythonValue]) -> str | None:
+        """The sum of products of elements, with each other or with one factor."""
+        pairs = [term.factors for term in terms if term.factors is not None]
+        if len(pairs) != len(terms):
+            return None
+        first, second = pairs[0]
+        if first.unpacked and second.unpacked:
+            return f"sum(map(mul, {first.unpacked}, {second.unpacked}))"
+        return f"({self.bind(second).text} * sum({first.unpacked}))" if first.unpacked else None
+
+    def chosen(self, name: str, terms: Sequence[tuple[PythonValue, int]], default: PythonValue) -> PythonValue:
+        """Return a chain of conditional expressions."""
+        ordered = terms if name == "min" else terms[::-1]
+        chain = " else ".join(f"{number} if {test.text}" for test, number in ordered)
+        numbers = [number for _, number in terms]
+        low, high = min(*numbers, default.low), max(*numbers, default.high)
+        return PythonValue(f"({chain} else {default.text})", low, high)
+
+    def compare(self, op: ast.cmpop, x: PythonValue, y: PythonValue) -> PythonValue:
+        """Return a comparison; signed words are compared with their bias."""
+        if x.known is not None and y.known is not None:
+            return literal(int(INTEGER_COMPARISONS[type(op)](x.known, y.known)))
+        if x.biased and (y.biased or y.is_static):
+            other = y.biased or self.binary(ast.Add(), y, literal(_SIGN))
+            y = other if isinstance(other, PythonValue) else PythonValue(other, 0, WORD_MASK)
+            x = PythonValue(x.biased, 0, WORD_MASK)
+        (first, second), is_static = self._operands(x, y)
+        return undecided(f"({first} {_COMPARISONS[type(op)]} {second})", is_static=is_static)
+
+    def holds(self, value: PythonValue) -> PythonValue:
+        """Return a value as a condition."""
+        if value.known is not None:
+            return literal(int(value.known != 0))
+        return undecided(value.text, is_static=value.is_static)
+
+    def both(self, first: PythonValue, second: PythonValue) -> PythonValue:
+        """Return a conjunction."""
+        if first.known is not None:
+            return second if first.known else first
+        if second.known is not None:
+            return first if second.known else second
+        return undecided(f"({first.text} and {second.text})", is_static=first.is_static and second.is_static)
+
+    def decided(self, condition: PythonValue) -> bool | None:
+        """Return what is known of a condition."""
+        return None if condition.known is None else bool(condition.known)
+
+    def truth(self, condition: PythonValue) -> PythonValue:
+        """Return 1 or 0."""
+        if condition.known is not None:
+            return condition
+        return PythonValue(f"(1 if {condition.text} else 0)", 0, 1, condition.is_static)
+
+    def choose(self, condition: PythonValue, x: PythonValue, y: PythonValue) -> PythonValue:
+        """Return a conditional expression."""
+        (test, first, second), is_static = self._operands(condition, x, y)
+        return PythonValue(f"({first} if {test} else {second})", min(x.low, y.low), max(x.high, y.high), is_static)
+
+    def word(self, value: PythonValue) -> PythonValue:
+        """Return the low 32 bits."""
+        return self._unsigned(value, XLEN)
+
+    def bits(self, value: PythonValue, high: int, lowest: int) -> PythonValue:
+        """Return a field of a word."""
+        shifted = self.binary(ast.RShift(), value, literal(lowest))
+        return self._unsigned(shifted, high - lowest + 1)
+
+    def element(self, word: PythonValue, index: PythonValue, width: int, *, turn: bool) -> PythonValue:
+        """Return an element, unpacked with all others if it is the turn of each."""
+        if index.known is None or word.known is not None:
+            lsb = self.binary(ast.Mult(), index, literal(width))
+            return self._unsigned(self.binary(ast.RShift(), word, lsb), width)
+        if width == XLEN:
+            return word
+        word, lane = self.bind(word), index.known
+        element = WordElement(word.text, lane, width)
+        if turn and width > 1 and XLEN // width >= _MANY:
+            return self._unpacked(element, is_signed=False)
+        part = self._unsigned(self.binary(ast.RShift(), word, literal(lane * width)), width)
+        return replace(part, element=element)
+
+    def _unpacked(self, element: WordElement, *, is_signed: bool) -> PythonValue:
+        low = -(1 << element.width - 1) if is_signed else 0
+        high = low + (1 << element.width) - 1
+        elements = self.bind(PythonValue(unpacking(element.word, element.width, is_signed=is_signed), low, high)).text
+        return PythonValue(f"{elements}[{element.lane}]", low, high, element=replace(element, elements=elements))
+
+    def inserted(self, word: PythonValue, index: PythonValue, width: int, value: PythonValue) -> PythonValue:
+        """Return the word with a lane masked and replaced."""
+        lsb = self.bind(self.binary(ast.Mult(), index, literal(width)))
+        mask = self.binary(ast.LShift(), literal((1 << width) - 1), lsb)
+        kept = self.binary(ast.BitAnd(), word, self.unary(ast.Invert(), mask))
+        placed = self.binary(ast.LShift(), self._unsigned(value, width), lsb)
+        return self.word(self.binary(ast.BitOr(), kept, placed))
+
+    def joined(self, elements: Sequence[PythonValue], width: int) -> PythonValue:
+        """Return the elements at their places."""
+        parts = [self._unsigned(element, width) for element in elements]
+        placed = [
+            self.binary(ast.LShift(), part, literal(lane * width)).text
+            for lane, part in enumerate(parts)
+            if part.known != 0
+        ]
+        return PythonValue(f"({' | '.join(placed) or '0'})", 0, WORD_MASK)
+
+
+def _bounds(op: ast.operator, x: PythonValue, y: PythonValue) -> tuple[int, int]:
+    """The least and the greatest result."""
+    match op:
+        case ast.Add():
+            return x.low + y.low, x.high + y.high
+        case ast.Sub():
+            return x.low - y.high, x.high - y.low
+        case ast.Mult():
+            found = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
+        case ast.LShift() | ast.RShift():
+            ends = [min(max(end, 0), _LONGEST_SHIFT) for end in (y.low, y.high)]
+            found = [INTEGER_OPERATORS[type(op)](a, end) for a in (x.low, x.high) for end in ends]
+        case ast.Mod():
+            return 0, y.high - 1
+        case ast.Pow():
+            return 0, 1 << y.high
+        case ast.BitAnd() if max(x.low, y.low) >= 0:
+            return 0, min(value.high for value in (x, y) if value.low >= 0)
+        case _:
+            bits = max(abs(end).bit_length() for value in (x, y) for end in (value.low, value.high))
+            return (0 if min(x.low, y.low) >= 0 else -1 << bits), (1 << bits) - 1
+    return min(found), max(found)

@@ -1,1 +1,0 @@
-"""The checks of riscv-formal on the core: what surrounds it, and how they are run."""

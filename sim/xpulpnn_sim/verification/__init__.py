@@ -1,0 +1,1 @@
+"""Random and directed programs, clusters, C programs, coverage, cycle costs and mutants."""

@@ -1,0 +1,179 @@
+"""Random programs on a cluster beside the simulator: plans, trials, and the shortest form of a failure."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.cluster import CONTROL, L2_BASE, PRIVATE_DMA, PRIVATE_EVENT_UNIT, TCDM_BASE, TEST_SET_BIT, TIMER
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.session import stalls_of
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.verification.clusters.generator import generate
+from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.shrink import minimise_list
+from xpulpnn_sim.verification.random.tally import Tally
+from xpulpnn_sim.verification.random.trials import Trial, Verdict, tried
+
+MAX_CYCLES = 2_000_000
+RUNS = 300
+"""Candidates tried at most for the shortest form of a failure."""
+
+_IDEAL_CHANCE = 0.15
+_L2_LATENCIES = (1, 1, 3, 8, 20)
+_LATENCIES = (1, 1, 3)
+_STALLS = (0.0, 0.0, 0.25)
+
+_PLACES = {
+    "TCDM": (TCDM_BASE, TCDM_BASE + (1 << TEST_SET_BIT)),
+    "alias of the TCDM": (0, 1 << TEST_SET_BIT),
+    "test&set view": (TCDM_BASE | 1 << TEST_SET_BIT, CONTROL),
+    "event unit": (PRIVATE_EVENT_UNIT, PRIVATE_DMA),
+    "DMA engine": (PRIVATE_DMA, PRIVATE_DMA + 0x400),
+    "timer": (TIMER, TIMER + 0x400),
+    "L2": (L2_BASE, 1 << 32),
+}
+"""First address of places whose accesses are counted, and the one behind."""
+
+
+@dataclass(slots=True)
+class Reached(Tally):
+    """Counts of what programs do."""
+
+    accesses: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_PLACES, 0)))  # by place
+    misaligned: int = 0  # those across two words
+    traps: int = 0  # instructions that trapped
+    stalls: Counter[str] = field(default_factory=Counter[str])  # cycles without a retirement by cause, of all harts
+    meetings: Counter[str] = field(default_factory=Counter[str])  # phases by kind
+
+    def add(self, blocks: Sequence[Records]) -> None:
+        """Count what the retirements of all harts did."""
+        for records in blocks:
+            mask = records["mem_rmask"] | records["mem_wmask"]
+            address = records["mem_addr"].astype(np.int64)
+            accesses = mask != 0
+            for place, (low, high) in _PLACES.items():
+                self.accesses[place] += int((accesses & (address >= low) & (address < high)).sum())
+            size = sum((mask >> byte & 1).astype(np.int64) for byte in range(4))
+            self.misaligned += int((accesses & (address % 4 + size > 4)).sum())
+            self.traps += int((records["trap"] != 0).sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """Which programs to run, and how."""
+
+    config: ClusterConfig
+    label: str  # options of the command line that choose it
+    l2_latency: int | None = None  # of the memory outside; None: chosen for each program
+    library: Path | None = None  # compiled model; None: that of the configuration
+
+    def machine(self, seed: int) -> Machine:
+        """The surroundings of the program ``seed``."""
+        rng = Random(f"cluster machine {seed}")
+        machine = Machine(seed=seed, max_cycles=MAX_CYCLES)
+        if rng.random() >= _IDEAL_CHANCE:
+            machine = replace(
+                machine,
+                l2_latency=rng.choice(_L2_LATENCIES),
+                response_latency=rng.choice(_LATENCIES),
+                grant_stalls=rng.choice(_STALLS),
+                fetch_latency=rng.choice(_LATENCIES),
+                fetch_grant_stalls=rng.choice(_STALLS),
+            )
+        return machine if self.l2_latency is None else replace(machine, l2_latency=self.l2_latency)
+
+    def command(self, seed: int) -> str:
+        """The command that runs the program ``seed`` again."""
+        latency = [] if self.l2_latency is None else [f"--l2-latency {self.l2_latency}"]
+        return " ".join(["xpulpnn verify cluster", self.label, f"--seed {seed} --instructions 1", *latency])
+
+
+ClusterResult = Trial[ClusterPlan, Reached]
+
+
+def run_one(program: ClusterProgram, plan: ClusterPlan, machine: Machine, reached: Reached | None = None) -> Verdict:
+    """Run a program with every check; ``reached`` collects what it does."""
+    result = run_program(
+        program.executable(),
+        plan.config,
+        machine,
+        check=True,
+        lockstep=True,
+        observer=None if reached is None else reached.add,
+        account=reached is not None,
+        library=plan.library,
+    )
+    if reached is not None:
+        for account in result.accounts:
+            reached.stalls.update(stalls_of(account, devices=True))
+        reached.meetings.update(phase.kind for phase in program.phases)
+    return Verdict.of(result)
+
+
+def run_seed(seed: int, plan: ClusterPlan) -> ClusterResult:
+    """Generate and run the program ``seed``."""
+    made, machine = generate(plan.config, seed), plan.machine(seed)
+    return tried(seed, plan, Reached(), lambda reached: run_one(made, plan, machine, reached))
+
+
+def run_chunk(chunk: Sequence[tuple[int, ClusterPlan]], engine: str) -> list[ClusterResult]:
+    """Run some programs; there is one engine only."""
+    return [run_seed(seed, plan) for seed, plan in chunk]
+
+
+def shrink(
+    result: ClusterResult, progress: Callable[[int], None] | None = None, runs: int = RUNS
+) -> tuple[ClusterProgram, Verdict]:
+    """The shortest program found that fails in the same way as ``result``, and how it fails.
+
+    Whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure.
+    """
+    plan, full = result.plan, generate(result.plan.config, result.seed)
+    machine = replace(plan.machine(result.seed), max_cycles=2 * result.verdict.cycles + 1000)
+    best = full, result.verdict
+    tried = 0
+
+    def fails(candidate: ClusterProgram) -> bool:
+        nonlocal best, tried
+        if tried >= runs:
+            return False
+        tried += 1
+        try:
+            verdict = run_one(candidate, plan, machine)
+        except EncodingError:
+            return False
+        if verdict.reason is not result.verdict.reason:
+            return False
+        best = candidate, verdict
+        if progress is not None:
+            progress(len(candidate.text().splitlines()))
+        return True
+
+    phases = minimise_list(full.phases, lambda kept: fails(replace(full, phases=kept)))
+    for number in range(len(phases)):
+        for hart in range(full.harts):
+            phases = _smaller_part(phases, number, hart, lambda kept: fails(replace(full, phases=kept)))
+    if full.functions:
+        fails(replace(full, phases=phases, functions=()))
+    return best
+
+
+def _smaller_part(
+    phases: tuple[Phase, ...], number: int, hart: int, fails: Callable[[tuple[Phase, ...]], bool]
+) -> tuple[Phase, ...]:
+    """Leave out blocks of a hart in a phase."""
+
+    def with_part(part: tuple[Block, ...]) -> tuple[Phase, ...]:
+        phase = phases[number]
+        changed = replace(phase, parts=(*phase.parts[:hart], part, *phase.parts[hart + 1 :]))
+        return (*phases[:number], changed, *phases[number + 1 :])
+
+    return with_part(minimise_list(phases[number].parts[hart], lambda part: fails(with_part(part))))

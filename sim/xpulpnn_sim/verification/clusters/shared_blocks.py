@@ -1,0 +1,180 @@
+"""Pieces of code by which a hart meets others at any time: windows, locks, events, peripherals; without a partner."""
+
+from random import Random
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.cluster import (
+    BARRIER_BYTES,
+    CONTROL,
+    EVENT_UNIT,
+    ICACHE_CONTROL,
+    PRIVATE_EVENT_UNIT,
+    SHARED_BARRIERS,
+    SHARED_CORE_BYTES,
+    SHARED_SW_TRIGGERS,
+    TEST_SET_BIT,
+    TIMER,
+    Barrier,
+    Control,
+    EventRegister,
+    Icache,
+    Timer,
+)
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.verification.clusters.layout import COUNTERS, LOCKS, windows
+from xpulpnn_sim.verification.clusters.program import COUNTS
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.labels import Labels
+from xpulpnn_sim.verification.random.layout import BASE
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+TEST_SET_LOCKS = 3
+"""The last is taken by its lowest byte."""
+
+_BASE = ABI_NAMES[BASE]
+_READ_EVENTS = (
+    *(EventRegister.MASK, EventRegister.BUFFER, EventRegister.BUFFER_MASKED, EventRegister.BUFFER_IRQ_MASKED),
+    *(EventRegister.DISPATCH_TEAM, EventRegister.SW_EVENTS_MASK),
+)
+_READ_BARRIER = (Barrier.TRIGGER_MASK, Barrier.STATUS, Barrier.SUMMARY, Barrier.TARGET_MASK)
+_READ_TIMER = (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.CONFIG_LOW, Timer.COMPARE_HIGH)
+_READ_CONTROL = (Control.EOC, Control.FETCH_ENABLE, Control.CLOCK_GATE, Control.RETURN)
+_READ_CACHE = (Icache.ENABLE, Icache.PREFETCH, Icache.COUNT)
+
+_READ_BLOCKS = {TIMER: _READ_TIMER, CONTROL: _READ_CONTROL, ICACHE_CONTROL: _READ_CACHE}
+
+
+class SharedBlocks:
+    """Writes the blocks."""
+
+    def __init__(self, rng: Random, labels: Labels, config: ClusterConfig) -> None:
+        self._rng = rng
+        self._labels = labels
+        self._config = config
+
+    @property
+    def signals(self) -> range:
+        """Software events that phases use; the others come and go at any time."""
+        return range(max(1, self._config.sw_events // 2))
+
+    @property
+    def _others(self) -> range:
+        return range(self.signals.stop, self._config.sw_events)
+
+    @property
+    def has_own_events(self) -> bool:
+        """Return whether :meth:`own_event` can be written."""
+        return bool(self._others)
+
+    def window(self, hart: int) -> Block:
+        """From here on base registers point into another window."""
+        found = windows(hart)
+        name = self._rng.choice([*found, "shared", "shared test&set"])
+        address = found[name]
+        return Block(f"window: {name}", (f"li {_BASE}, 0x{address:x}",))
+
+    def lock(self) -> Block:
+        """A counter counted up under a lock that is taken by test&set."""
+        rng, number = self._rng, self._rng.randrange(TEST_SET_LOCKS)
+        load, store = ("lw", "sw") if number < TEST_SET_LOCKS - 1 else ("lbu", "sb")
+        again = self._labels.new("lock")
+        lines = (
+            f"li t1, 0x{(LOCKS + WORD_BYTES * number) | 1 << TEST_SET_BIT:x}",
+            f"{again}: {load} s0, 0(t1)",
+            f"bne s0, zero, {again}",
+            *self._count(number),
+            f"li t1, 0x{LOCKS + WORD_BYTES * number | (rng.randrange(2) << TEST_SET_BIT):x}",
+            f"{store} zero, 0(t1)",
+        )
+        return Block(f"{COUNTS}{number}", lines)
+
+    def mutex(self) -> Block:
+        """A counter counted up under a mutex of the event unit, whose message changes."""
+        number = self._rng.randrange(self._config.mutexes)
+        at = EventRegister.MUTEX + WORD_BYTES * number
+        lines = (
+            f"li t1, 0x{PRIVATE_EVENT_UNIT:x}",
+            f"p.elw s2, 0x{at:x}(t1)",
+            *self._count(TEST_SET_LOCKS + number),
+            f"li t1, 0x{PRIVATE_EVENT_UNIT:x}",
+            "addi s2, s2, 3",
+            f"sw s2, 0x{at:x}(t1)",
+        )
+        return Block(f"{COUNTS}{TEST_SET_LOCKS + number}", lines)
+
+    def _count(self, counter: int) -> tuple[str, ...]:
+        between = ("addi s3, s3, 1",) * self._rng.randrange(4)
+        return (
+            f"li t1, 0x{COUNTERS + WORD_BYTES * counter:x}",
+            "lw s0, 0(t1)",
+            *between,
+            "addi s0, s0, 1",
+            "sw s0, 0(t1)",
+        )
+
+    def noise(self) -> Block:
+        """Software events that nobody waits for, sent and cleared, and looks at the event unit."""
+        rng, config = self._rng, self._config
+        events = self._others
+        lines = [f"li t1, 0x{PRIVATE_EVENT_UNIT:x}"]
+        for _ in range(rng.randrange(1, 4)):
+            match rng.randrange(4):
+                case 0 if events:
+                    at = EventRegister.SW_TRIGGER + WORD_BYTES * rng.choice(events)
+                    lines += [f"li s0, 0x{rng.getrandbits(config.cores):x}", f"sw s0, 0x{at:x}(t1)"]
+                case 1 if events:
+                    cleared = sum(1 << event for event in events if rng.randrange(2))
+                    lines += [f"li s0, 0x{cleared:x}", f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)"]
+                case 2:
+                    barrier = EventRegister.BARRIER + BARRIER_BYTES * rng.randrange(config.barriers)
+                    lines.append(f"lw s{rng.randrange(2, 8)}, 0x{barrier + rng.choice(_READ_BARRIER):x}(t1)")
+                case _:
+                    lines.append(f"lw s{rng.randrange(2, 8)}, 0x{rng.choice(_READ_EVENTS):x}(t1)")
+        return Block("event unit", tuple(lines))
+
+    def shared_view(self) -> Block:
+        """The same through the view that all harts share."""
+        rng, config = self._rng, self._config
+        lines = [f"li t1, 0x{EVENT_UNIT:x}"]
+        core = SHARED_CORE_BYTES * rng.randrange(config.cores)
+        barrier = SHARED_BARRIERS + BARRIER_BYTES * rng.randrange(config.barriers)
+        events = self._others
+        if events and rng.randrange(2):
+            at = SHARED_SW_TRIGGERS + WORD_BYTES * rng.choice(events)
+            lines += [f"li s0, 0x{rng.getrandbits(config.cores):x}", f"sw s0, 0x{at:x}(t1)"]
+        lines.append(f"lw s{rng.randrange(2, 8)}, 0x{core + rng.choice(_READ_EVENTS[:4]):x}(t1)")
+        lines.append(f"lw s{rng.randrange(2, 8)}, 0x{barrier + rng.choice(_READ_BARRIER):x}(t1)")
+        return Block("shared view", tuple(lines))
+
+    def own_event(self) -> Block:
+        """An event triggered and waited for by one load."""
+        rng = self._rng
+        event = rng.choice(self._others)
+        group = rng.choice((EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR))
+        lines = [
+            "csrrs s0, mhartid, zero",
+            "andi s0, s0, 15",
+            "addi s1, zero, 1",
+            "sll s1, s1, s0",
+            f"li t1, 0x{PRIVATE_EVENT_UNIT:x}",
+            f"sw s1, 0x{EventRegister.SW_EVENTS_MASK:x}(t1)",
+            f"li s0, 0x{1 << event:x}",
+            f"sw s0, {EventRegister.MASK}(t1)",
+            f"p.elw s2, 0x{group + WORD_BYTES * event:x}(t1)",
+        ]
+        if group == EventRegister.SW_TRIGGER_WAIT:
+            lines.append(f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)")
+        return Block("own event", tuple(lines))
+
+    def registers(self) -> Block:
+        """Loads of timer and control registers; now and then the caches are emptied."""
+        rng = self._rng
+        lines: list[str] = []
+        for _ in range(rng.randrange(1, 4)):
+            block, registers = rng.choice([*_READ_BLOCKS.items()])
+            if block == ICACHE_CONTROL and not self._config.icache_private:
+                continue
+            lines += [f"li t1, 0x{block:x}", f"lw s{rng.randrange(2, 8)}, 0x{rng.choice(registers):x}(t1)"]
+            if block == ICACHE_CONTROL and rng.randrange(2):
+                lines.append(f"sw t1, 0x{rng.choice((Icache.FLUSH, Icache.FLUSH_PRIVATE)):x}(t1)")
+        return Block("registers", tuple(lines))

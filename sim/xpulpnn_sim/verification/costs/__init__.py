@@ -1,0 +1,1 @@
+"""Cycle costs that the documentation promises, and their measurement."""

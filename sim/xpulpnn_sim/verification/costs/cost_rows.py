@@ -1,0 +1,291 @@
+"""Cycle costs that the documentation promises, each with the code that shows it.
+
+The figures are those of the original core with a memory that grants at once and answers in the next cycle. A row is
+measured between two markers; what counts are the cycles beyond one per instruction.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.cycles import cycles
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, division_cycles
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.verification.costs.cost_row import FREE, CostRow
+from xpulpnn_sim.verification.costs.loop_cost_rows import loop_rows
+from xpulpnn_sim.verification.random.draw import ARITHMETIC, group_of
+from xpulpnn_sim.verification.random.layout import WINDOW
+
+_ALIGNED, _CROSSING = 0, 3
+"""Distances of an access from a word boundary."""
+_HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
+_DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
+_DIVIDENDS = (0, 1, 0x7FFF_FFFF, 0x8000_0000, WORD_MASK)
+_BASE_USED = "use of the incremented base in the next instruction"
+_CHAIN = 4
+"""Dependent instructions in a row."""
+
+_OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
+    "beq": ((1, 1), (1, 2)),
+    "bne": ((1, 2), (1, 1)),
+    "blt": ((1, 2), (2, 1)),
+    "bltu": ((1, 2), (2, 1)),
+    "bge": ((2, 1), (1, 2)),
+    "bgeu": ((2, 1), (1, 2)),
+}
+"""Operands that make a branch taken, and not."""
+
+
+def _due(*costs: Cost) -> dict[WaitCause, int]:
+    """Waits that come together."""
+    waits: dict[WaitCause, int] = {}
+    for cost in costs:
+        waits[cost.cause] = waits.get(cost.cause, 0) + cost.cycles
+    return waits
+
+
+def _extra(group: str, name: str, code: str, waits: Mapping[WaitCause, int], setup: str) -> CostRow:
+    """Code whose cycles beyond one per instruction count."""
+    return CostRow(group, name, code, waits, setup, is_extra=True)
+
+
+def _instance(insn: Insn, **registers: str) -> str:
+    """The row as text: chosen registers, a0 elsewhere, immediates of 1 or the least that is legal."""
+    registers = dict.fromkeys(("rd", "rs1", "rs2", "rs3"), "a0") | registers
+    operands: list[str] = []
+    for operand in insn.forms:
+        text = ""
+        if operand.value is not None:
+            field = operand.value.field
+            text = registers.get(field.name) or str(field.step if operand.value.accepts(field.step) else field.low)
+        if operand.is_memory:
+            base = registers["rs1"] if operand.fixed_base is None else "sp"
+            text += f"({base}{'!' if operand.increment else ''})"
+        operands.append(text)
+    return f"{insn.mnemonic} {', '.join(operands)}".strip()
+
+
+def _arithmetic(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """Every row that computes: a chain of instructions that depend on each other."""
+    for insn in rows:
+        if group_of(insn) not in ARITHMETIC or insn.op in _DIVISIONS or insn.requantises:
+            continue
+        text = _instance(insn)
+        is_dot = insn.op.startswith(("pv.dot", "pv.sdot"))
+        group = "dot products, dependent" if is_dot else "ALU, mul, mac and SIMD, dependent"
+        if insn.op in _HIGH_WORD:
+            yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, _due(Cost.MULTIPLY_HIGH))
+        else:
+            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), FREE)
+
+
+def _division() -> Iterator[CostRow]:
+    """Divisors of every size, with several dividends."""
+    for op in sorted(_DIVISIONS):
+        signed = op in ("div", "rem")
+        sizes = {1 << place for place in range(XLEN)} | {0, WORD_MASK}
+        sizes |= {-(1 << place) & WORD_MASK for place in range(XLEN)} if signed else set()
+        for divisor in sorted(sizes):
+            for dividend in _DIVIDENDS:
+                name, setup = f"0x{dividend:x} by 0x{divisor:x}", f"li a0, 0x{dividend:x}\n li a1, 0x{divisor:x}"
+                waits = {WaitCause.MULTICYCLE: division_cycles(divisor, signed=signed) - 1}
+                yield CostRow(f"{op}: 3 + places the divisor can move up", name, f"{op} a2, a0, a1", waits, setup)
+
+
+def _pointer(distance: int) -> str:
+    """a1 points into the window, a2 is a small offset, a3 anything."""
+    return f"li a1, 0x{WINDOW + distance:x}\n li a2, 8\n addi a3, zero, 5\n mv a4, zero"
+
+
+def _access(insn: Insn, base: str = "a1") -> tuple[str, int]:
+    """A load or store, and the offset that its text adds to the base."""
+    registers = {"rd": "a3", "rs1": base, "rs2": "a3" if insn.is_store else "a2", "rs3": "a2"}
+    text = _instance(insn, **registers)
+    memory = next(operand for operand in insn.forms if operand.is_memory)
+    if memory.increment or memory.value is None:
+        return text, 0
+    if memory.value.field.name in ("rs2", "rs3"):
+        return text, 8
+    return text, memory.value.field.step
+
+
+def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """Loads and stores of every form: aligned, crossing a word, with the next instruction using the results."""
+    for insn in rows:
+        if not (insn.is_load or insn.is_store):
+            continue
+        name = f"{insn.mnemonic} {insn.operands}"
+        text, offset = _access(insn)
+        fixed = insn.mnemonic in ("c.lwsp", "c.swsp")
+        bytes_accessed = {"b": 1, "h": 2}.get(insn.op.removesuffix("u")[-1], 4)
+        yield CostRow("load, store, post-increment", name, text, FREE, setup=_pointer(_ALIGNED - offset))
+        if bytes_accessed > 1 and not fixed:
+            crossing = _pointer(_CROSSING - offset)
+            yield CostRow("misaligned access across words", name, text, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
+        if insn.is_load:
+            group, use = "use of a loaded value in the next instruction", f"{text}\n addi a4, a3, 1"
+            yield _extra(group, name, use, _due(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
+        if insn.writes_base:
+            yield _extra(_BASE_USED, name, f"{text}\n addi a4, a1, 1", FREE, _pointer(_ALIGNED))
+
+
+def _jump_over(text: str, short: bool, misaligned: bool) -> str:
+    """``text`` with ``{}`` as its target, something skipped, and the target on or off a word boundary."""
+    if not short:
+        skipped = "c.nop" if misaligned else "addi zero, zero, 0"
+    else:
+        skipped = "addi zero, zero, 0" if misaligned else "c.nop"
+    lines = [text.format("77f"), skipped, "77: addi zero, zero, 0"]
+    return "\n".join([*lines, *["c.nop"] * misaligned])
+
+
+def _branches(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """Every conditional branch: not taken, taken, taken to a 32-bit instruction off a word boundary."""
+    for insn in rows:
+        if not insn.is_branch:
+            continue
+        short = insn.size == 2
+        if short:
+            yes, no = ((0, 0), (1, 0)) if insn.op == "beq" else ((1, 0), (0, 0))
+            text = f"{insn.mnemonic} a0, {{}}"
+        elif "simm5" in insn.operands:
+            yes, no = _OUTCOMES[insn.op]
+            text = f"{insn.mnemonic} a0, {yes[1]}, {{}}"
+            yes, no = yes, (yes[1] if insn.op == "bne" else no[1], 0)
+        else:
+            yes, no = _OUTCOMES[insn.op]
+            text = f"{insn.mnemonic} a0, a1, {{}}"
+        taken, passed = (f"li a0, {first}\n li a1, {second}" for first, second in (yes, no))
+        near, far = _jump_over(text, short, False), _jump_over(text, short, True)
+        late = _due(Cost.TAKEN_BRANCH, Cost.MISALIGNED_TARGET)
+        yield CostRow("branch, not taken", insn.mnemonic, near, FREE, setup=passed)
+        yield CostRow("branch, taken", insn.mnemonic, near, _due(Cost.TAKEN_BRANCH), setup=taken)
+        yield CostRow("branch, taken, misaligned target", insn.mnemonic, far, late, setup=taken)
+
+
+_ADDRESS = "la a0, 77f"
+
+
+def _jumps() -> Iterator[CostRow]:
+    """Jumps, and jumps to an address that is hardly computed."""
+    jump, late = _due(Cost.JUMP), _due(Cost.JUMP, Cost.MISALIGNED_TARGET)
+    yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), jump)
+    yield CostRow("jal", "c.jal", _jump_over("c.jal {}", True, False), jump)
+    yield CostRow("jal", "c.j", _jump_over("c.j {}", True, False), jump)
+    yield CostRow("jal, misaligned target", "jal", _jump_over("jal ra, {}", False, True), late)
+    landing = "addi zero, zero, 0\n 77: addi zero, zero, 0"
+    yield CostRow("jalr", "jalr", f"jalr ra, 0(a0)\n {landing}", jump, setup=_ADDRESS)
+    for name in ("c.jr", "c.jalr"):
+        yield CostRow("jalr", name, f"{name} a0\n c.nop\n 77: addi zero, zero, 0", jump, setup=_ADDRESS)
+    loaded = f"li a1, 0x{WINDOW:x}\n sw a0, 0(a1)"
+    producers = (
+        ("after an ALU instruction wrote rs1", "addi a0, a0, 0", "", (Cost.JUMP_REGISTER,)),
+        ("after a load wrote rs1", "lw a0, 0(a1)", loaded, (Cost.LOAD_USE, Cost.JUMP_REGISTER)),
+    )
+    for name, producer, preparation, extra in producers:
+        code, setup = f"{producer}\n jalr ra, 0(a0)\n {landing}", f"{_ADDRESS}\n {preparation}"
+        yield CostRow(f"jalr {name}", "jalr", code, _due(Cost.JUMP, *extra), setup)
+
+
+def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """Mac&Load alone, and each result used by the next instruction."""
+    forms: list[tuple[str, str, str]] = []
+    if config.mac_load_nn:
+        forms.append(("nn", "pv.mlsdotsup.b {}, (a1!), 16", "pv.mlsdotsup.b {}, (a2!), 16"))
+    if config.mac_load_cu:
+        forms.append(("C&U", "pv.cusdotusp.b.0 {}, (a1!), a3", "pv.cusdotusp.b.0 {}, (a2!), a3"))
+    setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n mv a3, zero\n mv a4, zero\n mv a5, zero"
+    other = {"nn": "pv.mlsdotsup.b a4, (a2!), 18", "C&U": "pv.cusdotusp.b.1 a4, (a2!), a3"}
+    for name, first, second in forms:
+        once = first.format("a4")
+        crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
+        yield CostRow("Mac&Load, misaligned address", name, once, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
+        late = _due(Cost.MAC_LOAD_USE)
+        uses = (
+            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", FREE),
+            ("rd used by a Mac&Load of other entries", f"{once}\n {other[name]}", FREE),
+            ("rs1 used", f"{once}\n addi a5, a1, 1", late),
+            ("reloaded entry used", f"{once}\n {second.format('a5')}", late),
+        )
+        for use, code, waits in uses:
+            yield _extra(f"Mac&Load, {use} in the next instruction", name, code, waits, setup)
+    for insn in rows:
+        if insn.is_mac_load:
+            selector = "24" if insn.reloads_other else "16"
+            registers = {"rd": "a4", "rs1": "a1", "rs2": "a3", "nnimm5": selector}
+            name = f"{insn.mnemonic} {selector}" if insn.is_nn_form else insn.mnemonic
+            yield CostRow("Mac&Load", name, _instance(insn, **registers), FREE, setup=setup)
+    if config.mac_load_nn:
+        plain = "pv.mlsdotsup.b a4, (a1!), 0"
+        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), FREE, setup=setup)
+    if config.mac_load_dot:
+        code = "lw a4, 0(a1)\n pv.mldotsup.b a4, (a2!), 16"
+        group = "pv.mldot*, its register loaded by the instruction before"
+        yield _extra(group, "nn", code, _due(Cost.LOAD_USE), setup)
+    if config.mac_load_cross:
+        cross = "pv.mlsdotsup.b a4, (a1!), 24"
+        for use, selector, waits in (
+            ("reloaded entry used", 1, _due(Cost.MAC_LOAD_USE)),
+            ("entry used that it has used itself", 0, FREE),
+        ):
+            code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
+            group = f"Mac&Load, {use} in the next instruction"
+            yield _extra(group, "nn, other activation", code, waits, setup)
+
+
+def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """pv.qnt, its result used by the next instruction."""
+    setup = f"li a1, 0x{WINDOW:x}"
+    for insn in rows:
+        if insn.op == "pv.qnt":
+            text = f"{_instance(insn, rd='a2', rs2='a1')}\n addi a3, a2, 1"
+            waits = {WaitCause.MULTICYCLE: cycles(insn).most - 1}
+            yield CostRow(f"{insn.mnemonic}, its result used at once", insn.mnemonic, text, waits, setup=setup)
+
+
+def _requantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """pv.rqld and pv.rq*: alone, and each result used by the next instruction and by the one after it."""
+    setup = f"li a1, 0x{WINDOW:x}\n li a2, 7\n mv a3, zero\n mv a4, zero\n mv a5, zero"
+    late, parameter = _due(Cost.REQUANTISE_USE), _due(Cost.PARAMETER_USE)
+    for insn in rows:
+        if insn.requantises:
+            texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
+            name = insn.mnemonic
+            yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), FREE, setup)
+            for group, code, waits in (
+                ("result used in the next instruction", f"{texts['a3']}\n addi a4, a3, 1", late),
+                ("result used one instruction later", f"{texts['a3']}\n {texts['a4']}\n addi a5, a3, 1", FREE),
+                ("same register as the one before", "\n".join([texts["a3"]] * 2), late),
+                ("behind pv.rqld", f"pv.rqld 0, (a1!)\n {texts['a3']}", parameter),
+                ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n addi a4, zero, 1\n {texts['a3']}", FREE),
+            ):
+                yield _extra(f"pv.rq*, {group}", name, code, waits, setup)
+        if insn.loads_parameter:
+            crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
+            group, once = "load, store, post-increment", _instance(insn, rs1="a1")
+            yield CostRow(group, insn.mnemonic, once, FREE, setup)
+            yield CostRow("misaligned access across words", insn.mnemonic, once, _due(Cost.MISALIGNED_ACCESS), crossing)
+            yield _extra(_BASE_USED, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup)
+
+
+def _system() -> Iterator[CostRow]:
+    """System instructions."""
+    nop = "addi zero, zero, 0"
+    yield CostRow("CSR access", "csrrs mscratch", f"csrrs a0, mscratch, zero\n {nop}", FREE)
+    yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", _due(Cost.CSR_WRITE))
+    yield CostRow("CSR access", "csrrsi mstatus", f"csrrsi a0, mstatus, 0\n {nop}", FREE)
+    yield CostRow("fence, fence.i", "fence", "fence", FREE)
+    # the marker before it is still in EX, then it has its own redirect
+    yield CostRow("fence, fence.i", "fence.i", "fence.i", {WaitCause.SYNC: 1 + Cost.FENCE_I.cycles})
+    landing = f"{nop}\n 77: {nop}"
+    yield CostRow("mret", "mret", f"mret\n {landing}", _due(Cost.TRAP), setup=f"{_ADDRESS}\n csrrw zero, mepc, a0")
+
+
+def cost_rows(config: CoreConfig) -> list[CostRow]:
+    """Everything that can be measured on a core with this configuration."""
+    rows = enabled(config.extensions, config.widths)
+    found = [*_arithmetic(rows), *_division(), *_memory(rows), *_branches(rows), *_jumps()]
+    if config.xpulpv2:
+        found += loop_rows()
+    return [*found, *_mac_load(config, rows), *_quantisation(rows), *_requantisation(rows), *_system()]

@@ -1,0 +1,100 @@
+"""Measures the cycle costs of the core: one program with all rows, the waits between markers by their causes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.machine import HALF_BYTES
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn_sim.verification.costs.cost_row import CostRow
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.program import Program
+
+_NOP = "addi zero, zero, 0"
+_DRAIN = (_NOP,) * 8
+"""Instructions after which nothing of the setup is under way and the prefetch buffer is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A row and what the core did."""
+
+    row: CostRow  # what was measured
+    waits: Mapping[WaitCause, int]  # cycles without a retirement
+
+    @property
+    def cycles(self) -> int:
+        """The figure comparable with ``row.documented``."""
+        return sum(self.waits.values()) + (0 if self.row.is_extra else 1)
+
+    @property
+    def ok(self) -> bool:
+        """Return whether the documented waits, if any, are met, each under its cause."""
+        return self.row.waits is None or self.waits == self.row.waits
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the printed table: the rows of one group."""
+
+    group: str  # what the rows have in common
+    measured: tuple[Measured, ...]
+
+    @property
+    def wrong(self) -> list[Measured]:
+        """Rows that differ from what is documented."""
+        return [one for one in self.measured if not one.ok]
+
+    @property
+    def documented(self) -> str:
+        """Figure or range promised."""
+        return _range(one.row.documented for one in self.measured if one.row.documented is not None)
+
+    @property
+    def found(self) -> str:
+        """Figure or range measured."""
+        return _range(one.cycles for one in self.measured)
+
+
+def _range(values: Iterable[int]) -> str:
+    found = sorted(set(values))
+    if not found:
+        return "-"
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def cost_program(rows: Sequence[CostRow]) -> Program:
+    """A program with every row between the labels ``from`` and ``to`` with the row's number."""
+    blocks: list[Block] = []
+    for number, row in enumerate(rows):
+        lines = [*row.setup.splitlines(), *_DRAIN, f"from{number}: {_NOP}", *row.code.splitlines()]
+        lines.append(f"to{number}: {_NOP}")
+        stripped = [line.strip() for line in lines]
+        odd = sum(_is_short(line) for line in stripped) % 2
+        blocks.append(Block(row.name, (*stripped, *["c.nop"] * odd)))
+    return Program(tuple(blocks), name="cycle costs")
+
+
+def _is_short(line: str) -> bool:
+    return line.rpartition(": ")[2].startswith("c.")
+
+
+def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:
+    """The figures of all rows."""
+    found: list[Measured] = []
+    for number, row in enumerate(rows):
+        start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))
+        counts = account[start + 1 : end + 1].sum(axis=0)
+        found.append(Measured(row, {cause: int(counts[cause]) for cause in WaitCause if cause and counts[cause]}))
+    return found
+
+
+def lines_of(measured: Sequence[Measured]) -> list[Line]:
+    """The printed table: rows of one group together, in the order of their first appearance."""
+    order = {one.row.group: position for position, one in reversed(list(enumerate(measured)))}
+    ordered = sorted(measured, key=lambda one: order[one.row.group])
+    return [Line(group, tuple(rows)) for group, rows in groupby(ordered, key=lambda one: one.row.group)]

@@ -1,0 +1,290 @@
+"""Lines of programs that aim at single crosses: what reaches one, with everything around it left to chance."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from xpulpnn.isa.csr import Csr
+from xpulpnn.isa.fields import FieldKind
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.reference.golden.dotp import (
+    ACTIVATION_SELECT,
+    RELOADS_ACTIVATION,
+    RELOADS_WEIGHT,
+    WEIGHT_SELECT,
+    WEIGHT_SELECT_LSB,
+)
+from xpulpnn_sim.verification.coverage.crosses import Crosses
+from xpulpnn_sim.verification.coverage.kinds import ENTRIES, Kind, Producer, kind_of, reserved_words
+from xpulpnn_sim.verification.coverage.placing import Placed, Placer
+from xpulpnn_sim.verification.coverage.producing import Pair, Producing
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FAILING, LINK
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+_REPEATS = 6
+"""Copies of what waits for an interrupt."""
+_INTERRUPTED = 40
+"""Iterations of a loop that waits for an interrupt."""
+_TRANSFERS = frozenset({"mret", "ecall", "ebreak"})
+_PENDING = 12
+"""Cycles in which a line may rise while interrupts are off."""
+_COUNT = ABI_NAMES[COUNTER]
+_ON, _OFF = "csrrsi zero, mstatus, 8", "csrrci zero, mstatus, 8"
+
+SKIPPING = """
+skip:
+    sw t6, 4(t5); csrrs t6, mepc, zero; lw t6, 0(t6); sw t1, 0(t5)
+    lui t1, 0x30200; addi t1, t1, 0x73; bne t6, t1, other
+    csrrs t6, mepc, zero; addi t6, t6, 4; csrrw zero, mepc, t6
+other:
+    lw t1, 0(t5); lw t6, 4(t5); mret
+"""
+"""Handler of an interrupt that goes on behind an interrupted mret: one that returns to itself would not end."""
+
+Lines = list[str] | None
+"""Lines, or None where there is no way."""
+
+
+class Aims:
+    """Writes blocks that aim at crosses."""
+
+    def __init__(self, crosses: Crosses, placer: Placer) -> None:
+        self._crosses, self._placer = crosses, placer
+        self._rng: Random = placer.draw.rng
+        self._producing = Producing(crosses, placer)
+        self._writers: Mapping[str, Callable[..., Lines]] = {
+            "instruction": self._instruction,
+            "operand": self._operand,
+            "overwrite": self._overwrite,
+            "NN-RF": self._entry,
+            "wait": self._wait,
+            "interrupt": self._interrupt,
+            "loop end": self._loop_end,
+            "access fault": self._fault,
+            "timing": self._timing,
+            "across an interrupt": self._across_interrupt,
+            "across a loop end": self._across_loop,
+            "interrupt in a loop": self._interrupted_loop,
+            "CSR": self._csr,
+            "reserved word": self._reserved,
+        }
+
+    def block(self, number: int) -> Block | None:
+        """A block that aims at a cross; None where programs are left to meet it by chance."""
+        family, place = self._crosses.place(number)
+        writer = self._writers.get(family.name)
+        if writer is None:
+            return None
+        values = (axis[at] for axis, at in zip(family.values, family.at(place), strict=True))
+        lines = writer(*values)
+        return None if lines is None else Block(f"aims at {family.name}: {family.label(place)}", tuple(lines))
+
+    @staticmethod
+    def _alone(placed: Placed | None) -> Lines:
+        return None if placed is None else placed.lines
+
+    def _apart(self, pair: Pair | None, distance: int, *ahead: str) -> Lines:
+        """A pair with other instructions between the two."""
+        if pair is None:
+            return None
+        fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
+        return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
+
+    def _instruction(self, row: Insn) -> Lines:
+        return self._alone(self._placer.place(row))
+
+    def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> Lines:
+        return self._apart(self._producing.pair(row, slot, producer), distance)
+
+    def _overwrite(self, row: Insn, producer: Producer, distance: int) -> Lines:
+        return self._apart(self._producing.overwritten(row, producer), distance)
+
+    def _entry(self, row: Insn, entry: str, distance: int) -> Lines:
+        loader = self._loader(row, entry)
+        if loader is None:
+            return None
+        pins, first = loader
+        placed = self._placer.place(row, pins)
+        if placed is None:
+            return None
+        fillers = [self._placer.filler() for _ in range(distance - 1)]
+        return [*placed.before, *first.lines, *fillers, placed.text, *placed.after]
+
+    def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed] | None:
+        """Operands of ``row`` that choose an entry, and what loads it."""
+        rows, rng, operands, chosen = self._crosses.rows, self._rng, dict[str, int](), 0
+        if row.requantises:
+            pins = {"uimm1": ENTRIES.index(entry) - 2}
+            loads = next(one for one in rows if one.loads_parameter)
+        elif not row.is_nn_form:
+            pins, loads = {}, rng.choice([one for one in rows if one.is_mac_load and one.entry == row.entry])
+        else:
+            chosen = rng.randrange(8)
+            if entry == "activation":
+                selector = RELOADS_ACTIVATION | chosen & ACTIVATION_SELECT | rng.randrange(4) << WEIGHT_SELECT_LSB
+            else:
+                selector = RELOADS_WEIGHT | chosen & WEIGHT_SELECT << WEIGHT_SELECT_LSB | rng.randrange(2)
+            pins, loads = (
+                {"nnimm5": selector},
+                rng.choice([one for one in rows if one.is_nn_form and not one.reloads_other]),
+            )
+        first = self._producing.loader(loads, pins)
+        if row.is_nn_form:
+            both = RELOADS_ACTIVATION | RELOADS_WEIGHT
+            own = both if row.reloads_other else rng.choice((RELOADS_ACTIVATION, RELOADS_WEIGHT))
+            operands = {"nnimm5": own | chosen}
+        return None if first is None else (operands, first)
+
+    def _wait(self, row: Insn, cause: WaitCause) -> Lines:
+        placer = self._placer
+        match cause:
+            case WaitCause.LOAD_USE | WaitCause.JUMP_REGISTER | WaitCause.MAC_LOAD:
+                producer = {
+                    WaitCause.LOAD_USE: Producer.LOAD,
+                    WaitCause.JUMP_REGISTER: Producer.ALU,
+                    WaitCause.MAC_LOAD: Producer.MAC_LOAD_BASE,
+                }[cause]
+                return self._operand(row, self._rng.choice(self._crosses.reads(row).slots), producer, 1)
+            case WaitCause.LOOP:
+                return self._short_loop(row)
+            case WaitCause.MISALIGNED:
+                return self._alone(placer.place(row, crosses_word=True))
+            case _:
+                pass
+        placed = placer.place(row)
+        if placed is None or (cause is WaitCause.TRAP and self._endless(row)):
+            return None
+        over = placer.labels.new("near")
+        ahead: Mapping[WaitCause, list[str]] = {
+            WaitCause.JUMP: [f"jal zero, {over}", placer.filler(), f"{over}:"],
+            WaitCause.BRANCH: [f"beq zero, zero, {over}", placer.filler(), f"{over}:"],
+            WaitCause.TRAP: ["ecall"],
+            WaitCause.CSR: ["csrrw zero, mscratch, zero"],
+            WaitCause.SYNC: ["fence.i"],
+        }
+        lines = ahead.get(cause, [])
+        if cause is WaitCause.SLEEP:
+            if not placer.interrupts:
+                return None
+            lines = [_OFF, f"addi {ABI_NAMES[LINK]}, zero, -1", f"csrrw zero, mie, {ABI_NAMES[LINK]}", "wfi"]
+            return [*placed.before, *lines, placed.text, *placed.after, _ON]
+        return [*placed.before, *lines, placed.text, *placed.after]
+
+    def _interrupt(self, row: Insn, side: str) -> Lines:
+        if not self._placer.interrupts:
+            return None
+        if side == "first not retired" and row.op == "mret":
+            return self._wait(row, WaitCause.TRAP)
+        lines: list[str] = []
+        resumes = side == "first not retired"
+        for _ in range(2 if resumes else _REPEATS):
+            placed = self._placer.place(row)
+            if placed is None:
+                return None
+            # a line that has risen meanwhile is taken at once when interrupts are on again
+            enabled = [_OFF, *(self._placer.filler() for _ in range(_PENDING)), _ON] if resumes else []
+            lines += [*placed.before, *enabled, placed.text, *placed.after]
+        return lines
+
+    def _endless(self, row: Insn) -> bool:
+        """Return whether it goes to itself for ever behind a handler: mret without interrupts (:data:`SKIPPING`)."""
+        return row.op == "mret" and not self._placer.interrupts
+
+    def _short_loop(self, row: Insn) -> Lines:
+        """The first of a body whose count is written right before its end, when fetching has gone on behind it."""
+        placer, number = self._placer, self._rng.randrange(2)
+        placed = placer.place(row, {"L": 1 - number} if kind_of(row) is Kind.LOOP else {})
+        if placed is None:
+            return None
+        start, end = (placer.labels.new(stem) for stem in ("start", "end"))
+        setup = [f"lp.counti {number}, 0", f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
+        last = placer.filler(self._bases(placed, row))
+        count = [f"addi {_COUNT}, {_COUNT}, -1", f"lp.count {number}, {_COUNT}", f"{end}:", last]
+        ahead = [*placed.before, *setup, f"addi {_COUNT}, zero, 3", f"{start}:"]
+        return [*ahead, placed.text, *placed.after, *count, f"lp.counti {number}, 0"]
+
+    def _loop_end(self, row: Insn, place: str) -> Lines:
+        return self._loop_of(row, first=place.startswith("first"), length=self._rng.randrange(1, 4))
+
+    def _interrupted_loop(self, kind: Kind, side: str) -> Lines:
+        """A loop that is repeated until an interrupt comes, more likely than not."""
+        if not self._placer.interrupts:
+            return None
+        rows = [row for row in self._crosses.rows if kind_of(row) is kind and row.op not in _TRANSFERS]
+        return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
+
+    def _loop_of(self, row: Insn, *, first: bool, length: int, count: int = 0) -> Lines:
+        """A loop with the instruction as the first or last of its body, repeated ``count`` times, or a few if 0."""
+        placer, number = self._placer, self._rng.randrange(2)
+        other = {"L": 1 - number} if kind_of(row) is Kind.LOOP else {}
+        placed = placer.place(row, other)
+        if placed is None:
+            return None
+        end = placer.labels.new("end")
+        body = [placer.filler(self._bases(placed, row)) for _ in range(length)]
+        setup = f"lp.setupi {number}, {count or self._rng.randrange(2, 4)}, {end}"
+        if first:
+            inside = [placed.text, *placed.after, *body[:-1], f"{end}:", body[-1]]
+            return [*placed.before, setup, *inside, f"lp.counti {number}, 0"]
+        return [*placed.before, setup, *body, f"{end}:", placed.text, *placed.after, f"lp.counti {number}, 0"]
+
+    @staticmethod
+    def _bases(placed: Placed, row: Insn) -> set[int]:
+        """Registers that must stay as they are while the instruction is repeated."""
+        return {placed.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
+
+    def _fault(self, row: Insn, place: str) -> Lines:
+        if place == "fails":
+            return self._alone(self._placer.place(row, fails=True))
+        placed = self._placer.place(row)
+        if placed is None or self._endless(row):
+            return None
+        base = ABI_NAMES[LINK]
+        failing = self._rng.choice(("lw zero, 0({})", "sw zero, 0({})", "lh zero, 2({})")).format(base)
+        ahead = [f"li {base}, 0x{FAILING[0]:x}", failing]
+        return [*placed.before, *ahead, placed.text, *placed.after]
+
+    def _rows_of(self, kind: Kind) -> list[tuple[Insn, str]]:
+        """Rows of a kind with an operand each."""
+        reads = self._crosses.reads
+        return [(row, slot) for row in self._crosses.rows if kind_of(row) is kind for slot in reads(row).slots]
+
+    def _timing(self, kind: Kind, producer: Producer, distance: int, when: str) -> Lines:
+        row, slot = self._rng.choice(self._rows_of(kind))
+        if when != "at once" or producer is not Producer.LINK:
+            return self._operand(row, slot, producer, distance)
+        # while this load waits, fetching starts again unseen
+        return self._apart(self._producing.pair(row, slot, producer), distance, f"lw zero, 0({ABI_NAMES[BASE]})")
+
+    def _across_interrupt(self, kind: Kind, producer: Producer) -> Lines:
+        if not self._placer.interrupts:
+            return None
+        lines: list[str] = []
+        for _ in range(_REPEATS):
+            row, slot = self._rng.choice(self._rows_of(kind))
+            lines += self._operand(row, slot, producer, 1) or []
+        return lines or None
+
+    def _across_loop(self, kind: Kind, producer: Producer) -> Lines:
+        row, slot = self._rng.choice(self._rows_of(kind))
+        number = self._rng.randrange(2)
+        pair = self._producing.pair(row, slot, producer, pins={"L": 1 - number} if kind is Kind.LOOP else {})
+        if pair is None or kind is Kind.SYSTEM:
+            return None
+        end = self._placer.labels.new("end")
+        *ahead, last = pair.producer
+        inside = [*pair.consumer, *pair.before, *ahead, f"{end}:", last]
+        setup = f"lp.setupi {number}, 2, {end}"
+        return [*pair.before, *pair.producer, setup, *inside, f"lp.counti {number}, 0"]
+
+    def _csr(self, csr: Csr, access: str) -> Lines:
+        """A read; a write of what was read, which changes nothing."""
+        read = f"csrrs {_COUNT}, 0x{csr.address:03x}, zero"
+        return [read] if access == "read" else [read, f"csrrw zero, 0x{csr.address:03x}, {_COUNT}"]
+
+    def _reserved(self, row: Insn) -> Lines:
+        """A word that the row does not take."""
+        word = self._rng.choice(reserved_words(row, self._placer.draw.decoder))
+        return [f".half 0x{word:04x}" if row.size < WORD_BYTES else f".word 0x{word:08x}"]

@@ -1,0 +1,251 @@
+"""Counts the crosses that the retirements of programs reach, whole arrays at a time."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import IRQ_PRIORITY, ExceptionCause
+from xpulpnn.isa.retirement import CAUSE_CODE
+from xpulpnn_sim.cosimulation.model.coverage_model import WAITED
+from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.verification.coverage.crosses import (
+    CAUSES,
+    DISTANCES,
+    NO_CROSS,
+    OVERWRITES,
+    REACHABLE,
+    Crosses,
+    crosses_of,
+)
+from xpulpnn_sim.verification.coverage.kinds import ENTRIES, NOTHING, PARAMETERS, SLOTS, Words
+
+_ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
+_CALLS = (ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+
+
+class Collector:
+    """Counts the crosses of one configuration."""
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.crosses: Crosses = crosses_of(config)
+        self.counts = np.zeros(self.crosses.count, np.int64)
+        self._words = Words(config)
+
+    def add(self, records: Records) -> None:
+        """Count the crosses of a whole program, from its first retirement on."""
+        if not len(records):
+            return
+        details = self._words.of(records["insn"])
+        run = _Run(records, details)
+        self._rows(run)
+        self._operands(run)
+        self._overwrites(run)
+        self._entries(run)
+        self._waits(run)
+        self._interrupts(run)
+        self._loops(run)
+        self._faults(run)
+        self._words_and_csrs(run)
+
+    def merge(self, counts: NDArray[np.int64]) -> None:
+        """Add what another collector of the same configuration has counted."""
+        self.counts += counts
+
+    @property
+    def holes(self) -> Numbers:
+        """Numbers of the crosses to reach that were not."""
+        return np.flatnonzero((self.crosses.states == REACHABLE) & (self.counts == 0))
+
+    @property
+    def impossible(self) -> Numbers:
+        """Numbers of the places that were reached and cannot be, or are none."""
+        return np.flatnonzero((self.crosses.states != REACHABLE) & (self.counts > 0))
+
+    def _count(self, family: str, *axes: Any) -> None:
+        """Count places of a family; all axes of one length."""
+        grid = self.crosses.families[family].states
+        flat = np.ravel_multi_index(tuple(np.asarray(axis, np.int64) for axis in axes), grid.shape)
+        start = self.crosses.starts[family]
+        self.counts[start : start + grid.size] += np.bincount(flat, minlength=grid.size)
+
+    def _rows(self, run: "_Run") -> None:
+        self._count("instruction", run.row[run.legal])
+
+    def _operands(self, run: "_Run") -> None:
+        for number, slot in enumerate(SLOTS):
+            register = run.details[slot]
+            wanted = run.retired & (register > 0)
+            for distance in range(1, DISTANCES + 1):
+                producer, found = run.written_before(register, distance, wanted)
+                wanted = wanted & ~found
+                at = np.flatnonzero(found & (producer != NOTHING) & run.joined(distance))
+                back = np.full(len(at), distance - 1)
+                self._count("operand", run.row[at], np.full(len(at), number), producer[at], back)
+                waited = run.waits_within(distance)[at].astype(np.int64)
+                self._count("timing", run.kind[at], producer[at], back, waited)
+                if distance == 1:
+                    at = np.flatnonzero(found & (producer != NOTHING) & run.behind_loop_end)
+                    self._count("across a loop end", run.kind[at], producer[at])
+
+    def _overwrites(self, run: "_Run") -> None:
+        states = self.crosses.families["overwrite"].states
+        register = np.where(run.records["rd_we"] != 0, run.records["rd_addr"], 0)
+        crosses = np.zeros(len(register), np.bool_)
+        crosses[run.legal] = (states[run.row[run.legal]] != NO_CROSS).any(axis=(1, 2))
+        wanted = run.retired & (register > 0) & crosses
+        for distance in range(1, OVERWRITES + 1):
+            producer, found = run.written_before(register, distance, wanted)
+            wanted = wanted & ~found
+            # a register that is read as well is an operand
+            read = np.zeros(len(register), np.bool_)
+            for slot in SLOTS:
+                read |= run.details[slot] == register
+            at = np.flatnonzero(found & (producer != NOTHING) & run.joined(distance) & ~read)
+            self._count("overwrite", run.row[at], producer[at], np.full(len(at), distance - 1))
+
+    def _entries(self, run: "_Run") -> None:
+        records = run.records
+        loaded = np.where(run.retired & (records["nn_we"] != 0), records["nn_addr"].astype(np.int64), NOTHING)
+        for number, name in enumerate(ENTRIES):
+            if name in ("kappa", "lambda"):
+                entry = np.where(run.details["parameters"], PARAMETERS[name == "lambda"], NOTHING)
+            else:
+                entry = run.details[name]
+            wanted = run.retired & (entry != NOTHING)
+            for distance in range(1, DISTANCES + 1):
+                found = np.zeros(len(entry), np.bool_)
+                found[distance:] = wanted[distance:] & (loaded[:-distance] == entry[distance:])
+                wanted &= ~found
+                at = np.flatnonzero(found & run.joined(distance))
+                self._count("NN-RF", run.row[at], np.full(len(at), number), np.full(len(at), distance - 1))
+
+    def _waits(self, run: "_Run") -> None:
+        for number, cause in enumerate(CAUSES):
+            waited = run.waited >> cause & 1 != 0
+            # what the first of a handler waited for belongs to what was dropped
+            at = np.flatnonzero(waited & (run.retired | run.calls) & ~run.entered)
+            self._count("wait", run.row[at], np.full(len(at), number))
+            self._count("interrupt and wait", np.full(np.count_nonzero(waited & run.interrupt), number))
+
+    def _interrupts(self, run: "_Run") -> None:
+        first = np.flatnonzero(run.interrupt)
+        first = first[first > 0]
+        lines = run.records["cause"][run.interrupt & (run.records["trap"] == 0)] & np.uint32(CAUSE_CODE)
+        order = np.array([IRQ_PRIORITY.index(line) if line in IRQ_PRIORITY else NOTHING for line in range(32)])
+        self._count("interrupt line", order[lines])
+        last = first - 1
+        legal = run.legal[last]
+        self._count("interrupt", run.row[last[legal]], np.zeros(np.count_nonzero(legal)))
+        resumed = run.next_at(run.records["pc_wdata"][last], first)
+        known = resumed != NOTHING
+        back = last[run.loop_end[last]]
+        self._count("interrupt in a loop", run.kind[back], np.zeros(len(back)))
+        last, resumed = last[known], resumed[known]
+        back = resumed[run.loop_end[resumed]]
+        self._count("interrupt in a loop", run.kind[back], np.ones(len(back)))
+        legal = run.legal[resumed]
+        last, resumed = last[legal], resumed[legal]
+        self._count("interrupt", run.row[resumed], np.ones(len(resumed)))
+        for slot in SLOTS:
+            register = run.details[slot][resumed]
+            for column, producer in (("base", run.details["base_producer"]), ("rd", run.details["producer"])):
+                written = run.written(column)[last]
+                same = (register > 0) & (written == register) & (producer[last] != NOTHING)
+                self._count("across an interrupt", run.kind[resumed[same]], producer[last[same]])
+
+    def _loops(self, run: "_Run") -> None:
+        last = np.flatnonzero(run.loop_end)
+        self._count("loop end", run.row[last], np.zeros(len(last)))
+        first = np.flatnonzero(run.behind_loop_end & run.legal)
+        self._count("loop end", run.row[first], np.ones(len(first)))
+
+    def _faults(self, run: "_Run") -> None:
+        failed = (run.records["trap"] != 0) & np.isin(run.records["cause"], _ACCESS_FAULTS) & run.legal
+        at = np.flatnonzero(failed)
+        self._count("access fault", run.row[at], np.zeros(len(at)))
+        behind = run.next_at(run.records["pc_rdata"][at] + run.details["size"][at].astype(np.uint32), at)
+        behind = behind[behind != NOTHING]
+        behind = behind[run.legal[behind]]
+        self._count("access fault", run.row[behind], np.ones(len(behind)))
+
+    def _words_and_csrs(self, run: "_Run") -> None:
+        illegal = (run.records["trap"] != 0) & (run.records["cause"] == ExceptionCause.ILLEGAL_INSTRUCTION)
+        self._count("reserved word", run.details["reserved"][illegal & (run.details["reserved"] != NOTHING)])
+        # a write that is refused traps, a read never does
+        at = np.flatnonzero((run.details["csr"] != NOTHING) & (run.retired | illegal))
+        self._count("CSR", run.details["csr"][at], run.details["writes_csr"][at])
+
+
+class _Run:
+    """The retirements of a program, with what several crosses need."""
+
+    def __init__(self, records: Records, details: NDArray[Any]) -> None:
+        self.records, self.details = records, details
+        self.row = details["row"].astype(np.int64)
+        self.kind = details["kind"].astype(np.int64)
+        self.legal: Mask = self.row != NOTHING
+        trapped = records["trap"] != 0
+        self.retired: Mask = self.legal & ~trapped
+        # what always traps waits for itself
+        self.calls: Mask = self.legal & trapped & np.isin(records["cause"], _CALLS)
+        self.interrupt: Mask = records["intr"] != 0
+        self.waited = records[WAITED].astype(np.int64)
+        self.entered: Mask = self.interrupt.copy()
+        self.entered[1:] |= trapped[:-1]
+        following = records["pc_rdata"] + details["size"].astype(np.uint32)
+        target = records["pc_rdata"] + details["offset"].astype(np.uint32)
+        elsewhere = (records["pc_wdata"] != following) & ~(details["branch"] & (records["pc_wdata"] == target))
+        self.loop_end: Mask = self.retired & elsewhere & ~details["elsewhere"]
+        self.behind_loop_end: Mask = np.zeros(len(records), np.bool_)
+        self.behind_loop_end[1:] = self.loop_end[:-1] & ~self.entered[1:]
+        self._registers = {
+            "rd": np.where(self.retired & (records["rd_we"] != 0), records["rd_addr"].astype(np.int64), 0),
+            "base": np.where(self.retired & (records["base_we"] != 0), records["base_addr"].astype(np.int64), 0),
+        }
+        self._entries = np.cumsum(self.entered, dtype=np.int64)
+        self._bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
+        self._keys: Numbers | None = None
+
+    def written(self, column: str) -> Numbers:
+        """The register that each writes as its result (``rd``) or incremented base (``base``); 0: none."""
+        return self._registers[column]
+
+    def written_before(self, register: NDArray[Any], distance: int, wanted: Mask) -> tuple[NDArray[Any], Mask]:
+        """The producer ``distance`` before each, and whether it has written ``register``."""
+        producer = np.full(len(register), NOTHING, np.int64)
+        found = np.zeros(len(register), np.bool_)
+        for column, name in (("base", "base_producer"), ("rd", "producer")):
+            same = wanted[distance:] & (self.written(column)[:-distance] == register[distance:])
+            found[distance:] |= same
+            producer[distance:][same] = self.details[name][:-distance][same]
+        return producer, found
+
+    def joined(self, distance: int) -> Mask:
+        """Mark where no handler was entered between the instruction ``distance`` before and each."""
+        return self._since(self._entries, distance) == 0
+
+    def waits_within(self, distance: int) -> Mask:
+        """Mark where there was a cycle without a retirement since the instruction ``distance`` before."""
+        return self._since(self._bubbles, distance) > 0
+
+    @staticmethod
+    def _since(sums: Numbers, distance: int) -> Numbers:
+        before = np.zeros(len(sums), np.int64)
+        before[distance:] = sums[:-distance]
+        return sums - before
+
+    def next_at(self, pcs: NDArray[Any], since: Numbers) -> Numbers:
+        """Where each address is executed next after the retirement ``since``; :data:`NOTHING` if it is not."""
+        bits = len(self.records).bit_length()
+        if self._keys is None:
+            pc = self.records["pc_rdata"].astype(np.int64)
+            self._keys = np.sort(pc << bits | np.arange(len(pc)))
+        places = np.searchsorted(self._keys, pcs.astype(np.int64) << bits | since, side="right")
+        found = self._keys[np.minimum(places, len(self._keys) - 1)]
+        known = (places < len(self._keys)) & (found >> bits == pcs.astype(np.int64))
+        return np.where(known, found & (1 << bits) - 1, NOTHING)

@@ -1,0 +1,338 @@
+"""The crosses that programs are to reach, made of the instruction table of a configuration, and those that cannot be.
+
+A cross is a place in one of several grids: an instruction with where an operand comes from and how long ago, with what
+it waited for, with an interrupt around it, and so on. Each place is a cross to reach, no cross at all, or out of reach
+for a reason; the collector reports it where a program reaches it all the same.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import IRQ_PRIORITY
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn.isa.table import Decoder, enabled
+from xpulpnn_sim.verification.coverage.kinds import (
+    ENTRIES,
+    SLOTS,
+    Kind,
+    Producer,
+    Reads,
+    kind_of,
+    producers_of,
+    reads_of,
+    reserved_words,
+)
+
+DISTANCES = 3
+"""Instructions between which values are forwarded or waited for, at most."""
+OVERWRITES = 2
+"""The same for a register that is written again."""
+
+NO_CROSS, REACHABLE = -1, 0
+"""States of a place; a positive state is the number of the reason, from 1, why it is out of reach."""
+
+CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, WaitCause.START))
+"""What instructions wait for once the first has been fetched."""
+
+_MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
+SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})
+"""Those that compute for several cycles."""
+_MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
+_BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})
+"""Written by an access before its memory has answered."""
+_LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE})
+"""Written behind EX."""
+_EXCEPTIONS = frozenset({"ecall", "ebreak"})
+_BYTES = frozenset({"lb", "lbu", "sb"})
+
+Judge = Callable[..., str | None]
+"""Takes the values of all axes at a place: an empty text if it is to be reached, None if it is no cross, else why it
+cannot be reached."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Family:
+    """One grid of crosses."""
+
+    name: str  # for people
+    meaning: str  # what it is about, for people
+    values: tuple[tuple[Any, ...], ...]
+    axes: tuple[tuple[str, ...], ...]  # their names for people
+    states: NDArray[np.int8]
+    reasons: list[str] = field(default_factory=list[str])  # why places are out of reach
+
+    def label(self, place: int) -> str:
+        """A place of the flattened grid for people."""
+        return ", ".join(axis[at] for axis, at in zip(self.axes, self.at(place), strict=True))
+
+    def at(self, place: int) -> tuple[int, ...]:
+        """The position on each axis of a place of the flattened grid."""
+        return tuple(map(int, np.unravel_index(place, self.states.shape)))
+
+
+def _family(
+    name: str, meaning: str, axes: Sequence[tuple[Sequence[Any], Callable[[Any], str]]], judge: Judge
+) -> Family:
+    shape = tuple(len(values) for values, _ in axes)
+    states, reasons = np.zeros(shape, np.int8), list[str]()
+    for place in product(*map(range, shape)):
+        said = judge(*(values[at] for (values, _), at in zip(axes, place, strict=True)))
+        if said is None:
+            states[place] = NO_CROSS
+        elif said:
+            if said not in reasons:
+                reasons.append(said)
+            states[place] = reasons.index(said) + 1
+    names = tuple(tuple(map(show, values)) for values, show in axes)
+    return Family(name, meaning, tuple(tuple(values) for values, _ in axes), names, states, reasons)
+
+
+def row_name(row: Insn) -> str:
+    """A row for people."""
+    return f"{row.mnemonic} {row.operands}".strip()
+
+
+class Crosses:
+    """All crosses of a configuration, numbered through."""
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.rows = enabled(config.extensions, config.widths)
+        self._decoder = Decoder(self.rows)
+        self._kinds = {row.key: kind_of(row) for row in self.rows}
+        self._reads = {row.key: reads_of(row) for row in self.rows}
+        self._made = {producer for row in self.rows for producer in producers_of(row)}
+        self._present = set(self._kinds.values())
+        self.families = {family.name: family for family in self._all(config)}
+        self.starts: dict[str, int] = {}
+        self.count = 0
+        for name, family in self.families.items():
+            self.starts[name] = self.count
+            self.count += family.states.size
+        self._grids, self._firsts = tuple(self.families.values()), tuple(self.starts.values())
+        self.states = np.concatenate([family.states.ravel() for family in self.families.values()])
+
+    def place(self, number: int) -> tuple[Family, int]:
+        """The family of a place, and the place in it."""
+        at = bisect_right(self._firsts, number) - 1
+        return self._grids[at], number - self._firsts[at]
+
+    def label(self, number: int) -> str:
+        """A place for people."""
+        family, place = self.place(number)
+        return f"{family.name}: {family.label(place)}"
+
+    def reason(self, number: int) -> str:
+        """Why a place is out of reach."""
+        family, place = self.place(number)
+        return family.reasons[int(family.states.flat[place]) - 1]
+
+    def kind(self, row: Insn) -> Kind:
+        """The kind of a row."""
+        return self._kinds[row.key]
+
+    def reads(self, row: Insn) -> Reads:
+        """Operands that a row reads."""
+        return self._reads[row.key]
+
+    def _all(self, config: CoreConfig) -> Iterator[Family]:
+        rows = (self.rows, row_name)
+        producers = (tuple(Producer), _text)
+        kinds = (tuple(Kind), _text)
+        distances = (tuple(range(1, DISTANCES + 1)), _back)
+        causes = (CAUSES, _text)
+        yield _family("instruction", "retired, or trapped where it always does", (rows,), lambda row: "")
+        yield _family(
+            "operand",
+            "read from a register that one of the three instructions before has written",
+            (rows, (SLOTS, str), producers, distances),
+            self._operand,
+        )
+        yield _family(
+            "overwrite",
+            "writes a register that one of the two instructions before has written, without reading it",
+            (rows, producers, (tuple(range(1, OVERWRITES + 1)), _back)),
+            self._overwrite,
+        )
+        yield _family(
+            "NN-RF",
+            "reads an entry that one of the three instructions before has loaded",
+            (rows, (ENTRIES, str), distances),
+            self._entry,
+        )
+        yield _family("wait", "what it waited for", (rows, causes), self._wait)
+        yield _family(
+            "interrupt",
+            "interrupted right behind it or right before it",
+            (rows, (("last retired", "first not retired"), str)),
+            self._interrupt,
+        )
+        yield _family(
+            "loop end",
+            "at a jump back of a hardware loop",
+            (rows, (("last of the body", "first of the body"), str)),
+            self._loop,
+        )
+        yield _family(
+            "access fault",
+            "around a data access that the bus answers with an error",
+            (rows, (("fails", "behind what fails"), str)),
+            self._fault,
+        )
+        yield _family(
+            "timing",
+            "kind of instruction, where an operand comes from, and whether there was a cycle in between",
+            (kinds, producers, distances, (("at once", "after a wait"), str)),
+            self._timing,
+        )
+        yield _family(
+            "across an interrupt",
+            "an operand written by the last instruction before an interrupt, read by the first behind it",
+            (kinds, producers),
+            self._across_interrupt,
+        )
+        yield _family(
+            "across a loop end",
+            "an operand written by the last instruction of a body, read by its first behind the jump back",
+            (kinds, producers),
+            self._across_loop,
+        )
+        yield _family(
+            "interrupt in a loop",
+            "right behind or before the last instruction of a hardware loop that jumps back",
+            (kinds, (("behind it", "before it"), str)),
+            self._interrupted_loop,
+        )
+        yield _family("interrupt and wait", "what was waited for when it came", (causes,), self._interrupt_wait)
+        csrs = tuple(csr for csr in CSRS if csr.group in config.csr_groups)
+        yield _family(
+            "CSR",
+            "read only, or written; one that cannot be written traps",
+            ((csrs, _text), (("read", "written"), str)),
+            lambda csr, access: "",
+        )
+        yield _family(
+            "reserved word",
+            "fits an instruction but for an operand that it does not take, and traps",
+            (rows,),
+            lambda row: "" if reserved_words(row, self._decoder) else None,
+        )
+        yield _family("interrupt line", "taken", ((IRQ_PRIORITY, str),), lambda line: "")
+
+    def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> str | None:
+        if slot not in self.reads(row).slots or producer not in self._made:
+            return None
+        return ""
+
+    def _overwrite(self, row: Insn, producer: Producer, distance: int) -> str | None:
+        writes = row.writes_rd or (self.kind(row) is Kind.JUMP and row.mnemonic in ("c.jal", "c.jalr"))
+        if not writes or "rd" in self.reads(row).slots or "~" in row.operands or producer not in self._made:
+            return None
+        if row.mnemonic == "c.addi16sp":
+            return None
+        return ""
+
+    def _entry(self, row: Insn, entry: str, distance: int) -> str | None:
+        return "" if entry in self.reads(row).entries else None
+
+    def _wait(self, row: Insn, cause: WaitCause) -> str | None:
+        kind, reads = self.kind(row), self.reads(row)
+        if cause is WaitCause.MAC_LOAD and Kind.MAC_LOAD not in self._present:
+            return None
+        if cause is WaitCause.LOOP and Kind.LOOP not in self._present:
+            return None
+        if cause in (WaitCause.LOAD_USE, WaitCause.MAC_LOAD) and not reads.slots:
+            return "an instruction that reads no register waits for none"
+        if cause is WaitCause.JUMP_REGISTER and not (kind is Kind.JUMP and reads.slots):
+            return "only jalr waits for its base apart from others"
+        if cause is WaitCause.MULTICYCLE and kind not in SLOW:
+            return "the instruction computes for a single cycle"
+        if cause in _MEMORY_WAITS and kind not in _MEMORY | {Kind.QUANTISE}:
+            return "the instruction does not access memory"
+        if cause is WaitCause.MISALIGNED and (kind not in _MEMORY or row.op in _BYTES):
+            return "the instruction does not access memory across words"
+        return ""
+
+    def _interrupt(self, row: Insn, side: str) -> str | None:
+        if side == "last retired" and row.op in _EXCEPTIONS:
+            return "an exception clears mstatus.MIE, so that its handler comes first"
+        return ""
+
+    def _loop(self, row: Insn, place: str) -> str | None:
+        if Kind.LOOP not in self._present:
+            return None
+        if place == "last of the body" and (row.is_jump or row.op == "mret"):
+            return "it goes to its own target"
+        if place == "last of the body" and row.op in _EXCEPTIONS:
+            return "it does not retire, and its handler comes next"
+        return ""
+
+    def _fault(self, row: Insn, place: str) -> str | None:
+        return "" if place == "behind what fails" or self.kind(row) in _MEMORY else None
+
+    def _reads_any(self, kind: Kind) -> bool:
+        return any(self.kind(row) is kind and self.reads(row).slots for row in self.rows)
+
+    def _timing(self, kind: Kind, producer: Producer, distance: int, when: str) -> str | None:
+        if kind not in self._present or producer not in self._made or not self._reads_any(kind):
+            return None
+        if when == "after a wait":
+            return ""
+        if kind in SLOW and not (distance == 1 and producer in _BESIDE_MEMORY):
+            return "the instruction takes several cycles, which pass unseen only while the one before waits for memory"
+        if kind is Kind.JUMP and distance == 1:
+            return "jalr waits for its base"
+        if producer in _LATE and distance == 1:
+            return "the value is late by a cycle"
+        if producer in _LATE and kind is Kind.JUMP and distance == 2:
+            return "jalr takes its base from the register file, which is written a cycle later"
+        if kind is Kind.LOOP and producer in _BESIDE_MEMORY and distance == 1:
+            return "what acts in ID waits until the access before it cannot fail any more"
+        return ""
+
+    def _across_interrupt(self, kind: Kind, producer: Producer) -> str | None:
+        if kind not in self._present or producer not in self._made or not self._reads_any(kind):
+            return None
+        return ""
+
+    def _across_loop(self, kind: Kind, producer: Producer) -> str | None:
+        if Kind.LOOP not in self._present or self._across_interrupt(kind, producer) is None:
+            return None
+        return "a jump as the last instruction goes to its own target" if producer is Producer.LINK else ""
+
+    def _interrupted_loop(self, kind: Kind, side: str) -> str | None:
+        if Kind.LOOP not in self._present or kind not in self._present:
+            return None
+        return "it goes to its own target" if kind is Kind.JUMP else ""
+
+    def _interrupt_wait(self, cause: WaitCause) -> str | None:
+        if cause is WaitCause.MAC_LOAD and Kind.MAC_LOAD not in self._present:
+            return None
+        if cause is WaitCause.LOOP and Kind.LOOP not in self._present:
+            return None
+        if cause in _MEMORY_WAITS | {WaitCause.MULTICYCLE, WaitCause.MISALIGNED}:
+            return "interrupts are taken when nothing is left behind ID, and what waited there has retired"
+        return ""
+
+
+@cache
+def crosses_of(config: CoreConfig) -> Crosses:
+    """The crosses of a configuration, made once."""
+    return Crosses(config)
+
+
+def _text(value: object) -> str:
+    return value.text if isinstance(value, Kind | Producer) else str(getattr(value, "name", value)).lower()
+
+
+def _back(distance: object) -> str:
+    return f"{distance} before"

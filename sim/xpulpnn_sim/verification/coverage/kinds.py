@@ -1,0 +1,272 @@
+"""Kinds of instructions as the pipeline treats them, and the details of words that crosses need."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES
+from xpulpnn.isa.table import Decoder, enabled
+from xpulpnn_sim.cosimulation.model.schema import Property
+from xpulpnn_sim.cosimulation.model.statics import Describer, expanded
+
+_HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
+_DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
+_SYSTEM = frozenset({"ecall", "ebreak", "mret", "wfi", "fence", "fence.i"})
+
+
+class Kind(IntEnum):
+    """Instructions that the pipeline treats alike."""
+
+    ALU = 0
+    MULTIPLY = 1
+    MULTIPLY_HIGH = 2
+    DIVISION = 3
+    LOAD = 4
+    STORE = 5
+    BRANCH = 6
+    JUMP = 7
+    LOOP = 8
+    CSR = 9
+    SYSTEM = 10
+    MAC_LOAD = 11
+    PARAMETER = 12
+    REQUANTISE = 13
+    QUANTISE = 14
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return _KIND_TEXT.get(self, self.name.lower().replace("_", " "))
+
+
+_KIND_TEXT = {Kind.ALU: "ALU", Kind.CSR: "CSR", Kind.MAC_LOAD: "Mac&Load", Kind.PARAMETER: "pv.rqld"}
+
+
+class Producer(IntEnum):
+    """Where a register's value comes from."""
+
+    ALU = 0
+    MULTIPLY = 1
+    MULTIPLY_HIGH = 2
+    DIVISION = 3
+    LOAD = 4
+    BASE = 5
+    LINK = 6
+    CSR = 7
+    MAC_LOAD = 8
+    MAC_LOAD_BASE = 9
+    REQUANTISE = 10
+    QUANTISE = 11
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return _PRODUCER_TEXT.get(self, self.name.lower().replace("_", " "))
+
+
+_PRODUCER_TEXT = {
+    Producer.ALU: "ALU",
+    Producer.BASE: "post-increment",
+    Producer.CSR: "CSR",
+    Producer.MAC_LOAD: "Mac&Load",
+    Producer.MAC_LOAD_BASE: "base of a Mac&Load",
+}
+NOTHING = -1
+"""In place of a number: there is none."""
+
+_PRODUCER_OF = {
+    Kind.ALU: Producer.ALU,
+    Kind.MULTIPLY: Producer.MULTIPLY,
+    Kind.MULTIPLY_HIGH: Producer.MULTIPLY_HIGH,
+    Kind.DIVISION: Producer.DIVISION,
+    Kind.LOAD: Producer.LOAD,
+    Kind.JUMP: Producer.LINK,
+    Kind.CSR: Producer.CSR,
+    Kind.MAC_LOAD: Producer.MAC_LOAD,
+    Kind.REQUANTISE: Producer.REQUANTISE,
+    Kind.QUANTISE: Producer.QUANTISE,
+}
+
+
+def kind_of(row: Insn) -> Kind:
+    """The kind of a row."""
+    checks = (
+        (row.is_mac_load, Kind.MAC_LOAD),
+        (row.loads_parameter, Kind.PARAMETER),
+        (row.requantises, Kind.REQUANTISE),
+        (row.extension is Extension.XPULPQNT, Kind.QUANTISE),
+        (row.extension is Extension.ZICSR, Kind.CSR),
+        (row.is_load, Kind.LOAD),
+        (row.is_store, Kind.STORE),
+        (row.is_branch, Kind.BRANCH),
+        (row.is_jump, Kind.JUMP),
+        (row.op.startswith("lp."), Kind.LOOP),
+        (row.op in _SYSTEM, Kind.SYSTEM),
+        (row.op in _HIGH_WORD, Kind.MULTIPLY_HIGH),
+        (row.op in _DIVISIONS, Kind.DIVISION),
+        (row.op.startswith(("mul", "mac", "msu", "pv.dot", "pv.sdot")), Kind.MULTIPLY),
+    )
+    return next((kind for holds, kind in checks if holds), Kind.ALU)
+
+
+def producers_of(row: Insn) -> tuple[Producer, ...]:
+    """Producers of the registers that a row writes."""
+    kind = kind_of(row)
+    found: list[Producer] = []
+    if kind in _PRODUCER_OF and (row.writes_rd or kind is Kind.JUMP):
+        found.append(_PRODUCER_OF[kind])
+    if row.writes_base:
+        found.append(Producer.MAC_LOAD_BASE if kind is Kind.MAC_LOAD else Producer.BASE)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Operands that a row reads, of a compressed one those of its expansion."""
+
+    slots: tuple[str, ...]  # register operands out of `rs1`, `rs2` and `rd`, those of x0 left out
+    entries: tuple[str, ...]  # entries of the NN-RF
+
+
+def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
+    """Illegal words that fit the pattern of a row but for one operand, which holds what the row excludes."""
+    plain = row.match
+    for token in row.tokens:
+        value = next(value for value in _values(token.field.high, token.field.step) if token.accepts(value))
+        plain |= token.encode(value)
+    found: list[int] = []
+    for token in row.restricted:
+        clear = plain & ~token.field.insert(-1)
+        excluded = [token.field.not_both] if token.excluded is None else [token.excluded]
+        words = [clear | token.field.insert(value) for value in excluded]
+        found += [word for word in words if decoder.decode(word) is None]
+    return found
+
+
+SLOTS = ("rs1", "rs2", "rd")
+ENTRIES = ("activation", "weight", "kappa", "lambda")
+
+
+def reads_of(row: Insn) -> Reads:
+    """The operands of a row; those that are x0 in every word are none."""
+    sample = row.match
+    for token in row.tokens:
+        # the highest values are legal in nearly all rows, and name registers other than x0
+        value = next(value for value in _values(token.field.high, token.field.step) if token.accepts(value))
+        sample |= token.encode(value)
+    full, word = expanded(row, sample)
+    lsb = {"rs1": 15, "rs2": 20, "rd": 7}
+    slots = tuple(slot for slot in SLOTS if slot in full.reads and word >> lsb[slot] & 31)
+    entries = ("activation", "weight") if row.is_nn_form else ("weight",) if row.is_mac_load else ()
+    return Reads(slots, ENTRIES[2:] if row.requantises else entries)
+
+
+def _values(high: int, step: int) -> range:
+    return range(high, high - 64 * step, -step)
+
+
+_DETAILS = np.dtype(
+    [
+        *(
+            (name, np.int16)
+            for name in ("row", "reserved", "csr", "kind", "size", "rs1", "rs2", "rd", "activation", "weight")
+        ),
+        ("producer", np.int8),
+        ("base_producer", np.int8),
+        ("parameters", np.bool_),
+        ("writes_csr", np.bool_),
+        ("branch", np.bool_),
+        ("elsewhere", np.bool_),
+        ("accesses", np.bool_),
+        ("offset", np.int32),
+    ]
+)
+"""Of a word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the kind; bytes; registers
+read (0: none) and entries of the NN-RF; what it writes; whether it writes the CSR, branches, goes elsewhere anyway or
+accesses memory; and the offset of a branch.
+"""
+
+
+class Words:
+    """Looks words up."""
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.rows = enabled(config.extensions, config.widths)
+        self._numbers = {row.key: number for number, row in enumerate(self.rows)}
+        self._decoder = Decoder(self.rows)
+        self._describer = Describer(self.rows)
+        self._restricted = [row for row in self.rows if row.restricted]
+        csrs = [csr for csr in CSRS if csr.group in config.csr_groups]
+        self._csrs = {csr.address: number for number, csr in enumerate(csrs)}
+        self._known: dict[int, int] = {}
+        self._table = np.zeros(0, _DETAILS)
+
+    def of(self, words: NDArray[np.uint32]) -> NDArray[Any]:
+        """An array of details for words, row :data:`NOTHING` for illegal ones."""
+        distinct, which = np.unique(words, return_inverse=True)
+        unknown = [word for word in distinct.tolist() if word not in self._known]
+        if unknown:
+            start = len(self._table)
+            self._table = np.concatenate([self._table, self._described(unknown)])
+            self._known |= {word: start + number for number, word in enumerate(unknown)}
+        places = np.array([self._known[word] for word in distinct.tolist()], np.int64)
+        return self._table[places[which]]
+
+    def _described(self, words: Sequence[int]) -> NDArray[Any]:
+        table = np.zeros(len(words), _DETAILS)
+        described = self._describer.describe(np.array(words, np.uint32))
+        for number, word in enumerate(words):
+            row = self._decoder.decode(word)
+            entry = table[number]
+            entry["producer"] = entry["base_producer"] = entry["activation"] = entry["weight"] = NOTHING
+            if row is None:
+                entry["row"] = entry["kind"] = entry["csr"] = NOTHING
+                entry["reserved"] = self._reserved(word)
+                entry["size"] = 2 if word & 3 != 3 else 4
+                continue
+            self._fill(entry, row, word, described[number])
+        return table
+
+    def _reserved(self, word: int) -> int:
+        """The row whose pattern an illegal word fits."""
+        size = 2 if word & 3 != 3 else WORD_BYTES
+        for row in self._restricted:
+            if row.size == size and word & row.mask == row.match:
+                return self._numbers[row.key]
+        return NOTHING
+
+    def _fill(self, entry: Any, row: Insn, word: int, described: Any) -> None:
+        properties = Property(int(described["properties"]))
+        entry["reserved"] = entry["csr"] = NOTHING
+        if row.extension is Extension.ZICSR:
+            values = row.decode(word)
+            entry["csr"] = self._csrs.get(values["csr"], NOTHING)
+            entry["writes_csr"] = row.op == "csrrw" or bool(values.get("rs1", values.get("zimm5")))
+        entry["row"], entry["kind"], entry["size"] = self._numbers[row.key], kind_of(row), row.size
+        for slot, flag in zip(SLOTS, (Property.READS_RS1, Property.READS_RS2, Property.READS_RD), strict=True):
+            entry[slot] = described[slot] if flag in properties else 0
+        if Property.READS_ACT in properties:
+            entry["activation"] = described["act"]
+        if Property.READS_WGT in properties:
+            entry["weight"] = described["wgt"]
+        entry["parameters"] = Property.READS_PARAMETERS in properties
+        for producer in producers_of(row):
+            entry["base_producer" if producer in (Producer.BASE, Producer.MAC_LOAD_BASE) else "producer"] = producer
+        entry["branch"] = row.is_branch
+        entry["elsewhere"] = row.is_jump or row.op == "mret"
+        entry["accesses"] = described["access"] > 0
+        if row.is_branch:
+            values = row.decode(word)
+            entry["offset"] = values.get("boff13", values.get("cb9", 0))
+
+
+PARAMETERS = (FIRST_PARAMETER, FIRST_PARAMETER + 1)
+"""Entries of kappa and lambda."""

@@ -1,0 +1,245 @@
+"""The page of coverage: one file that needs nothing but a browser."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
+from xpulpnn_sim.tools.pages import Page, hint, table
+from xpulpnn_sim.verification.coverage.covered_trials import Total
+from xpulpnn_sim.verification.coverage.crosses import REACHABLE, Crosses, Family, row_name
+from xpulpnn_sim.verification.coverage.rtl import module_table, unused_bits, unused_lines
+
+_MOST = 2000
+"""Holes that the page names."""
+_PLACES = 400
+"""Places out of reach that the page names for each reason."""
+
+_FORWARDING = (
+    "Where an operand comes from, one, two and three instructions before: for each distance at once, then after a "
+    "cycle without a retirement. Blue: reached; red: not reached; grey: out of reach."
+)
+_OUT_OF_REACH = (
+    "Places that no program can reach, each with the reason. One that a program reaches all the same fails the run."
+)
+_VERILOG = (
+    "Lines, branches and changes of bits in the emitted modules, all instances of a module together, as Verilator "
+    "counts them."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfReach:
+    """Places that cannot be reached for one reason."""
+
+    family: str  # name of the grid
+    reason: str
+    count: int  # how many there are
+    names: tuple[str, ...]  # the first of them
+
+
+def out_of_reach(families: Mapping[str, Family]) -> list[OutOfReach]:
+    """All places out of reach, by family and reason."""
+    found: list[OutOfReach] = []
+    for family in families.values():
+        states = family.states.ravel()
+        for number, reason in enumerate(family.reasons, 1):
+            places = np.flatnonzero(states == number).tolist()
+            names = tuple(family.label(place) for place in places[:_PLACES])
+            found.append(OutOfReach(family.name, reason, len(places), names))
+    return found
+
+
+def write_page(path: Path, total: Total, summary: Mapping[str, Any], facts: Mapping[str, str], command: str) -> None:
+    """Write the page in one step."""
+    crosses = total.collector.crosses
+    page = Page(
+        title="Coverage of random programs",
+        command=command,
+        writer="xpulpnn verify coverage",
+        facts=list(facts.items()),
+        style=Path(__file__).with_name("page.css").read_text(),
+    )
+    page.section("crosses", "Crosses", _families(crosses, summary))
+    page.section("holes", "Holes", *_holes(summary))
+    page.section("timing", "Forwarding", hint(_FORWARDING), _timing(total))
+    page.section("instructions", "Instructions", *_instructions(total))
+    lists = (
+        _details(f"{one.family}: {one.reason} ({one.count})", _names(one.names, one.count))
+        for one in out_of_reach(crosses.families)
+    )
+    page.section("out-of-reach", "Out of reach", hint(_OUT_OF_REACH), *lists)
+    page.section("verilog", "Verilog", hint(_VERILOG), *_verilog(total))
+    page.write(path)
+
+
+def _number(name: str) -> Column:
+    return Column(name=name, digits=0)
+
+
+def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
+    rows = [(name, crosses.families[name].meaning, one) for name, one in summary["families"].items()]
+    return NamedTable(
+        title="Crosses",
+        columns=[
+            Column(name="of"),
+            Column(name="meaning"),
+            _number("to reach"),
+            _number("reached"),
+            Column(name="share", unit="%", digits=2),
+            _number("out of reach"),
+        ],
+        rows=[
+            [name, meaning, one["crosses"], one["reached"], _share(one["reached"], one["crosses"]), one["out_of_reach"]]
+            for name, meaning, one in (*rows, ("all", "", summary))
+        ],
+        marked=frozenset({len(rows)}),
+    )
+
+
+def _holes(summary: Mapping[str, Any]) -> Iterator[Markup]:
+    """Crosses that were not reached, and those that were though they cannot be."""
+    holes, impossible = summary["holes"], summary["impossible"]
+    if impossible:
+        yield Markup('<p class="hole">Reached, though they cannot be: {}</p>').format(len(impossible))
+        yield _names(impossible, len(impossible))
+    if not holes:
+        yield Markup("<p>None: every cross that can be reached was reached.</p>")
+        return
+    told = f", the first {_MOST} of them here" if len(holes) > _MOST else ""
+    yield Markup("<p>Not reached: {}{}.</p>").format(len(holes), told)
+    yield _details("Their names", _names(holes[:_MOST], min(len(holes), _MOST)))
+
+
+def _timing(total: Total) -> Markup:
+    """The grid of kinds and producers: how often each distance was met at once and after a wait."""
+    crosses = total.collector.crosses
+    family, start = crosses.families["timing"], crosses.starts["timing"]
+    states = family.states
+    counts = total.collector.counts[start : start + states.size].reshape(states.shape)
+    kinds = [at for at in range(states.shape[0]) if (states[at] >= 0).any()]
+    producers = [at for at in range(states.shape[1]) if (states[:, at] >= 0).any()]
+    mark = Markup('<i class="{}" title="{}"></i>')
+
+    def cell(kind: int, producer: int) -> Markup:
+        pairs = zip(counts[kind, producer].ravel().tolist(), states[kind, producer].ravel().tolist(), strict=True)
+        return Markup().join(mark.format(_mark(count, state), count) for count, state in pairs)
+
+    rows = [[family.axes[0][kind], *(cell(kind, producer) for producer in producers)] for kind in kinds]
+    return _plain("figures grid", rows, ["reads", *(family.axes[1][at] for at in producers)])
+
+
+def _mark(count: int, state: int) -> str:
+    """Return the class of the mark of a place: none, out of reach, reached, or a hole."""
+    return "none" if state < 0 else "out" if state else "" if count else "hole"
+
+
+def _instructions(total: Total) -> Iterator[Markup]:
+    """Instructions by extension, each with what was reached of the crosses of every family."""
+    crosses, counts = total.collector.crosses, total.collector.counts
+    names: list[str] = []
+    columns: list[list[tuple[int, int]]] = []
+    times: list[int] = []
+    for name, family in crosses.families.items():
+        if family.states.shape[0] != len(crosses.rows):
+            continue
+        start = crosses.starts[name]
+        met = counts[start : start + family.states.size].reshape(len(crosses.rows), -1)
+        wanted = family.states.reshape(len(crosses.rows), -1) == REACHABLE
+        if name == "instruction":
+            times = met.sum(axis=1).tolist()
+        else:
+            names.append(name)
+            reached = (wanted & (met > 0)).sum(axis=1).tolist()
+            columns.append(list(zip(reached, wanted.sum(axis=1).tolist(), strict=True)))
+    numbered = enumerate(crosses.rows)
+    for extension, part in groupby(numbered, key=lambda item: item[1].extension.value):
+        those = list(part)
+        shown = _pairs(
+            extension,
+            [Column(name="instruction"), _number("retired")],
+            [[row_name(row), times[number]] for number, row in those],
+            {name: [column[number] for number, _ in those] for name, column in zip(names, columns, strict=True)},
+        )
+        yield _details(f"{extension}, {len(those)} instructions", table(shown))
+
+
+def _pairs(
+    title: str,
+    lead: Sequence[Column],
+    rows: Sequence[Sequence[TableCell]],
+    pairs: Mapping[str, Sequence[tuple[int, int]]],
+) -> NamedTable:
+    """A table whose last columns tell how many of how many were reached; what is incomplete is set off."""
+    incomplete = {_of(pair): "bad" for column in pairs.values() for pair in column if pair[0] < pair[1]}
+    return NamedTable(
+        title=title,
+        columns=[*lead, *(Column(name=name, tones=incomplete) for name in pairs)],
+        rows=[[*row, *(_of(column[number]) for column in pairs.values())] for number, row in enumerate(rows)],
+    )
+
+
+def _of(pair: tuple[int, int]) -> str:
+    return f"{pair[0]} of {pair[1]}" if pair[1] else ""
+
+
+def _verilog(total: Total) -> Iterator[Markup | NamedTable]:
+    """Coverage of the emitted modules, and what of them was never used."""
+    modules = module_table(total.points, total.used, total.components)
+    pairs = {
+        "lines": [one.lines for one in modules],
+        "branches": [one.branches for one in modules],
+        "changes of bits": [one.changes for one in modules],
+    }
+    shown = _pairs(
+        "Verilog",
+        [Column(name="module"), Column(name="component"), Column(name="share of changes", unit="%", digits=2)],
+        [[one.name, one.component, _share(*one.changes)] for one in modules],
+        pairs,
+    )
+    yield shown
+    lines = unused_lines(total.points, total.used, total.verilog)
+    bits = unused_bits(total.points, total.used)
+    for title, what, found in (
+        ("Lines and branches never used", "", lines),
+        ("Bits that never change", " signals", bits),
+    ):
+        yield Markup("<h3>{}</h3>").format(title)
+        for module, rows in found:
+            yield _details(f"{module} ({len(rows)}{what})", _plain("code", rows))
+        if not found:
+            yield Markup("<p>None.</p>")
+
+
+def _plain(kind: str, rows: Sequence[Sequence[Any]], headings: Sequence[str] = ()) -> Markup:
+    """A table that is not to be sorted, whose cells may be marks."""
+
+    def row(cells: Sequence[Any], tag: str) -> Markup:
+        cell = Markup(f"<{tag}>{{}}</{tag}>")
+        return Markup("<tr>{}</tr>\n").format(Markup().join(cell.format(one) for one in cells))
+
+    head = Markup("<thead>\n{}</thead>\n").format(row(headings, "th")) if headings else Markup()
+    text = Markup('<div class="wide">\n<table class="{}">\n{}<tbody>\n{}</tbody>\n</table>\n</div>')
+    return text.format(kind, head, Markup().join(row(cells, "td") for cells in rows))
+
+
+def _details(title: str, content: Markup) -> Markup:
+    """Content that is shown on a click on its title."""
+    return Markup("<details>\n<summary>{}</summary>\n{}\n</details>").format(title, content)
+
+
+def _names(names: Sequence[str], count: int) -> Markup:
+    """A list of names, of which there are ``count``."""
+    listed = [*names, *([f"and {count - len(names)} more"] if count > len(names) else [])]
+    return Markup('<ul class="names">\n{}</ul>').format(
+        Markup().join(Markup("<li>{}</li>\n").format(one) for one in listed)
+    )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return 100 * part / whole if whole else None

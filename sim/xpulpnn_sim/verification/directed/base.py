@@ -1,0 +1,149 @@
+"""Directed programs of the base instruction set, memory access and x0."""
+
+from xpulpnn_sim.verification.directed.case import directed, words_at
+from xpulpnn_sim.verification.random.layout import WINDOW
+
+_INTEGER = directed(
+    "integer: compare, shift, upper immediates",
+    # the shift amount of sll is 27: the low five bits of -5
+    f"""
+    li a0, -5; li a1, 3
+    slt a2, a0, a1 => a2 1
+    sltu a3, a0, a1 => a3 0
+    sra a4, a0, a1 => a4 -1
+    srl a5, a0, a1 => a5 0x1fffffff
+    sll a6, a1, a0 => a6 {3 << 27}
+    lui a7, 0xfffff => a7 0xfffff000
+    auipc s2, 0; auipc s3, 0; sub s3, s3, s2 => s3 4
+    sltiu s4, a1, -1 => s4 1
+    xori s5, a0, -1 => s5 4
+    """,
+)
+
+_MULDIV = directed(
+    "multiply and divide: signs, zero, overflow",
+    f"""
+    li a0, 0x80000000; li a1, -1; li a2, 7
+    mul a3, a0, a1 => a3 0x80000000
+    mulh a4, a0, a1 => a4 0
+    mulhu a5, a0, a1 => a5 0x7fffffff
+    mulhsu a6, a1, a0 => a6 -1
+    div a7, a0, a1 => a7 0x80000000
+    rem s2, a0, a1 => s2 0
+    div s3, a1, zero => s3 -1
+    rem s4, a2, zero => s4 7
+    divu s5, a1, a2 => s5 {0xFFFF_FFFF // 7}
+    li s6, -7; li s7, 2
+    div s8, s6, s7 => s8 -3
+    rem s9, s6, s7 => s9 -1
+    """,
+)
+
+_COMPRESSED = directed(
+    "compressed: arithmetic, stack, 32-bit instructions off a word boundary, HINTs",
+    # the HINTs are c.nop with an immediate and c.li x0
+    f"""
+    c.li a0, -3; c.slli a0, 4; c.lui a1, 31
+    c.mv a2, a0; c.add a2, a1 => a2 {0x1F000 - 48}
+    li a3, 0xff; c.srai a0, 2
+    c.andi a3, 0x15; c.nop => a3 0x15
+    xor a4, a0, a3; c.sub a4, a0 => a4 {(-12 ^ 0x15) + 12}
+    mv s2, sp; c.addi16sp -32
+    c.swsp a2, 12(sp); c.addi4spn a5, 12; c.lw s1, 0(a5) => s1 {0x1F000 - 48}
+    c.addi16sp 32; sub s2, s2, sp => s2 0
+    .half 0x0101; .half 0x4001
+    c.li a0, 21; c.addi a0, -1 => a0 20
+    """,
+)
+
+_BRANCHES = directed(
+    "branches and jumps: all conditions, misaligned targets, links",
+    f"""
+    li s2, 0; li a0, -1; li a1, 1
+    blt a0, a1, 1f; addi s2, s2, 1
+    1: bltu a0, a1, 2f; addi s2, s2, 2
+    2: bge a1, a1, 3f; addi s2, s2, 4
+    3: bgeu a1, a0, 4f; c.addi s2, 8
+    4: bne a0, a0, 5f; addi s2, s2, 16
+    5: beq a0, a0, 6f; c.nop
+    6: auipc a2, 0
+    jal a3, 7f; addi s2, s2, 32
+    7: sub a3, a3, a2 => a3 8
+    la a4, 8f; addi a4, a4, 5
+    jalr a4, -4(a4); addi s2, s2, 64
+    8: auipc a5, 0; sub a4, a5, a4 => a4 4
+    c.li a0, 3
+    9: c.addi a0, -1; addi s2, s2, 256; c.bnez a0, 9b => s2 {2 + 8 + 16 + 3 * 256}
+    """,
+)
+
+_MEMORY = directed(
+    "memory: every alignment of every size",
+    f"""
+    {words_at(WINDOW, (0x83828180, 0x87868584, 0))}
+    li t1, 0x{WINDOW:x}
+    lw a0, 1(t1) => a0 0x84838281
+    lw a1, 2(t1) => a1 0x85848382
+    lw a2, 3(t1) => a2 0x86858483
+    lh a3, 3(t1) => a3 0xffff8483
+    lhu a4, 1(t1) => a4 0x8281
+    lb a5, 2(t1) => a5 0xffffff82
+    lbu a6, 3(t1) => a6 0x83
+    li t2, 0x11223344
+    sw t2, 3(t1); sh t2, 7(t1); sb t2, 1(t1)
+    lw a7, 0(t1) => a7 0x44824480
+    lw s2, 4(t1) => s2 0x44112233
+    lw s3, 8(t1) => s3 0x33
+    lw zero, 1(t1) => zero 0
+    """,
+)
+
+_POST_INCREMENT = directed(
+    "post-increment: old base, rd = rs1, x0 as base, offset registers",
+    f"""
+    {words_at(WINDOW, (0x11111111, 0x22222222, 0x33333333, 0x44444444))}
+    {words_at(0, (0x55AA55AA,))}
+    li t1, 0x{WINDOW:x}
+    p.lw a0, 4(t1!) => a0 0x11111111
+    p.lw a1, 4(t1!) => a1 0x22222222
+    li a2, -8
+    p.lw a3, a2(t1!); add a3, a3, t1 => a3 {0x33333333 + WINDOW}
+    p.lw t1, 4(t1!); mv a4, t1 => a4 0x11111111
+    p.lw a5, 4(zero!); mv a6, zero => a5 0x55aa55aa, a6 0
+    li t1, 0x{WINDOW:x}
+    p.sw t1, 4(t1!); lw a7, -4(t1) => a7 {WINDOW}
+    li t2, 0x{WINDOW:x}
+    p.sw a0, t2(t2!); lw s2, 0x0(t1) => t2 {2 * WINDOW}, s2 0x22222222
+    li s3, 8; li t1, 0x{WINDOW:x}
+    p.lw s4, s3(t1) => s4 0x33333333
+    p.sh a0, s3(t1); p.lhu s5, s3(t1) => s5 0x1111
+    p.lw zero, 4(t1!) => t1 {WINDOW + 4}
+    """,
+    "xpulpv2",
+)
+
+_SCALAR = directed(
+    "scalar DSP: clip, bit fields, rounding, multiply-accumulate",
+    # bits 27:20 of 0x0ff00f0f are 0xff
+    f"""
+    li a0, -300
+    p.clip a1, a0, 8 => a1 -128
+    p.clipu a2, a0, 8 => a2 0
+    li a0, 0x0ff00f0f
+    p.cnt a3, a0 => a3 16
+    p.ff1 a4, a0 => a4 0
+    p.fl1 a5, a0 => a5 27
+    p.clb a6, a0 => a6 3
+    p.extract a7, a0, 7, 20 => a7 -1
+    p.extractu s2, a0, 11, 16 => s2 0xff0
+    li s3, -1; p.insert s3, a0, 3, 4 => s3 -1
+    li s4, 7; li s5, -9
+    p.addRNi s6, s4, s5, 1 => s6 {(7 - 9 + 1) >> 1}
+    p.subNi s7, s4, s5, 2 => s7 {16 >> 2}
+    li s8, 100; p.mac s8, s4, s5; p.msu s8, s4, s4 => s8 {100 - 63 - 49}
+    p.ff1 s9, zero => s9 32
+    """,
+    "xpulpv2",
+)
+
+BASE = (_INTEGER, _MULDIV, _COMPRESSED, _BRANCHES, _MEMORY, _POST_INCREMENT, _SCALAR)

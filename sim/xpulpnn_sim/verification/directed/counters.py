@@ -1,0 +1,128 @@
+"""Directed programs of the counters: carries through every bit, counts taken back, time."""
+
+from xpulpnn_sim.verification.directed.case import directed
+from xpulpnn_sim.verification.random.layout import FAILING, FAR
+
+_NOPS = "c.nop; "
+
+_INSTRUCTIONS = directed(
+    "counters: instructions, carried through every bit",
+    """
+    li a0, 1; li a5, 0; li a6, 0
+    1: addi a1, a0, -1; li a2, -1
+    csrrw zero, minstreth, a1; csrrw zero, minstret, a1
+    csrrs a3, minstret, zero; csrrs a4, minstret, zero
+    xor a3, a3, a1; or a5, a5, a3
+    xor a4, a4, a0; or a5, a5, a4
+    csrrs a4, minstreth, zero; xor a4, a4, a1; or a5, a5, a4 => a5 0
+    csrrw zero, minstret, a2
+    csrrs a3, minstreth, zero; csrrs a4, minstreth, zero
+    xor a3, a3, a1; or a6, a6, a3
+    xor a4, a4, a0; or a6, a6, a4 => a6 0
+    add a0, a0, a0; bne a0, zero, 1b
+    """,
+)
+
+_TAKEN_BACK = directed(
+    "counters: instructions behind an access that fails are not counted",
+    # the handler reads what has been counted, and all reads are compared with the simulator's
+    f"""
+    li a0, 0x{FAILING[0]:x}; li s2, 0x{FAILING[0] - 64:x}; li a1, -9; li a5, 0
+    1: csrrwi zero, minstreth, 9
+    csrrw zero, minstret, a1; lw a2, 0(a0); c.nop; csrrs a3, minstret, zero
+    csrrw zero, minstret, a1; sw a1, 0(a0); lw a3, 0(s2); csrrs a4, minstreth, zero
+    csrrw zero, minstret, a1; lw a2, 2(a0); c.nop; c.nop
+    csrrs a3, minstret, zero; csrrs a4, minstreth, zero
+    addi a5, a5, 1 => a5 18
+    addi a1, a1, 1; li a2, 9; bne a1, a2, 1b
+    """,
+)
+
+_TIME = directed(
+    "counters: cycles, carried through every bit, and stopped",
+    f"""
+    li a0, 2; li a5, 0; li a6, 0
+    1: addi a1, a0, -2
+    csrrw zero, mcycleh, a1; csrrw zero, mcycle, a1
+    csrrs a2, mcycle, zero
+    {_NOPS * 32}
+    csrrs a3, mcycle, zero; csrrs a4, mcycleh, zero
+    sub a2, a2, a1; srli a2, a2, 7; or a5, a5, a2
+    sub a3, a3, a1; sltiu a2, a3, 33; or a5, a5, a2; srli a3, a3, 10; or a5, a5, a3
+    xor a4, a4, a1; or a5, a5, a4 => a5 0
+    addi a1, a0, -1; csrrw zero, mcycleh, a1
+    li a2, -3; csrrw zero, mcycle, a2
+    {_NOPS * 4}
+    csrrs a4, mcycleh, zero; xor a4, a4, a0; or a6, a6, a4 => a6 0
+    add a0, a0, a0; bne a0, zero, 1b
+    csrrwi zero, mcountinhibit, 1
+    csrrs a2, mcycle, zero; c.nop; csrrs a3, mcycle, zero; csrrs a4, cycle, zero
+    sub a2, a3, a2 => a2 0
+    sub a3, a4, a3 => a3 0
+    csrrwi zero, mcountinhibit, 0
+    """,
+)
+
+_ASLEEP = directed(
+    "counters: cycles, which stop while the core sleeps",
+    # an interrupt and its handler take 200 cycles at most, the core sleeps for 500 on average, or 2500 on a slow memory
+    """
+    li a5, 0; li a0, 12
+    1: csrrs a1, mcycle, zero; wfi; csrrs a2, mcycle, zero
+    sub a2, a2, a1; add a5, a5, a2
+    addi a0, a0, -1; bne a0, zero, 1b
+    srli a5, a5, 12 => a5 0
+    """,
+    interrupts=True,
+)
+
+
+def _from(start: str) -> str:
+    """Lines that let both counters run from a1 on, and note in a5 where the upper half of the cycles is wrong.
+
+    It counts if the lower one goes through 0; whether it has, is not known if that happens between the reads.
+    """
+    return f"""{start}
+    csrrw zero, minstreth, a6; csrrw zero, minstret, a1
+    csrrwi zero, mcycle, 0; csrrw zero, mcycleh, a6; csrrw zero, mcycle, a1
+    {_NOPS * 6}
+    csrrs a2, mcycle, zero; csrrs a3, mcycleh, zero; csrrs a4, mcycle, zero
+    csrrs s2, minstret, zero; csrrs s2, minstreth, zero
+    sltu a1, a2, a1; sub a3, a3, a6; xor a3, a3, a1
+    sltu a4, a4, a2; addi a4, a4, -1
+    and a3, a3, a4; or a5, a5, a3"""
+
+
+_NEAR_CARRIES = directed(
+    "counters: values one bit away from one that carries",
+    f"""
+    li a0, 1; li a5, 0; li a6, 9
+    1: {_from("xori a1, a0, -1")}
+    {_from("xori a1, a0, -2")}
+    xori a1, a0, -2
+    {_from("addi a1, a1, -2")}
+    add a0, a0, a0; bne a0, zero, 1b
+    => a5 0
+    """,
+)
+
+_BORROW = directed(
+    "counters: a carry that is taken back, seen by the first instruction of the handler",
+    f"""
+    li a0, 0x{FAILING[0]:x}; li a1, -1; li a3, 0x{FAR[0]:x}
+    csrrs s2, mtvec, zero; la a4, 1f; la a5, 2f; addi a6, a3, 0
+    3: lw a2, 0(a4); sw a2, 0(a6); addi a4, a4, 4; addi a6, a6, 4
+    bltu a4, a5, 3b
+    fence.i; csrrw zero, mtvec, a3
+    csrrwi zero, minstreth, 9; csrrw zero, minstret, a1
+    lw a2, 0(a0)
+    csrrw zero, mtvec, s2
+    jal zero, 2f
+    1: csrrs s5, minstreth, zero => s5 9
+    csrrs t6, mepc, zero; addi t6, t6, 4; csrrw zero, mepc, t6
+    mret
+    2: addi a0, zero, 0
+    """,
+)
+
+COUNTERS = (_INSTRUCTIONS, _TAKEN_BACK, _TIME, _ASLEEP, _NEAR_CARRIES, _BORROW)

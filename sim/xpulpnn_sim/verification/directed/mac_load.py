@@ -1,0 +1,166 @@
+"""Directed programs of dot products and Mac&Load: dependences that the pipeline must not show."""
+
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn_sim.verification.directed.case import Directed, directed, words_at
+from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
+
+WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))
+"""Arbitrary words."""
+FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
+SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
+"""Suffixes of widths, and of whether weights and activations are signed."""
+
+
+def _elements(word: int, width: int, *, signed: bool) -> list[int]:
+    """The elements of a packed word, the lowest first."""
+    values = [word >> at & (1 << width) - 1 for at in range(0, 32, width)]
+    return [value - (1 << width) if signed and value >> (width - 1) else value for value in values]
+
+
+def dot(first: int, second: int, width: int, first_signed: bool, second_signed: bool) -> int:
+    """Sum of the products of the elements, not cut to a word."""
+    firsts, seconds = _elements(first, width, signed=first_signed), _elements(second, width, signed=second_signed)
+    return sum(a * b for a, b in zip(firsts, seconds, strict=True))
+
+
+def sup(weight: int, activation: int, width: int = 8) -> int:
+    """Signed weight, unsigned activation."""
+    return dot(weight, activation, width, True, False)
+
+
+_DATA = f"{words_at(WINDOW, WORDS)}; li t1, 0x{WINDOW:x}"
+FILL = f"{_DATA}; " + "; ".join(f"pv.mlsdotup.b zero, (t1!), {entry}" for entry in (8, 9, 16, 18, 20, 22))
+"""NN[0] to NN[5] are the first six words; t1 points to the seventh."""
+
+_SAME_TOTAL = sum(sup(weight, WORDS[0]) for weight in (WORDS[2], *WORDS[6:10]))
+_SAME_ENTRY = directed(
+    "Mac&Load: same rd, rs1 and entry back to back",
+    f"""
+    {FILL}
+    li a0, 0
+    {"; ".join(["pv.mlsdotsup.b a0, (t1!), 16"] * 4)}
+    pv.mlsdotsup.b a0, (t1!), 0 => a0 {_SAME_TOTAL}
+    mv a1, a0 => a1 {_SAME_TOTAL}
+    sub a2, t1, tp => a2 40
+    """,
+    "mac_load_nn",
+)
+
+_FIRST, _SECOND, _THIRD = sup(WORDS[2], WORDS[0], 4), sup(WORDS[3], WORDS[6], 4), sup(WORDS[3], WORDS[7], 4)
+_ACTIVATION_ENTRY = directed(
+    "Mac&Load: activation reloaded and used at once",
+    f"""
+    {FILL}
+    li a0, 0; li a1, 100
+    pv.mlsdotsup.n a0, (t1!), 8
+    pv.mlsdotsup.n a1, (t1!), 10 => a1 {_SECOND + 100}
+    pv.mlsdotsup.n a0, (t1!), 2 => a0 {_FIRST + _THIRD}
+    add a2, a0, a1 => a2 {_FIRST + _SECOND + _THIRD + 100}
+    """,
+    "mac_load_nn",
+)
+
+_ROWS = [(f"{name}.{letter}", width, signs) for width, letter in FORMATS.items() for name, signs in SIGNS.items()]
+_EVERY_FORMAT = directed(
+    "Mac&Load: every format and sign, no load",
+    f"""
+    {FILL}
+    li a0, 0
+    {"; ".join(f"pv.mlsdot{suffix} a0, (t1!), 7" for suffix, _, _ in _ROWS)}
+    sub a1, t1, tp => a0 {sum(dot(WORDS[5], WORDS[1], width, *signs) for _, width, signs in _ROWS)}, a1 24
+    """,
+    "mac_load_nn",
+)
+
+_MISALIGNED = (WORDS[6] >> 16 | WORDS[7] << 16) & WORD_MASK
+_REGISTERS = directed(
+    "Mac&Load: rd = rs1, x0 and misaligned addresses",
+    f"""
+    {FILL}
+    {words_at(0, (0x01020304,))}
+    li t1, 0x{WINDOW + 24:x}
+    mv a0, t1; pv.mlsdotsup.b a0, (a0!), 16; sub a1, a0, t1 => a1 {sup(WORDS[2], WORDS[0])}
+    pv.mlsdotsup.b zero, (zero!), 16; mv a2, zero => a2 0
+    li a3, 0; pv.mlsdotup.b a3, (t1!), 0 => a3 {dot(0x01020304, WORDS[0], 8, False, False)}
+    addi t1, t1, 2; pv.mlsdotup.b zero, (t1!), 16; sub a4, t1, tp => a4 30
+    li a5, 0; pv.mlsdotup.b a5, (t1!), 0 => a5 {dot(_MISALIGNED, WORDS[0], 8, False, False)}
+    """,
+    "mac_load_nn",
+)
+
+_NEIGHBOURS = Directed(
+    "Mac&Load: results used by loads, stores, branches and divisions",
+    f"""
+    {FILL}
+    li a0, 0; pv.mlsdotsup.b a0, (t1!), 0; sw a0, 0(s11)
+    li a0, 0; pv.mlsdotsup.b a0, (t1!), 16; lw a1, 0(t1); sw a1, 4(s11)
+    pv.mlsdotsup.b zero, (t1!), 16; p.lw a2, 4(t1!); sw a2, 8(s11)
+    li a3, 5; li a4, 0x{WORD_MASK:x}; lw a5, -4(t1)
+    pv.mlsdotsup.b a5, (t1!), 0; beq a5, a0, 1f; li a3, 6
+    1: sw a3, 12(s11)
+    li a6, 1; pv.mlsdotsup.b a6, (t1!), 0; divu a6, a6, a6; sw a6, 16(s11)
+    """,
+    (sup(WORDS[2], WORDS[0]), WORDS[7], WORDS[8], 6, 1),
+    ("mac_load_nn",),
+)
+
+_SUM_1 = sup(WORDS[0], 0x01020304)
+_SUM_2 = _SUM_1 + sup(WORDS[1], _SUM_1 & WORD_MASK)
+_SUM_3 = _SUM_2 + sup(WORDS[2], WINDOW + 12)
+_COMPUTE_AND_UPDATE = directed(
+    "C&U: one entry back to back, rs2 = rd and rs2 = rs1",
+    f"""
+    {_DATA}
+    li a1, 0x01020304; li a0, 0
+    pv.cusdotusp.b.2 zero, (t1!), a1; pv.cusdotusp.b.2 a0, (t1!), a1
+    pv.cusdotusp.b.2 a0, (t1!), a0; pv.cusdotusp.b.2 a0, (t1!), t1 => a0 {_SUM_3}
+    sub a2, t1, tp => a2 16
+    li a3, 7; pv.cusdotup.c.2 a3, (t1!), zero => a3 7
+    """,
+    "mac_load_cu",
+)
+
+
+def _in_a_loop() -> Directed:
+    """The inner loop of a MatMul, interrupted anywhere: nothing is lost."""
+    rounds = 64
+    words = [(0x61C88647 * (number + 7)) & WORD_MASK for number in range(rounds + 6)]
+    total = sum(sup(words[number + 2], words[0]) for number in range(rounds))
+    # beyond the words that fail
+    begin = FAILING[0] + FAILING[1]
+    return directed(
+        "Mac&Load: loop of one instruction under interrupts",
+        f"""
+        {words_at(begin, words)}
+        pv.mlsdotup.b zero, (t1!), 8; addi t1, t1, 4; pv.mlsdotup.b zero, (t1!), 16
+        li a0, 0; li t2, {rounds}
+        lp.setup 0, t2, 1f
+        1: pv.mlsdotsup.b a0, (t1!), 16 => a0 {total}
+        csrrs a1, lpcount0, zero => a1 1
+        sub a2, t1, tp => a2 {begin - WINDOW + 4 * (rounds + 3)}
+        """,
+        "mac_load_nn",
+        interrupts=True,
+    )
+
+
+def _dependent_dot_products() -> Directed:
+    """Accumulators and factors produced by the instruction before."""
+    first, second = WORDS[0], WORDS[1]
+    total = dot(first, second, 8, False, True)
+    total = (total + dot(total & WORD_MASK, second, 8, True, True)) & WORD_MASK
+    total += dot(first, total, 16, False, False)
+    return directed(
+        "dot products: back to back on one accumulator",
+        f"""
+        li a0, 0x{first:x}; li a1, 0x{second:x}
+        pv.dotusp.b a2, a0, a1; pv.sdotsp.b a2, a2, a1; pv.sdotup.h a2, a0, a2 => a2 {total}
+        """,
+        "xpulpv2",
+    )
+
+
+MAC_LOAD = (
+    *(_SAME_ENTRY, _ACTIVATION_ENTRY, _EVERY_FORMAT, _REGISTERS, _NEIGHBOURS, _COMPUTE_AND_UPDATE),
+    *(_in_a_loop(), _dependent_dot_products()),
+)

@@ -1,0 +1,147 @@
+"""Directed programs of pv.qnt: dependences, faults in the middle of a search, interrupts."""
+
+from collections.abc import Sequence
+
+from xpulpnn.isa.machine import HALF_BITS, HALF_MASK
+from xpulpnn_sim.verification.directed.case import directed, words_at
+from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
+
+_NIBBLES, _CRUMBS = 4, 2
+_LOAD_FAULT = 5
+
+
+def _table(width: int, first: int, step: int) -> list[int]:
+    """Thresholds of a pixel, the last place unused."""
+    return [first + step * number for number in range((1 << width) - 1)] + [0]
+
+
+def _words(halves: Sequence[int]) -> list[int]:
+    return [_pixels(low, high) for low, high in zip(halves[::2], halves[1::2], strict=True)]
+
+
+def _code(pixel: int, table: Sequence[int], width: int) -> int:
+    """Thresholds below a pixel, less half of the codes."""
+    return (sum(threshold < pixel for threshold in table[:-1]) - (1 << (width - 1))) % (1 << width)
+
+
+def _pixels(low: int, high: int) -> int:
+    return low & HALF_MASK | (high & HALF_MASK) << HALF_BITS
+
+
+_FIRST, _SECOND = _table(_NIBBLES, -700, 100), _table(_NIBBLES, -30000, 4000)
+_THIRD, _FOURTH = _table(_CRUMBS, -5, 5), _table(_CRUMBS, -32768, 32767)
+_TABLES = words_at(WINDOW, _words([*_FIRST, *_SECOND, *_THIRD, *_FOURTH]))
+_NIBBLE_MIDDLE, _CRUMB_MIDDLE = WINDOW + 14, WINDOW + 64 + 2
+_PAIRS = ((-701, 30000), (-700, -30000), (-699, -29999), (0, 1), (699, 25999), (700, 26000), (32767, -32768), (1, 2))
+_FEW = ((-6, -32768), (-5, -32767), (-4, -1), (0, 0), (1, 32766), (5, 32767), (6, 1), (-32768, 100))
+
+
+def _nibbles(low: int, high: int) -> int:
+    return _code(high, _SECOND, _NIBBLES) << _NIBBLES | _code(low, _FIRST, _NIBBLES)
+
+
+def _crumbs(low: int, high: int) -> int:
+    return _code(high, _FOURTH, _CRUMBS) << _CRUMBS | _code(low, _THIRD, _CRUMBS)
+
+
+_REGISTERS = ("a0", "a3", "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "t2")
+_CODED = [("pv.qnt.n", "a1", pair, _nibbles(*pair)) for pair in _PAIRS]
+_CODED += [("pv.qnt.c", "a2", pair, _crumbs(*pair)) for pair in _FEW]
+_CODES = directed(
+    "pv.qnt: codes",
+    # pixels at, below and above thresholds; bit 0 of the address means nothing
+    "\n".join(
+        [
+            f"{_TABLES}; li a1, 0x{_NIBBLE_MIDDLE + 1:x}; li a2, 0x{_CRUMB_MIDDLE:x}",
+            *(
+                f"li {rd}, 0x{_pixels(*pair):x}; {mnemonic} {rd}, {rd}, ({base}) => {rd} {code}"
+                for rd, (mnemonic, base, pair, code) in zip(_REGISTERS, _CODED, strict=True)
+            ),
+        ]
+    ),
+    "qnt",
+)
+
+_LOW, _HIGH = 350, 1000
+_PLAIN = _nibbles(_LOW, _HIGH)
+_MOVED = _code(_HIGH, _SECOND, _NIBBLES) << _NIBBLES | _code(_LOW, [*_FIRST[:11], 351, *_FIRST[12:]], _NIBBLES)
+_DEPENDENCES = directed(
+    "pv.qnt: dependences",
+    # operands made and loaded right before, results used right behind, thresholds stored right before
+    f"""
+    {_TABLES}
+    li a1, 0x{_NIBBLE_MIDDLE:x}; li a0, 0x{_pixels(_LOW, _HIGH):x}; sw a0, 128(t1); sw a1, 132(t1)
+    lw a2, 128(t1); pv.qnt.n a2, a2, (a1); addi a3, a2, 1 => a2 {_PLAIN}, a3 {_PLAIN + 1}
+    lw a4, 132(t1); pv.qnt.n a4, a0, (a4) => a4 {_PLAIN}
+    pv.qnt.n zero, a0, (a1)
+    addi a5, a1, 2; addi a5, a5, -2; pv.qnt.n a5, a0, (a5) => a5 {_PLAIN}
+    pv.qnt.n a6, a5, (a1) => a6 {_nibbles(_PLAIN, 0)}
+    li t2, 0x{351:x}; sh t2, 22(t1); pv.qnt.n a7, a0, (a1) => a7 {_MOVED}
+    mulh s2, a0, a0; pv.qnt.n s3, a0, (a1) => s3 {_MOVED}
+    div s4, a0, a1 => s4 {_pixels(_LOW, _HIGH) // _NIBBLE_MIDDLE}
+    """,
+    "qnt",
+)
+
+
+def _found(pixel: int, table: Sequence[int], place: int) -> int:
+    """The code that a search finds in a table that need not be sorted."""
+    code = 0
+    for step in (4, 2, 1, 0):
+        above = table[place] < pixel
+        code, place = 2 * code + above, place + (step if above else -step)
+    return code ^ 8
+
+
+_MAC_LOAD = directed(
+    "pv.qnt: Mac&Load around it",
+    # its base and entry are under way; the words at 8 and 12 are thresholds 4 to 7 of pixel 0; the first address is the
+    # middle less a half-word
+    f"""
+    {_TABLES}
+    li a0, 0x{_pixels(5, 5):x}; li a1, 0x{_NIBBLE_MIDDLE - 4 - 2:x}
+    li a2, 0x01010101; sw a2, 8(t1); sw a2, 12(t1)
+    pv.mlsdotup.b zero, (a1!), 8; pv.qnt.n a3, a0, (a1)
+    => a3 {_found(5, _SECOND, 6) << 4 | _found(5, [*_FIRST[:4], *[0x0101] * 4, *_FIRST[8:]], 6)}
+    pv.mlsdotup.b zero, (a1!), 16; pv.qnt.c a4, a0, (a1)
+    li a5, 0; pv.mlsdotup.b a5, (a1!), 0 => a5 4
+    """,
+    *("qnt", "mac_load_nn"),
+)
+
+_BELOW = 0x78
+_SEARCHED = FAILING[0] - 0x18
+_FAULTS = directed(
+    "pv.qnt: access faults",
+    # of either pixel: rd and what is behind stay, mepc points to it; thresholds are 0: below 1, not below -1
+    f"""
+    csrrw zero, mcause, zero
+    li a1, 0x{_SEARCHED + 14:x}; li a2, 0x{_SEARCHED - 32 + 14:x}
+    li a3, 7; li a4, 0x{_pixels(1, -1):x}; li a5, 0x{_pixels(-1, 1):x}
+    1: pv.qnt.n a3, a4, (a1); csrrs a6, mcause, zero => a6 {_LOAD_FAULT}
+    csrrw zero, mcause, zero; pv.qnt.n a3, a5, (a2); csrrs a7, mcause, zero
+    pv.qnt.n a7, a5, (a1) => a7 {_BELOW}
+    pv.qnt.n a3, a5, (a1) => a3 {_BELOW}
+    lp.setupi 0, 5, 2f
+    nop; nop
+    2: pv.qnt.n a4, a4, (a1)
+    csrrs s2, lpcount0, zero; lp.counti 0, 0 => s2 5
+    csrrw zero, mcause, zero; pv.qnt.n zero, a4, (a1); csrrs s3, mcause, zero => s3 {_LOAD_FAULT}
+    """,
+    "qnt",
+)
+
+_INTERRUPTED = directed(
+    "pv.qnt: interrupts",
+    f"""
+    {_TABLES}
+    li a1, 0x{_NIBBLE_MIDDLE:x}; li a2, 0x{_CRUMB_MIDDLE:x}; li a3, 0; li a4, 0x{_pixels(_LOW, _HIGH):x}
+    lp.setupi 0, 200, 1f
+    pv.qnt.n a5, a4, (a1); add a3, a3, a5; pv.qnt.c a5, a4, (a2)
+    1: add a3, a3, a5 => a3 {200 * (_PLAIN + _crumbs(_LOW, _HIGH))}
+    """,
+    "qnt",
+    interrupts=True,
+)
+
+QUANTISATION = (_CODES, _DEPENDENCES, _MAC_LOAD, _FAULTS, _INTERRUPTED)

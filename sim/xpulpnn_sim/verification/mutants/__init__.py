@@ -1,0 +1,1 @@
+"""Mutants of units and of the core."""

@@ -1,0 +1,154 @@
+"""A core that holds all its mutants: one model, in which each run chooses the mutant it runs on.
+
+Every mutant has an enable of its own. All of them are registers outside the core that are loaded once, before the
+first cycle, so that choosing costs no time in a cycle.
+"""
+
+import ctypes
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.core import Core
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cosimulation.model.build import build_model
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, core_rig
+from xpulpnn_sim.tools.yosys import Yosys
+from xpulpnn_sim.verification.mutants.core.places import chosen_places
+from xpulpnn_sim.verification.mutants.units.mutants import Mutant
+
+TOP = "core"
+BASE = "base.il"
+"""File that holds the flat core; the mutants are changes of it."""
+
+_ENABLE = "mutant_on_"
+"""What the names of the inputs begin with that turn mutants on; the number follows."""
+
+_INNER = "core_mutants"
+_LIST, _DESIGN = "places.ys", "mutants.v"
+_PLACES_PER_MUTANT = 15
+
+# The retirement port is for verification alone: what leads nowhere else is no place for a mutant.
+_PREPARE = """read_rtlil unit.il
+hierarchy -top {top}
+proc
+memory_collect
+flatten
+delete t:$scopeinfo
+opt_clean -purge
+write_rtlil {base}
+select -set works o:* o:rvfi_* %d %ci*
+mutate -list {places} -seed {seed} -o {list} @works
+"""
+_APPLY = """read_rtlil {base}
+{changes}
+rename {top} {inner}
+write_verilog -noattr -norename {design}
+"""
+
+_PART = """read_rtlil unit.il
+hierarchy -top {top}
+proc
+memory_collect
+hierarchy -top {top}.{place}
+flatten
+delete t:$scopeinfo
+rename {top}.{place} {part}
+write_rtlil {part}.il
+"""
+
+# A mutant that combines two bits of a word looks to Verilator as if the word depended on itself.
+_SHELL = """/* verilator lint_off UNOPTFLAT */
+module {top}({names});
+{ports}
+  import "DPI-C" function int chosen_mutant();
+  reg [{count}:0] on;
+  initial begin
+    on = 0;
+    on[chosen_mutant()] = 1'b1;
+  end
+  {inner} {inner}({pins});
+endmodule
+{text}"""
+_CHOICE = """#define EXPORT extern "C" __attribute__((visibility("default")))
+static int chosen = 0;
+EXPORT void choose_mutant(int number) { chosen = number; }
+extern "C" int chosen_mutant() { return chosen; }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutatedCore:
+    """The compiled core with its mutants."""
+
+    library: Path
+    digest: str  # hash of the design
+    mutants: tuple[Mutant, ...]  # what may be chosen; their numbers are 1, 2,
+
+    def choose(self, number: int) -> None:
+        """Make the models of this process that are created from now on the mutant ``number``; 0 for the core itself."""
+        ctypes.CDLL(str(self.library)).choose_mutant(ctypes.c_int(number))
+
+
+def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedCore:
+    """Make mutants of a core and compile them."""
+    observed = replace(config, rvfi=True)
+    (folder / "unit.il").write_text(rtlil.convert(Core(observed), name=TOP))
+    names = {"top": TOP, "base": BASE, "list": _LIST, "inner": _INNER, "design": _DESIGN}
+    prepare = _PREPARE.format(**names, places=count * _PLACES_PER_MUTANT, seed=seed)
+    yosys.run(prepare, folder, what="mutants of the core", results=[BASE, _LIST], name="prepare")
+    mutants = chosen_places((folder / _LIST).read_text().splitlines(), count, seed)
+    if not mutants:
+        raise ToolError("yosys must find places for mutants in the core, but found none")
+    changes = "\n".join(
+        mutant.command.replace("mutate ", f"mutate -ctrl {_enable(mutant.number)} 1 1 ", 1) for mutant in mutants
+    )
+    apply = _APPLY.format(**names, changes=changes)
+    yosys.run(apply, folder, what="mutants of the core", results=[_DESIGN], name="apply")
+    _, manifest = cached_emission(TOP, observed)
+    text = _shell(manifest["ports"], mutants, (folder / _DESIGN).read_text())
+    library = build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE})
+    return MutatedCore(library=library, digest=hashlib.sha256(text.encode()).hexdigest(), mutants=mutants)
+
+
+def write_part(place: str, folder: Path, yosys: Yosys) -> str:
+    """Write a flat module of the core alone, for mutants of its cells."""
+    part = place.replace(".", "_")
+    script = _PART.format(top=TOP, place=place, part=part)
+    yosys.run(script, folder, what=place, results=[f"{part}.il"], name=part)
+    return part
+
+
+def command_in(part: str, place: str, mutant: Mutant) -> str:
+    """The command of a mutant of the core, in the module that :func:`write_part` has written."""
+    cell = "$flatten" + "".join(f"\\{name}." for name in place.split("."))
+    rest = mutant.cell.removeprefix(cell)
+    inner = f"$flatten{rest}" if rest.startswith("\\") else rest
+    return mutant.command.replace(f" {mutant.cell} ", f" {inner} ", 1).replace(f"-module {TOP} ", f"-module {part} ", 1)
+
+
+def _enable(number: int) -> str:
+    return f"{_ENABLE}{number}"
+
+
+def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str) -> str:
+    """The core with the usual ports, around the one with the enables."""
+    declared = [f"  {port['direction']} wire [{port['width'] - 1}:0] {port['name']};" for port in ports]
+    pins = [f".{port['name']}({port['name']})" for port in ports]
+    made = set(re.findall(rf"\b{_ENABLE}\d+\b", text))
+    pins += [f".{_enable(mutant.number)}(on[{mutant.number}])" for mutant in mutants if _enable(mutant.number) in made]
+    return _SHELL.format(
+        top=TOP,
+        inner=_INNER,
+        names=", ".join(port["name"] for port in ports),
+        ports="\n".join(declared),
+        pins=", ".join(pins),
+        count=max(mutant.number for mutant in mutants),
+        text=text,
+    )

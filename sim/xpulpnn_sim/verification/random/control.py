@@ -1,0 +1,321 @@
+"""Branches, jumps, subroutines and loops around the straight-line blocks of random programs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from xpulpnn_sim.verification.random.blocks import Block, count_statements, total_bytes
+from xpulpnn_sim.verification.random.draw import Draw, Group
+from xpulpnn_sim.verification.random.labels import Labels
+from xpulpnn_sim.verification.random.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
+from xpulpnn_sim.verification.random.loop_writer import INNER, LONGEST_BODY, OUTER, Loop, LoopWriter, SharedEndLoop
+from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
+from xpulpnn_sim.verification.random.system import Features, System
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+_X6, _RA = ABI_NAMES[SCRATCH], ABI_NAMES[RA]
+_SHORT_JUMP, _SHORT_BRANCH = 1800, 200
+"""Bytes that compressed jumps and branches reach over."""
+_DEEPEST = 4
+_SLOW_SCALE = 20
+"""Executions of a wfi at most: each waits for an interrupt."""
+_CHILD_COST = 5
+"""Instructions assumed of a child that is not written yet."""
+_OFFSETS = (0, 0, 0, 8, -4, 2047, -2048)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Resources that the code around a block leaves to it."""
+
+    scale: int = 1  # how often the block is executed, at most
+    loops: frozenset[int] = frozenset()  # hardware loops that are free
+    # link registers and counters of branch loops that are free
+    links: frozenset[int] = frozenset({RA, LINK})
+    counters: frozenset[int] = frozenset({COUNTER, SHORT_COUNTER})
+    exits: tuple[str, ...] = ()  # labels behind the enclosing loops
+    depth: int = 0  # number of enclosing blocks
+
+
+class Control:
+    """Writes random blocks."""
+
+    def __init__(
+        self, draw: Draw, labels: Labels, features: Features, weights: Mapping[str, float], budget: int
+    ) -> None:
+        self._draw = draw
+        self._rng = draw.rng
+        self._labels = labels
+        self._system = System(draw, labels, features)
+        self._loops = LoopWriter(draw, labels)
+        self.functions: dict[str, int] = {}
+        self.left = budget
+        simple: dict[str, Callable[[], Block]] = {
+            "arithmetic": self._arithmetic,
+            **{style: lambda style=style: self._run(style) for style in STYLES},
+            "csr": self._system.csr,
+            "trap": self._system.trap,
+            "unfetched": self._system.unfetched,
+            "wfi": self._system.wait,
+            "fence": self._system.fence,
+            "modify": self._system.self_modify,
+            "mtvec": self._system.vectors,
+            "mret": self._system.leave,
+            "interrupts": lambda: self._system.enable(on=draw.chance(0.8)),
+            "stack": self._stack,
+        }
+        self._simple = simple
+        self._nested: dict[str, Callable[[Context], Block | None]] = {
+            "branch": self._branch,
+            "exit": self._exit,
+            "jump": self._jump,
+            "subroutine": self._subroutine,
+            "call": self._call,
+            "failing": lambda context: self._system.failing(context.loops),
+            "counted": self._counted,
+            "loop": self._loop,
+        }
+        self._kinds = [kind for kind in weights if kind in simple or kind in self._nested]
+        self._weights = [weights[kind] for kind in self._kinds]
+
+    def block(self, context: Context) -> Block:
+        """One block of any kind that the context allows."""
+        while True:
+            kind = self._rng.choices(self._kinds, self._weights)[0]
+            if kind == "wfi" and context.scale > _SLOW_SCALE:
+                continue
+            if kind in self._simple:
+                block = self._simple[kind]()
+                self.left -= context.scale * count_statements((block,))
+                return block
+            if context.depth < _DEEPEST:
+                block = self._nested[kind](replace(context, depth=context.depth + 1))
+                if block is not None:
+                    return block
+
+    def blocks(self, context: Context, count: int) -> tuple[Block, ...]:
+        """Up to ``count`` blocks, fewer if they get too long for the loops and branches around them."""
+        found: list[Block] = []
+        for _ in range(count):
+            block = self.block(context)
+            if total_bytes((*found, block)) < LONGEST_BODY // (context.depth + 1):
+                found.append(block)
+        return tuple(found)
+
+    def function(self, loops: frozenset[int], budget: int) -> Block:
+        """A function that returns through ra and uses nothing a caller relies on, of about so many instructions."""
+        name = self._labels.new("function")
+        self.left = budget
+        context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
+        body = self.blocks(context, 3)
+        self.functions[name] = budget - self.left + 1
+        return Block("function", (f"{name}:",), body, (f"jalr zero, 0({_RA})",))
+
+    def _arithmetic(self) -> Block:
+        draw, rng = self._draw, self._rng
+        with draw.narrowed(rng.choice((2, 3, 7))):
+            children = tuple(Block("arithmetic", (draw.arithmetic(),)) for _ in range(rng.randrange(1, 7)))
+        return Block("arithmetic", (), children)
+
+    def _run(self, style: str) -> Block:
+        return MemoryRun(self._draw, style).block(self._rng.randrange(2, 9))
+
+    def _stack(self) -> Block:
+        """Move sp and back."""
+        offset = 16 * self._rng.choice([n for n in range(-31, 32) if n])
+        first, second = f"c.addi16sp {offset}", f"c.addi16sp {-offset}"
+        between = tuple(Block("between", (self._draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
+        return Block("stack", (first,), between, (second,))
+
+    def _condition(self, target: str, reach: int) -> list[str]:
+        """A branch to ``target``; now and then after making a condition with an immediate true."""
+        draw = self._draw
+        insn = draw.deal(Group.BRANCH, Group.SHORT_BRANCH) if reach < _SHORT_BRANCH else draw.deal(Group.BRANCH)
+        name = next(token.field.name for token in insn.tokens if token.field.name in ("boff13", "cb9"))
+        values = draw.values(insn, pins={name: 0})
+        lines: list[str] = []
+        if "simm5" in values and draw.chance(0.5):
+            values["rs1"] = draw.destination()
+            lines.append(f"c.li {ABI_NAMES[values['rs1']]}, {values['simm5']}")
+        elif "rs2" in values and draw.chance(0.3):
+            values["rs2"] = values["rs1"]
+        operands = [ABI_NAMES[values["rs1"]]]
+        if "simm5" in values:
+            operands.append(str(values["simm5"]))
+        elif "rs2" in values:
+            operands.append(ABI_NAMES[values["rs2"]])
+        return [*lines, f"{insn.mnemonic} {', '.join(operands)}, {target}"]
+
+    def _branch(self, context: Context) -> Block:
+        """A forward branch over some blocks."""
+        target = self._labels.new("over")
+        children = (*self._first(context), *self.blocks(context, self._rng.choice((0, 1, 1, 1, 2, 3))))
+        return Block("branch", tuple(self._condition(target, total_bytes(children))), children, (f"{target}:",))
+
+    def _exit(self, context: Context) -> Block | None:
+        """A branch out of an enclosing loop."""
+        if not context.exits:
+            return None
+        return Block("exit", tuple(self._condition(self._rng.choice(context.exits), LONGEST_BODY)))
+
+    def _indirect(self, target: str, link: int) -> list[str]:
+        """jalr to ``target``: right after the address is written, from memory, with an offset, with bit 0 set."""
+        draw, rng = self._draw, self._rng
+        lines = [f"la {_X6}, {target}"]
+        if link == RA and draw.chance(0.3):
+            return [*lines, f"c.jalr {_X6}"]
+        if link == 0 and draw.chance(0.3):
+            return [*lines, f"c.jr {_X6}"]
+        offset = rng.choice(_OFFSETS)
+        if offset:
+            lines.append(f"addi {_X6}, {_X6}, {-offset if offset > -2048 else 2047}")
+        if offset == -2048:
+            lines.append(f"addi {_X6}, {_X6}, 1")
+        if draw.chance(0.2):
+            # jalr drops the lowest bit of the sum
+            lines.append(f"ori {_X6}, {_X6}, 1")
+        if draw.chance(0.3):
+            lines += draw.through_memory(_X6)
+        return [*lines, f"jalr {ABI_NAMES[link]}, {offset}({_X6})"]
+
+    def _jump(self, context: Context) -> Block:
+        """A forward jump over blocks that are fetched at most."""
+        target = self._labels.new("to")
+        children = self.blocks(replace(context, scale=0), self._rng.choice((0, 1, 1, 2)))
+        head = self._direct(target, total_bytes(children), context, link=self._draw.destination())
+        return Block("jump", tuple(head), children, (f"{target}:",))
+
+    def _direct(self, target: str, reach: int, context: Context, link: int) -> list[str]:
+        """Any jump to ``target`` that writes at most ``link`` or a free link register."""
+        if self._draw.chance(0.4):
+            return self._indirect(target, link)
+        if reach < _SHORT_JUMP and self._draw.chance(0.5):
+            return [f"c.j{'al' if RA in context.links and self._draw.chance(0.5) else ''} {target}"]
+        return [f"jal {ABI_NAMES[link]}, {target}"]
+
+    def _subroutine(self, context: Context) -> Block | None:
+        """A subroutine between its call and what follows it."""
+        if not context.links:
+            return None
+        link = self._rng.choice(sorted(context.links))
+        inside = replace(context, links=context.links - {link})
+        children = self.blocks(inside, self._rng.choice((0, 1, 2)))
+        entry, back = self._labels.new("sub"), self._labels.new("back")
+        call = [f"jal {ABI_NAMES[link]}, {entry}"]
+        if self._draw.chance(0.4):
+            call = self._indirect(entry, link)
+        elif link == RA and self._draw.chance(0.5):
+            call = [f"c.jal {entry}"]
+        short = total_bytes(children) < _SHORT_JUMP and self._draw.chance(0.5)
+        head = (*call, f"c.j {back}" if short else f"jal zero, {back}", f"{entry}:")
+        ret = f"c.jr {ABI_NAMES[link]}" if self._draw.chance(0.5) else f"jalr zero, 0({ABI_NAMES[link]})"
+        return Block("subroutine", head, children, (ret, f"{back}:"))
+
+    def _may_call(self, context: Context) -> bool:
+        """Functions return through ra and use the other link register themselves."""
+        return bool(self.functions) and context.links >= {RA, LINK}
+
+    def _call(self, context: Context) -> Block | None:
+        """A call of one of the functions."""
+        if not self._may_call(context):
+            return None
+        name = self._rng.choice([*self.functions])
+        self.left -= context.scale * self.functions[name]
+        call = self._indirect(name, RA) if self._draw.chance(0.5) else [f"jal {_RA}, {name}"]
+        return Block("call", tuple(call))
+
+    def _affordable(self, context: Context, children: int) -> int:
+        """Iterations of a loop that the budget allows."""
+        return max(0, self.left) // (2 * max(1, context.scale) * (1 + _CHILD_COST * children))
+
+    def _counted(self, context: Context) -> Block | None:
+        """A loop with a counter and a branch back."""
+        if not context.counters:
+            return None
+        counter, children = self._rng.choice(sorted(context.counters)), self._rng.choice((0, 1, 1, 2))
+        count = min(self._rng.choice((1, 2, 3, 5, 8)), max(1, self._affordable(context, children)))
+        after, start = self._labels.new("done"), self._labels.new("again")
+        inside = replace(
+            context,
+            scale=context.scale * count,
+            counters=context.counters - {counter},
+            exits=(*context.exits, after),
+        )
+        body = self.blocks(inside, children)
+        name = ABI_NAMES[counter]
+        short = counter == SHORT_COUNTER and total_bytes(body) < _SHORT_BRANCH
+        step = f"c.addi {name}, -1" if self._draw.chance(0.5) else f"addi {name}, {name}, -1"
+        back = f"c.bnez {name}, {start}" if short else f"bne {name}, zero, {start}"
+        return Block("counted", (f"li {name}, {count}", f"{start}:"), body, (step, back, f"{after}:"))
+
+    def _loop(self, context: Context) -> Block | None:
+        """A hardware loop, sometimes with an inner one that shares its end."""
+        if not context.loops:
+            return None
+        rng = self._rng
+        number = OUTER if OUTER in context.loops and self._draw.chance(0.7) else rng.choice(sorted(context.loops))
+        children = rng.choice((0, 0, 1, 1, 2, 3))
+        count = self._loops.count(self._affordable(context, children))
+        after = self._labels.new("after")
+        inside = replace(
+            context,
+            scale=context.scale * max(1, count),
+            loops=context.loops - {number},
+            exits=(*context.exits, after),
+        )
+        body = (*self._first(inside), *self.blocks(inside, children))
+        inner_body: tuple[Block, ...] | None = None
+        if number == OUTER and INNER in context.loops and self._draw.chance(0.3):
+            inner = self._loops.count(self._affordable(inside, 1))
+            deeper = replace(inside, scale=inside.scale * max(1, inner), loops=inside.loops - {INNER})
+            inner_body = self.blocks(deeper, rng.choice((0, 1)))
+            before, last = self._last(number, after, deeper)
+            shared = SharedEndLoop(inner, inner_body + before)
+            return self._loops.loop(Loop(number, count, body, last, after, shared))
+        before, last = self._last(number, after, inside)
+        return self._loops.loop(Loop(number, count, body + before, last, after))
+
+    def _first(self, context: Context) -> tuple[Block, ...]:
+        """Now and then a requantisation, right behind the set-up of a loop or a branch."""
+        draw = self._draw
+        if not draw.decks[Group.REQUANTISE] or draw.chance(0.7):
+            return ()
+        self.left -= context.scale
+        return (Block("arithmetic", (draw.arithmetic(group=Group.REQUANTISE),)),)
+
+    def _last(self, number: int, after: str, context: Context) -> tuple[tuple[Block, ...], str]:
+        """The last instruction of a loop body, and what must be executed before it."""
+        draw, rng = self._draw, self._rng
+        self.left -= context.scale
+        match rng.randrange(12):
+            case 0 | 1:
+                styles = [style for style in STYLES if style not in OPTIONAL or draw.decks[OPTIONAL[style]]]
+                run = MemoryRun(draw, rng.choice(styles)).block(rng.randrange(1, 4))
+                if run.children:
+                    return (replace(run, children=run.children[:-1]),), run.children[-1].head[0]
+            case 2:
+                *before, last = self._condition(after, LONGEST_BODY)
+                return tuple(Block("condition", (line,)) for line in before), last
+            case 3:
+                return (), rng.choice((f"jal {ABI_NAMES[draw.destination()]}, {after}", f"c.j {after}"))
+            case 4:
+                return (), self._system.trap().head[0]
+            case 5:
+                return (), self._system.csr(last=True).head[0]
+            case 6:
+                forms = (f"lp.counti {number}, 1", f"lp.counti {number}, 0", f"lp.count {number}, zero")
+                return (), rng.choice((*forms, f"lp.starti {number}, pc+0", f"lp.endi {number}, pc+0"))
+            case 7:
+                return (), rng.choice(("fence", "fence.i", "c.nop"))
+            case 8 if self._may_call(context):
+                name = rng.choice([*self.functions])
+                self.left -= context.scale * self.functions[name]
+                return (), f"jal {_RA}, {name}"
+            case 9 if context.scale <= _SLOW_SCALE:
+                wait = self._system.wait()
+                return (replace(wait, head=wait.head[:-1]),), wait.head[-1]
+            case 10 if draw.chance(0.5):
+                lines = ("csrrci zero, mstatus, 8", f"la {_X6}, {after}", f"csrrw zero, mepc, {_X6}")
+                return (Block("mepc", lines),), "mret"
+            case _:
+                pass
+        return (), draw.arithmetic()

@@ -1,0 +1,295 @@
+"""Random instructions of table rows, as assembly text."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from math import sqrt
+from random import Random
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.fields import FieldKind, Token
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
+from xpulpnn.isa.table import Decoder, enabled
+from xpulpnn_sim.verification.random.layout import POOL, RARE, SHIFTS, SLOTS, SP
+from xpulpnn_sw.assembly.disasm import render
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+_XPULPV2_WIDTH = 8
+"""Narrowest element of XpulpV2."""
+
+_RECENT_CHANCE = 0.35
+"""How often a source is the register written last."""
+_RARE_CHANCE, _ZERO_CHANCE = 0.06, 0.06
+_CORNER_CHANCE = 0.35
+_IGNORED_CHANCE = 0.1
+"""How often bits without meaning are set."""
+_SHIFT_CHANCE = 0.85
+"""How often pv.rq shifts by a register of :data:`SHIFTS`."""
+_KINDS, _NN_KIND = 5, 4
+"""Kinds of illegal words, and the one of words a bit away from an instruction that uses the NN-RF."""
+
+
+class Group(Enum):
+    """Rows that serve the same purpose in a program."""
+
+    INTEGER = "integer"
+    MULDIV = "multiply and divide"
+    COMPRESSED = "compressed"
+    SCALAR = "XpulpV2 scalar"
+    SIMD = "XpulpV2 SIMD"
+    NARROW = "XpulpNN"
+    LOAD = "load"
+    STORE = "store"
+    MAC_LOAD = "Mac&Load"
+    QUANTISE = "threshold quantisation"
+    REQUANTISE = "requantisation"
+    PARAMETER = "load of a parameter of the requantisation"
+    SHORT_MEMORY = "compressed load and store"
+    BRANCH = "branch"
+    SHORT_BRANCH = "compressed branch"
+    CSR = "CSR"
+
+
+ARITHMETIC = (
+    Group.INTEGER,
+    Group.MULDIV,
+    Group.COMPRESSED,
+    Group.SCALAR,
+    Group.SIMD,
+    Group.NARROW,
+    Group.REQUANTISE,
+)
+"""Groups whose rows change nothing but their destination."""
+
+_SPECIAL = frozenset({"jal", "jalr", "fence", "fence.i", "ecall", "ebreak", "mret", "wfi"})
+_OWN_FORM = frozenset({"c.addi16sp"})
+"""Rows that write reserved registers; the generator places them itself."""
+
+
+def group_of(insn: Insn) -> Group | None:
+    """The group of a row; None for those that the generator places one by one."""
+    if insn.op in _SPECIAL or insn.op.startswith("lp.") or insn.mnemonic in _OWN_FORM:
+        return None
+    if insn.extension is Extension.ZICSR:
+        return Group.CSR
+    is_short = insn.extension is Extension.RV32C
+    if insn.is_branch:
+        return Group.SHORT_BRANCH if is_short else Group.BRANCH
+    if insn.is_mac_load:
+        return Group.MAC_LOAD
+    if insn.requantises:
+        return Group.REQUANTISE
+    if insn.loads_parameter:
+        return Group.PARAMETER
+    if insn.extension is Extension.XPULPQNT:
+        return Group.QUANTISE
+    if insn.is_load or insn.is_store:
+        return Group.SHORT_MEMORY if is_short else Group.LOAD if insn.is_load else Group.STORE
+    if insn.fmt is not None:
+        return Group.SIMD if insn.fmt.width >= _XPULPV2_WIDTH else Group.NARROW
+    arithmetic = {Extension.RV32I: Group.INTEGER, Extension.RV32M: Group.MULDIV, Extension.RV32C: Group.COMPRESSED}
+    return arithmetic.get(insn.extension, Group.SCALAR)
+
+
+class Deck:
+    """Cards dealt in random order; a new shuffle when all are used, so that none stays unused for long."""
+
+    def __init__(self, rng: Random, cards: Sequence[Insn]) -> None:
+        self._rng = rng
+        self._cards = list(cards)
+        self._left: list[Insn] = []
+
+    def __len__(self) -> int:
+        """Number of different cards."""
+        return len(self._cards)
+
+    def deal(self) -> Insn:
+        """The next card."""
+        if not self._left:
+            self._left = self._cards.copy()
+            self._rng.shuffle(self._left)
+        return self._left.pop()
+
+
+def written_fields(insn: Insn) -> tuple[str, ...]:
+    """Operand fields that name a register the row writes, the base of a post-increment included."""
+    bases = [operand.base.field.name for operand in insn.forms if operand.increment and operand.base]
+    names = [
+        token.field.name
+        for token in insn.tokens
+        if token.field.kind is FieldKind.REGISTER and (token.updated or token.field.name == "rd")
+    ]
+    return tuple(dict.fromkeys((*bases, *names)))
+
+
+def _ignored_bits(insn: Insn) -> int:
+    """Bits of the word that neither the pattern nor an operand uses."""
+    used = insn.mask
+    for token in insn.tokens:
+        for low, _, width in token.field.parts:
+            used |= ((1 << width) - 1) << low
+    return ((1 << 8 * insn.size) - 1) & ~used
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Tables that all programs for one configuration share."""
+
+    decoder: Decoder
+    rows: dict[tuple[str, str], Insn]
+    mnemonics: set[str]
+    words: list[Insn]
+    groups: dict[Group, list[Insn]]
+    ignored: dict[tuple[str, str], int]
+
+
+@cache
+def _tables(config: CoreConfig) -> _Tables:
+    rows = enabled(config.extensions, config.widths)
+    groups: dict[Group, list[Insn]] = {group: [] for group in Group}
+    for row in rows:
+        group = group_of(row)
+        if group is not None:
+            groups[group].append(row)
+    return _Tables(
+        decoder=Decoder(rows),
+        rows={row.key: row for row in rows},
+        mnemonics={row.mnemonic for row in rows},
+        words=[row for row in rows if row.size == WORD_BYTES],
+        groups=groups,
+        ignored={row.key: _ignored_bits(row) for row in rows},
+    )
+
+
+class Draw:
+    """Random choices for one program."""
+
+    def __init__(self, rng: Random, config: CoreConfig) -> None:
+        self.rng = rng
+        tables = _tables(config)
+        self.decoder = tables.decoder
+        self.rows = tables.rows
+        self.mnemonics = tables.mnemonics
+        self.decks = {group: Deck(rng, rows) for group, rows in tables.groups.items()}
+        self._words = tables.words
+        self._ignored = tables.ignored
+        self._pool = POOL
+        self._recent = POOL[0]
+        shifts = SHIFTS.values() if self.decks[Group.REQUANTISE] else ()
+        self._nn_rows = [row for row in tables.words if row.uses_nnrf]
+        self._rare = [register for register in RARE if register not in shifts]
+
+    @property
+    def has_xpulp(self) -> bool:
+        """Return whether XpulpV2 is there."""
+        return "p.lw" in self.mnemonics
+
+    def deal(self, *groups: Group) -> Insn:
+        """A row of one of the groups; large groups more often, but less than their size would say."""
+        weights = [sqrt(len(self.decks[group])) for group in groups]
+        return self.decks[self.rng.choices(groups, weights)[0]].deal()
+
+    def chance(self, probability: float) -> bool:
+        """True with the given probability."""
+        return self.rng.random() < probability
+
+    @contextmanager
+    def narrowed(self, count: int, *also: int) -> Iterator[None]:
+        """Draw from ``count`` registers of the pool only, and from ``also``."""
+        before, self._pool = self._pool, (*self.rng.sample(POOL, count), *also)
+        yield
+        self._pool = before
+
+    def source(self, low: int = 0, high: int = REGISTERS - 1) -> int:
+        """A register to read, often the one written last."""
+        while True:
+            if self.chance(_RECENT_CHANCE):
+                register = self._recent
+            elif self.chance(_RARE_CHANCE):
+                register = self.rng.randrange(REGISTERS)
+            else:
+                register = 0 if self.chance(_ZERO_CHANCE) else self.rng.choice(self._pool)
+            if low <= register <= high:
+                return register
+
+    def destination(self, keep: Collection[int] = (), low: int = 0, high: int = REGISTERS - 1) -> int:
+        """A register to write, none of ``keep``; one of the wider pool if the narrowed one is kept entirely."""
+        usual = [register for register in self._pool if low <= register <= high and register not in keep]
+        usual = usual or [register for register in POOL if low <= register <= high and register not in keep]
+        if high == REGISTERS - 1 and self.chance(_RARE_CHANCE):
+            return self.rng.choice(self._rare)
+        if not low and self.chance(_ZERO_CHANCE):
+            return 0
+        return self.rng.choice(usual)
+
+    def _value(self, token: Token, keep: Collection[int], *, written: bool) -> int:
+        field, rng = token.field, self.rng
+        if field.kind is FieldKind.REGISTER:
+            return self.destination(keep, field.low, field.high) if written else self.source(field.low, field.high)
+        if field.kind is FieldKind.IMMEDIATE and self.chance(_CORNER_CHANCE):
+            return rng.choice((field.low, field.high, 0, field.step, -field.step))
+        return rng.randrange(field.low, field.high + field.step, field.step)
+
+    def values(self, insn: Insn, keep: Collection[int] = (), pins: Mapping[str, int] | None = None) -> dict[str, int]:
+        """Operand values of a random instruction of the row ``insn``."""
+        chosen = dict(pins or {})
+        written = written_fields(insn)
+        if insn.requantises and insn.fmt is not None and self.chance(_SHIFT_CHANCE):
+            chosen.setdefault("rs2", SHIFTS[insn.fmt.width])
+        for token in insn.tokens:
+            name = token.field.name
+            if name in chosen:
+                continue
+            value = self._value(token, keep, written=name in written)
+            while not token.accepts(value):
+                value = self._value(token, keep, written=name in written)
+            chosen[name] = value
+        for name in written:
+            if chosen[name]:
+                self._recent = chosen[name]
+        return {token.field.name: chosen[token.field.name] for token in insn.tokens}
+
+    def text(self, insn: Insn, values: Mapping[str, int]) -> str:
+        """The instruction in assembly; a plain word if bits without meaning are set."""
+        word = insn.encode(**values)
+        ignored = self._ignored[insn.key]
+        if ignored and self.chance(_IGNORED_CHANCE):
+            other = word | self.rng.getrandbits(XLEN) & ignored
+            if other != word:
+                return f"{self._data(other)}  # {render(insn, word)}"
+        return render(insn, word)
+
+    @staticmethod
+    def _data(word: int) -> str:
+        return f".word 0x{word:08x}" if word & LENGTH_MASK == LENGTH_MASK else f".half 0x{word:04x}"
+
+    def through_memory(self, name: str) -> list[str]:
+        """Lines after which the constant in a register is a loaded value."""
+        slot = f"{SLOTS + WORD_BYTES * self.rng.randrange(8)}({ABI_NAMES[SP]})"
+        return [f"sw {name}, {slot}", f"lw {name}, {slot}"]
+
+    def arithmetic(self, keep: Collection[int] = (), group: Group | None = None) -> str:
+        """A random instruction that changes nothing but its destination."""
+        insn = self.deal(group) if group is not None else self.deal(*ARITHMETIC)
+        return self.text(insn, self.values(insn, keep))
+
+    def illegal(self) -> str:
+        """A word that no row of the configuration matches, often one bit away from an instruction."""
+        while True:
+            kind = self.rng.randrange(_KINDS)
+            if kind == 0:
+                word = self.rng.getrandbits(XLEN) | LENGTH_MASK
+            elif kind == 1:
+                word = self.rng.getrandbits(HALF_BITS)
+            else:
+                row = self.rng.choice(self._nn_rows if self._nn_rows and kind == _NN_KIND else self._words)
+                word = row.match | self.rng.getrandbits(XLEN) & ~row.mask
+                word ^= 1 << self.rng.randrange(2, XLEN)
+            if word & LENGTH_MASK != LENGTH_MASK:
+                word &= HALF_MASK
+            if self.decoder.decode(word) is None:
+                return f"{self._data(word)}  # illegal"

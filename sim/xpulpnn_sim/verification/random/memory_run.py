@@ -1,0 +1,232 @@
+"""Straight-line runs of memory accesses and Mac&Loads whose addresses stay inside the window."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from xpulpnn.isa.fields import FieldKind, Operand
+from xpulpnn.isa.insn import Insn
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
+from xpulpnn_sim.verification.random.layout import BASE, LOW_SIZE, MASK, POOL
+from xpulpnn_sim.verification.random.parameters import aimed_lines
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+_NEAR = 16
+"""Offsets are mostly this small, so that accesses overlap."""
+_NEAR_CHANCE = 0.75
+_DRIFT_LIMIT = 0x800
+"""How far increments may move a base; with the largest offset still within the margin of the window."""
+_SMALL = 0x7F
+"""Largest value of an offset register."""
+_BOTH = 0b11000
+"""Both update bits of a Mac&Load."""
+_INCREMENT = 4
+"""Bytes a Mac&Load moves its base."""
+_ZERO_BASE_CHANCE = 0.05
+_LOST_CHANCE = 0.15
+"""How often an access may overwrite its own base."""
+_ATTEMPTS = 20
+_AIMED_CHANCE = 0.2
+"""How often the next in a run of requantisations is one whose result is aimed at."""
+_IMMEDIATE_OFFSETS = frozenset({"imm12", "stimm12", "cl7"})
+_LOADS_AND_STORES = (Group.LOAD, Group.STORE, Group.SHORT_MEMORY)
+
+STYLES: dict[str, tuple[Group, ...]] = {
+    "memory": _LOADS_AND_STORES,
+    "Mac&Load": (Group.MAC_LOAD,),
+    "mixed": (Group.MAC_LOAD, Group.LOAD, Group.STORE),
+    "quantise": (*(Group.QUANTISE,) * 4, Group.MAC_LOAD, Group.LOAD, Group.STORE),
+    "requantise": (
+        *(Group.REQUANTISE,) * 6,
+        *(Group.PARAMETER,) * 4,
+        Group.MAC_LOAD,
+        Group.LOAD,
+        Group.STORE,
+    ),
+}
+"""Rows of a run by its name."""
+
+OPTIONAL = {"quantise": Group.QUANTISE, "requantise": Group.REQUANTISE}
+"""Those only for cores that have rows of a group."""
+
+_SYSTEM_CHANCE = 0.04
+_SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")
+"""What may stand between two requantisations."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """Contents of registers as far as they are known while the run is written down."""
+
+    # distance a base may have from the masked address, by register
+    bases: dict[int, int] = field(default_factory=dict[int, int])
+    small: set[int] = field(default_factory=lambda: {0})  # registers that hold at most _SMALL
+
+    def forget(self, register: int) -> None:
+        """The register now holds anything."""
+        self.bases.pop(register, None)
+        if register:
+            self.small.discard(register)
+
+    @property
+    def registers(self) -> set[int]:
+        """Registers worth keeping."""
+        return self.bases.keys() | (self.small - {0})
+
+
+def memory_operand(insn: Insn) -> Operand:
+    """The operand of an access."""
+    return next(operand for operand in insn.forms if operand.is_memory)
+
+
+class MemoryRun:
+    """Writes one run."""
+
+    def __init__(self, draw: Draw, style: str) -> None:
+        self._draw = draw
+        self._rng: Random = draw.rng
+        self._style = style
+        self._groups = tuple(group for group in STYLES[style] if draw.decks[group]) or _LOADS_AND_STORES
+        self._known = _Known()
+
+    def block(self, length: int) -> Block:
+        """A run of about ``length`` instructions: base registers made valid, then the accesses."""
+        draw, rng = self._draw, self._rng
+        with draw.narrowed(rng.choice((2, 3, len(POOL)))):
+            head = self._prepare()
+            children: list[Block] = []
+            while len(children) < length and self._known.bases:
+                if draw.chance(0.3):
+                    children.append(Block("arithmetic", (draw.arithmetic(self._known.registers),)))
+                    continue
+                if self._style == "requantise" and draw.chance(_SYSTEM_CHANCE):
+                    children.append(Block("system", (rng.choice(_SYSTEM),)))
+                    continue
+                if self._style == "requantise" and draw.chance(_AIMED_CHANCE):
+                    children.append(Block("aimed", aimed_lines(draw, self._known.registers)))
+                    continue
+                text = self._access()
+                if text is not None:
+                    children.append(Block("access", (text,)))
+        return Block(self._style, head, tuple(children))
+
+    def _prepare(self) -> tuple[str, ...]:
+        """Bases made valid in the last lines, so that accesses follow at once; sometimes as loaded values."""
+        draw, rng = self._draw, self._rng
+        lines: list[str] = []
+        bases = rng.sample(POOL, rng.choice((1, 1, 2)))
+        if draw.chance(0.5):
+            small = rng.choice([register for register in POOL if register not in bases])
+            lines.append(f"andi {ABI_NAMES[small]}, {ABI_NAMES[draw.source()]}, {_SMALL}")
+            self._known.small.add(small)
+        for base in bases:
+            name = ABI_NAMES[base]
+            lines += [
+                f"and {name}, {ABI_NAMES[draw.source()]}, {ABI_NAMES[MASK]}",
+                f"add {name}, {name}, {ABI_NAMES[BASE]}",
+            ]
+            if draw.chance(0.3):
+                lines += draw.through_memory(name)
+            self._known.bases[base] = 0
+        return tuple(lines)
+
+    def _access(self) -> str | None:
+        """One access, or None if the rows drawn cannot be made to stay inside the window."""
+        draw, known = self._draw, self._known
+        for _ in range(_ATTEMPTS):
+            insn = draw.deal(*self._groups)
+            pins = {} if insn.requantises else self._pins(insn)
+            if pins is None:
+                continue
+            keep = () if draw.chance(_LOST_CHANCE) else known.registers - {pins.get("rs1", 0)}
+            values = draw.values(insn, keep, pins)
+            self._note(insn, values)
+            return draw.text(insn, values)
+        return None
+
+    def _pins(self, insn: Insn) -> dict[str, int] | None:
+        """Base and offset of an access; None if nothing fits."""
+        draw, rng, known = self._draw, self._rng, self._known
+        operand = memory_operand(insn)
+        if operand.base is None:
+            return {}
+        base_field = operand.base.field
+        pins: dict[str, int] = {}
+        if insn.is_nn_form:
+            pins["nnimm5"] = (_BOTH if insn.reloads_other else rng.choice((0, 8, 8, 16, 16))) | rng.randrange(8)
+            if pins["nnimm5"] < _NEAR // 2:
+                return pins
+        base = rng.choice([*known.bases])
+        if not base_field.low and draw.chance(_ZERO_BASE_CHANCE):
+            base = 0
+        if not draw.chance(_LOST_CHANCE) and insn.writes_rd and base:
+            pins["rd"] = draw.destination(known.registers, *self._reach(insn, "rd"))
+        pins[base_field.name] = base
+        if operand.value is None:
+            return pins
+        name = operand.value.field.name
+        choose = self._immediate if name in _IMMEDIATE_OFFSETS else self._offset_register
+        value = choose(operand, base)
+        if value is None:
+            return None
+        pins[name] = value
+        return pins
+
+    @staticmethod
+    def _reach(insn: Insn, name: str) -> tuple[int, int]:
+        """Lowest and highest register of an operand field."""
+        chosen = next(token.field for token in insn.tokens if token.field.name == name)
+        return chosen.low, chosen.high
+
+    def _immediate(self, operand: Operand, base: int) -> int | None:
+        assert operand.value is not None
+        bits, rng = operand.value.field, self._rng
+        low, high = bits.low, bits.high
+        if not base:
+            low = low if operand.increment else 0
+        elif operand.increment:
+            drift = self._known.bases[base]
+            low, high = max(low, -_DRIFT_LIMIT - drift), min(high, _DRIFT_LIMIT - drift)
+        if self._draw.chance(_NEAR_CHANCE):
+            low, high = max(low, -_NEAR), min(high, _NEAR)
+        choices = [value for value in range(low, high + 1) if bits.accepts(value)]
+        return rng.choice(choices) if choices else None
+
+    def _offset_register(self, operand: Operand, base: int) -> int | None:
+        """Post-increment forms take any register, since the old base is the address; the base is then lost."""
+        known, rng = self._known, self._rng
+        if operand.increment and (not base or self._draw.chance(0.5)):
+            return self._draw.source()
+        if not base:
+            # the register offset alone is the address
+            return rng.choice([*known.bases])
+        return rng.choice(sorted(known.small - {base}))
+
+    def _note(self, insn: Insn, values: dict[str, int]) -> None:
+        """Update what is known after the instruction."""
+        known = self._known
+        if insn.requantises:
+            known.forget(values["rd"])
+            return
+        operand = memory_operand(insn)
+        base = values.get(operand.base.field.name, 0) if operand.base else 0
+        moves = operand.increment and values.get("nnimm5", 8) >= 8
+        if base in known.bases and moves:
+            known.bases[base] = drift = known.bases[base] + self._step(operand, values)
+            if abs(drift) > _DRIFT_LIMIT:
+                known.forget(base)
+        if base and base not in known.bases and moves:
+            known.forget(base)
+        for name in written_fields(insn):
+            if operand.base is None or name != operand.base.field.name:
+                known.forget(values[name])
+
+    def _step(self, operand: Operand, values: dict[str, int]) -> int:
+        """Bytes by which an increment moves the base; far outside if nobody knows."""
+        if operand.value is None:
+            return _INCREMENT
+        token = operand.value.field
+        value = values[token.name]
+        if token.kind is not FieldKind.REGISTER:
+            return value
+        return _SMALL if value in self._known.small - {0} else 0 if value == 0 else LOW_SIZE

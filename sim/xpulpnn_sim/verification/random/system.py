@@ -1,0 +1,191 @@
+"""CSR accesses, traps, wfi, mret, fences and self-modifying code for random programs."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
+from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.draw import Draw, Group
+from xpulpnn_sim.verification.random.labels import Labels
+from xpulpnn_sim.verification.random.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+_FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
+"""Registers that random instructions may write with anything."""
+_READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE and csr not in ZERO_CSRS)
+_COUNTS = ("lpcount0", "lpcount1")
+_PERFORMANCE = tuple(csr for csr in CSRS if csr.group is CsrGroup.PERFORMANCE)
+_ADDRESSES = 1 << 12
+_CLEARS = ("csrrc", "csrrci")
+_NN_LOADS = (
+    ("pv.rqld", "uimm1,(rs1!)", "0, ({1}!)"),
+    ("pv.rqld", "uimm1,(rs1!)", "1, ({1}!)"),
+    ("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'", "{0}, ({1}!), 25"),
+    ("pv.mldotsp.c", "rd,(rs1!),nnimm5", "{0}, ({1}!), 8"),
+    ("pv.mldotup.h", "rd,(rs1!),nnimm5", "{0}, ({1}!), 18"),
+)
+"""Accesses to the NN-RF: mnemonic, operands of the table, operands of the instruction."""
+_HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")
+"""Rows for instructions written into the code."""
+
+X6 = ABI_NAMES[SCRATCH]
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Contents of a program besides the rows of its configuration."""
+
+    interrupts: bool  # the machine raises interrupts: they are enabled, and wfi ends
+    hwloops: bool  # there are hardware loops and their CSRs
+    performance: bool = False  # there are PULP performance counters
+
+
+class System:
+    """Writes the blocks of this module."""
+
+    def __init__(self, draw: Draw, labels: Labels, features: Features) -> None:
+        self._draw = draw
+        self._rng = draw.rng
+        self._labels = labels
+        self._features = features
+
+    def csr(self, *, last: bool = False) -> Block:
+        """A CSR access: readable, writable, read-only or missing registers.
+
+        The ``last`` instruction of a loop must not clear bits of its count: the old value, before it counts down, would
+        stay for ever.
+        """
+        draw, rng = self._draw, self._rng
+        insn = draw.deal(Group.CSR)
+        values = draw.values(insn)
+        source = "zimm5" if "zimm5" in values else "rs1"
+        kind = rng.randrange(10)
+        if kind < 5:
+            name = rng.choice(_FREE)
+            if name == "mstatus" and self._features.interrupts and draw.chance(0.7):
+                # keep them enabled most of the time
+                return Block("csr", (f"csrrsi {ABI_NAMES[values['rd']]}, mstatus, 8",))
+            address = next(csr.address for csr in CSRS if csr.name == name)
+        elif kind < 7:
+            chosen = rng.choice(ZERO_CSRS if draw.chance(0.2) else _READABLE)
+            address = chosen.address
+            if chosen.name == "mtvec":
+                values[source] = 0
+                insn = draw.rows["csrrsi" if source == "zimm5" else "csrrs", insn.operands]
+        elif kind < 8 and self._features.performance:
+            address = rng.choice(_PERFORMANCE).address
+        elif kind < 9 and self._features.hwloops:
+            return self._loop_csr(clears=not last)
+        else:
+            address = self._missing()
+        values["csr"] = address
+        return Block("csr", (draw.text(insn, values),))
+
+    def _missing(self) -> int:
+        """An address without a register, or a read-only one."""
+        if self._draw.chance(0.3):
+            return self._rng.choice([csr.address for csr in _READABLE if csr.access is CsrAccess.RO])
+        while True:
+            address = self._rng.randrange(_ADDRESSES)
+            if address not in CSR_BY_ADDRESS:
+                return address
+
+    def _loop_csr(self, *, clears: bool) -> Block:
+        """Read loop state, or make a count smaller; both are safe inside a loop."""
+        draw, rng = self._draw, self._rng
+        destination = ABI_NAMES[draw.destination()]
+        if not clears or draw.chance(0.5):
+            name = rng.choice([csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP])
+            return Block("csr", (f"csrrs {destination}, {name}, zero",))
+        mnemonic = rng.choice(_CLEARS)
+        source = str(rng.randrange(32)) if mnemonic.endswith("i") else ABI_NAMES[draw.source()]
+        return Block("csr", (f"{mnemonic} {destination}, {rng.choice(_COUNTS)}, {source}",))
+
+    def trap(self) -> Block:
+        """An instruction that traps; the handler goes on behind it."""
+        text = self._rng.choice(("ecall", "ebreak", "c.ebreak", "", "", ""))
+        return Block("trap", (text or self._draw.illegal(),))
+
+    def unfetched(self) -> Block:
+        """A jump to where nothing can be fetched; the handler comes back by the link, which is in t1."""
+        base, size = UNFETCHED
+        target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
+        return Block("unfetched", (f"li {X6}, 0x{target:x}", f"jalr {X6}, 0({X6})"))
+
+    def failing(self, loops: Collection[int]) -> Block:
+        """A load or store that fails, wholly or in one of its words, and what must not act before the fault is known.
+
+        Of the hardware loops only ``loops`` may change; the count they get makes them jump nowhere.
+        """
+        draw, rng = self._draw, self._rng
+        first, size = FAILING
+        address = first + rng.randrange(1 - WORD_BYTES, size)
+        value = ABI_NAMES[draw.destination()]
+        forms = ["lw {0}, 0({1})", "lh {0}, 0({1})", "lbu {0}, 0({1})", "sw {0}, 0({1})", "sh {0}, 0({1})"]
+        if draw.has_xpulp:
+            forms += ["p.lw {0}, 4({1}!)", "p.sw {0}, 4({1}!)", "p.sh {0}, 2({1}!)", "p.lw {0}, zero({1}!)"]
+        forms += [f"{name} {text}" for name, operands, text in _NN_LOADS if (name, operands) in draw.rows]
+        behind = [(), (draw.arithmetic(),), *[self.trap().head] * 3, self.fence().head, self.csr().head]
+        behind += [(f"lp.counti {loop}, {rng.randrange(2)}",) for loop in loops for _ in range(2)]
+        behind += [self._requantised()] * 2
+        access = rng.choice(forms).format(value, X6)
+        lines = (f"li {X6}, 0x{address:x}", *self._requantised(), access, *rng.choice(behind))
+        return Block("failing", lines)
+
+    def wait(self) -> Block:
+        """wfi with every interrupt enabled in mie, whatever MIE says; a fence where there are no interrupts."""
+        if not self._features.interrupts:
+            return self.fence()
+        lines = (f"addi {X6}, zero, -1", f"csrrw zero, mie, {X6}", *self._requantised(), "wfi")
+        return Block("wfi", lines)
+
+    def fence(self) -> Block:
+        """fence or fence.i without a purpose."""
+        row = self._draw.rows[self._rng.choice((("fence", "pred,succ"), ("fence.i", "")))]
+        return Block("fence", (*self._requantised(), self._draw.text(row, self._draw.values(row))))
+
+    def _requantised(self) -> tuple[str, ...]:
+        """Now and then a requantisation, whose result is under way when what follows begins."""
+        draw = self._draw
+        if not draw.decks[Group.REQUANTISE] or draw.chance(0.5):
+            return ()
+        return (draw.arithmetic(group=Group.REQUANTISE),)
+
+    def vectors(self) -> Block:
+        """Move mtvec between the two tables and the two modes; the bits in between are ignored."""
+        table = self._rng.choice((TEXT_BASE, SECOND_TABLE))
+        value = table | self._rng.getrandbits(8)
+        return Block("mtvec", (f"li {X6}, 0x{value:x}", f"csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {X6}"))
+
+    def enable(self, *, on: bool) -> Block:
+        """Switch interrupts on or off."""
+        return Block("mstatus", (f"csrr{'s' if on else 'c'}i zero, mstatus, 8",))
+
+    def leave(self) -> Block:
+        """mret to the code behind it; interrupts are off while mepc matters."""
+        draw, target = self._draw, self._labels.new("mret")
+        head = ["csrrci zero, mstatus, 8"]
+        if draw.chance(0.5):
+            # MPIE, bit 7: decides whether mret enables interrupts
+            head += [f"addi {X6}, zero, 128", f"csrr{draw.rng.choice('sc')} zero, mstatus, {X6}"]
+        head += [f"la {X6}, {target}", f"csrrw zero, mepc, {X6}", "mret"]
+        skipped = tuple(Block("skipped", (draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
+        return Block("mret", tuple(head), skipped, (f"{target}:",))
+
+    def self_modify(self) -> Block:
+        """Overwrite an instruction ahead; every further visit exchanges it again."""
+        draw, rng, patch = self._draw, self._rng, self._labels.new("patch")
+        insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
+        old, new = (insn.encode(**draw.values(insn)) for insn in insns)
+        first, second = (ABI_NAMES[number] for number in rng.sample(POOL, 2))
+        head = (
+            f"la {X6}, {patch}",
+            f"li {first}, 0x{old ^ new:08x}",
+            f"lw {second}, 0({X6})",
+            f"xor {first}, {first}, {second}",
+            f"sw {first}, 0({X6})",
+            "fence.i",
+        )
+        between = tuple(Block("between", (draw.arithmetic(),)) for _ in range(rng.choice((0, 0, 0, 1, 2))))
+        return Block("self-modifying", head, between, (f"{patch}:", f".word 0x{old:08x}"))

@@ -1,0 +1,1 @@
+"""Assembler, disassembler and the loop pass on assembly text."""

@@ -1,0 +1,264 @@
+"""Two-pass assembler over the instruction table.
+
+Statements are separated by new lines or ``;``, comments start with ``#`` or ``//``. Labels may be names or numbers
+(``1:`` reached as ``1b`` and ``1f``). Directives: ``.word``, ``.half``, ``.equ``. An operand that names a target is a
+label, an expression with ``pc`` (``pc+16``), or a plain number, which counts bytes from the instruction.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.csr import csr_address
+from xpulpnn.isa.fields import FieldKind, Operand, Token
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.table import by_mnemonic
+from xpulpnn_sw.assembly.disasm import FENCE_LETTERS
+from xpulpnn_sw.assembly.expressions import evaluate, is_relative, lower, upper
+from xpulpnn_sw.assembly.pseudo import PSEUDO, candidates
+from xpulpnn_sw.assembly.registers import is_register, register_number
+
+_COMMENT = re.compile(r"(#|//).*")
+_LABEL = re.compile(r"\s*([\w.$]+)\s*:")
+_SPLIT = re.compile(r",(?![^()]*\))")
+_MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>[\w\\@]+)\s*(?P<increment>!?)\s*\)")
+_LOCAL = re.compile(r"(?<![\w.$])(\d+)([bf])(?![\w.$])")
+_LOOP_NAMES = {name: number for number in (0, 1) for name in (f"x{number}", f"l{number}", str(number))}
+_DATA_SIZES = {".word": 4, ".half": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """An assembled program, one item per instruction or data word."""
+
+    words: list[int] = field(default_factory=list[int])  # instruction or data words; 16 bits where the size is 2
+    sizes: list[int] = field(default_factory=list[int])  # bytes of each word: 2 or 4
+    pcs: list[int] = field(default_factory=list[int])  # address of each word
+    lines: list[int] = field(default_factory=list[int])  # source line of each word, counted from 1
+    labels: dict[str, int] = field(default_factory=dict[str, int])  # named labels and constants
+
+    def to_bytes(self) -> bytes:
+        """The little-endian image."""
+        return b"".join(word.to_bytes(size, "little") for word, size in zip(self.words, self.sizes, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    mnemonic: str
+    operands: tuple[str, ...]
+    line: int
+    pc: int
+    size: int
+
+
+def statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
+    """Mnemonic and operands of a statement without labels and comments."""
+    mnemonic, *rest = text.split(maxsplit=1)
+    return mnemonic, tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
+
+
+def _load_immediate(rd: str, value: int) -> Iterator[str]:
+    if not -(1 << 31) <= value < 1 << 32:
+        raise EncodingError(f"constant of li must be a 32-bit value, not {value}")
+    signed = (value & WORD_MASK ^ 1 << 31) - (1 << 31)
+    low, high = lower(signed), upper(signed)
+    if not high:
+        yield f"addi {rd}, x0, {low}"
+        return
+    yield f"lui {rd}, {high}"
+    if low:
+        yield f"addi {rd}, {rd}, {low}"
+
+
+def _expand(text: str, constants: Mapping[str, int], pc: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The instructions a statement stands for."""
+    mnemonic, operands = statement_parts(text)
+    name = mnemonic.lower()
+    if name == "li" and len(operands) == 2:
+        lines = _load_immediate(operands[0], evaluate(operands[1], constants, pc))
+    elif name == "jalr" and len(operands) == 2 and is_register(operands[1]):
+        lines = iter((f"jalr {operands[0]}, 0({operands[1]})",))
+    elif (name, len(operands)) in PSEUDO:
+        lines = (line.format(*operands) for line in PSEUDO[name, len(operands)])
+    else:
+        lines = iter((text,))
+    return (statement_parts(line) for line in lines)
+
+
+def _size(mnemonic: str) -> int:
+    if mnemonic in _DATA_SIZES:
+        return _DATA_SIZES[mnemonic]
+    rows = candidates(mnemonic)
+    if not rows:
+        raise EncodingError(f"mnemonic must be an instruction or directive, not {mnemonic}")
+    return rows[0].size
+
+
+def _fits_token(token: Token | None, text: str) -> bool:
+    if token is None:
+        return text in ("", "0")
+    if token.field.kind is FieldKind.LOOP:
+        return text.lower() in _LOOP_NAMES
+    return is_register(text) == (token.field.kind is FieldKind.REGISTER)
+
+
+def _fits(operand: Operand, text: str) -> bool:
+    memory = _MEMORY.fullmatch(text)
+    if not operand.is_memory:
+        return operand.value is not None and _fits_token(operand.value, text)
+    if memory is None or not is_register(memory["base"]):
+        # a Mac&Load base may be written without its parentheses
+        return operand.increment and operand.value is None and is_register(text)
+    if operand.fixed_base is not None and register_number(memory["base"]) != operand.fixed_base:
+        return False
+    offset = memory["offset"].strip() or ("" if operand.value is None else "0")
+    return bool(memory["increment"]) == operand.increment and _fits_token(operand.value, offset)
+
+
+def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
+    """The row that a mnemonic with operands of these shapes means; raises :class:`EncodingError` if there is none."""
+    rows = candidates(mnemonic)
+    for insn in rows:
+        if len(insn.forms) == len(operands) and all(map(_fits, insn.forms, operands)):
+            return insn
+    forms = " or ".join(dict.fromkeys(insn.operands or "none" for insn in rows if not insn.reloads_other))
+    raise EncodingError(f"operands of {mnemonic} must be {forms}, not {', '.join(operands) or 'none'}")
+
+
+def of_same_shape(insn: Insn, values: Mapping[str, int]) -> Insn | None:
+    """The other row of this name that takes the values: both update bits of a Mac&Load are a row of their own."""
+    return next((row for row in by_mnemonic(insn.mnemonic) if row is not insn and row.takes(values)), None)
+
+
+def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) -> int:
+    """The value of a field from what is written for it in an instruction at ``pc``."""
+    match token.field.kind:
+        case FieldKind.REGISTER:
+            return register_number(text)
+        case FieldKind.LOOP:
+            return _LOOP_NAMES[text.lower()]
+        case FieldKind.TARGET:
+            return evaluate(text, symbols, pc) - (0 if is_relative(text) else pc)
+        case FieldKind.CSR if not text[:1].isdigit():
+            return symbols[text] if text in symbols else csr_address(text)
+        case FieldKind.FENCE if text and not text.strip(FENCE_LETTERS):
+            return sum(8 >> FENCE_LETTERS.index(letter) for letter in set(text))
+        case _:
+            return evaluate(text, symbols, pc)
+
+
+def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int], pc: int) -> int:
+    if mnemonic in _DATA_SIZES:
+        bits = 8 * _DATA_SIZES[mnemonic]
+        value = evaluate(operands[0], symbols, pc)
+        if not -(1 << bits - 1) <= value < 1 << bits:
+            raise EncodingError(f"{mnemonic} must be a {bits}-bit value, not {value}")
+        return value & (1 << bits) - 1
+    insn = select(mnemonic, operands)
+    values = {token.field.name: token_value(token, text, symbols, pc) for token, text in operand_texts(insn, operands)}
+    try:
+        return insn.encode(**values)
+    except EncodingError:
+        other = of_same_shape(insn, values)
+        if other is None:
+            raise
+        return other.encode(**values)
+
+
+def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token, str]]:
+    """The fields of ``insn`` with what is written for them in operands that :func:`select` found to be its own."""
+    for operand, text in zip(insn.forms, operands, strict=True):
+        outside, base = text, text
+        if operand.is_memory and (memory := _MEMORY.fullmatch(text)):
+            outside, base = memory["offset"].strip() or "0", memory["base"]
+        if operand.value is not None:
+            yield operand.value, outside
+        if operand.base is not None:
+            yield operand.base, base
+
+
+class _Assembler:
+    """State of the first pass, and the second pass over it."""
+
+    def __init__(self, base: int) -> None:
+        self.pc = base
+        self.statements: list[_Statement] = []
+        self.symbols: dict[str, int] = {}
+        self.locals: dict[str, list[int]] = {}
+
+    def scan(self, text: str, line: int) -> None:
+        """First pass over one statement: labels, constants, sizes."""
+        while match := _LABEL.match(text):
+            self._define(match[1])
+            text = text[match.end() :]
+        if not text.strip():
+            return
+        mnemonic, operands = statement_parts(text)
+        if mnemonic == ".equ":
+            if len(operands) != 2:
+                raise EncodingError(f"operands of .equ must be name, value, not {', '.join(operands) or 'none'}")
+            self.symbols[operands[0]] = evaluate(operands[1], self.symbols, self.pc)
+        elif mnemonic in _DATA_SIZES:
+            if not operands:
+                raise EncodingError(f"operands of {mnemonic} must be values, not none")
+            for operand in operands:
+                self._add(mnemonic, (operand,), line)
+        else:
+            for name, parts in _expand(text, self.symbols, self.pc):
+                self._add(name, parts, line)
+
+    def _define(self, label: str) -> None:
+        if label.isdecimal():
+            self.locals.setdefault(label, []).append(self.pc)
+        elif is_register(label):
+            raise EncodingError(f"label must be a name that is no register, not {label}")
+        elif label in self.symbols:
+            raise EncodingError(f"label must be defined once, not again as {label}")
+        else:
+            self.symbols[label] = self.pc
+
+    def _add(self, mnemonic: str, operands: tuple[str, ...], line: int) -> None:
+        size = _size(mnemonic)
+        self.statements.append(_Statement(mnemonic, operands, line, self.pc, size))
+        self.pc += size
+
+    def _resolve_locals(self, operand: str, pc: int) -> str:
+        def address(match: re.Match[str]) -> str:
+            places = self.locals.get(match[1], [])
+            index = bisect_right(places, pc) - 1 if match[2] == "b" else bisect_left(places, pc + 1)
+            if not 0 <= index < len(places):
+                raise EncodingError(f"local label must be defined, not {match[0]}")
+            return f"pc{places[index] - pc:+d}"
+
+        return _LOCAL.sub(address, operand) if self.locals else operand
+
+    def encode(self, statement: _Statement) -> int:
+        """Second pass over one statement."""
+        operands = tuple(self._resolve_locals(operand, statement.pc) for operand in statement.operands)
+        return _encode(statement.mnemonic, operands, self.symbols, statement.pc)
+
+
+def assemble(text: str, base: int = 0) -> Assembled:
+    """Assemble a program that starts at address ``base``.
+
+    Raises :class:`EncodingError` with the line number for the first mistake.
+    """
+    assembler = _Assembler(base)
+    result = Assembled(labels=assembler.symbols)
+    line = 0
+    try:
+        for line, source in enumerate(text.splitlines(), start=1):
+            for statement in _COMMENT.sub("", source).split(";"):
+                assembler.scan(statement, line)
+        for statement in assembler.statements:
+            line = statement.line
+            result.words.append(assembler.encode(statement))
+            result.sizes.append(statement.size)
+            result.pcs.append(statement.pc)
+            result.lines.append(line)
+    except EncodingError as error:
+        raise EncodingError(f"line {line}: {error}") from None
+    return result

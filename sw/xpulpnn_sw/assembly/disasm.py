@@ -1,0 +1,68 @@
+"""Disassembler: instruction words to the canonical text that the assembler accepts back."""
+
+from collections.abc import Iterable
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.csr import CSR_BY_ADDRESS
+from xpulpnn.isa.fields import FieldKind, Operand, Token
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+FENCE_LETTERS = "iorw"  # letters of a fence set from bit 3 down to bit 0
+
+
+def _fence_set(value: int) -> str:
+    width = len(FENCE_LETTERS)
+    return "".join(letter for i, letter in enumerate(FENCE_LETTERS) if value >> (width - 1 - i) & 1) or "0"
+
+
+def _value(token: Token, values: dict[str, int]) -> str:
+    value = values[token.field.name]
+    match token.field.kind:
+        case FieldKind.REGISTER:
+            return ABI_NAMES[value]
+        case FieldKind.TARGET:
+            return f"pc{value:+d}"
+        case FieldKind.CSR:
+            return CSR_BY_ADDRESS[value].name if value in CSR_BY_ADDRESS else f"0x{value:03x}"
+        case FieldKind.FENCE:
+            return _fence_set(value)
+        case FieldKind.LOOP | FieldKind.IMMEDIATE:
+            return str(value)
+
+
+def _operand(operand: Operand, values: dict[str, int]) -> str:
+    text = _value(operand.value, values) if operand.value else ""
+    if not operand.is_memory:
+        return text
+    base = _value(operand.base, values) if operand.base else ABI_NAMES[operand.fixed_base or 0]
+    return f"{text}({base}{'!' if operand.increment else ''})"
+
+
+def render(insn: Insn, word: int, pc: int | None = None) -> str:
+    """Canonical text of ``word``, which is an ``insn``; with ``pc``, a target address follows as a comment."""
+    values = insn.decode(word)
+    operands = ", ".join(_operand(operand, values) for operand in insn.forms)
+    text = f"{insn.mnemonic} {operands}".rstrip()
+    targets = [values[t.field.name] for t in insn.tokens if t.field.kind is FieldKind.TARGET]
+    if pc is not None and targets:
+        text += f"  # 0x{(pc + targets[0]) & WORD_MASK:x}"
+    return text
+
+
+_ALL = Decoder(INSNS)
+
+
+def disassemble(word: int, pc: int | None = None, insns: Iterable[Insn] | Decoder = INSNS) -> str:
+    """Canonical text of an instruction word among ``insns``; raises :class:`EncodingError` for an illegal word.
+
+    Targets are written relative to the instruction (``pc+8``), so the text assembles to the same word anywhere.
+    To disassemble many words with a subset of the table, pass a :class:`Decoder`.
+    """
+    decoder = _ALL if insns is INSNS else insns if isinstance(insns, Decoder) else Decoder(insns)
+    insn = decoder.decode(word)
+    if insn is None:
+        raise EncodingError(f"word must be an enabled instruction, not 0x{word:08x}")
+    return render(insn, word, pc)

@@ -1,0 +1,286 @@
+"""Walking pointers become accesses that increment their base, and sums used as one address become part of the access.
+
+Everything happens within a block, where every instruction between two places is seen. Stores keep their place among
+all accesses; loads change places with each other only where the source has no volatile objects.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from xpulpnn.isa.fields import WORD_FIELDS
+from xpulpnn_sw.assembly.looppass.flow import live_before
+from xpulpnn_sw.assembly.looppass.operation import GP, SP, TP, FlowKind, Operation, make
+
+# registers whose values others may look at between two instructions: handlers use the stack
+_KEPT = frozenset({0, SP, GP, TP})
+_LOADS = frozenset({"lb", "lh", "lw", "lbu", "lhu"})
+_STORES = frozenset({"sb", "sh", "sw"})
+_OFFSET = WORD_FIELDS["imm12"]
+
+
+@dataclass(slots=True)
+class AccessTally:
+    """Counts of changed accesses."""
+
+    increments: int = 0  # loads and stores that increment their base
+    sums: int = 0  # loads and stores that add two registers
+
+
+def _offset(operation: Operation) -> int | None:
+    if operation.name in _LOADS:
+        return operation.values.get("imm12")
+    return operation.values.get("stimm12") if operation.name in _STORES else None
+
+
+def _is_access(operation: Operation, base: int) -> bool:
+    if _offset(operation) is None or operation.values["rs1"] != base:
+        return False
+    return operation.values.get("rd", operation.values.get("rs2")) != base
+
+
+def _moves_along(operation: Operation, register: int) -> bool:
+    """Return whether an instruction does the same with a shifted ``register`` once its constant is shifted back."""
+    if _is_access(operation, register):
+        return True
+    values = operation.values
+    return operation.name == "addi" and values["rs1"] == register != values["rd"] and "imm12" in values
+
+
+def _shifted(operation: Operation, register: int, by: int) -> Operation | None:
+    """The instruction for a ``register`` that is ``by`` less; None if the constant gets too large."""
+    if register not in operation.reads or by == 0:
+        return operation
+    field = "stimm12" if operation.name in _STORES else "imm12"
+    value = operation.values[field] + by
+    if not _OFFSET.accepts(value):
+        return None
+    return replace(
+        make(operation.name, None, origin=operation.origin, **{**operation.values, field: value}),
+        comment=operation.comment,
+    )
+
+
+def _touches(operation: Operation, register: int) -> bool:
+    return register in operation.reads or register in operation.writes
+
+
+def _is_step(operation: Operation) -> bool:
+    return (
+        operation.name == "addi"
+        and operation.values["rd"] == operation.values["rs1"]
+        and operation.values["rd"] not in _KEPT
+        and bool(operation.values.get("imm12"))
+    )
+
+
+def _conflict(first: Operation, second: Operation, *, swap_loads: bool) -> bool:
+    if first.kind is not FlowKind.PLAIN or second.kind is not FlowKind.PLAIN or "auipc" in (first.name, second.name):
+        return True
+    if first.writes & (second.reads | second.writes) or second.writes & first.reads:
+        return True
+    accesses = [one.is_load or one.is_store for one in (first, second)]
+    if not all(accesses):
+        return first.is_fixed and second.is_fixed
+    return first.is_store or second.is_store or first.is_fixed or second.is_fixed or not swap_loads
+
+
+def _postponed(operations: list[Operation]) -> list[Operation]:
+    """The same with every step of a pointer as late as possible."""
+    result = list(operations)
+    for index in reversed(range(len(result))):
+        step = result[index]
+        if not _is_step(step):
+            continue
+        register, size = step.values["rd"], step.values["imm12"]
+        place = index
+        while place + 1 < len(result):
+            following = result[place + 1]
+            if _touches(following, register):
+                moved = _shifted(following, register, size) if _moves_along(following, register) else None
+                if moved is None:
+                    break
+                following = moved
+            result[place] = following
+            place += 1
+        result[place] = step if place == index else replace(step, origin=-1)
+    return result
+
+
+def _with_sums(operations: list[Operation], live_out: frozenset[int], tally: AccessTally) -> list[Operation]:
+    result = list(operations)
+    index = 0
+    while index < len(result):
+        addition = result[index]
+        user = _only_user(result, index, live_out) if addition.name == "add" else None
+        if user is not None:
+            result[user] = _indexed(result[user], addition)
+            del result[index]
+            tally.sums += 1
+        else:
+            index += 1
+    return result
+
+
+def _only_user(operations: Sequence[Operation], index: int, live_out: frozenset[int]) -> int | None:
+    """Place of the access that is the only reader of a sum, where both summands still have their values."""
+    values = operations[index].values
+    total, summands = values["rd"], frozenset({values["rs1"], values["rs2"]})
+    if total in summands | _KEPT or 0 in summands:
+        return None
+    for place in range(index + 1, len(operations)):
+        operation = operations[place]
+        if total in operation.reads:
+            if not _is_access(operation, total) and not (operation.name in _LOADS and operation.values["rd"] == total):
+                return None
+            if _offset(operation) != 0:
+                return None
+            after = live_before(operations[place + 1 :], live_out)
+            return place if total in operation.writes or total not in after else None
+        if operation.writes & (summands | {total}) or operation.kind is not FlowKind.PLAIN:
+            return None
+    return None
+
+
+def _indexed(access: Operation, addition: Operation) -> Operation:
+    base, offset, values = addition.values["rs1"], addition.values["rs2"], access.values
+    if access.is_load:
+        return make(f"p.{access.name}", "rd,rs2(rs1)", origin=access.origin, rd=values["rd"], rs1=base, rs2=offset)
+    return make(f"p.{access.name}", "rs2,rs3(rs1)", origin=access.origin, rs2=values["rs2"], rs1=base, rs3=offset)
+
+
+def _incrementing(access: Operation, step: int) -> Operation:
+    values = access.values
+    kept = {"origin": access.origin, "rs1": values["rs1"]}
+    if access.is_load:
+        return make(f"p.{access.name}", "rd,imm12(rs1!)", rd=values["rd"], imm12=step, **kept)
+    return make(f"p.{access.name}", "rs2,stimm12(rs1!)", rs2=values["rs2"], stimm12=step, **kept)
+
+
+def _with_increments(operations: list[Operation], tally: AccessTally, *, swap_loads: bool) -> list[Operation]:
+    result = list(operations)
+    index = 0
+    while index < len(result):
+        fused = _fused(result, index, swap_loads=swap_loads) if _is_step(result[index]) else None
+        if fused is None:
+            index += 1
+        else:
+            result = fused
+            tally.increments += 1
+    return result
+
+
+def _fused(operations: Sequence[Operation], index: int, *, swap_loads: bool) -> list[Operation] | None:
+    """The instructions with the step at ``index`` inside an access; None if there is none to take it."""
+    step = operations[index]
+    register, size = step.values["rd"], step.values["imm12"]
+    low = high = index
+
+    def passes(operation: Operation) -> bool:
+        return not _touches(operation, register) or _moves_along(operation, register)
+
+    while low > 0 and passes(operations[low - 1]):
+        low -= 1
+    while high + 1 < len(operations) and passes(operations[high + 1]):
+        high += 1
+    # every instruction as if the step came after all of them
+    window: list[Operation] = []
+    for place in range(low, high + 1):
+        operation = operations[place]
+        if place != index:
+            moved = operation if place < index else _shifted(operation, register, size)
+            if moved is None:
+                return None
+            window.append(moved)
+    before, after = list(operations[:low]), list(operations[high + 1 :])
+    for place, operation in enumerate(window):
+        if _is_access(operation, register) and _offset(operation) == 0:
+            rest = [_shifted(later, register, -size) for later in window[place + 1 :]]
+            if all(later is not None for later in rest):
+                kept = [later for later in rest if later is not None]
+                return [*before, *window[:place], _incrementing(operation, size), *kept, *after]
+    taken = _later_access(before, register, swap_loads=swap_loads)
+    if taken is None:
+        return None
+    rest = [_shifted(later, register, -size) for later in window]
+    if any(later is None for later in rest):
+        return None
+    access = replace(_incrementing(before[taken], size), origin=-1)
+    del before[taken]
+    return [*before, access, *(later for later in rest if later is not None), *after]
+
+
+def _later_access(before: Sequence[Operation], register: int, *, swap_loads: bool) -> int | None:
+    for place in reversed(range(len(before))):
+        operation = before[place]
+        if register in operation.writes or operation.kind is not FlowKind.PLAIN:
+            return None
+        if _is_access(operation, register) and _offset(operation) == 0:
+            free = not any(_conflict(operation, later, swap_loads=swap_loads) for later in before[place + 1 :])
+            return place if free else None
+    return None
+
+
+def improve(
+    body: Sequence[Operation], live_out: frozenset[int], tally: AccessTally, *, swap_loads: bool
+) -> list[Operation]:
+    """The instructions of a block before its terminator, with fewer additions where that is possible."""
+    found = AccessTally()
+    original = list(body)
+    result = _with_increments(_with_sums(_postponed(original), live_out, found), found, swap_loads=swap_loads)
+    if not found.increments and not found.sums:
+        return original
+    tally.increments += found.increments
+    tally.sums += found.sums
+    return result
+
+
+def _stalls(operations: Sequence[Operation]) -> int:
+    """Instructions that read what the load right before them has loaded."""
+    return sum(_loaded(first) in second.reads for first, second in pairwise(operations))
+
+
+def _loaded(operation: Operation) -> int:
+    insn = operation.insn
+    return operation.values["rd"] if insn is not None and insn.is_load else 0
+
+
+# blocks above this are left in the order of the compiler; the search takes time with the third power
+_LONGEST_BLOCK = 120
+
+
+def spread_loads(operations: Sequence[Operation], *, swap_loads: bool) -> list[Operation]:
+    """The instructions of a block in an order in which fewer of them wait for a load.
+
+    ``operations`` includes the terminator, which stays last.
+    """
+    result = list(operations)
+    count = _stalls(result)
+    while count and len(result) <= _LONGEST_BLOCK:
+        better = _better(result, count, swap_loads=swap_loads)
+        if better is None:
+            break
+        result, count = better, _stalls(better)
+    return result
+
+
+def _better(operations: Sequence[Operation], count: int, *, swap_loads: bool) -> list[Operation] | None:
+    for index in range(len(operations) - 1):
+        if _loaded(operations[index]) not in operations[index + 1].reads:
+            continue
+        for source, target in _moves(operations, index):
+            moved = operations[source]
+            passed = operations[min(source, target) : max(source, target) + 1]
+            if any(one is not moved and _conflict(moved, one, swap_loads=swap_loads) for one in passed):
+                continue
+            order = [*operations[:source], *operations[source + 1 :]]
+            order.insert(target, replace(moved, origin=-1))
+            if _stalls(order) < count:
+                return order
+    return None
+
+
+def _moves(operations: Sequence[Operation], index: int) -> list[tuple[int, int]]:
+    """Ways to put an instruction between a load and its reader: a later one up, the load up, an earlier one down."""
+    later = [(source, index + 1) for source in range(index + 2, len(operations))]
+    return [*later, *((index, target) for target in reversed(range(index))), *((s, index) for s in range(index))]

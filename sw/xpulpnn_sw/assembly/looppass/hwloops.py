@@ -1,0 +1,272 @@
+"""Counted loops become hardware loops.
+
+The set-up comes before the first instruction of a turn, where every way into the loop leads through; the end is the
+last instruction before the test. Three facts make this the same as before, whatever the registers hold:
+
+* The count is at most the number of turns the test would allow, and at least 1. When it is used up, the test of the
+  compiler decides; if the loop goes on, it goes through the set-up again.
+* The end lies in the loop only, so it is never reached without a set-up of this loop before it. A way out of the middle
+  (break, return) leaves the loop registers as they are, which is harmless for the same reason.
+* Nothing in the loop touches the registers of its hardware loop: no calls, no other use of them, and loops inside one
+  another take different ones.
+
+Where the count is known to be exact and nobody reads the counter, counter and test go away.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sw.assembly.looppass.counting import Condition, Counter, Entry, at_entry, find_counter, held_condition
+from xpulpnn_sw.assembly.looppass.flow import FlowGraph, NaturalLoop
+from xpulpnn_sw.assembly.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
+from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, Operation, make
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+_FARTHEST = 2 * 0xFFF  # bytes from the set-up to the end, at most
+_NEAREST_FARTHEST = 2 * 0x1F  # the same where the instruction holds the count too
+_LARGEST_COUNT = 0xFFF
+_SETUP, _SETUP_NUMBER = 0x407B, 0x507B  # lp.setup and lp.setupi with every operand 0
+_WORD = 4
+_LEVELS = 2
+_RESERVED = frozenset({0, RA, SP, GP, TP})
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOutcome:
+    """The hardware loop that became of a loop, or the reason why it stays."""
+
+    function: str
+    source: str  # file and line of its first instruction
+    level: int | None  # its hardware loop, 0 or 1; None if it stays as it was
+    reason: str = ""  # why it stays; empty if it was turned
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A loop as its blocks lie: where a turn starts and ends, and what is tested after it."""
+
+    loop: NaturalLoop
+    start: int
+    end: int
+    test: Condition
+    is_tested_at_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A loop that can be turned."""
+
+    shape: _Shape
+    counter: Counter
+    entry: Entry
+    setup: tuple[Operation, ...]
+    is_exact: bool
+
+
+def _shape(flow: FlowGraph, loop: NaturalLoop) -> _Shape | str:
+    if len(loop.latches) != 1:
+        return "jumps back from several places"
+    header, end = loop.header, loop.latches[0]
+    last = flow.blocks[end].terminator
+    if last is not None and last.kind is FlowKind.BRANCH:
+        following, target = flow.blocks[end].successors
+        leaving = following if target == header else target
+        if leaving == header or leaving in loop.blocks:
+            return "its last test does not end it"
+        test = held_condition(last, taken=target == header)
+        return _Shape(loop, header, end, test, True) if test else "tested against an immediate"
+    if flow.blocks[end].successors != [header]:
+        return "its last block has several ends"
+    # tested before each turn, by a block that does nothing else
+    first = flow.blocks[header]
+    branch = first.terminator
+    if branch is None or branch.kind is not FlowKind.BRANCH or len(first.operations) != 1:
+        return "tested in the middle"
+    inside = [index for index in first.successors if index in loop.blocks]
+    if len(inside) != 1 or flow.blocks[inside[0]].predecessors != [header] or flow.blocks[inside[0]].is_entered:
+        return "tested in the middle"
+    test = held_condition(branch, taken=first.successors[1] == inside[0])
+    return _Shape(loop, inside[0], end, test, False) if test else "tested against an immediate"
+
+
+def _obstacle(flow: FlowGraph, loop: NaturalLoop) -> str:
+    for index in sorted(loop.blocks):
+        if flow.blocks[index].is_entered:
+            return "entered in ways that are not seen"
+        for operation in flow.blocks[index].operations:
+            if operation.kind is FlowKind.CALL:
+                return "calls a function"
+            if operation.kind is FlowKind.INDIRECT:
+                return "jumps to a computed address"
+            if operation.kind is FlowKind.SYSTEM and "csr" not in operation.values:
+                return f"contains {operation.name}"
+    return ""
+
+
+def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
+    """Bytes from the word of the set-up to the end, at most; None if they do not lie one after the other."""
+    between = blocks[shape.start : shape.end + 1]
+    if not between or any(block.section != between[0].section for block in between):
+        return None
+    last = between[-1].terminator
+    outside = SETUP_SIZE + (0 if last is None else last.size)
+    return _WORD + sum(block.size for block in between) - outside
+
+
+class HardwareLoops:
+    """Turns the loops of one function."""
+
+    def __init__(self, function: ListedFunction, prefix: str) -> None:
+        self.function = function
+        self._prefix = prefix
+        blocks = function.blocks
+        self._written = {register for block in blocks for op in block.operations for register in op.writes}
+        self._made: list[tuple[frozenset[int], int]] = []
+
+    def run(self) -> list[LoopOutcome]:
+        """Turn what can be turned, inner loops first."""
+        outcomes: list[LoopOutcome] = []
+        kinds = {operation.kind for block in self.function.blocks for operation in block.operations}
+        names = {operation.name for block in self.function.blocks for operation in block.operations}
+        flow = FlowGraph(self.function)
+        for loop in flow.natural_loops():
+            if FlowKind.LOOP in kinds:
+                made: int | str = "the function uses hardware loops itself"
+            elif "mret" in names:
+                made = "the function is an interrupt handler"
+            else:
+                made = self._turn(FlowGraph(self.function), loop)
+            source = flow.blocks[loop.header].source
+            level, reason = (made, "") if isinstance(made, int) else (None, made)
+            outcomes.append(LoopOutcome(self.function.name, source, level, reason))
+        return outcomes
+
+    def _turn(self, flow: FlowGraph, loop: NaturalLoop) -> int | str:
+        level = max((level + 1 for blocks, level in self._made if blocks & loop.blocks), default=0)
+        if level >= _LEVELS:
+            return "more than two levels deep"
+        reason = _obstacle(flow, loop)
+        if reason:
+            return reason
+        shape = _shape(flow, loop)
+        if isinstance(shape, str):
+            return shape
+        distance = _distance(flow.blocks, shape)
+        if distance is None:
+            return "its blocks are not in order"
+        if distance > _FARTHEST:
+            return f"longer than {_FARTHEST} bytes"
+        counter = find_counter(flow, loop, shape.test, shape.end)
+        if isinstance(counter, str):
+            return counter
+        end = f"{self._prefix}{len(self._made)}"
+        plan = self._plan(flow, shape, counter, end, level, distance)
+        if isinstance(plan, str):
+            return plan
+        self._apply(plan, end)
+        self._made.append((loop.blocks, level))
+        return level
+
+    def _plan(
+        self, flow: FlowGraph, shape: _Shape, counter: Counter, end: str, level: int, distance: int
+    ) -> _Plan | str:
+        entry = at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else Entry()
+        turns = entry.turns(counter)
+        is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
+        is_exact = is_exact and self._is_private(flow, shape, counter)
+        distance -= _WORD * is_exact
+        if is_exact and turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
+            word = _SETUP_NUMBER | level << 7 | turns << 20
+            return _Plan(shape, counter, entry, (_setup(word, 14, end, None),), is_exact)
+        # a counter that nobody else reads may hold the count
+        free = [counter.register] if is_exact else self._free(flow, shape.start)
+        if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
+            setup, count = [], counter.register
+        elif is_exact and turns is not None:
+            setup, count = [_number(free[0], turns)], free[0]
+        else:
+            made = _count(counter, free, is_exact=is_exact)
+            if made is None:
+                return "no free register"
+            setup, count = made, free[0]
+        setup.append(_setup(_SETUP | level << 7 | count << 15, 19, end, count))
+        return _Plan(shape, counter, entry, tuple(setup), is_exact)
+
+    def _free(self, flow: FlowGraph, start: int) -> list[int]:
+        """Registers nobody reads later than the start of a block, and that callers know the function to write."""
+        return sorted(self._written - flow.live_in[start] - _RESERVED)
+
+    def _is_private(self, flow: FlowGraph, shape: _Shape, counter: Counter) -> bool:
+        """Return whether only test and step read the counter, so that both may go."""
+        if shape.end != counter.place and not shape.is_tested_at_end:
+            return False
+        register, loop = counter.register, shape.loop
+        for index in loop.blocks:
+            block = flow.blocks[index]
+            readers = [op for op in block.all if register in op.reads]
+            own = [op for op in readers if op.name == "addi" and index == counter.place and op.step(register)]
+            tests = [op for op in readers if op is block.terminator and index == shape.end]
+            if len(readers) != len(own) + len(tests):
+                return False
+            for successor in block.successors:
+                if successor not in loop.blocks and (successor < 0 or register in flow.live_in[successor]):
+                    return False
+        return True
+
+    def _apply(self, plan: _Plan, end: str) -> None:
+        blocks, shape, counter = self.function.blocks, plan.shape, plan.counter
+        if plan.is_exact:
+            place = blocks[counter.place]
+            place.operations = [op for op in place.operations if counter.register not in op.writes]
+            last = blocks[shape.end]
+            last.operations = last.body
+        blocks[shape.start].setup = list(plan.setup)
+        blocks[shape.end].end_label = end
+        self.function.loops.append((shape.start, shape.end))
+
+
+def _setup(word: int, shift: int, end: str, count: int | None) -> Operation:
+    name = "lp.setupi" if count is None else "lp.setup"
+    operands = f"{word >> 7 & 1}, {word >> 20 if count is None else ABI_NAMES[count]}, {end}"
+    text = f".4byte 0x{word:08x} + (({end} - .) << {shift})  # {name} {operands}"
+    reads = frozenset[int]() if count is None else frozenset({count})
+    return Operation(text=text, kind=FlowKind.LOOP, values={}, reads=reads)
+
+
+def _number(register: int, value: int) -> Operation:
+    text = f"li {ABI_NAMES[register]}, {value}"
+    return Operation(text=text, values={"li": value}, writes=frozenset({register}), size=8)
+
+
+def _count(counter: Counter, free: Sequence[int], *, is_exact: bool) -> list[Operation] | None:
+    if not free:
+        return None
+    count, register, bound = free[0], counter.register, counter.bound
+    size, upward = abs(counter.step), counter.step > 0
+    high, low = (bound, register) if upward else (register, bound)
+    operations: list[Operation] = []
+    if counter.is_ordered and not is_exact:
+        # an order that does not hold from the start gives distance 0, for the one turn before the test
+        unsigned = "u" if counter.relation.endswith("u") else ""
+        operations.append(make(f"p.max{unsigned}", rd=count, rs1=high, rs2=low))
+        high = count
+    if low or high == count or operations:
+        operations.append(make("sub", rd=count, rs1=high, rs2=low))
+    else:
+        operations.append(make("addi", rd=count, rs1=high, imm12=0))
+    if is_exact:
+        return operations
+    inclusive = counter.relation[:2] in ("le", "ge")
+    if size & (size - 1) == 0:
+        if size > 1:
+            operations.append(make("srli", rd=count, rs1=count, uimm5=size.bit_length() - 1))
+    elif len(free) > 1:
+        # the product is at most the quotient
+        operations.append(_number(free[1], (1 << XLEN) // size))
+        operations.append(make("mulhu", rd=count, rs1=count, rs2=free[1]))
+    else:
+        return None
+    if inclusive:
+        operations.append(make("addi", rd=count, rs1=count, imm12=1))
+    return operations

@@ -1,0 +1,317 @@
+"""Assembly text as functions of basic blocks, and back.
+
+Whatever is no instruction of a function is kept line by line where it stands: directives, labels of the debug
+information, comments. Only the instructions between them change.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from xpulpnn_sw.assembly.looppass.operation import FlowKind, Operation, parse, unknown
+
+_LABEL = re.compile(r"\s*([\w.$]+)\s*:(.*)")
+_NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
+_TYPE = re.compile(r"\s*\.type\s+([\w.$]+)\s*,\s*[@%]function")
+_SIZE = re.compile(r"\s*\.size\s+([\w.$]+)\s*,")
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
+_FILE = re.compile(r'\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
+_SECTION = re.compile(r"\s*\.(section|pushsection|text|data|bss|popsection|previous)\b\s*([\w.$]*)")
+_DATA = re.compile(r"\s*\.(?:byte|2byte|4byte|8byte|half|short|word|long|dword|quad)\b(.*)")
+_PAIR = re.compile(r"%pcrel_lo\([^)]*\)")  # names the instruction that holds the upper part, which is no place to go to
+_PLACING = re.compile(r"\s*\.(?:p2align|align)\s+(\d+)")
+_HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|file|p2align|align)\b.*)?")
+_DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
+LEAVING = frozenset({FlowKind.BRANCH, FlowKind.JUMP, FlowKind.INDIRECT, FlowKind.LEAVE})  # what ends a block
+_SHORT_NOP = 0x0001  # c.nop, with which the GNU assembler does not pad where nothing is relaxed
+SETUP_SIZE = 32  # bytes of the instructions that set up a hardware loop, at most
+
+
+@dataclass(slots=True)
+class BasicBlock:
+    """Instructions that run one after the other."""
+
+    first: int  # line of the file it begins at, counted from 1
+    section: int  # counts the changes of the section in a function: blocks with the same number lie together
+    source: str  # file and line of the C source as debug information gives it, or the line of the assembly
+    # the instructions; a branch or jump is the last
+    operations: list[Operation] = field(default_factory=list[Operation])
+    # lines that are no instructions, with their numbers
+    anchors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    labels: list[str] = field(default_factory=list[str])
+    # indices of the blocks after and before this one; -1 for a place outside the function
+    successors: list[int] = field(default_factory=list[int])
+    # indices of the blocks after and before this one; -1 for a place outside the function
+    predecessors: list[int] = field(default_factory=list[int])
+    is_entered: bool = False  # whether it may be reached in ways that are not seen: the entry, targets of pointers
+    # what sets up a hardware loop before the first instruction; a turn of the loop begins after it
+    setup: list[Operation] = field(default_factory=list[Operation])
+    # label of the last instruction of a hardware loop, which is the last of this block that is no branch
+    end_label: str = ""
+
+    @property
+    def all(self) -> list[Operation]:
+        """Set-up and instructions."""
+        return [*self.setup, *self.operations]
+
+    @property
+    def terminator(self) -> Operation | None:
+        """The branch, jump or return at the end."""
+        last = self.operations[-1] if self.operations else None
+        return last if last is not None and last.kind in LEAVING else None
+
+    @property
+    def body(self) -> list[Operation]:
+        """The instructions before the terminator."""
+        return self.operations[:-1] if self.terminator else self.operations
+
+    def replace_body(self, body: Sequence[Operation]) -> None:
+        """Put other instructions before the terminator."""
+        terminator = self.terminator
+        self.operations = [*body, *([terminator] if terminator else [])]
+
+    @property
+    def size(self) -> int:
+        """Bytes it has at most."""
+        padding = sum(1 << int(match[1]) for _, text in self.anchors if (match := _PLACING.match(text)))
+        return padding + SETUP_SIZE + sum(operation.size for operation in self.operations)
+
+    def lines(self) -> Iterator[str]:
+        """The block as text; labels and directives keep their order."""
+        anchors = iter(self.anchors)
+        following = next(anchors, None)
+        start = min((operation.origin for operation in self.operations if operation.origin >= 0), default=None)
+        while following is not None and (start is None or following[0] <= start):
+            yield following[1]
+            following = next(anchors, None)
+        for operation in self.setup:
+            if operation.kind is FlowKind.LOOP and operation.insn is None:
+                # a turn that starts with a long instruction across two words takes a cycle more
+                yield f"\t.balignw 4, 0x{_SHORT_NOP:04x}"
+            yield f"\t{operation.text}"
+        last = len(self.body) - 1
+        if self.end_label and last < 0:
+            yield from (f"{self.end_label}:", "\tnop")
+        for index, operation in enumerate(self.operations):
+            while following is not None and following[0] <= operation.origin:
+                yield following[1]
+                following = next(anchors, None)
+            if self.end_label and index == last:
+                yield f"{self.end_label}:"
+            yield f"\t{operation.text}{operation.comment}"
+        while following is not None:
+            yield following[1]
+            following = next(anchors, None)
+
+
+@dataclass(slots=True)
+class ListedFunction:
+    """A function of the assembly text."""
+
+    name: str
+    text: list[str]  # its lines as the compiler wrote them
+    blocks: list[BasicBlock]  # in the order of the text
+    # why it stays as it is, such as an instruction that cannot be read; empty if nothing is in the way
+    obstacle: str = ""
+    # first and last block of each hardware loop, in the order of the text
+    loops: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+    def lines(self) -> Iterator[str]:
+        """The function as text.
+
+        The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end, nor before
+        it, where that would spoil its alignment.
+        """
+        if self.obstacle:
+            yield from self.text
+            return
+        last = max((end for _, end in self.loops), default=-1)
+        if self.loops:
+            yield from ("\t.option push", "\t.option norelax")
+        for index, block in enumerate(self.blocks):
+            yield from block.lines()
+            if index == last:
+                yield "\t.option pop"
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line of a function; without an operation it is an anchor."""
+
+    number: int
+    text: str
+    section: int
+    label: str = ""
+    operation: Operation | None = None
+
+
+def _is_local(label: str) -> bool:
+    """Return whether a label is one of the compiler's, which nobody outside the file knows."""
+    return label.startswith(".L")
+
+
+def strip_comment(text: str) -> str:
+    """A line without its comment and the white space around it."""
+    return text.partition("#")[0].strip()
+
+
+class Listing:
+    """A file of assembly text."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines()
+        self._files = {match[1]: match[2] for line in self._lines if (match := _FILE.match(line))}
+        self._addressed = self._names_in_data()
+        self.parts: list[str | ListedFunction] = []
+        self._read()
+
+    @property
+    def functions(self) -> list[ListedFunction]:
+        """The functions in their order."""
+        return [part for part in self.parts if isinstance(part, ListedFunction)]
+
+    def text(self) -> str:
+        """The file as text."""
+        lines: list[str] = []
+        for part in self.parts:
+            if isinstance(part, ListedFunction):
+                lines.extend(part.lines())
+            else:
+                lines.append(part)
+        return "\n".join(lines) + "\n"
+
+    def _names_in_data(self) -> set[str]:
+        """Labels whose address is in data: tables of jumps, computed gotos."""
+        names: set[str] = set()
+        section = ".text"
+        for line in self._lines:
+            if match := _SECTION.match(line):
+                section = match[2] or match[1]
+            elif (match := _DATA.match(line)) and not section.startswith(_DEBUG_SECTIONS):
+                names.update(_NAME.findall(match[1]))
+        return names
+
+    def _read(self) -> None:
+        kinds = {match[1] for line in self._lines if (match := _TYPE.match(line))}
+        index = 0
+        while index < len(self._lines):
+            label = _LABEL.match(self._lines[index])
+            end = self._end(index, label[1]) if label is not None and label[1] in kinds else None
+            if label is None or end is None:
+                self.parts.append(self._lines[index])
+                index += 1
+                continue
+            self.parts.append(self._function(label[1], index, end))
+            index = end
+
+    def _end(self, start: int, name: str) -> int | None:
+        for index in range(start, len(self._lines)):
+            match = _SIZE.match(self._lines[index])
+            if match and match[1] == name:
+                return index
+        return None
+
+    def _function(self, name: str, start: int, end: int) -> ListedFunction:
+        lines = self._classified(start, end)
+        targets = {line.operation.target for line in lines if line.operation is not None}
+        addressed = set(self._addressed)
+        for line in lines:
+            operation = line.operation
+            if operation is not None and operation.kind not in (FlowKind.BRANCH, FlowKind.JUMP):
+                addressed.update(_NAME.findall(_PAIR.sub("", operation.text)))
+        blocks = self._blocks(lines, targets | addressed)
+        bad = next((op for block in blocks for op in block.operations if op.kind is FlowKind.UNKNOWN), None)
+        obstacle = "" if bad is None else f"not understood: {' '.join(bad.text.split())}"
+        if not obstacle:
+            _connect(blocks, addressed)
+        return ListedFunction(name, self._lines[start:end], blocks, obstacle)
+
+    def _classified(self, start: int, end: int) -> list[_Line]:
+        """The lines of a function; instructions outside the sections of code are left to the data they are."""
+        lines: list[_Line] = []
+        section, is_code = 0, True
+        for index in range(start, end):
+            text, number = self._lines[index], index + 1
+            if match := _SECTION.match(text):
+                section += 1
+                is_code = match[1] == "text" or match[2].startswith(".text")
+                lines.append(_Line(number, text, section))
+                continue
+            label = _LABEL.match(text) if is_code else None
+            if label is not None:
+                alone = not strip_comment(label[2])
+                lines.append(_Line(number, text if alone else f"{label[1]}:", section, label=label[1]))
+                if label[1].isdecimal():
+                    lines.append(_Line(number, "", section, operation=unknown(f"label {label[1]}", number)))
+                if alone:
+                    continue
+                text = label[2]
+            statement = strip_comment(text)
+            if not is_code or _HARMLESS.fullmatch(statement):
+                lines.append(_Line(number, text, section))
+            elif ";" in statement or (statement.startswith(".") and not statement.startswith(".insn")):
+                lines.append(_Line(number, text, section, operation=unknown(statement, number)))
+            else:
+                comment = text.rstrip()[len(text[: text.index(statement)]) + len(statement) :]
+                operation = replace(parse(statement, number), comment=comment)
+                lines.append(_Line(number, text, section, operation=operation))
+        return lines
+
+    def _blocks(self, lines: Sequence[_Line], referred: set[str]) -> list[BasicBlock]:
+        blocks: list[BasicBlock] = []
+        is_closed, is_located = True, False
+        locations = [match for line in lines if (match := _LOC.match(line.text))]
+        # inline functions of headers are inside the function of the source
+        own_file = locations[0][1] if locations else ""
+        place = ""
+        for line in lines:
+            starts = bool(line.label) and (line.label in referred or not _is_local(line.label))
+            # the entry stays apart from a loop that begins with the first instruction
+            is_new = (
+                blocks and starts and _is_local(line.label) and not all(_is_local(name) for name in blocks[-1].labels)
+            )
+            if is_closed or is_new or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
+                blocks.append(BasicBlock(line.number, line.section, ""))
+                is_closed, is_located = False, False
+            block = blocks[-1]
+            if starts:
+                block.labels.append(line.label)
+            if (match := _LOC.match(line.text)) and match[1] == own_file and match[2] != "0":
+                place = f"{self._files.get(match[1], 'file')}:{match[2]}"
+                if not is_located:
+                    block.source, is_located = place, True
+            operation = line.operation
+            if operation is None:
+                block.anchors.append((line.number, line.text))
+                continue
+            if not block.operations:
+                block.section = line.section
+                block.source = block.source or place or f"line {line.number}"
+            block.operations.append(operation)
+            is_closed = operation.kind in LEAVING
+        return blocks
+
+
+def _connect(blocks: Sequence[BasicBlock], addressed: set[str]) -> None:
+    places = {label: index for index, block in enumerate(blocks) for label in block.labels}
+    entered = {index for label, index in places.items() if label in addressed or not _is_local(label)}
+    for index in entered | {0}:
+        blocks[index].is_entered = True
+    for index, block in enumerate(blocks):
+        last = block.terminator
+        following = index + 1 if index + 1 < len(blocks) else -1
+        match None if last is None else last.kind:
+            case None:
+                block.successors = [following]
+            case FlowKind.BRANCH if last is not None:
+                block.successors = [following, places.get(last.target, -1)]
+            case FlowKind.JUMP if last is not None:
+                block.successors = [places.get(last.target, -1)]
+            case FlowKind.INDIRECT:
+                block.successors = [-1, *sorted(entered)]
+            case _:
+                block.successors = []
+    for index, block in enumerate(blocks):
+        for successor in block.successors:
+            if successor >= 0 and index not in blocks[successor].predecessors:
+                blocks[successor].predecessors.append(index)

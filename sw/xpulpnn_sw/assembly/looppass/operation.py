@@ -1,0 +1,345 @@
+"""One instruction of compiled assembly: what it reads, writes, accesses and where it goes.
+
+Standard mnemonics, their pseudo-instructions and the ``.insn`` lines of the intrinsics all become rows of the
+instruction table. What cannot be read is ``UNKNOWN``, and the function around it stays as the compiler wrote it.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.csr import csr_address
+from xpulpnn.isa.fields import FieldKind, Operand, Token
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import INSNS, Decoder, find
+from xpulpnn_sw.assembly.disasm import render
+from xpulpnn_sw.assembly.expressions import evaluate
+from xpulpnn_sw.assembly.pseudo import PSEUDO, candidates
+from xpulpnn_sw.assembly.registers import ABI_NAMES, is_register, register_number
+
+RA, SP, GP, TP = 1, 2, 3, 4
+A0, A1, A7 = 10, 11, 17
+CALLEE_SAVED = frozenset({8, 9, *range(18, 28)})  # registers that a function hands back as it found them
+ARGUMENT_REGISTERS = frozenset(range(A0, A7 + 1))
+ALL = frozenset(range(1, 32))
+
+RETURN_LIVE = CALLEE_SAVED | {RA, SP, GP, TP, A0, A1}  # registers somebody may read after a return
+LONGEST = 8  # bytes of the longest expansion of a pseudo-instruction
+_MEMORY = re.compile(r"(?P<offset>.*)\(\s*(?P<base>\w+)\s*(?P<increment>!?)\s*\)")
+_LABEL = re.compile(r"[A-Za-z_.$][\w.$]+|[A-Za-z_]")
+_SPLIT = re.compile(r",(?![^()]*\))")
+_LOOP_CSRS = frozenset(range(0x7C0, 0x7C7))
+_LOOP_OPCODE = 0x7B
+_POST_LOAD, _POST_STORE, _INDEXED = 0x0B, 0x2B, 0x03
+
+
+class FlowKind(Enum):
+    """Effects of an instruction on the flow of control."""
+
+    PLAIN = "plain"
+    BRANCH = "branch"
+    JUMP = "jump"
+    INDIRECT = "indirect jump"
+    LEAVE = "return"
+    CALL = "call"
+    SYSTEM = "system instruction"
+    LOOP = "hardware loop"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """An instruction."""
+
+    text: str  # assembly text without label and comment
+    kind: FlowKind = FlowKind.PLAIN  # what it does to the flow of control
+    insn: Insn | None = None  # its row; None for pseudo-instructions of several words and for what cannot be read
+    values: dict[str, int]  # operand fields of the row; an immediate that the linker fills in is missing
+    reads: frozenset[int] = frozenset()  # registers that it reads, without x0
+    writes: frozenset[int] = frozenset()  # registers that it writes, without x0
+    target: str = ""  # label of a branch or jump
+    size: int = 4  # bytes it has at most
+    origin: int = -1  # line of the file it stands at; -1 for one that the pass added or moved
+    comment: str = ""  # what the compiler wrote behind it
+
+    @property
+    def is_load(self) -> bool:
+        """Return whether memory is read, into a register or the NN-RF."""
+        insn = self.insn
+        return insn is not None and (insn.is_load or insn.is_mac_load or insn.loads_parameter or insn.op == "pv.qnt")
+
+    @property
+    def is_store(self) -> bool:
+        """Return whether memory is written."""
+        return self.insn is not None and self.insn.is_store
+
+    @property
+    def is_fixed(self) -> bool:
+        """Return whether it keeps its place: it has effects beyond registers and memory, or ends the block."""
+        if self.kind is not FlowKind.PLAIN:
+            return True
+        return self.insn is not None and (self.insn.uses_nnrf or self.insn.op == "elw")
+
+    @property
+    def name(self) -> str:
+        """Mnemonic of the row; empty if there is none."""
+        return "" if self.insn is None else self.insn.mnemonic
+
+    def step(self, register: int) -> int | None:
+        """The constant this instruction adds to ``register``, or None if it does anything else to it."""
+        insn, values = self.insn, self.values
+        if insn is None or register not in self.writes:
+            return None
+        if insn.mnemonic == "addi" and values["rd"] == values["rs1"] == register:
+            return values.get("imm12")
+        if not insn.writes_base or values["rs1"] != register:
+            return None
+        if insn.is_mac_load or insn.loads_parameter:
+            return 4 if values.get("rd") != register else None
+        if insn.is_load:
+            return values.get("imm12") if values["rd"] != register else None
+        return values.get("stimm12")
+
+    def constant(self, register: int) -> int | None:
+        """The value given to ``register`` if it is one number, else None."""
+        if register not in self.writes:
+            return None
+        if self.insn is None:
+            return self.values.get("li")
+        if self.insn.mnemonic == "addi" and self.values["rs1"] == 0:
+            return self.values.get("imm12")
+        return None
+
+
+def _fits(operand: Operand, text: str) -> bool:
+    memory = _MEMORY.fullmatch(text)
+    if not operand.is_memory:
+        return operand.value is not None and (operand.value.field.kind is FieldKind.REGISTER) == is_register(text)
+    if memory is None or not is_register(memory["base"]) or bool(memory["increment"]) != operand.increment:
+        return False
+    offset = memory["offset"].strip()
+    if operand.value is None:
+        return offset in ("", "0")
+    return is_register(offset) == (operand.value.field.kind is FieldKind.REGISTER)
+
+
+def number(text: str) -> int | None:
+    """The value of a constant expression, or None if the linker knows it only."""
+    try:
+        return evaluate(text, {}, 0) if text.strip() and "pc" not in text and not text.startswith("%") else None
+    except EncodingError:
+        return None
+
+
+def _value(token: Token, text: str) -> int | None:
+    match token.field.kind:
+        case FieldKind.REGISTER:
+            return register_number(text)
+        case FieldKind.CSR if not text[:1].isdigit():
+            try:
+                return csr_address(text)
+            except EncodingError:
+                return None
+        case FieldKind.TARGET | FieldKind.FENCE:
+            return None
+        case _:
+            return number(text or "0")
+
+
+def _registers(insn: Insn, values: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
+    fields = {"rd": "rd" if "rd" in values else "rs3", "rs1": "rs1", "rs2": "rs2"}
+    reads = {values[fields[name]] for name in insn.reads}
+    writes = {values["rd"]} if insn.writes_rd else set[int]()
+    if insn.writes_base and not (insn.is_mac_load and "nnimm5" in values and not values["nnimm5"] & 0b11000):
+        writes.add(values["rs1"])
+    return frozenset(reads - {0}), frozenset(writes - {0})
+
+
+def _kind(insn: Insn, values: dict[str, int], target: str) -> FlowKind:
+    if insn.match & 0x7F == _LOOP_OPCODE:
+        return FlowKind.LOOP
+    if insn.is_branch:
+        return FlowKind.BRANCH
+    if insn.op == "jal":
+        return FlowKind.JUMP if values["rd"] == 0 and target else FlowKind.CALL
+    if insn.op == "jalr":
+        if values["rd"] != 0:
+            return FlowKind.CALL
+        return FlowKind.LEAVE if values["rs1"] == RA else FlowKind.INDIRECT
+    if "csr" in values or any(token.field.kind is FieldKind.CSR for token in insn.tokens):
+        # a CSR whose number is not known may be one of the loop registers
+        return FlowKind.LOOP if values.get("csr", 0x7C0) in _LOOP_CSRS else FlowKind.SYSTEM
+    if insn.mnemonic == "mret":
+        return FlowKind.LEAVE
+    if insn.match & 0x7F in (0x73, 0x0F):
+        return FlowKind.SYSTEM
+    return FlowKind.PLAIN
+
+
+def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int) -> Operation:
+    kind = _kind(insn, values, target)
+    reads, writes = _registers(insn, values)
+    if kind is FlowKind.CALL:
+        reads, writes = reads | ARGUMENT_REGISTERS | {SP, GP, TP}, writes | {RA}
+    elif kind is FlowKind.LEAVE:
+        reads = ALL if insn.mnemonic == "mret" else reads | RETURN_LIVE
+    elif kind in (FlowKind.INDIRECT, FlowKind.SYSTEM, FlowKind.LOOP):
+        reads = ALL
+    return Operation(
+        text=text,
+        kind=kind,
+        insn=insn,
+        values=values,
+        reads=reads,
+        writes=writes,
+        target=target,
+        # a branch that does not reach its target becomes two instructions
+        size=LONGEST if kind is FlowKind.BRANCH else insn.size,
+        origin=origin,
+    )
+
+
+def unknown(text: str, origin: int) -> Operation:
+    """Something that cannot be read: it may do anything."""
+    return Operation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
+
+
+_ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == 4)
+
+
+def _directive(text: str, origin: int) -> Operation:
+    head, _, rest = text.removeprefix(".insn").strip().partition(" ")
+    parts = [part.strip() for part in _SPLIT.split(rest)]
+    plain: list[str] = []
+    for part in parts:
+        memory = _MEMORY.fullmatch(part)
+        plain += [memory["base"], memory["offset"].strip() or "0"] if memory else [part]
+    target = ""
+    try:
+        registers = {i: register_number(part) for i, part in enumerate(plain) if is_register(part)}
+        numbers = {i: n for i, part in enumerate(plain) if i not in registers and (n := number(part)) is not None}
+        match head, len(plain):
+            case "r", 6:
+                word = numbers[0] | numbers[1] << 12 | numbers[2] << 25
+                word |= registers[3] << 7 | registers[4] << 15 | registers[5] << 20
+            case "i", 5:
+                word = numbers[0] | numbers[1] << 12 | registers[2] << 7 | registers[3] << 15
+                word |= (numbers[4] & 0xFFF) << 20
+            case "s", 5:
+                # rs2, then the base and its offset
+                low, high = numbers[4] & 0x1F, numbers[4] >> 5 & 0x7F
+                word = numbers[0] | numbers[1] << 12 | registers[2] << 20 | registers[3] << 15 | low << 7 | high << 25
+            case "sb", 5:
+                word = numbers[0] | numbers[1] << 12 | registers[2] << 15 | registers[3] << 20
+                target = plain[4]
+            case _:
+                return unknown(text, origin)
+    except (EncodingError, KeyError):
+        return unknown(text, origin)
+    insn = _ALL_ROWS.decode(word)
+    if insn is None or (target and not _LABEL.fullmatch(target)):
+        return unknown(text, origin)
+    return _row(text, insn, insn.decode(word), target, origin)
+
+
+def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Operation | None:
+    """Pseudo-instructions that stand for a choice of words, or for several."""
+    match name, operands:
+        case "li", (rd, value) if is_register(rd):
+            constant = number(value)
+            values = {} if constant is None else {"li": constant}
+        case "la" | "lla", (rd, _) if is_register(rd):
+            values = dict[str, int]()
+        case "call" | "tail", (_,):
+            kind = FlowKind.CALL if name == "call" else FlowKind.LEAVE
+            reads = ARGUMENT_REGISTERS | {SP, GP, TP} if name == "call" else ALL
+            writes = frozenset({RA}) if name == "call" else frozenset[int]()
+            return Operation(text=text, kind=kind, values={}, reads=reads, writes=writes, size=LONGEST, origin=origin)
+        case "call", (link, _) if is_register(link):
+            # helpers that save registers have a convention of their own
+            return Operation(
+                text=text, kind=FlowKind.CALL, values={}, reads=ALL, writes=ALL, size=LONGEST, origin=origin
+            )
+        case _:
+            return None
+    written = frozenset({register_number(operands[0])} - {0})
+    return Operation(text=text, values=values, writes=written, size=LONGEST, origin=origin)
+
+
+def parse(text: str, origin: int = -1) -> Operation:
+    """The operation of one line of assembly without label and comment; never fails, see :func:`unknown`."""
+    mnemonic, *rest = text.split(None, 1)
+    if mnemonic == ".insn":
+        return _directive(" ".join(text.split()), origin)
+    operands: tuple[str, ...] = tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
+    if mnemonic == "zext.b" and len(operands) == 2:
+        mnemonic, operands = "andi", (*operands, "255")
+    special = _special(mnemonic, operands, text, origin)
+    if special is not None:
+        return special
+    if mnemonic == "jalr" and len(operands) == 2 and is_register(operands[1]):
+        mnemonic, operands = "jalr", (operands[0], f"0({operands[1]})")
+    elif (mnemonic, len(operands)) in PSEUDO:
+        lines = PSEUDO[mnemonic, len(operands)]
+        if len(lines) != 1:
+            return unknown(text, origin)
+        name, *last = lines[0].format(*operands).split(None, 1)
+        mnemonic, operands = name, tuple(part.strip() for part in _SPLIT.split(last[0])) if last else ()
+    elif f"{mnemonic}i" in _WITH_IMMEDIATE and len(operands) == 3 and not is_register(operands[2]):
+        # the GNU assembler takes an immediate for the last register
+        mnemonic = f"{mnemonic}i"
+    for insn in candidates(mnemonic):
+        if insn.size == 4 and len(insn.forms) == len(operands) and all(map(_fits, insn.forms, operands)):
+            return _matched(text, insn, operands, origin)
+    return unknown(text, origin)
+
+
+_WITH_IMMEDIATE = frozenset({"addi", "andi", "ori", "xori", "slli", "srli", "srai", "slti", "sltiu"})
+
+
+def _matched(text: str, insn: Insn, operands: tuple[str, ...], origin: int) -> Operation:
+    values: dict[str, int] = {}
+    target = ""
+    for operand, part in zip(insn.forms, operands, strict=True):
+        outside, base = part, part
+        if operand.is_memory and (memory := _MEMORY.fullmatch(part)):
+            outside, base = memory["offset"].strip(), memory["base"]
+        for token, written in ((operand.value, outside), (operand.base, base)):
+            if token is None:
+                continue
+            if token.field.kind is FieldKind.TARGET:
+                target = written
+            value = _value(token, written)
+            if value is not None:
+                values[token.field.name] = value
+    if (target and not _LABEL.fullmatch(target)) or (insn.mnemonic == "auipc" and "uimm20" in values):
+        # a distance instead of a label: nothing around it may change its size
+        return unknown(text, origin)
+    return _row(text, insn, values, target, origin)
+
+
+def _directive_text(insn: Insn, word: int) -> str:
+    """An instruction of the extensions as every assembler takes it."""
+    opcode, funct3 = word & 0x7F, word >> 12 & 7
+    rd, rs1, rs2 = (ABI_NAMES[word >> low & 0x1F] for low in (7, 15, 20))
+    values = insn.decode(word)
+    if "imm12" in values:
+        text = f"i 0x{opcode:02x}, {funct3}, {rd}, {rs1}, {values['imm12']}"
+    elif "stimm12" in values:
+        text = f"s 0x{opcode:02x}, {funct3}, {rs2}, {values['stimm12']}({rs1})"
+    else:
+        text = f"r 0x{opcode:02x}, {funct3}, 0x{word >> 25:02x}, {rd}, {rs1}, {rs2}"
+    return f".insn {text}  # {render(insn, word)}"
+
+
+def make(mnemonic: str, operands: str | None = None, *, origin: int = -1, **values: int) -> Operation:
+    """The operation of a row of the table with these operand values.
+
+    Raises :class:`EncodingError` for values that do not fit.
+    """
+    insn = find(mnemonic, operands)
+    word = insn.encode(**values)
+    standard = insn.extension.value in ("RV32I", "RV32M")
+    text = render(insn, word) if standard else _directive_text(insn, word)
+    return _row(text, insn, insn.decode(word), "", origin)

@@ -1,0 +1,356 @@
+"""The instructions of the binarised classifier.
+
+The cores share the rows of every layer and meet after each. Of a row of the image six neighbouring pixels make a
+strip, a word; both convolutions compute the four pixels of a pooling window at once and keep the least number of
+differing bits, which the sign of the pooled result follows from.
+"""
+
+from xpulpnn.isa.cluster import PRIVATE_EVENT_UNIT, Barrier, EventRegister
+from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn_sw.kernels.bnn.network import (
+    BORDER,
+    CHANNELS,
+    CLASSES,
+    COLOURS,
+    FEATURES,
+    HIDDEN,
+    LAST,
+    POOL,
+    POOLED,
+    ROW_BITS,
+    SIDE,
+    TAPS,
+    THRESHOLDS,
+    WINDOW,
+    dense_words,
+)
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
+from xpulpnn_sw.kernels.frame import Frame, FreeRegisters
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.variants import WORD_BITS
+
+FIELDS = (
+    *("input", "strips", "filters1", "map1", "filters2", "map2"),
+    *("rows1", "hidden1", "rows2", "hidden2", "rows3", "output"),
+)
+"""The argument structure, a pointer per word: the image, its strips; words of the first convolution and its map, with
+a border; those of the second and its map; of the fully connected layers the rows, and a word per result."""
+
+TOGETHER = 2  # channels of the second convolution computed together
+STRIP_ROWS = SIDE + 2 * BORDER
+MAP_SIDE = POOLED + 2 * BORDER
+HIDDEN_WORDS = dense_words(HIDDEN)
+_REACH = POOL + WINDOW - 1  # rows and columns that the windows of four pixels cover
+_GROUP = 4  # results of the first fully connected layer computed together
+_PAIR_BITS = POOL * COLOURS
+_MASKS = (0x5555_5555, 0x3333_3333, 0x0F0F_0F0F)
+_COUNT_MASK = 0x3F
+# what the cores share, by layer: rows, or groups of results
+_SHARED = {"pack": SIDE, "conv1": POOLED, "conv2": LAST, "fc1": HIDDEN // _GROUP}
+
+
+class ClassifierCode:
+    """Writes the function."""
+
+    fields = FIELDS
+    map_pixel = WORD
+    strip_row = POOLED * WORD
+
+    def __init__(self, *, software: bool) -> None:
+        self._software = software
+        self._b = Builder(TEXT_BASE, xpulp=True)
+        self._frame = Frame(self._b, self.fields, {}, self._terms(), {}, [], [])
+        self._masks: list[int] = []
+        self._words: list[int] = []
+        self._part = ZERO
+
+    def _terms(self) -> dict[str, Term]:
+        """All numbers of the function, from its arguments."""
+        core, cores = Argument("core"), Argument("cores")
+        terms: dict[str, Term] = {"core": core, "cores": cores}
+        for name, count in _SHARED.items():
+            terms[f"{name}_first"] = Number(count) * core // cores
+            terms[f"{name}_left"] = Number(count) * (core + 1) // cores - Name(f"{name}_first")
+        row, strip_row, map_row = SIDE * COLOURS, self.strip_row, MAP_SIDE * self.map_pixel
+        return terms | {
+            "pack_from": Argument("input") + Name("pack_first") * row,
+            "pack_to": Argument("strips") + (Name("pack_first") + BORDER) * strip_row,
+            "conv1_from": Argument("strips") + Name("conv1_first") * (POOL * strip_row),
+            "conv1_to": Argument("map1") + (Name("conv1_first") + BORDER) * map_row + BORDER * self.map_pixel,
+            "conv2_from": Argument("map1") + Name("conv2_first") * (POOL * map_row),
+            "conv2_to": Argument("map2") + Name("conv2_first") * (LAST * WORD),
+            "fc1_from": Argument("rows1") + Name("fc1_first") * (_GROUP * FEATURES // WORD_BITS * WORD),
+            "fc1_to": Argument("hidden1") + Name("fc1_first") * (_GROUP * WORD),
+            **{name: Argument(name) for name in ("filters1", "filters2", "map2", "hidden1", "rows2", "hidden2")},
+            **{name: Argument(name) for name in ("rows3", "output")},
+        }
+
+    def write(self) -> Program:
+        """The whole function."""
+        b, frame = self._b, self._frame
+        frame.begin()
+        for name, layer in (
+            ("pack", self._pack),
+            ("conv1", self._first_convolution),
+            ("conv2", self._second_convolution),
+            ("fc1", self._first_dense),
+        ):
+            with b.region(name):
+                layer(FreeRegisters())
+                self._meet()
+        end, core = Label(), FreeRegisters().one()
+        frame.load("core", core)
+        b.far_branch("bne", core, ZERO, end)
+        with b.region("fc2"):
+            self._bits("hidden1", registers := FreeRegisters())
+            self._small_dense("rows2", "hidden2", HIDDEN, registers, is_last=False)
+        with b.region("fc3"):
+            self._bits("hidden2", registers := FreeRegisters())
+            self._small_dense("rows3", "output", CLASSES, registers, is_last=True)
+        b.place(end)
+        frame.end()
+        return b.finish()
+
+    def _meet(self) -> None:
+        """Wait for the other cores if there are any."""
+        b, alone = self._b, Label()
+        cores, one = FreeRegisters().take(2)
+        self._frame.load("cores", cores)
+        b.li(one, 1)
+        b.branch("beq", cores, one, alone)
+        b.li(one, PRIVATE_EVENT_UNIT + EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR)
+        b("p.elw", one, 0, one)
+        b.place(alone)
+
+    def _rows(self, name: str, registers: FreeRegisters) -> tuple[int, int, Label, Label]:
+        """Begin a loop over a core's share: registers ``from`` and ``to``, where it begins, and what skips it."""
+        b, frame = self._b, self._frame
+        source, target = registers.take(2)
+        start, end = Label(), Label()
+        frame.load(f"{name}_left", source)
+        b.far_branch("beq", source, ZERO, end)
+        frame.load(f"{name}_from", source)
+        frame.load(f"{name}_to", target)
+        self._load_masks(registers)
+        b.place(start)
+        return source, target, start, end
+
+    def _load_masks(self, registers: FreeRegisters) -> None:
+        if self._software:
+            self._masks, self._part = registers.take(len(_MASKS)), registers.one()
+            for register, value in zip(self._masks, _MASKS, strict=True):
+                self._b.li(register, value)
+
+    def _next_row(self, name: str, start: Label, end: Label, temporary: int) -> None:
+        b = self._b
+        self._frame.advance(f"{name}_left", -1, temporary, temporary)
+        b.far_branch("bne", temporary, ZERO, start)
+        b.place(end)
+
+    def _count(self, target: int, bits: int) -> None:
+        """``target`` = the number of 1 bits; ``bits`` are lost."""
+        b = self._b
+        if not self._software:
+            b("p.cnt", target, bits)
+            return
+        part, (ones, pairs, nibbles) = self._part, self._masks
+        b("srli", part, bits, 1)
+        b("and", part, part, ones)
+        b("sub", bits, bits, part)
+        b("and", part, bits, pairs)
+        b("srli", bits, bits, 2)
+        b("and", bits, bits, pairs)
+        b("add", bits, bits, part)
+        b("srli", part, bits, 4)
+        b("add", bits, bits, part)
+        b("and", bits, bits, nibbles)
+        b("srli", part, bits, 8)
+        b("add", bits, bits, part)
+        b("srli", part, bits, 16)
+        b("add", bits, bits, part)
+        b("andi", target, bits, _COUNT_MASK)
+
+    def _differ(self, total: int, one: int, other: int, different: int, *, is_first: bool) -> None:
+        """Add the number of bits in which two words differ."""
+        b = self._b
+        b("xor", different, one, other)
+        if is_first:
+            self._count(total, different)
+        else:
+            self._count(different, different)
+            b("add", total, total, different)
+
+    # -- layers
+
+    def _pack(self, registers: FreeRegisters) -> None:
+        """Strips of six pixels, each two further than the one before."""
+        b = self._b
+        limits = registers.take(COLOURS)
+        for register, value in zip(limits, THRESHOLDS, strict=True):
+            b.li(register, value)
+        strip, counter, *bytes_ = registers.take(2 + _PAIR_BITS)
+        source, target, start, end = self._rows("pack", registers)
+
+        def pair() -> None:
+            for register in bytes_:
+                b("p.lbu", register, 1, source)
+            for number, register in enumerate(bytes_):
+                b("sltu", register, limits[number % COLOURS], register)
+                b("p.inserti", strip, register, 0, POOL * _PAIR_BITS + number)
+
+        b.li(strip, 0)
+        pair()
+        with b.loop(POOLED - 1, counter, level=0):
+            b("srli", strip, strip, _PAIR_BITS)
+            pair()
+            b("p.sw", strip, WORD, target)
+        b("srli", strip, strip, _PAIR_BITS)
+        b("p.sw", strip, WORD, target)
+        self._next_row("pack", start, end, counter)
+
+    def _first_convolution(self, registers: FreeRegisters) -> None:
+        b = self._b
+        source, target, start, end = self._rows("conv1", registers)
+        words = [registers.take(_REACH) for _ in range(POOL)]
+        filters = registers.take(WINDOW // 2 + 1)
+        pointer, least, total, different, result = registers.take(5)
+        pixels, channels = Label(), filters[0]
+        b.place(pixels)
+        for row in range(_REACH):
+            b("lw", words[0][row], row * POOLED * WORD, source)
+        b("addi", source, source, WORD)
+        for row in range(_REACH):
+            b("srli", words[1][row], words[0][row], COLOURS)
+        for side in words:
+            for row in range(_REACH):
+                b("p.extractui", side[row], side[row], ROW_BITS - 1, 0)
+            for row in range(_REACH - 2):
+                b("p.inserti", side[row], side[row + 1], ROW_BITS - 1, ROW_BITS)
+        self._frame.load("filters1", pointer)
+        b.li(result, 0)
+        with b.loop(CHANNELS, channels, level=0):
+            b.load_words(filters, pointer)
+            for number, (row, side) in enumerate((row, side) for row in range(POOL) for side in words):
+                into = total if number else least
+                for part, register in enumerate(filters):
+                    self._differ(into, side[row + 2 * part], register, different, is_first=part == 0)
+                if number:
+                    b("p.min", least, least, total)
+            self._append(result, least, TAPS * COLOURS)
+        self._put(result, target, total, different)
+        self._frame.load("conv1_to", different)
+        b("addi", total, different, POOLED * self.map_pixel)
+        b.far_branch("bne", target, total, pixels)
+        b("addi", different, different, MAP_SIDE * self.map_pixel)
+        self._frame.store("conv1_to", different)
+        b.mv(target, different)
+        b("addi", source, source, (POOL - 1) * POOLED * WORD)
+        self._next_row("conv1", start, end, total)
+
+    def _put(self, result: int, target: int, work: int, other: int) -> None:
+        """Store a pixel of the first map; the registers that are left are lost."""
+        del work, other
+        self._b("p.sw", result, WORD, target)
+
+    def _append(self, result: int, count: int, inputs: int) -> None:
+        """Append the sign that follows from the number of bits that differ to the results."""
+        b = self._b
+        b("slti", count, count, (inputs + 1) // 2)
+        b("add", result, result, result)
+        b("add", result, result, count)
+
+    def _second_convolution(self, registers: FreeRegisters) -> None:
+        b, together = self._b, 1 if self._software else TOGETHER
+        source, target, start, end = self._rows("conv2", registers)
+        totals = [registers.take(POOL * POOL) for _ in range(together)]
+        rows = [registers.take(_REACH) for _ in range(POOL)]
+        filters = registers.take(together)
+        pointer, different, result = registers.take(3)
+        pixels = Label()
+        b.place(pixels)
+        self._frame.load("filters2", pointer)
+        b.li(result, 0)
+        with b.loop(CHANNELS // together, different, level=0):
+            for y in range(WINDOW):
+                for row in range(POOL) if y == 0 else (POOL - 1,):
+                    for column in range(_REACH):
+                        place = ((y + row) * MAP_SIDE + column) * WORD
+                        b("lw", rows[(y + row) % POOL][column], place, source)
+                for x in range(WINDOW):
+                    b.load_words(filters, pointer)
+                    for register, counts in zip(filters, totals, strict=True):
+                        for number, total in enumerate(counts):
+                            word = rows[(y + number // POOL) % POOL][x + number % POOL]
+                            self._differ(total, word, register, different, is_first=x == y == 0)
+            for least, *others in totals:
+                for total in others:
+                    b("p.min", least, least, total)
+                self._append(result, least, TAPS * CHANNELS)
+        b("addi", source, source, POOL * WORD)
+        b("p.sw", result, WORD, target)
+        self._next_pixels(source, target, totals[0], (pixels, start, end), LAST * WORD)
+
+    def _next_pixels(
+        self, source: int, target: int, work: list[int], labels: tuple[Label, Label, Label], row_bytes: int
+    ) -> None:
+        """Go on in a row of the second map, of so many bytes, or in the next one."""
+        b, (limit, moved, *_), (pixels, start, end) = self._b, work, labels
+        self._frame.load("conv2_to", limit)
+        b("addi", limit, limit, row_bytes)
+        b.far_branch("bne", target, limit, pixels)
+        self._frame.store("conv2_to", limit)
+        b.add(source, (POOL * MAP_SIDE - LAST * POOL) * self.map_pixel, moved)
+        self._next_row("conv2", start, end, moved)
+
+    def _first_dense(self, registers: FreeRegisters) -> None:
+        b = self._b
+        source, target, start, end = self._rows("fc1", registers)
+        totals, rows = registers.take(_GROUP), registers.take(_GROUP)
+        pointer, word, different = registers.take(3)
+        self._frame.load("map2", pointer)
+        b.clear(totals)
+        with b.loop(FEATURES // WORD_BITS, different, level=0):
+            b("p.lw", word, WORD, pointer)
+            b.load_words(rows, source)
+            for total, register in zip(totals, rows, strict=True):
+                self._differ(total, word, register, different, is_first=False)
+        for total in totals:
+            b.below(different, total, FEATURES // 2)
+            b("p.sw", different, WORD, target)
+        self._next_row("fc1", start, end, different)
+
+    def _bits(self, name: str, registers: FreeRegisters) -> None:
+        """The results of a layer, a word each, as bits in the first registers."""
+        b = self._b
+        words = registers.take(HIDDEN_WORDS)
+        pointer, counter, bit = registers.take(3)
+        self._frame.load(name, pointer)
+        for word in words:
+            b.li(word, 0)
+            with b.loop(WORD_BITS, counter, level=0):
+                b("p.lw", bit, WORD, pointer)
+                b("srli", word, word, 1)
+                b("slli", bit, bit, WORD_BITS - 1)
+                b("or", word, word, bit)
+        self._words = words
+
+    def _small_dense(self, rows: str, output: str, count: int, registers: FreeRegisters, *, is_last: bool) -> None:
+        """A fully connected layer of 100 inputs, by one core."""
+        b = self._b
+        pointer, target, counter, total, different = registers.take(5)
+        parts = registers.take(HIDDEN_WORDS)
+        self._load_masks(registers)
+        self._frame.load(rows, pointer)
+        self._frame.load(output, target)
+        with b.loop(count, counter, level=0):
+            b.load_words(parts, pointer)
+            for number, (word, register) in enumerate(zip(self._words, parts, strict=True)):
+                self._differ(total, word, register, different, is_first=number == 0)
+            if is_last:
+                b("slli", total, total, 1)
+                b.li(different, HIDDEN)
+                b("sub", total, different, total)
+            else:
+                b("slti", total, total, HIDDEN // 2)
+            b("p.sw", total, WORD, target)

@@ -1,0 +1,114 @@
+"""The binarised vehicle classifier: its sizes, random weights, and how they lie in memory.
+
+96 x 96 x 3 pixels -> convolution 5 x 5 to 32 channels, maximum of 2 x 2, sign -> the same again -> three fully
+connected layers of 100, 100 and 4. Weights, activations and borders are +1 or -1, a 1 bit or a 0 bit; a dot product of
+``n`` of them is ``n`` less twice the bits that differ.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
+from xpulpnn_sw.kernels.variants import WORD_BITS
+
+# pixels of a side, colours of the image, channels of a map, side of a filter and of a pooling window
+SIDE, COLOURS, CHANNELS, WINDOW, POOL = 96, 3, 32, 5, 2
+BORDER = WINDOW // 2
+HIDDEN, CLASSES = 100, 4
+THRESHOLDS = (127, 100, 70)  # A colour above its own is +1
+POOLED = SIDE // POOL
+LAST = POOLED // POOL
+FEATURES = LAST * LAST * CHANNELS
+TAPS = WINDOW * WINDOW
+# multiplications of an image
+MACS = TAPS * CHANNELS * (SIDE * SIDE * COLOURS + POOLED * POOLED * CHANNELS) + HIDDEN * (FEATURES + HIDDEN + CLASSES)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Weights:
+    """Weights, each +1 or -1."""
+
+    conv1: Ints  # weights of the first convolution
+    conv2: Ints
+    fc1: Ints  # weights of the first fully connected layer, for rows, columns, channels in this order
+    fc2: Ints  # weights of the second
+    fc3: Ints  # weights of the last
+
+
+def random_weights(random: np.random.Generator) -> Weights:
+    """Weights by chance."""
+
+    def signs(*shape: int) -> Ints:
+        return random.integers(0, 2, shape) * 2 - 1
+
+    return Weights(
+        conv1=signs(CHANNELS, WINDOW, WINDOW, COLOURS),
+        conv2=signs(CHANNELS, WINDOW, WINDOW, CHANNELS),
+        fc1=signs(HIDDEN, FEATURES),
+        fc2=signs(HIDDEN, HIDDEN),
+        fc3=signs(CLASSES, HIDDEN),
+    )
+
+
+def synthetic_image(random: np.random.Generator) -> NDArray[np.uint8]:
+    """An image [96, 96, 3] of smooth shades, a bright box and noise."""
+    rows, columns = np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij")
+    phases = random.uniform(0, 2 * np.pi, COLOURS)
+    shades = [100 + 60 * np.sin((rows + 2 * columns) / 20 + phase) for phase in phases]
+    image = np.stack(shades, axis=-1)
+    top, left = random.integers(10, 40, 2)
+    image[top : top + 40, left : left + 45] += 50
+    return np.clip(image + random.normal(0, 25, image.shape), 0, 255).astype(np.uint8)
+
+
+def _bits(values: Ints) -> Ints:
+    return (values > 0).astype(np.int64)
+
+
+ROW_BITS = WINDOW * COLOURS  # bits of a filter row of the first convolution; two rows share a word
+
+
+def first_filters(weights: Weights) -> Words:
+    """Words ``[channel][3]`` of the first convolution, the last channel first: rows 0 and 1, 2 and 3, 4."""
+    rows = pack_words(_bits(weights.conv1).reshape(CHANNELS, WINDOW, ROW_BITS), 1)[..., 0]
+    words = np.stack([rows[:, 0] | rows[:, 1] << ROW_BITS, rows[:, 2] | rows[:, 3] << ROW_BITS, rows[:, 4]], axis=1)
+    return words[::-1].astype(np.uint32)
+
+
+def second_filters(weights: Weights, together: int) -> Words:
+    """Words of the second convolution, the last channel first; ``together`` channels alternate tap by tap."""
+    words = pack_words(_bits(weights.conv2), 1).reshape(CHANNELS, TAPS)
+    return words[::-1].reshape(-1, together, TAPS).swapaxes(1, 2).astype(np.uint32)
+
+
+def window_filters(filters: Ints, together: int) -> Words:
+    """Words of filters [out, ky, kx, in], one for a window of a channel, of ``together`` filters by turns."""
+    count, channels = filters.shape[0], filters.shape[3]
+    words = pack_words(_bits(filters).reshape(count, TAPS, channels).swapaxes(1, 2), 1)[..., 0]
+    return words.reshape(-1, together, channels).swapaxes(1, 2).astype(np.uint32)
+
+
+def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: int) -> Words:
+    """The second convolution's words of crumbs, of a tap's even channels and then of its odd ones.
+
+    ``channels`` filters make a block. Its filter ``c`` belongs to stream ``c % streams``, where those of a block
+    alternate word by word and blocks follow each other; streams are filled up to ``stream_words``.
+    """
+    # even channels before odd ones
+    halves = weights.conv2.reshape(CHANNELS, TAPS, CHANNELS // 2, 2).swapaxes(2, 3)
+    words = pack_words(halves, 2).reshape(CHANNELS // channels, channels // streams, streams, -1)
+    filled = words.transpose(2, 0, 3, 1).reshape(streams, -1)
+    return pad_axis(filled, 1, stream_words).astype(np.uint32)
+
+
+def dense(rows: Ints, together: int) -> Words:
+    """Rows of a fully connected layer, ``together`` of which alternate word by word."""
+    words = pack_words(_bits(rows), 1)
+    return words.reshape(-1, together, words.shape[1]).swapaxes(1, 2).astype(np.uint32)
+
+
+def dense_words(inputs: int) -> int:
+    """Words of so many bits."""
+    return -(-inputs // WORD_BITS)

@@ -1,0 +1,192 @@
+"""Where the operands of a kernel lie in memory, and how tensors become memory words.
+
+Feature maps are HWC with little-end-first packing, filters ``[out][ky][kx][in]``. Channels are padded with zeros to
+whole 32-bit words and to multiples of four (:func:`padded_channels`), of inputs and outputs alike, so that a result is
+the next layer's input and no kernel meets a partial word.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
+from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
+from xpulpnn_sw.layers.precision import SIGN_BITS
+
+MAX_DATA = 1 << 27  # most bytes of operands: they end well below the text
+
+# words after which a memory of so many word-interleaved banks, or of any smaller power of two, begins again
+BANKED_WORDS = 32
+
+# how what is read side by side lies in banks of memory: each piece two banks further than the one before, or all from
+# the same bank on
+Placement = Literal["padded", "aligned"]
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+
+_BANKS_APART = 2  # where two streams are read by turns, two words of each, one bank would let the second meet the first
+Ints = NDArray[np.integer[Any]]
+Words = NDArray[np.uint32]
+
+
+def padded_channels(channels: int, bits: int) -> int:
+    """Channels in memory: the next multiple of a word's elements and of four."""
+    unit = max(WORD_BITS // bits, CHANNELS_PER_BLOCK)
+    return -(-channels // unit) * unit
+
+
+def banked_words(words: int, placement: Placement) -> int:
+    """The least distance of pieces of so many words that are placed so."""
+    offset = _BANKS_APART if placement == "padded" else 0
+    return -(-(words - offset) // BANKED_WORDS) * BANKED_WORDS + offset
+
+
+def pad_axis(values: Ints, axis: int, length: int) -> Ints:
+    """``values`` with zeros appended along ``axis`` up to ``length``."""
+    widths = [(0, 0)] * values.ndim
+    widths[axis] = (0, length - values.shape[axis])
+    return np.pad(values, widths)
+
+
+def pack_words(values: Ints, bits: int) -> Words:
+    """Elements along the last axis as words, the first in the lowest bits; the last word is filled with zeros.
+
+    Of one bit are positive numbers and all others.
+    """
+    lanes = WORD_BITS // bits
+    words = -(-values.shape[-1] // lanes)
+    filled = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64)
+    elements = (filled > 0).astype(np.int64) if bits == SIGN_BITS else filled & ((1 << bits) - 1)
+    grouped = elements.reshape(*values.shape[:-1], words, lanes)
+    return (grouped << (np.arange(lanes) * bits)).sum(axis=-1).astype(np.uint32)
+
+
+def unpack_elements(data: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
+    """Unsigned elements of packed bytes, along the last axis."""
+    if bits >= BYTE_BITS:
+        return data.view(np.dtype(f"<u{bits // BYTE_BITS}")).astype(np.int64)
+    positions = np.arange(0, BYTE_BITS, bits)
+    return (data[..., np.newaxis] >> positions & ((1 << bits) - 1)).reshape(*data.shape[:-1], -1).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A named piece of memory: its address and its length in bytes."""
+
+    address: int
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """Initial memory contents of a kernel."""
+
+    base: int  # address of the first byte
+    data: NDArray[np.uint8]
+    symbols: Mapping[str, Symbol]  # what lies where
+
+    def view(self, name: str, memory: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
+        """The bytes of a symbol, in ``memory`` (loaded from ``data``) instead of ``data`` if given."""
+        symbol = self.symbols[name]
+        start = symbol.address - self.base
+        return (self.data if memory is None else memory)[start : start + symbol.length]
+
+
+class ImageBuilder:
+    """Lays out operands one after the other from :data:`DATA_BASE`, each at a word address or as asked for."""
+
+    def __init__(self) -> None:
+        self._symbols: dict[str, Symbol] = {}
+        self._contents: list[tuple[Symbol, Words]] = []
+        self._end = DATA_BASE
+
+    def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES) -> int:
+        """Reserve ``length`` zero bytes and return their address, a multiple of ``alignment``."""
+        self._end = -(-self._end // alignment) * alignment
+        if self._end + length - DATA_BASE > MAX_DATA:
+            raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {self._end + length - DATA_BASE}")
+        symbol = self._symbols[name] = Symbol(self._end, length)
+        self._end += -(-length // WORD_BYTES) * WORD_BYTES
+        return symbol.address
+
+    def place(self, name: str, words: Words, *, spare: int = 0, alignment: int = WORD_BYTES) -> int:
+        """Reserve and fill memory, followed by ``spare`` zero words that belong to it; return its address."""
+        address = self.reserve(name, (words.size + spare) * WORD_BYTES, alignment=alignment)
+        self._contents.append((self._symbols[name], words))
+        return address
+
+    def finish(self) -> Image:
+        """The image."""
+        data = np.zeros(self._end - DATA_BASE, dtype=np.uint8)
+        for symbol, words in self._contents:
+            start = symbol.address - DATA_BASE
+            content = np.ascontiguousarray(words, dtype="<u4").view(np.uint8).reshape(-1)
+            data[start : start + content.size] = content
+        return Image(DATA_BASE, data, self._symbols)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLayout:
+    """Results of a kernel in memory."""
+
+    symbol: str  # their name in the image
+    # element width: that of the layer for requantised results, 32 for accumulators, which are signed; a bit stands for
+    # -1 or +1
+    bits: int
+    shape: tuple[int, ...]  # shape of the decoded array, channels last
+    pixel_bytes: int  # distance of two pixels
+    signed: bool = False  # whether narrower results are in two's complement
+
+    @property
+    def results_bytes(self) -> int:
+        """Bytes from the first to behind the last."""
+        return int(np.prod(self.shape[:-1])) * self.pixel_bytes
+
+    @property
+    def in_rows(self) -> "OutputLayout":
+        """The same results as pixels with what lies in words one after the other."""
+        return self
+
+    def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """The results found in ``memory``, which was loaded from ``image.data``."""
+        pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
+        count = int(np.prod(self.shape[:-1]))
+        elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
+        if self.bits == SIGN_BITS:
+            elements = 2 * elements - 1
+        elif self.bits == WORD_BITS:
+            elements = elements.astype(np.uint32).view(np.int32).astype(np.int64)
+        elif self.signed:
+            half = 1 << (self.bits - 1)
+            elements = (elements ^ half) - half
+        return elements.reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanesLayout(OutputLayout):
+    """Results in memory channel by channel, each row of a channel in words of its own."""
+
+    @property
+    def results_bytes(self) -> int:
+        """Bytes from the first to behind the last."""
+        rows, _, channels = self.shape
+        return channels * rows * self.pixel_bytes
+
+    def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """The results found in ``memory``, which was loaded from ``image.data``."""
+        return self.in_rows.decode(image, memory).transpose(1, 2, 0)
+
+    @property
+    def in_rows(self) -> OutputLayout:
+        """The rows of the planes."""
+        rows, columns, channels = self.shape
+        return OutputLayout(
+            symbol=self.symbol,
+            bits=self.bits,
+            shape=(channels, rows, columns),
+            pixel_bytes=self.pixel_bytes,
+            signed=self.signed,
+        )

@@ -1,0 +1,290 @@
+"""A kernel as a program of a cluster whose memory is smaller than the layer: tiles come and go by DMA."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.cluster import (
+    L2_BASE,
+    TCDM_BASE,
+)
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn_sw.assembly.asm import assemble
+from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
+from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
+from xpulpnn_sw.kernels.layout import Symbol
+from xpulpnn_sw.kernels.programs.bare import BareProgram
+from xpulpnn_sw.kernels.programs.cluster import CLUSTER_ADDRESSES
+from xpulpnn_sw.kernels.tiling.division import LayerAddresses
+from xpulpnn_sw.kernels.tiling.operands import MOST_TRANSFER_BYTES, DmaTransfer, OutsideMemory, command_words
+from xpulpnn_sw.kernels.tiling.plan import Demand, TileOperand, TilePlan, TileStep, aligned, planned, schedule
+from xpulpnn_sw.kernels.tiling.products import ProductDivision
+
+OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
+TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
+TIMES = ("released", "begin", "done", "ready")
+"""Words that each core reports of a step, readings of mcycle: the barrier before it has opened, its share begins, it is
+done, and, of core 0, everything is moved."""
+
+_COMMAND_WORDS = 7  # of a command at most
+_HEAD = ("commands", "works", "lasts")
+"""Words of the description of a step, before its arguments: number of words of commands; whether a tile is computed;
+whether it is the last step."""
+
+CORE_START = """
+start:
+    csrr t0, mhartid
+    andi s2, t0, {cores_mask}
+    li t1, {stack_stride}
+    mul t1, t1, s2
+    li sp, {stack}
+    add sp, sp, t1
+    li gp, {event_unit}
+    li t1, {line}
+    sw t1, {mask}(gp)
+"""
+"""What a core does first: its stack, and the events that it waits for."""
+
+_CALLER = (
+    "\n    .equ function, {function}"
+    + CORE_START
+    + """\
+    li s3, {description}
+    li s4, {other_description}
+    li t1, {report_bytes}
+    mul t1, t1, s2
+    li s5, {report}
+    add s5, s5, t1
+    li s6, {other_report}
+    add s6, s6, t1
+    li s7, {dma}
+    bne s2, zero, step
+    li t1, {team}
+    sw t1, {target}(gp)
+    sw t1, {trigger}(gp)
+step:
+    p.elw t0, {barrier}(gp)
+    csrr s9, mcycle
+    bne s2, zero, compute
+    lw s8, {command}(s7)
+    lw t1, {commands_at}(s3)
+    addi t2, s3, {words_at}
+issue:
+    p.lw t3, 4(t2!)
+    addi t1, t1, -1
+    sw t3, {command}(s7)
+    bne t1, zero, issue
+compute:
+    csrr s10, mcycle
+    lw t0, {works_at}(s3)
+    beq t0, zero, computed
+    addi a0, s3, {arguments_at}
+    mv a1, s2
+    li a2, {cores}
+    jal ra, function
+computed:
+    csrr s11, mcycle
+    bne s2, zero, arrived
+    li t0, 1
+    sll t0, t0, s8
+wait:
+    lw t1, {status}(s7)
+    and t1, t1, t0
+    bne t1, zero, wait
+    sw t0, {status}(s7)
+arrived:
+    csrr t1, mcycle
+    sw s9, 0(s5)
+    sw s10, 4(s5)
+    sw s11, 8(s5)
+    sw t1, 12(s5)
+    lw t2, {lasts_at}(s3)
+    mv t0, s3
+    mv s3, s4
+    mv s4, t0
+    mv t0, s5
+    mv s5, s6
+    mv s6, t0
+    beq t2, zero, step
+    p.elw t0, {barrier}(gp)
+    bne s2, zero, sleep
+    li t0, {tohost}
+    li t1, 1
+    sw t1, 0(t0)
+sleep:
+    sw zero, {mask}(gp)
+    p.elw t0, {wait_event}(gp)
+    j sleep
+"""
+)
+"""What follows the function. A step lasts from one barrier to the next. Core 0 commands what is to be moved meanwhile,
+does its share, and waits until all is moved, the description of the next step included. The barrier gathers arrivals
+also before core 0 has set its masks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling:
+    """Wishes of the caller for the tiles."""
+
+    # output rows of a tile, or its pixels where the input is a row for each of them; None: as it takes least time
+    rows: int | None = None
+    channels: int | None = None  # output channels of a tile; None: likewise
+    overlap: bool = True  # whether tiles are moved while others are computed
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TiledProgram(BareProgram):
+    """Memory contents and addresses of a layer's program; ``cycles`` is where the last report of the cores is."""
+
+    run: KernelRun  # the kernel; its image is the memory outside, where operands and results are
+    division: ProductDivision
+    plan: TilePlan
+    steps: tuple[TileStep, ...]  # what happens when
+    moved: tuple[tuple[int, int], ...]  # bytes into and out of the cluster in each step, of operands and results
+    cores: int  # that share the work
+    places: dict[str, Symbol]  # what lies where in the cluster's memory
+
+    def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Reports of the steps, ``[step][core][time]`` in the order of :data:`TIMES`, from the memories after a run."""
+        last = self.cycles - self.data_base
+        size = self.cores * len(TIMES) * WORD_BYTES
+        reports = np.append(self.run.image.view("reports", outside), inside[last : last + size])
+        return reports.view("<u4").astype(np.int64).reshape(len(self.steps), self.cores, len(TIMES))
+
+
+def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, specialise: bool = False) -> TiledProgram:
+    """The program in which ``cores`` cores, for which ``run`` has room, compute a layer with ``memory`` bytes of TCDM.
+
+    Raises :class:`~xpulpnn.errors.LayerError` if no tile fits, or for a kernel that cannot be divided.
+    """
+    inside = _Inside(run, cores, memory)
+    division = ProductDivision(run)
+    lines = None if wish.rows is None else division.lines_of(wish.rows)
+    demand = Demand(lines=lines, channels=wish.channels, overlap=wish.overlap)
+    footprint = division.footprint(inside.end - TCDM_BASE)
+    plan = planned(division.shape, footprint, division.rates, cores, memory, demand)
+    buffers = {
+        operand: tuple(inside.reserve(f"{operand.value}{slot}", size) for slot in range(count))
+        for operand, (count, size) in plan.buffers.items()
+    }
+    steps = schedule(plan.tiles, overlap=plan.overlap)
+    outside = OutsideMemory(OUTSIDE_DATA)
+    output = outside.place("output", bytes(run.image.symbols["output"].length))
+    sources = (outside.place("input", run.image.view("input").tobytes()),)
+    addresses = LayerAddresses(sources=sources, output=output, buffers=buffers, buffer=inside.buffer)
+    placed = division.place("", outside, plan, addresses)
+    reports = outside.place("reports", bytes((len(steps) - 1) * inside.report_bytes))
+    descriptions = outside.place("steps", bytes(len(steps) * inside.description_bytes))
+    content = np.zeros((len(steps), inside.description_bytes // WORD_BYTES), np.uint32)
+    moved: list[tuple[int, int]] = []
+    for number, step in enumerate(steps):
+        own = [transfer for move in step.moves for transfer in placed.transfers(move)]
+        words = command_words([*inside.upkeep(number, len(steps), descriptions, reports), *own])
+        head = [len(words), int(step.work is not None), int(number + 1 == len(steps))]
+        values = placed.arguments(step.work.tile, step.work.slots) if step.work else {}
+        arguments = [values.get(field.name, 0) & WORD_MASK for field in run.structure.fields]
+        described = np.array([*head, *arguments, *words], np.uint32)
+        content[number, : len(described)] = described
+        moved.append((sum(one.bytes for one in own if one.inwards), sum(one.bytes for one in own if not one.inwards)))
+    image = outside.image()
+    image.view("steps")[:] = content.astype("<u4").view(np.uint8).reshape(-1)
+    data = np.zeros(inside.end - TCDM_BASE, np.uint8)
+    first = inside.address("step0") - TCDM_BASE
+    data[first : first + inside.description_bytes] = content[0].astype("<u4").view(np.uint8)
+    run = replace(run, image=image, specialised=specialise or run.specialised)
+    if specialise:
+        calls = [placed.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
+        run = replace(run, function=division.specialised(calls))
+    entry, text = _text(run, inside, cores)
+    return TiledProgram(
+        entry=entry,
+        text_base=int(run.function.pcs[0]),
+        text=text,
+        data_base=TCDM_BASE,
+        data=data.tobytes(),
+        tohost=inside.address("tohost"),
+        cycles=inside.address(f"report{(len(steps) - 1) % 2}"),
+        run=run,
+        division=division,
+        plan=plan,
+        steps=tuple(steps),
+        moved=tuple(moved),
+        cores=cores,
+        places=inside.places,
+    )
+
+
+class _Inside:
+    """Places in the memory of the cluster, one after the other; first what does not depend on the tiles."""
+
+    def __init__(self, run: KernelRun, cores: int, memory: int) -> None:
+        self.places: dict[str, Symbol] = {}
+        self.end = TCDM_BASE
+        self.report_bytes = cores * len(TIMES) * WORD_BYTES
+        # operands, each with a rest; what the steps need themselves
+        commands = _COMMAND_WORDS * (len(TileOperand) + 2 * memory // MOST_TRANSFER_BYTES + 2)
+        self.description_bytes = aligned((len(_HEAD) + len(run.structure.fields) + commands) * WORD_BYTES)
+        self.reserve("tohost", WORD_BYTES)
+        for slot in range(2):
+            self.reserve(f"report{slot}", self.report_bytes)
+            self.reserve(f"step{slot}", self.description_bytes)
+        self.stack_stride = run.stack_stride - STACK_BYTES + TILE_STACK_BYTES
+        self.reserve("stacks", cores * self.stack_stride)
+        buffer = run.image.symbols.get("im2col")
+        self.buffer = self.reserve("im2col", buffer.length) if buffer else None
+
+    def reserve(self, name: str, size: int) -> int:
+        symbol = self.places[name] = Symbol(self.end, size)
+        self.end += aligned(size)
+        return symbol.address
+
+    def address(self, name: str) -> int:
+        return self.places[name].address
+
+    def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[DmaTransfer]:
+        """Transfers of a step beside operands: the description of the next step, the reports of the one before."""
+        moves: list[DmaTransfer] = []
+        if number + 1 < steps:
+            moves.append(
+                DmaTransfer(
+                    inside=self.address(f"step{(number + 1) % 2}"),
+                    outside=descriptions + (number + 1) * self.description_bytes,
+                    line=self.description_bytes,
+                    inwards=True,
+                )
+            )
+        if number:
+            moves.append(
+                DmaTransfer(
+                    inside=self.address(f"report{(number - 1) % 2}"),
+                    outside=reports + (number - 1) * self.report_bytes,
+                    line=self.report_bytes,
+                    inwards=False,
+                )
+            )
+        return moves
+
+
+def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
+    """First instruction, and the function with its caller."""
+    base = int(run.function.pcs[0])
+    caller = _CALLER.format(
+        function=base,
+        stack_stride=inside.stack_stride,
+        stack=inside.address("stacks") + TILE_STACK_BYTES & -STACK_ALIGNMENT,
+        **CLUSTER_ADDRESSES,
+        description=inside.address("step0"),
+        other_description=inside.address("step1"),
+        report_bytes=len(TIMES) * WORD_BYTES,
+        report=inside.address("report0"),
+        other_report=inside.address("report1"),
+        team=(1 << cores) - 1,
+        **{f"{name}_at": number * WORD_BYTES for number, name in enumerate(_HEAD)},
+        arguments_at=len(_HEAD) * WORD_BYTES,
+        words_at=(len(_HEAD) + len(run.structure.fields)) * WORD_BYTES,
+        cores=cores,
+        tohost=inside.address("tohost"),
+    )
+    rest = assemble(caller, base + run.function.words.nbytes)
+    return rest.labels["start"], run.function.words.astype("<u4").tobytes() + rest.to_bytes()

@@ -1,0 +1,244 @@
+"""Activations from bytes to packed words, and the sums that offsets of the weights call for."""
+
+from dataclasses import dataclass
+
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.ulppack.packing import Packing
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+
+_SCALAR_WORDS = 4  # packed words of an iteration where every loop costs a branch
+_SCALAR_COLUMNS = 8  # words of memory of an iteration, likewise
+_HALVES = 2  # half-words of a word
+_EVEN_BYTES = 0x00FF_00FF  # mask of bytes 0 and 2
+_ONES = 0x0101_0101
+
+
+@dataclass(frozen=True, slots=True)
+class WordColumn:
+    """Words of memory that become one packed word, or two."""
+
+    words: int  # words of memory, from the lowest elements to the highest
+    pitch: int  # bits from the elements of one word to those of the next
+    # whether packed operands are bytes, so that words are put upon each other as they are; else bytes at even and at
+    # odd places, which become half-words, apart
+    narrow: bool
+    mask: int  # register that keeps the bytes at even places
+    factor: int  # register with two to the power of the pitch, where there is a multiplication that adds
+    # register with the factor that brings the upper half-word, added, to the elements of the lower one; None: they meet
+    # as they are
+    upper: int | None
+
+    def emit(self, b: Builder, count: int, source: int, target: int, registers: list[int]) -> None:
+        """Pack ``count`` groups from ``source`` to ``target``, which move; overwrites ``registers``, seven or more."""
+        results = 1 if self.narrow else 2
+        for number in range(count):
+            packed = self._group(b, number, source, registers)
+            for place, register in enumerate(packed):
+                b.access("sw", register, WORD, (number * results + place) * WORD, target)
+        if not b.xpulp:
+            b("addi", source, source, count * self.words * WORD)
+            b("addi", target, target, count * results * WORD)
+
+    def _group(self, b: Builder, number: int, source: int, registers: list[int]) -> list[int]:
+        """The registers of the packed words; a word is loaded while the one before it is worked on."""
+        loaded, (temporary, *free) = registers[:2], registers[2:]
+        self._load(b, number, self.words - 1, source, loaded[0])
+        sums: list[int] = []
+        for turn in range(self.words):
+            word = loaded[turn % 2]
+            if turn + 1 < self.words:
+                self._load(b, number, self.words - 2 - turn, source, loaded[(turn + 1) % 2])
+            if self.narrow:
+                parts = [word]
+            else:
+                # two sets of two, by turns
+                parts = free[turn % 2 * 2 :][:2]
+                b("and", parts[0], word, self.mask)
+                if b.xpulp:
+                    b("pv.srl.sci.h", parts[1], word, BYTE_BITS)
+                else:
+                    b("srli", parts[1], word, BYTE_BITS)
+                    b("and", parts[1], parts[1], self.mask)
+            for part, total in zip(parts, sums, strict=False):
+                if b.xpulp:
+                    b("p.mac", part, total, self.factor)
+                else:
+                    b("slli", total, total, self.pitch)
+                    b("or", part, part, total)
+            sums = parts
+        for register in sums if self.upper is not None else ():
+            self._join(b, register, temporary)
+        return sums
+
+    def _load(self, b: Builder, number: int, place: int, source: int, register: int) -> None:
+        """The lowest word comes last, with which the pointer moves."""
+        if b.xpulp and place == 0:
+            b("p.lw", register, self.words * WORD, source)
+        else:
+            # where the pointer moves with every group, the group is at it
+            first = 0 if b.xpulp else number * self.words
+            b("lw", register, (first + place) * WORD, source)
+
+    def _join(self, b: Builder, register: int, temporary: int) -> None:
+        """The upper half's elements follow those of the lower half."""
+        assert self.upper is not None
+        b("srli", temporary, register, _HALF_BITS)
+        if b.xpulp:
+            b("p.mac", register, temporary, self.upper)
+        else:
+            b("mul", temporary, temporary, self.upper)
+            b("add", register, register, temporary)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationRows:
+    """Rows of activations."""
+
+    packing: Packing  # how elements share a word
+    words: int  # packed words of a row
+    operand_bytes: int
+    source_bytes: int  # bytes from one row to the next before packing, whole words
+    group: int  # rows of a pixel group, a power of two
+    signed: bool  # whether the weights are stored with an offset
+
+    def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
+        """Pack the rows of all groups of a core, from ``source`` to ``row0``, and fill ``corrections``.
+
+        Uses the names of the frame and overwrites ``registers``, ten or more.
+        """
+        if self.packing.is_bytes and not self.signed:
+            return
+        source, target, corrections, count, *others = registers
+        frame.load_all(source=source, row0=target)
+        if self.signed:
+            frame.load("corrections", corrections)
+        frame.load("group", count)
+        b("slli", count, count, self.group.bit_length() - 1)
+        with b.loop(Held(count), count, level=1):
+            if self.signed:
+                self._sum(b, source, corrections, others)
+            if not self.packing.is_bytes:
+                self._row(b, source, target, others)
+            elif self.signed:
+                b.add(source, self.source_bytes, others[0])
+
+    def _row(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
+        counter, *others = registers
+        if self.packing.columns:
+            self._columns(b, source, target, registers)
+        elif b.xpulp and (self.packing.lanes, self.packing.depth) == (_HALVES, _HALVES):
+            self._pairs(b, source, target, registers)
+        elif b.xpulp:
+            with b.loop(self.words, counter, level=0):
+                self._words(b, 1, source, target, others)
+        else:
+            rounds, rest = divmod(self.words, _SCALAR_WORDS)
+            if rest:
+                self._words(b, rest, source, target, others)
+            if rounds:
+                with b.loop(rounds, counter):
+                    self._words(b, _SCALAR_WORDS, source, target, others)
+        b.add(source, self.source_bytes - self.words * self.packing.elements, counter)
+
+    def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
+        """Two bytes to each half-word: the upper one, by itself, moves up in a multiplication."""
+        counter, factor, *others = registers
+        values, upper = others[:_HALVES], others[_HALVES : 2 * _HALVES]
+        b.li(factor, (1 << self.packing.pitch) - (1 << BYTE_BITS))
+        for count, length in ((self.words // _HALVES, _HALVES), (self.words % _HALVES, 1)):
+            if count:
+                with b.loop(count, counter, level=0):
+                    b.load_words(values[:length], source)
+                    for register, moved in zip(values[:length], upper, strict=False):
+                        b("pv.srl.sci.h", moved, register, BYTE_BITS)
+                    for register, moved in zip(values[:length], upper, strict=False):
+                        b("p.mac", register, moved, factor)
+                    b.store_words(values[:length], target)
+
+    def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
+        """Words of memory, one upon the other: their bytes, or those at even and at odd places, all at once."""
+        packing = self.packing
+        counter, mask, factor, upper, *others = registers
+        narrow = packing.register == BYTE_BITS
+        if not narrow:
+            b.li(mask, _EVEN_BYTES)
+        if b.xpulp:
+            b.li(factor, 1 << packing.pitch)
+        # elements of the upper half move to where those of the lower half end
+        ends = packing.columns * packing.pitch
+        is_split = packing.register == WORD_BITS and ends != WORD_BITS // _HALVES
+        if is_split:
+            b.li(upper, (1 << ends) - (1 << WORD_BITS // _HALVES))
+        column = WordColumn(packing.columns, packing.pitch, narrow, mask, factor, upper if is_split else None)
+        groups = self.source_bytes // (packing.columns * WORD)
+        if b.xpulp:
+            with b.loop(groups, counter, level=0):
+                column.emit(b, 1, source, target, others)
+            return
+        unrolled = max(1, _SCALAR_COLUMNS // packing.columns)
+        rounds, rest = divmod(groups, unrolled)
+        if rest:
+            column.emit(b, rest, source, target, others)
+        if rounds:
+            with b.loop(rounds, counter):
+                column.emit(b, unrolled, source, target, others)
+
+    def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
+        """Pack some words; an element is loaded one instruction before it is needed."""
+        packing = self.packing
+        word, *elements, shifted = registers[:4]
+        positions = [
+            lane * packing.register + i * packing.pitch for lane in range(packing.lanes) for i in range(packing.depth)
+        ]
+        for number in range(words):
+            first = number * packing.elements
+            for i in range(packing.elements + 1):
+                if i < packing.elements:
+                    b.access("lbu", elements[i % 2] if i else word, 1, first + i, source)
+                if i > 1:
+                    self._insert(b, word, elements[(i - 1) % 2], positions[i - 1], shifted)
+            store = "sw" if self.operand_bytes == WORD else "sh"
+            b.access(store, word, self.operand_bytes, number * self.operand_bytes, target)
+        if not b.xpulp:
+            b("addi", source, source, words * packing.elements)
+            b("addi", target, target, words * self.operand_bytes)
+
+    def _insert(self, b: Builder, word: int, element: int, position: int, shifted: int) -> None:
+        if b.xpulp:
+            b("p.inserti", word, element, self.packing.a - 1, position)
+        else:
+            b("slli", shifted, element, position)
+            b("or", word, word, shifted)
+
+    def _sum(self, b: Builder, source: int, corrections: int, registers: list[int]) -> None:
+        """The row's sum times the offset of the weights, to be added to each of the pixel's results."""
+        total, pointer, counter, ones, *values = registers
+        words, step = self.source_bytes // WORD, 2 if b.xpulp else 1
+        b.li(total, 0)
+        b.mv(pointer, source)
+        if b.xpulp:
+            b.li(ones, _ONES)
+        for count, length in ((words // step, step), (words % step, 1)):
+            if count:
+                with b.loop(count, counter, level=0):
+                    self._sum_words(b, length, total, pointer, ones, values)
+        b("slli", total, total, self.packing.w - 1)
+        b("sub", total, ZERO, total)
+        b("sw", total, 0, corrections)
+        b("addi", corrections, corrections, WORD)
+
+    def _sum_words(self, b: Builder, words: int, total: int, pointer: int, ones: int, values: list[int]) -> None:
+        if b.xpulp:
+            b.load_words(values[:words], pointer)
+            for register in values[:words]:
+                b("pv.sdotup.b", total, register, ones)
+            return
+        for offset, register in enumerate(values[:WORD]):
+            b("lbu", register, offset, pointer)
+        for register in values[:WORD]:
+            b("add", total, total, register)
+        b("addi", pointer, pointer, WORD)
+
+
+_HALF_BITS = WORD_BITS // 2

@@ -1,0 +1,273 @@
+"""Matrix products from packed operands: the function, and its operands in memory.
+
+A block of ``nch`` weight rows and ``npx`` activation rows is multiplied word by word. After every chunk of words the
+field with the result is taken out of each accumulator and added to a sum. The weight rows of a block alternate word by
+word, so that one pointer walks through them.
+"""
+
+import numpy as np
+
+from xpulpnn_sw.kernels.builder import (
+    MAX_COUNT_IMMEDIATE,
+    MAX_SHORT_BODY,
+    WORD,
+    ZERO,
+    Label,
+    fits_immediate,
+)
+from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
+from xpulpnn_sw.kernels.kernel import Function
+from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
+from xpulpnn_sw.kernels.ulppack.activations import ActivationRows
+from xpulpnn_sw.kernels.ulppack.packing import Scheme
+from xpulpnn_sw.kernels.ulppack.plan import SCALAR_WORDS, PackedPlan
+from xpulpnn_sw.kernels.ulppack.product import ProductCode, packed_function
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+
+
+class GemmCode(ProductCode):
+    """Writes the function."""
+
+    fields = ("input", "packed", "weights", "corrections", "output")
+    has_all_rows = True
+
+    def __init__(self, plan: PackedPlan, *, signed: bool) -> None:
+        self._plan, self._method, self.is_corrected = plan, plan.method, signed
+        nch, npx = plan.block.nch, plan.block.npx
+        registers = FreeRegisters()
+        self._local = [registers.take(nch) for _ in range(npx)]
+        has_sums = plan.chunks > 1 and not plan.sums_in_memory
+        self._sums = [registers.take(nch) for _ in range(npx)] if has_sums else self._local
+        self._w, self._x = registers.take(nch), registers.take(plan.factors)
+        self._weights, self._rows, out = registers.one(), registers.take(npx), registers.one()
+        self._product = ZERO if plan.method.accumulating else registers.one()
+        self._unit = registers.one() if plan.has_unit else ZERO
+        self._word_counter = registers.one() if plan.word_counter else self._w[0]
+        self._chunk_counter = registers.one() if plan.chunk_counter else self._w[0]
+        # hardware loops that the chunks leave free are those of the loops around them
+        self._levels = [0, 1] if plan.method.xpulp else []
+        self._word_level = self._level(is_needed=not plan.is_unrolled)
+        self._chunk_level = self._level(is_needed=plan.chunks > 2)
+        self._block_level = self._level(is_needed=True)
+        super().__init__(plan.sizes, out, self._w, xpulp=plan.method.xpulp)
+
+    def _level(self, *, is_needed: bool) -> int | None:
+        return self._levels.pop(0) if is_needed and self._levels else None
+
+    def _pack(self) -> None:
+        b = self._b
+        self._activations().emit(b, self._frame, [register for register in FREE if register != self._out])
+        if self._unit:
+            with b.region("setup"):
+                b.li(self._unit, 1 << self._plan.packing.position)
+
+    def _activations(self) -> ActivationRows:
+        return ActivationRows(
+            packing=self._plan.packing,
+            words=self._plan.words,
+            operand_bytes=self._method.operand_bytes,
+            source_bytes=self._sizes.source_bytes,
+            group=self._plan.block.npx,
+            signed=self.is_corrected,
+        )
+
+    def _blocks(self) -> None:
+        b, count = self._b, self._sizes.channels // self._plan.block.nch
+        self._frame.load("weights", self._weights)
+        if self._block_level is not None:
+            with b.loop(count, self._w[0], level=self._block_level):
+                self._block()
+            return
+        start, end = Label(), self._w[0]
+        b.place(start)
+        self._block()
+        self._frame.load("weights_end", end)
+        # after the load, so that nothing waits for it
+        b("addi", self._out, self._out, self._plan.block.nch * WORD)
+        b.far_branch("bne", self._weights, end, start)
+
+    def _block(self) -> None:
+        """All words of a block: a first chunk, the others, the results."""
+        plan, b = self._plan, self._b
+        for pixel, row in enumerate(self._rows):
+            self._frame.load(f"row{pixel}", row)
+        self._chunk(plan.first_chunk)
+        self._take_out(is_first=True)
+        if self.is_corrected:
+            self._correct()
+        if plan.chunks > 1:
+            if plan.sums_in_memory:
+                self._store()
+            with b.loop(plan.chunks - 1, self._chunk_counter, level=self._chunk_level):
+                self._chunk(plan.chunk)
+                self._take_out(is_first=False)
+        with b.region("quant"):
+            if not plan.sums_in_memory:
+                self._store()
+            if self._block_level is not None:
+                b("addi", self._out, self._out, plan.block.nch * WORD)
+
+    # -- products
+
+    def _chunk(self, words: int) -> None:
+        """Set the accumulators to the products of so many words."""
+        if not self._method.xpulp:
+            self._scalar_chunk(words)
+        elif self._plan.is_unrolled:
+            for word in range(words):
+                self._word(is_first=word == 0)
+        else:
+            self._word(is_first=True)
+            if words > 1:
+                short = self._plan.word_cycles <= MAX_SHORT_BODY and words - 1 <= MAX_COUNT_IMMEDIATE
+                with self._b.loop(words - 1, self._w[0], level=self._word_level, short=short):
+                    self._word(is_first=False)
+
+    def _word(self, *, is_first: bool) -> None:
+        b, method = self._b, self._method
+        mnemonic = method.first if is_first else method.product
+        for register in self._w:
+            b(method.load, register, method.operand_bytes, self._weights)
+        ahead = len(self._x)
+        for pixel in range(ahead):
+            self._factor(pixel)
+        for pixel, accumulators in enumerate(self._local):
+            for w, accumulator in zip(self._w, accumulators, strict=True):
+                b(mnemonic, accumulator, w, self._x[pixel % ahead])
+            if pixel + ahead < len(self._rows):
+                self._factor(pixel + ahead)
+
+    def _factor(self, pixel: int) -> None:
+        size = self._method.operand_bytes
+        self._b(self._method.load, self._x[pixel % len(self._x)], size, self._rows[pixel])
+
+    def _scalar_chunk(self, words: int) -> None:
+        """Some words one after the other, the rest in a loop of :data:`SCALAR_WORDS`."""
+        rounds = 0 if self._plan.is_unrolled else (words - 1) // SCALAR_WORDS
+        self._scalar_words(words - rounds * SCALAR_WORDS, is_first=True)
+        if rounds:
+            with self._b.loop(rounds, self._word_counter):
+                self._scalar_words(SCALAR_WORDS, is_first=False)
+
+    def _scalar_words(self, words: int, *, is_first: bool) -> None:
+        b, method, size = self._b, self._method, self._method.operand_bytes
+        for word in range(words):
+            for lane, register in enumerate(self._w):
+                b(method.load, register, (word * len(self._w) + lane) * size, self._weights)
+            for register, row in zip(self._x, self._rows, strict=True):
+                b(method.load, register, word * size, row)
+            for x, accumulators in zip(self._x, self._local, strict=True):
+                for w, accumulator in zip(self._w, accumulators, strict=True):
+                    if is_first and word == 0:
+                        b(method.first, accumulator, w, x)
+                    else:
+                        b(method.first, self._product, w, x)
+                        b("add", accumulator, accumulator, self._product)
+        b("addi", self._weights, self._weights, words * len(self._w) * size)
+        for row in self._rows:
+            b("addi", row, row, words * size)
+
+    # -- results
+
+    def _take_out(self, *, is_first: bool) -> None:
+        """Add the results in the accumulators to the sums; the first time the sums are nothing."""
+        if self._plan.packing.scheme is Scheme.BYTES:
+            return
+        if self._plan.sums_in_memory and not is_first:
+            self._add_to_memory()
+            return
+        for accumulators, sums in zip(self._local, self._sums, strict=True):
+            for accumulator, total in zip(accumulators, sums, strict=True):
+                if is_first:
+                    self._field(total, accumulator)
+                else:
+                    self._add_field(total, accumulator, self._unit)
+
+    def _add_field(self, total: int, accumulator: int, unit: int) -> None:
+        """Add the result in an accumulator to a sum; ``unit`` has a 1 where the field begins if that is a lane."""
+        if self._plan.is_lane:
+            fmt = "b" if self._plan.packing.pitch == BYTE_BITS else "h"
+            self._b(f"pv.sdotup.{fmt}", total, accumulator, unit)
+        else:
+            self._field(accumulator, accumulator)
+            self._b("add", total, total, accumulator)
+
+    def _field(self, target: int, accumulator: int) -> None:
+        b, packing = self._b, self._plan.packing
+        if self._plan.is_top:
+            b("srli", target, accumulator, packing.position)
+        elif self._method.xpulp:
+            b("p.extractui", target, accumulator, packing.pitch - 1, packing.position)
+        else:
+            b("slli", target, accumulator, WORD_BITS - packing.position - packing.pitch)
+            b("srli", target, target, WORD_BITS - packing.pitch)
+
+    def _add_to_memory(self) -> None:
+        """Add the results in the accumulators of a block to those in memory."""
+        b, (unit, *totals) = self._b, self._w
+        temporary, other = self._x
+        if self._plan.is_lane:
+            b.li(unit, 1 << self._plan.packing.position)
+        for pixel, accumulators in enumerate(self._local):
+            base, distance = self._place(pixel, temporary)
+            # as many at a time as there are registers, so that nothing waits for a load
+            registers = [*totals, other]
+            for channel, total in enumerate(registers):
+                b("lw", total, distance + channel * WORD, base)
+            for accumulator, total in zip(accumulators, registers, strict=True):
+                self._add_field(total, accumulator, unit)
+            for channel, total in enumerate(registers):
+                b("sw", total, distance + channel * WORD, base)
+
+    def _correct(self) -> None:
+        """Take the offset of the weights, times each pixel's sum of activations, from the results."""
+        b, (pointer, *others) = self._b, self._w
+        registers = [*others, *self._x][: len(self._sums)]
+        self._frame.load("corrections", pointer)
+        for pixel, register in enumerate(registers):
+            b("lw", register, pixel * WORD, pointer)
+        for register, sums in zip(registers, self._sums, strict=True):
+            for total in sums:
+                b("add", total, total, register)
+
+    def _store(self) -> None:
+        for pixel, sums in enumerate(self._sums):
+            base, distance = self._place(pixel, self._w[0])
+            for channel, total in enumerate(sums):
+                self._b("sw", total, distance + channel * WORD, base)
+
+    def _place(self, pixel: int, temporary: int) -> tuple[int, int]:
+        """Register and distance of a pixel's results; ``temporary`` may be needed for that."""
+        distance = pixel * self._sizes.out_stride
+        if fits_immediate(distance + self._plan.block.nch * WORD):
+            return self._out, distance
+        self._b.li(temporary, distance)
+        self._b("add", temporary, temporary, self._out)
+        return temporary, 0
+
+
+def gemm(plan: PackedPlan, weights: Ints, activations: Ints, *, signed: bool = False, cores: int = 1) -> Function:
+    """The product of ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
+
+    The function packs the activations, which lie as bytes, and then multiplies. Where packed activations are bytes
+    nothing is packed. Weights are packed beforehand; ``signed`` ones, in two's complement, are stored with an offset
+    of half their range, and the function takes the offset times the sum of the activations from each result.
+    """
+    packing, sizes = plan.packing, plan.sizes
+    offset = 1 << packing.w - 1 if signed else 0
+    stored = pad_axis(weights.astype(np.int64) + offset, 0, sizes.channels)
+    return packed_function(
+        sizes,
+        GemmCode(plan, signed=signed),
+        _interleaved(plan, packing.pack_weights(stored)),
+        activations,
+        cores,
+        name=f"ulppack_w{packing.w}a{packing.a}_{plan.method.isa}_{packing.name}_{packing.depth}_{plan.iterations}",
+        extensions=plan.method.extensions,
+    )
+
+
+def _interleaved(plan: PackedPlan, rows: Words) -> Words:
+    """Weight rows in the order in which they are loaded, as words of memory."""
+    blocks = rows.reshape(-1, plan.block.nch, plan.words).swapaxes(1, 2).reshape(1, -1)
+    return pack_words(blocks, plan.method.operand_bytes * BYTE_BITS)

@@ -1,0 +1,1 @@
+"""The kernels as a library for C programs."""

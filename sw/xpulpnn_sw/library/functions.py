@@ -1,0 +1,180 @@
+"""Which functions a library has, and what they are called."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn.isa.formats import Extension
+from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kinds import KINDS, Kind, kind_of
+from xpulpnn_sw.kernels.operands import check_rule
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, ONE_PIXEL, VARIANTS, Level
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
+
+# layers for which the functions of a kernel differ; all others have the function of one of these. Pools have a function
+# for each window.
+_SAMPLES: Mapping[str, tuple[str, ...]] = {
+    "conv": ("4x4x4:4x3x3", "1x1x4:4x1x1:p=0"),
+    "conv1d": ("12x4:4x3", "3x4:4x3:p=0", "12x4:4x3:d=2", "5x4:4x3:d=2,p=0"),
+    "pointwise": ("4x4x4:4", "1x1x4:4", "4x4x4:4:s=2", "2x2x4:4:s=2"),
+    "linear": ("8:4",),
+    "matmul": ("4x8x4", "4x8x1"),
+    "add": ("4x4x4", "4x4x4:shift"),
+    "avgpool": ("{side}x{side}x4:{window}", "{side}x{side}x4:{window}:scaled"),
+    "depthwise": ("8x8x4:3x3", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
+    "maxpool": ("{side}x{side}x4:{window}",),
+    "relu": ("4x4x4",),
+    "transpose": ("4x4x4",),
+}
+
+# the same with another value than 0 around the map; layers of the others go through im2col, as conv's do
+_OUTSIDE_SAMPLES: Mapping[str, tuple[str, ...]] = {
+    "conv": ("4x4x4:4x3x3:v=1",),
+    "conv1d": ("12x4:4x3:d=2,v=1",),
+    "depthwise": ("8x8x4:3x3:v=1", "8x8x4:2x3:v=1", "8x8x4:1x3:p=0x0x1x1,v=1", "8x8x4:5x5:p=2,v=1"),
+}
+
+WINDOWS = ("2x2:s=2", "3x3:s=2")  # of pools unless others are asked for
+_WIDTHS = (8, 4, 2)
+
+_IMAGE = "image"  # of functions with the arguments of a convolution, whose input is in memory in another way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Kernels, precisions and variants of a library."""
+
+    kernels: Sequence[str] = ()  # names out of KINDS; empty: all
+    # Empty: all of 8, 4 and 2 bits with the usual signs, and those that leave accumulators
+    precisions: Sequence[Precision] = ()
+    variants: Sequence[str] = ()  # Empty: the fastest that the core has
+    windows: Sequence[str] = WINDOWS  # of pools, `KyxKx[:s=]`
+    rule: Rule = Rule.BN32  # how results come of accumulators
+    outside: bool = False  # whether there are also functions that are told the value around the map
+
+
+def library_run(run: KernelRun) -> KernelRun:
+    """The kernel under its function's name in the library.
+
+    Layers that go through im2col rows, without dilation, have the function of a convolution.
+    """
+    kernel = run.name.partition("_")[0]
+    name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
+    if run.structure in (CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS) and kernel != _IMAGE:
+        name = f"conv{name.removeprefix(kernel)}"
+    return replace(run, name=f"xp_{name}")
+
+
+def elements(run: KernelRun, usual: str = "") -> list[str]:
+    """The elements of inputs, of weights if there are any, and of results, such as ``u8``.
+
+    Without the letter where it is the one at the same place of ``usual``, and of one bit.
+    """
+    precision = run.precision
+    signs = (precision.x_signed, precision.w_signed, precision.y_signed)
+    letters = ["ui"[sign] for sign in signs]
+    shown = ["" if letter == known else letter for letter, known in zip(letters, usual or "   ", strict=True)]
+    widths = (precision.x, precision.w, precision.y)
+    texts = [f"{letter if width > 1 else ''}{width}" for letter, width in zip(shown, widths, strict=True)]
+    return texts if _has_weights(kind_of(run.layer)) else texts[::2]
+
+
+def _has_weights(computing: Kind) -> bool:
+    """Return whether a kernel has weights, or a second map instead."""
+    return bool(computing.rules) or computing.name in ("add", "depthwise")
+
+
+def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
+    """Return whether a core has the instructions of a kernel."""
+    return level.extensions <= config.extensions and level.vectors(precision) <= config.widths
+
+
+def library_functions(selection: Selection, config: CoreConfig) -> Iterator[KernelRun]:
+    """The functions for a core, each with a small layer to call it for.
+
+    Raises :class:`InputError` for a kernel, a precision or a variant of which nothing came. Combinations that a
+    kernel does not have are left out.
+    """
+    _check_names(selection)
+    if selection.rule is Rule.QNT and Extension.XPULPQNT not in config.extensions:
+        raise InputError("requantisation must be a rule without pv.qnt, unless --set qnt=true, not qnt")
+    seen: set[str] = set()
+    used: set[str] = set()
+    for name in selection.kernels or KINDS:
+        computing = KINDS[name]
+        for precision in _precisions(selection, computing):
+            for variant in _variants(selection, computing, precision, config):
+                for run in _of_samples(selection, computing, precision, variant):
+                    used |= {name, str(precision), variant}
+                    if run.name not in seen:
+                        seen.add(run.name)
+                        yield run
+    for option, wanted in (
+        ("--kernels", selection.kernels),
+        ("--precision", [str(precision) for precision in selection.precisions]),
+        ("--variant", selection.variants),
+    ):
+        for value in wanted:
+            if value not in used:
+                raise InputError(f"{option} must be what some function of the library can have, not {value}")
+
+
+def _check_names(selection: Selection) -> None:
+    known_variants = (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS)
+    for option, wanted, known in (
+        ("--kernels", selection.kernels, tuple(KINDS)),
+        ("--variant", selection.variants, known_variants),
+    ):
+        for value in wanted:
+            if value not in known:
+                raise InputError(f"{option} must be among {', '.join(known)}, not {value}")
+    pool = KINDS["avgpool"].layer
+    for window in selection.windows:
+        pool.parse(f"64x64x4:{window}")
+
+
+def _precisions(selection: Selection, computing: Kind) -> Sequence[Precision]:
+    if selection.precisions:
+        return selection.precisions
+    usual = computing.uniform(_WIDTHS[0])
+    triples = product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS) if computing.rules else _WIDTHS)
+    has_weights = _has_weights(computing)
+    y_signed = usual.y_signed and usual.requantised
+    chosen = [
+        Precision(x, w, y, usual.x_signed, usual.w_signed, y_signed) for x, w, y in triples if has_weights or x == w
+    ]
+    return [precision if precision.requantised else precision.accumulators for precision in chosen]
+
+
+def _variants(selection: Selection, computing: Kind, precision: Precision, config: CoreConfig) -> list[str]:
+    able = [name for name, level in computing.variants.items() if runs_on(level, precision, config)]
+    if selection.variants:
+        return [name for name in able if name in selection.variants]
+    return able[-1:]
+
+
+def _of_samples(selection: Selection, computing: Kind, precision: Precision, variant: str) -> Iterator[KernelRun]:
+    rng = np.random.default_rng(0)
+    is_around = selection.outside and precision.x != SIGN_BITS
+    around = _OUTSIDE_SAMPLES.get(computing.name, ()) if is_around else ()
+    for sample in (*_SAMPLES[computing.name], *around):
+        for window in selection.windows if "{window}" in sample else ("",):
+            layer = computing.layer.parse(sample.format(window=window, side=_side_for(window)))
+            try:
+                widths = computing.precision(layer, precision)
+                computing.variant(variant).check_precision(widths)
+                check_rule(computing.variant(variant), widths, selection.rule)
+            except LayerError:
+                continue
+            tensors = computing.tensors(layer, widths, rng, selection.rule)
+            yield library_run(computing.build(layer, widths, variant, tensors))
+
+
+def _side_for(window: str) -> int:
+    return max(8, *(int(size) for size in window.partition(":")[0].split("x"))) if window else 0

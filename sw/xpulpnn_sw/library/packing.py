@@ -1,0 +1,155 @@
+"""Weights, parameters and scales of a layer in the order in which its kernel reads them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels.channelwise.add import AddTensors, Scale
+from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
+from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
+from xpulpnn_sw.kernels.kinds import Kind
+from xpulpnn_sw.kernels.requantisation import (
+    MAX_SHIFT,
+    AnyRequantisation,
+    Multiplication,
+    Requantisation,
+    Rule,
+    SearchedThresholds,
+    Shifting,
+    Thresholds,
+    WideRequantisation,
+)
+from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
+from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
+from xpulpnn_sw.library.functions import library_run
+from xpulpnn_sw.library.packed_layer import Arrays, PackedLayer, check_names, packed_run, ranged, single_number
+
+PACKED_KERNELS = ("conv", "conv1d", "pointwise", "linear", "matmul", "depthwise")  # kernels with weights
+MAP_KERNELS = ("add", "avgpool", "maxpool", "relu", "transpose")  # kernels without weights
+_MAPS = 2  # maps of an addition
+
+# arrays of each rule besides `weights` and `bias`, which may be left out
+_RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
+    None: (),
+    Rule.BN32: ("kappa", "lambda", "shift"),
+    Rule.BN64: ("kappa", "lambda", "shift"),
+    Rule.MULTIPLY: ("factor", "shift"),
+    Rule.SHIFT: ("shift",),
+    Rule.THRESHOLDS: ("thresholds",),
+    Rule.QNT: ("thresholds",),
+}
+
+
+def packed(
+    computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule
+) -> PackedLayer:
+    """Pack a layer for a variant of a kernel."""
+    widths = computing.precision(layer, precision)
+    computing.variant(variant).check_precision(widths)
+    tensors = layer_operands(computing, layer, precision, arrays, rule)
+    contents = ("first_table", "second_table") if "shifts" in arrays else ()
+    if computing.name in PACKED_KERNELS:
+        contents = ("weights", "parameters")
+    return packed_run(library_run(computing.build(layer, widths, variant, tensors)), contents)
+
+
+def layer_operands(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+    """The operands of a layer, with zeros for its inputs; raises :class:`InputError` for arrays that do not fit."""
+    if computing.name in PACKED_KERNELS:
+        return _trained(computing, layer, precision, arrays, rule)
+    if rule is not Rule.BN32:
+        raise InputError(f"requantisation must be left out with {computing.name}, not {rule.value}")
+    return _maps(computing, layer, computing.precision(layer, precision), arrays)
+
+
+def _trained(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+    rule = _rule_of(computing, precision, rule)
+    precision = computing.precision(layer, precision)
+    check_names(arrays, ("weights", *_RULE_ARRAYS[rule if precision.requantised else None]), "bias")
+    weights = ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
+    bias = ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
+    # for the shapes of everything else
+    example = computing.tensors(layer, precision, np.random.default_rng(0), rule)
+    after = _requantisation(arrays, rule) if precision.requantised else None
+    if isinstance(example, DepthwiseTensors):
+        bias = np.zeros_like(example.bias) if bias is None else bias
+    inputs = np.zeros_like(example.activations)
+    return replace(example, activations=inputs, weights=weights, bias=bias, requantisation=after)
+
+
+def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
+    if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
+        raise InputError(f"requantisation must be thresholds for results of one bit, not {rule.value}")
+    if precision.y == SIGN_BITS:
+        rule = Rule.THRESHOLDS
+    if rule not in computing.rules:
+        known = ", ".join(one.value for one in computing.rules)
+        raise InputError(f"requantisation must be one of {known} with {computing.name}, not {rule.value}")
+    return rule
+
+
+def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
+    if rule in (Rule.THRESHOLDS, Rule.QNT):
+        values = arrays["thresholds"]
+        if values.ndim != 2:
+            raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
+        kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+        return kind(values=ranged("thresholds", values, ACCUMULATOR_BITS))
+    shift = single_number("shift", arrays["shift"])
+    if rule is Rule.SHIFT:
+        return Shifting(shift=shift)
+    if rule is Rule.MULTIPLY:
+        return Multiplication(factor=single_number("factor", arrays["factor"]), shift=shift)
+    wide = rule is Rule.BN64
+    bits = 2 * ACCUMULATOR_BITS if wide else ACCUMULATOR_BITS
+    kappa, lam = (ranged(name, arrays[name], bits) for name in ("kappa", "lambda"))
+    return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
+
+
+def _maps(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
+    needed, optional = (), ""
+    match layer:
+        case AddLayer(shifted=True):
+            needed, optional = ("factors", "shift"), "summand"
+        case AddLayer():
+            needed = ("factors", "summands", "shifts")
+        case AvgPoolLayer(scaled=True):
+            needed = ("factor", "summand", "shift")
+        case _:
+            pass
+    check_names(arrays, needed, optional)
+    tensors = computing.tensors(layer, precision, np.random.default_rng(0))
+    if isinstance(tensors, AddTensors):
+        tensors = replace(tensors, first=np.zeros_like(tensors.first), second=np.zeros_like(tensors.second))
+        return replace(tensors, **_scales(arrays))
+    tensors = replace(tensors, activations=np.zeros_like(tensors.activations))
+    if isinstance(tensors, AvgPoolTensors) and arrays:
+        return replace(tensors, **{name: single_number(name, arrays[name]) for name in needed})
+    return tensors
+
+
+def _scales(arrays: Arrays) -> dict[str, Any]:
+    factors = _pair("factors", arrays)
+    if "shifts" in arrays:
+        shifts = [_shift(shift) for shift in _pair("shifts", arrays)]
+        return {"scales": tuple(map(Scale, factors, _pair("summands", arrays), shifts))}
+    shift = _shift(single_number("shift", arrays["shift"]))
+    summand = single_number("summand", arrays["summand"]) if "summand" in arrays else 0
+    return {"factors": tuple(factors), "shift": shift, "summand": summand}
+
+
+def _pair(name: str, arrays: Arrays) -> list[int]:
+    values = ranged(name, arrays[name], ACCUMULATOR_BITS)
+    if values.shape != (_MAPS,):
+        raise InputError(f"{name} must be [2], a number for each map, not of shape {values.shape}")
+    return [int(value) for value in values]
+
+
+def _shift(shift: int) -> int:
+    if not 0 <= shift <= MAX_SHIFT:
+        raise InputError(f"shift must be 0..{MAX_SHIFT}, not {shift}")
+    return shift

@@ -1,0 +1,211 @@
+"""The layers of a model as it is read: quantisers turn sums into maps, the network grows by a layer each."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
+from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.described import Described, Scaling, by_colour
+from xpulpnn_sw.networks.importers.levels import Channel, Levels, fitted, inner_results, step_sums
+from xpulpnn_sw.networks.importers.plans import (
+    LayerPlan,
+    plain_sum,
+    plan_addition,
+    plan_average,
+    plan_products,
+    precision_text,
+)
+from xpulpnn_sw.networks.importers.values import Map, Sums, identity
+
+INPUT = "input"
+SAMPLE_BITS = 8
+
+
+@dataclass(eq=False)
+class NetworkAssembly:
+    """A network that grows."""
+
+    name: str
+    note: Callable[[str], None]  # is told what is not as in the model
+    scaling: Scaling = field(default_factory=Scaling, init=False)
+    _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
+    _scaled: Map | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._builder = NetworkBuilder(self.name)
+
+    def finish(self) -> Described:
+        """The network with its layers."""
+        return self._builder.finish(self.scaling)
+
+    def named(self, wanted: str) -> str:
+        """A name that no layer has."""
+        plain = re.sub(r"[^0-9A-Za-z_]+", "_", wanted).strip("_") or "layer"
+        name, number = plain, 1
+        while name in self._names:
+            number += 1
+            name = f"{plain}_{number}"
+        self._names.add(name)
+        return name
+
+    def quantised(self, sums: Sums, levels: Levels) -> Map:
+        """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
+        if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
+            return found
+        if levels.is_free:
+            # its own ends clip, about where the model does
+            sums = replace(sums, channels=tuple(replace(one, low=None, high=None) for one in sums.channels))
+        plan = self._plan(sums, levels)
+        if sums.factors is not None and plan.moved and not levels.is_free and (whole := plain_sum(sums, sums.factors)):
+            added, behind = whole
+            one = sums.channels[0]
+            again = identity(replace(behind, stage=self._add(added.sums, added.layer, added.precision, added.arrays)))
+            channels = tuple(replace(other, low=one.low, high=one.high) for other in again.channels)
+            return self.quantised(replace(again, channels=channels), levels)
+        if not plan.is_good and levels.bits != SIGN_BITS and not levels.is_free:
+            ends = inner_results(levels, sums.channels)
+            if ends is not None and ends != (levels.results.start - 1, levels.results.stop - 1):
+                return self._clipped(sums, levels.within(*ends))
+        return self._done(sums, levels, plan)
+
+    def _clipped(self, sums: Sums, levels: Levels) -> Map:
+        """The results of a layer that are clipped where memory begins, and above by a layer of their own."""
+        plan = self._plan(sums, levels)
+        found = self._done(sums, levels, plan)
+        most, top = (1 << levels.bits) - 1, levels.results.stop - 1
+        if plan.reach is not None and plan.reach <= top:
+            return found
+        # memory ends where the quantiser does, if everything is greater by this
+        raised = most - top
+        if not raised:
+            return found
+        height, width, channels = found.shape
+        precision = precision_text(found, 0, levels.bits, signed=False, like_source=True)
+        name = self.named(f"{sums.name or 'requantise'}_clip")
+        arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
+        layer = f"{height}x{width}x{channels}:1x1:scaled"
+        self._builder.add(name, "avgpool", layer, precision, arrays, sources=[found.stage])
+        return replace(found, stage=name, low=raised, high=most, offset=found.offset - found.scale * raised)
+
+    def _plan(self, sums: Sums, levels: Levels) -> LayerPlan:
+        if sums.factors is not None:
+            return plan_addition(sums, sums.factors, levels)
+        if sums.kernel == "avgpool":
+            return plan_average(sums, levels)
+        if self._is_plain(sums):
+            plan = plan_average(sums, levels)
+            if not plan.moved:
+                return plan
+        return plan_products(sums, levels)
+
+    def _done(self, sums: Sums, levels: Levels, plan: LayerPlan) -> Map:
+        if plan.moved and plan.worst > 1 and not levels.is_free:
+            raise InputError(
+                f"results must be at most 1 from the quantiser's, not {plan.worst}, as where channels are clipped "
+                "differently inside the range of its numbers"
+            )
+        if plan.moved:
+            self.note(f"{sums.name}: {plan.moved} of {plan.total} {plan.what}, by 1 at the most")
+        name = self._add(plan.sums, plan.layer, plan.precision, plan.arrays, plan.rule)
+        return self._after(sums, name, levels)
+
+    def _is_plain(self, sums: Sums) -> bool:
+        """Return whether a layer does nothing but quantise its input again, every channel in the same way."""
+        first = sums.channels[0]
+        same = all(
+            (one.a, one.b, one.low, one.high) == (first.a, first.b, first.low, first.high) for one in sums.channels
+        )
+        return not sums.name and same and first.a > 0 and sums.sources[0].bits != SIGN_BITS
+
+    def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
+        """The input itself behind a quantiser; None if no factors, summands and shift have its steps."""
+        if any(one.a <= 0 for one in sums.channels):
+            return None
+        ranges = [*zip(sums.channels, sums.least, sums.most, strict=True)]
+        found = [step_sums(levels, one, number, least, most) for number, (one, least, most) in enumerate(ranges)]
+        if levels.bits == SIGN_BITS:
+            return self._input(sums, levels, Scaling(add=by_colour([-first for (first,) in found])))
+        channels = [
+            Channel(least=least, most=most, slope=one.a / levels.scale, steps=own)
+            for own, (one, least, most) in zip(found, ranges, strict=True)
+        ]
+        rule = fitted(channels, levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, is_free=levels.is_free)
+        if rule is None:
+            return None
+        kappa, lam, shift = rule
+        return self._input(sums, levels, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
+
+    def _input(self, sums: Sums, levels: Levels, scaling: Scaling) -> Map:
+        """The input itself in other numbers, which is the caller's work: once only."""
+        if self._scaled is not None and scaling != self.scaling:
+            raise InputError("input must have one quantiser, not two that differ")
+        self.scaling = scaling
+        self._scaled = self._after(sums, INPUT, levels)
+        return self._scaled
+
+    def _add(self, sums: Sums, layer: str, precision: str, arrays: dict[str, Any], rule: str = "bn32") -> str:
+        if any(
+            one.stage == INPUT and self._scaled is not None and one.scale != self._scaled.scale for one in sums.sources
+        ):
+            raise InputError("input must be quantised everywhere or nowhere, not in parts")
+        name = self.named(sums.name or "requantise")
+        sources = [one.stage for one in sums.sources]
+        self._builder.add(name, sums.kernel, layer, precision, arrays, requantise=rule, sources=sources, pad=sums.pad)
+        return name
+
+    def _after(self, sums: Sums, stage: str, levels: Levels) -> Map:
+        low, high = (-1, 1) if levels.bits == SIGN_BITS else (max(levels.low, levels.results.start - 1), levels.high)
+        if levels.top is not None:
+            high = (1 << levels.bits) - 1
+        found = Map(
+            stage=stage,
+            places=sums.places,
+            shape=sums.shape,
+            bits=levels.bits,
+            signed=levels.signed,
+            low=low,
+            high=high,
+            scale=levels.scale,
+            offset=levels.offset,
+        )
+        for layer in sums.pools:
+            found = replace(found, stage=self.channelwise("maxpool", layer, found))
+        return found
+
+    def channelwise(self, kernel: str, layer: str, source: Map, name: str = "") -> str:
+        """Add a layer without weights or numbers of its own, whose results are like its input."""
+        chosen = self.named(name or kernel)
+        precision = precision_text(source, 0, source.bits, signed=source.signed, like_source=True)
+        self._builder.add(chosen, kernel, layer, precision, sources=[source.stage])
+        return chosen
+
+    def raw(self, sums: Sums) -> None:
+        """The last layer, whose results are its sums; raises :class:`InputError` unless they are in one scale."""
+        if sums.weights is None or sums.kernel == "depthwise" or sums.pools:
+            raise InputError("results must be those of a quantiser or of a layer with weights, not others")
+        factors = {one.a for one in sums.channels}
+        if len(factors) != 1 or not (factor := factors.pop()):
+            raise InputError("results without a quantiser must have one scale for all channels, not different ones")
+        if any(one.low is not None or one.high is not None for one in sums.channels):
+            raise InputError("results without a quantiser must be sums, not clipped ones")
+        sign = 1 if factor > 0 else -1
+        if sign < 0 and sums.weight_bits != SIGN_BITS and int(sums.weights.min()) == -(1 << (sums.weight_bits - 1)):
+            raise InputError("weights of a layer with a negative factor must be above their least number")
+        arrays: dict[str, Any] = {"weights": sums.weights * sign}
+        # what all have is no difference
+        common = sums.channels[0].b if len({one.b for one in sums.channels}) == 1 else Fraction(0)
+        offsets = [(one.b - common) / abs(factor) for one in sums.channels]
+        if any(offsets):
+            arrays["bias"] = np.array([round(offset) for offset in offsets], np.int64)
+            if any(offset.denominator != 1 for offset in offsets):
+                self.note("biases of the last layer are rounded to whole sums")
+        layer = f"{sums.layer}:raw" if sums.kernel == "linear" else sums.layer
+        precision = precision_text(sums.sources[0], sums.weight_bits, ACCUMULATOR_BITS, signed=True)
+        self._add(sums, layer, precision, arrays)

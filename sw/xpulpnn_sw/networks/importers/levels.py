@@ -1,0 +1,287 @@
+"""Quantisers as the places of their steps, and rules of kernels that have every step at the same place.
+
+A quantiser gives ``q >= m`` exactly for real numbers from a bound on, for each m. Where an integer sum stands for
+``a * sum + b``, bounds become integers: the least sum that gives ``q >= m``. A rule of a kernel is the quantiser if it
+agrees with these integers at each of them and one below, as both are monotonous. No floating point takes part.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
+
+ELEMENT_WIDTHS = (2, 4, 8)  # of elements of maps and weights, besides single bits
+_TRIES = 4  # shifts that are tried, the largest first
+Fit = tuple[list[int], list[int], int]  # factors and summands of channels, and a shift
+Bound = tuple[Fraction, bool]  # A real number, and whether it is above the bound itself
+
+# A result, where it begins, as a number and as numerator and denominator, and whether it is above that
+Listed = tuple[int, Fraction | None, tuple[int, int], bool]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Levels:
+    """A quantiser."""
+
+    bits: int  # width of its results in memory
+    signed: bool  # whether its results are signed in memory
+    low: int  # its least result; of one bit -1
+    high: int  # its greatest result; of one bit 1
+    scale: Fraction  # factor of results: they stand for `scale * q + offset`
+    offset: Fraction  # summand of what results stand for
+    bound: Callable[[int, int], Bound]  # for a result above `low` and a channel: where it begins
+    is_free: bool = False  # whether it is the importer's, so that steps may be at the places next to those
+    by_channel: bool = False  # whether bounds depend on the channel
+    # A result that those above may be taken for, since a layer behind clips there; None: memory ends there
+    top: int | None = None
+    _known: dict[int, list[Listed]] = field(default_factory=dict[int, list[Listed]], init=False, repr=False)
+
+    def bounds(self, channel: int) -> list[Listed]:
+        """For each of the results where it begins; None where it does not for any number."""
+        key = channel if self.by_channel else 0
+        if key not in self._known:
+            self._known[key] = [self._listed(result, channel) for result in self.results]
+        return self._known[key]
+
+    def _listed(self, result: int, channel: int) -> Listed:
+        if self.bits != SIGN_BITS and not self.low < result <= self.high:
+            return result, None, (0, 1), False
+        real, is_above = self.bound(result, channel)
+        return result, real, (real.numerator, real.denominator), is_above
+
+    def freely(self) -> "Levels":
+        """The same as the importer's."""
+        return replace(self, is_free=True)
+
+    @property
+    def results(self) -> range:
+        """Results above the least that memory can hold."""
+        if self.bits == SIGN_BITS:
+            return range(1, 2)
+        least = -(1 << (self.bits - 1)) if self.signed else 0
+        return range(least + 1, least + (1 << self.bits) if self.top is None else self.top + 1)
+
+    def result(self, real: Fraction, channel: int) -> int:
+        """Return the result that the quantiser gives for a number."""
+
+        def reached(result: int) -> bool:
+            begin, is_above = self.bound(result, channel)
+            return real > begin if is_above else real >= begin
+
+        above = range(self.low + 1, self.high + 1)
+        return self.low + bisect_left(above, True, key=lambda one: not reached(one))
+
+    def within(self, low: int, high: int) -> "Levels":
+        """The same where only results ``low..high`` occur, numbered from 0 on, so that memory ends where they begin."""
+
+        def bound(result: int, channel: int) -> Bound:
+            return self.bound(result + low, channel)
+
+        return replace(
+            self,
+            signed=False,
+            low=0,
+            high=high - low,
+            offset=self.offset + self.scale * low,
+            bound=bound,
+            top=high - low,
+        )
+
+
+def narrowest(low: int, high: int) -> tuple[int, bool]:
+    """Width and sign of the narrowest elements for such numbers; raises :class:`InputError` if there are none."""
+    for bits in ELEMENT_WIDTHS:
+        if low >= 0 and high < 1 << bits:
+            return bits, False
+        if low >= -(1 << (bits - 1)) and high < 1 << (bits - 1):
+            return bits, True
+    raise InputError(f"quantised numbers must have 8 bits at most, not {low}..{high}")
+
+
+def uniform_levels(
+    scale: Fraction, zero: Fraction, low: int, high: int, mode: str, *, rounds_first: bool = False
+) -> Levels:
+    """``clip(round(x / scale + zero))``, which stands for ``scale * (q - zero)``.
+
+    ``mode`` is ROUND, half to even, FLOOR or CEIL; with ``rounds_first`` the zero point, which is whole, is added
+    behind the rounding, so that halves go to other numbers. Raises :class:`InputError` for another, or for a scale
+    that is not positive.
+    """
+    if scale <= 0:
+        raise InputError(f"scale must be greater than 0, not {float(scale)}")
+    if mode not in ("ROUND", "FLOOR", "CEIL"):
+        raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
+
+    def bound(result: int, _: int) -> Bound:
+        if mode == "FLOOR":
+            return (result - zero) * scale, False
+        if mode == "CEIL":
+            return (result - 1 - zero) * scale, True
+        return (result - Fraction(1, 2) - zero) * scale, (result - zero if rounds_first else result) % 2 != 0
+
+    bits, signed = narrowest(low, high)
+    return Levels(bits=bits, signed=signed, low=low, high=high, scale=scale, offset=-zero * scale, bound=bound)
+
+
+def sign_levels(scale: Fraction) -> Levels:
+    """``scale`` from 0 on, and ``-scale`` below."""
+    return Levels(
+        bits=SIGN_BITS,
+        signed=False,
+        low=-1,
+        high=1,
+        scale=scale,
+        offset=Fraction(0),
+        bound=lambda _, __: (Fraction(0), False),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Affine:
+    """Real numbers of the integer sums of a channel: ``a * sum + b``, clipped to ``low`` and ``high``."""
+
+    a: Fraction
+    b: Fraction
+    low: Fraction | None = None
+    high: Fraction | None = None
+
+    def then(self, factor: Fraction, summand: Fraction) -> "Affine":
+        """The same times a factor plus a summand."""
+
+        def moved(value: Fraction | None) -> Fraction | None:
+            return None if value is None else value * factor + summand
+
+        low, high = moved(self.low), moved(self.high)
+        if factor < 0:
+            low, high = high, low
+        return Affine(a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
+
+    def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
+        """The same, clipped."""
+
+        def inside(value: Fraction | None) -> Fraction | None:
+            if value is None:
+                return None
+            value = value if low is None else max(value, low)
+            return value if high is None else min(value, high)
+
+        least, most = inside(self.low), inside(self.high)
+        return Affine(a=self.a, b=self.b, low=low if least is None else least, high=high if most is None else most)
+
+    def at(self, value: int) -> Fraction:
+        """Return the number that a sum stands for."""
+        real = self.a * value + self.b
+        real = real if self.low is None else max(real, self.low)
+        return real if self.high is None else min(real, self.high)
+
+
+def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int] | None:
+    """The least and the greatest result that there are where channels are clipped; None if channels differ."""
+    ends = {
+        (
+            levels.low if one.low is None else levels.result(one.low, number),
+            levels.high if one.high is None else levels.result(one.high, number),
+        )
+        for number, one in enumerate(channels)
+    }
+    return ends.pop() if len(ends) == 1 else None
+
+
+def step_sums(levels: Levels, affine: Affine, channel: int, least: int, most: int) -> list[int]:
+    """For each of the results the least sum that gives it, of sums in ``least..most``; none does: ``most + 1``.
+
+    The factor of the sums must not be negative.
+    """
+    # whole numbers instead of fractions, which would be reduced for every result of every channel
+    factor, divisor = affine.a.numerator, affine.a.denominator
+    summand, unit = affine.b.numerator, affine.b.denominator
+    found: list[int] = []
+    for result, real, (number, over), is_above in levels.bounds(channel):
+        if real is None:
+            found.append(least if result <= levels.low else most + 1)
+        elif affine.low is not None and _reaches(affine.low, real, is_above=is_above):
+            found.append(least)
+        elif affine.high is not None and not _reaches(affine.high, real, is_above=is_above):
+            found.append(most + 1)
+        elif not factor:
+            found.append(least if _reaches(affine.b, real, is_above=is_above) else most + 1)
+        else:
+            above, below = (number * unit - summand * over) * divisor, over * unit * factor
+            value = above // below + 1 if is_above else -(-above // below)
+            found.append(min(max(value, least), most + 1))
+    return found
+
+
+def _reaches(value: Fraction, real: Fraction, *, is_above: bool) -> bool:
+    return value > real if is_above else value >= real
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Channel:
+    """Sums of an output channel."""
+
+    least: int
+    most: int
+    slope: Fraction  # what q rises by for one more, roughly
+    steps: Sequence[int]
+
+
+def fitted(
+    channels: Sequence[Channel], results: range, *, bits: int, longest: int, area: int = 1, is_free: bool = False
+) -> Fit | None:
+    """Factors, summands and a shift with ``clip((k * sum / area + l) >> shift)`` equal to the steps of every channel.
+
+    Quotients are rounded towards zero. Products, and what is shifted, have ``bits`` bits for all sums in the range.
+    None if there are none; with ``is_free`` those whose steps are nearest.
+    """
+    most = longest
+    for one in channels:
+        reach = max(abs(one.least), abs(one.most), 1) * area
+        # a sum of two, and the result's own bits
+        while most and one.slope * (1 << most) * reach >= 1 << (bits - 2):
+            most -= 1
+        while most and max(abs(results.start), results.stop) << most >= 1 << (bits - 2):
+            most -= 1
+    for shift in range(most, max(most - _TRIES, -1), -1):
+        found = [_factor(one, results, shift, bits, area, is_free=is_free) for one in channels]
+        if all(one is not None for one in found):
+            pairs = [one for one in found if one is not None]
+            return [kappa for kappa, _ in pairs], [lam for _, lam in pairs], shift
+    return None
+
+
+def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, is_free: bool) -> tuple[int, int] | None:
+    kappa = round(one.slope * (1 << shift) * area)
+
+    def quotient(value: int) -> int:
+        product = kappa * value
+        return -(-product // area) if product < 0 else product // area
+
+    lowest: int | None = None
+    highest: int | None = None
+    for result, step in zip(results, one.steps, strict=True):
+        edge = result << shift
+        if step <= one.most:
+            least = edge - quotient(step)
+            lowest = least if lowest is None else max(lowest, least)
+        if step > one.least:
+            greatest = edge - 1 - quotient(step - 1)
+            highest = greatest if highest is None else min(highest, greatest)
+    assert lowest is not None or highest is not None
+    if lowest is None or highest is None:
+        lam = lowest if lowest is not None else highest
+        assert lam is not None
+    elif lowest > highest and not is_free:
+        return None
+    else:
+        lam = (lowest + highest) // 2
+    bound = 1 << (bits - 1)
+    ends = [quotient(end) for end in (one.least, one.most)]
+    values = [kappa * one.least, kappa * one.most, *(end + lam for end in ends), lam]
+    shifted = [end + lam >> shift for end in ends]
+    word = 1 << (ACCUMULATOR_BITS - 1)
+    fits = all(-bound <= value < bound for value in values) and all(-word <= value < word for value in shifted)
+    return (kappa, lam) if fits else None

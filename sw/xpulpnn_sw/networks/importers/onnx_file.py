@@ -1,0 +1,261 @@
+"""ONNX models: the file, the nodes in their order, constants computed beforehand."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sw.networks.described import Described
+from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.onnx_input import ModelInput
+from xpulpnn_sw.networks.importers.onnx_node import ImportContext, OnnxNode
+from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
+from xpulpnn_sw.networks.importers.onnx_probes import probes
+from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.policy import Calibration, Policy, evaluated, reason_of
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value
+from xpulpnn_sw.networks.importers.widths import ReadingLayer
+
+# ends of networks that do not change which result is the greatest
+_LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK", "QLinearSoftmax")
+
+# what may be behind these
+_UNCHANGED = (
+    *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
+    *("Quant",),
+)
+
+
+def import_onnx(path: Path, options: ImportOptions) -> Described:
+    """The network of an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``."""
+    model, request = OnnxModel.read(path), options.request
+    return model.network(options, None if request is None else model.calibration(options).policy(request))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnnxModel:
+    """A model out of a file, which can be read with other bits again and again."""
+
+    proto: Any  # as onnx has it
+    constants: Mapping[str, NDArray[Any]]
+    nodes: tuple[OnnxNode, ...]
+    input: ModelInput
+
+    @classmethod
+    def read(cls, path: Path) -> "OnnxModel":
+        """The model in a file; raises :class:`InputError` for files that are none of one image."""
+        model = _loaded(path)
+        graph = model.graph
+        constants = {one.name: _array(one, path) for one in graph.initializer}
+        inputs = [one for one in graph.input if one.name not in constants]
+        if len(inputs) != 1 or len(graph.output) != 1:
+            raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
+        nodes = tuple(_node(one) for one in graph.node)
+        return cls(proto=model, constants=constants, nodes=nodes, input=ModelInput.of(inputs[0]))
+
+    @property
+    def readers(self) -> tuple[ReadingLayer, ...]:
+        """The layers that read maps, in their order."""
+        live, samples = {self.input.name}, {self.input.name}
+        sources: dict[str, str] = {}
+        found: list[ReadingLayer] = []
+        for node in self.nodes:
+            given = [name for name in node.inputs if name in live]
+            # the shape of a map is no map
+            if not given or node.operator == "Shape":
+                continue
+            live.update(node.outputs)
+            if node.operator == "Pad":
+                # what is behind reads what is before
+                sources |= dict.fromkeys(node.outputs, sources.get(node.inputs[0], node.inputs[0]))
+            is_first = samples.issuperset(given)
+            given = tuple(sources.get(name, name) for name in given)
+            reads = OPERATORS[node.operator].reads if node.operator in OPERATORS else None
+            if reads is Reads.WITH_WEIGHTS and node.inputs[0] in live and not {*node.inputs[1:]} & live:
+                found.append(ReadingLayer(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
+            elif reads is Reads.ALONE or (reads is Reads.BOTH and len(given) > 1):
+                found.append(ReadingLayer(name=node.name, inputs=given, is_first=is_first))
+            elif is_first:
+                samples.update(node.outputs)
+        return tuple(found)
+
+    def calibration(self, options: ImportOptions) -> Calibration:
+        """Return samples of its tensors for ``options.images``; raises :class:`InputError` for other images."""
+        found = probes(self.nodes, self.constants)
+        return Calibration.computed(self.proto, self.input.name, self.input.shape, options, self.readers, found)
+
+    def network(self, options: ImportOptions, policy: Policy | None) -> Described:
+        """The network; raises what :func:`import_onnx` raises."""
+        assembly = NetworkAssembly(options.name, options.note)
+        context = ImportContext(assembly=assembly, policy=policy, note=options.note)
+        image = self.input.value(options, assembly, quantises=policy is not None)
+        values: dict[str, Value] = {**self.constants, self.input.name: image}
+        nodes, output = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
+        clips = _clips_of_codes(nodes)
+        for node in nodes:
+            if node.inputs[:1] in clips:
+                # the quantiser itself clips
+                values[node.outputs[0]] = values[node.inputs[0]]
+                continue
+            clip = clips.get(node.outputs[:1])
+            _compute(node if clip is None else _clipping(node, clip, values), values, context, self.proto)
+        if output not in values:
+            raise InputError(f"output of the model must be that of a node, not {output}")
+        return _finished(values[output], context, output)
+
+
+def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:
+    """``Clip`` nodes that alone read what a ``QuantizeLinear`` gives, by that: fewer bits than the type has."""
+    quantised = {node.outputs[:1] for node in nodes if node.operator == "QuantizeLinear"}
+    readers = Counter(name for node in nodes for name in {*node.inputs})
+    return {
+        node.inputs[:1]: node
+        for node in nodes
+        if node.operator == "Clip" and node.inputs[:1] in quantised and readers[node.inputs[0]] == 1 and node.outputs
+    }
+
+
+def _clipping(node: OnnxNode, clip: OnnxNode, values: Mapping[str, Value]) -> OnnxNode:
+    ends: dict[str, int] = {}
+    for place, name in ((1, "min"), (2, "max")):
+        constant = values.get(clip.inputs[place]) if len(clip.inputs) > place else None
+        if isinstance(constant, np.ndarray) and constant.size == 1 and constant.dtype.kind in "iu":
+            ends[name] = int(constant.ravel()[0])
+        elif len(clip.inputs) > place and clip.inputs[place]:
+            raise InputError(f"{clip}: {name} behind a quantiser must be a constant and an integer, not another value")
+    return replace(node, attributes={**node.attributes, **ends})
+
+
+def _without_end(nodes: Sequence[OnnxNode], output: str, note: Callable[[str], None]) -> tuple[Sequence[OnnxNode], str]:
+    """The nodes without those at the end that do not change which result is the greatest, and the output then."""
+    producers = {name: node for node in nodes for name in node.outputs}
+    end, behind, removed = output, list[OnnxNode](), list[OnnxNode]()
+    while end in producers and producers[end].operator in (*_LEFT_OUT, *_UNCHANGED) and len(behind) < len(nodes):
+        node = producers[end]
+        behind.append(node)
+        end = node.inputs[0] if node.inputs else ""
+        if node.operator in _LEFT_OUT:
+            removed, output = list(behind), end
+    for node in reversed([one for one in removed if one.operator in _LEFT_OUT]):
+        note(f"{node} is left out: it does not change which result is the greatest")
+    return [node for node in nodes if not any(node is one for one in removed)], output
+
+
+def _finished(result: Value, context: ImportContext, output: str) -> Described:
+    if isinstance(result, Sums):
+        try:
+            if context.policy is not None and result.weights is None:
+                context.map_of(result, output)
+            else:
+                context.assembly.raw(result)
+        except (InputError, LayerError) as error:
+            raise InputError(f"end of the model behind {result.name or output}: {error}") from None
+    elif isinstance(result, Map) and result.stage != INPUT:
+        result.check_unpadded()
+    else:
+        raise InputError("output of the model must depend on its input through a layer at least, not without any")
+    return context.assembly.finish()
+
+
+def _compute(node: OnnxNode, values: dict[str, Value], context: ImportContext, model: Any) -> None:
+    node.check(model)
+    for name in node.inputs:
+        if name and name not in values:
+            raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
+    given = [values[name] if name else None for name in node.inputs]
+    live = [one for one in given if isinstance(one, Map | Sums)]
+    entry = OPERATORS.get(node.operator)
+    if not live and not (entry is not None and entry.on_constants):
+        folded = _folded(node, {name: values[name] for name in node.inputs if name}, model)
+        values.update(zip(node.outputs, folded, strict=False))
+        return
+    if entry is None:
+        raise InputError(f"operator of a node must be one of {', '.join(OPERATORS)}, not {node}")
+    if not entry.on_codes and any(isinstance(one, Map) and one.codes for one in live):
+        raise InputError(f"{node}: inputs must be those of DequantizeLinear, not integers with a scale")
+    try:
+        values[node.outputs[0]] = entry.compute(context, node, given)
+    except (InputError, LayerError) as error:
+        raise InputError(f"{node}: {error}") from None
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{node}: shapes and attributes must go together, but {error}") from None
+
+
+def _loaded(path: Path) -> Any:
+    # first, so that the caller learns if there is none
+    from onnx import ModelProto
+
+    try:
+        model = ModelProto.FromString(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"model must be an existing file, not {path}") from None
+    except Exception as error:
+        # protobuf and onnx raise classes of their own, without one in common
+        raise InputError(f"model must be an ONNX file, not {path}: {reason_of(error)}") from None
+    if not model.graph.node:
+        raise InputError(f"model must be an ONNX file with nodes, not {path}")
+    return model
+
+
+def _array(tensor: Any, path: Path) -> NDArray[Any]:
+    from onnx import numpy_helper
+
+    try:
+        values = np.asarray(numpy_helper.to_array(tensor, base_dir=str(path.parent)))
+    except Exception as error:
+        raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason_of(error)}") from None
+    if values.dtype.kind == "f" and bool(np.isnan(values).any()):
+        raise InputError(f"tensor {tensor.name} must have numbers only, not nan")
+    return values
+
+
+def _text(name: Any) -> str:
+    """A name; raises :class:`InputError` for bytes that are no text, as damaged files have."""
+    if not isinstance(name, str):
+        raise InputError(f"names in the model must be text, not {name}")
+    return name
+
+
+def _node(proto: Any) -> OnnxNode:
+    from onnx import helper
+
+    attributes = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
+    return OnnxNode(
+        operator=_text(proto.op_type),
+        name=_text(proto.name) or (_text(proto.output[0]) if proto.output else ""),
+        inputs=tuple(map(_text, proto.input)),
+        outputs=tuple(map(_text, proto.output)),
+        attributes=attributes,
+        proto=proto,
+    )
+
+
+def _folded(node: OnnxNode, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
+    """Return the outputs of a node that reads constants alone, by onnx's own evaluation."""
+    from onnx import ValueInfoProto, helper
+
+    arrays = {name: _plain(value) for name, value in given.items()}
+    types = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in arrays.items()
+    ]
+    results = [ValueInfoProto(name=name) for name in node.outputs if name]
+    graph = helper.make_graph([node.proto], "constant", types, [])
+    graph.output.extend(results)
+    try:
+        whole = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+        return evaluated(whole)(arrays)
+    except Exception as error:
+        raise InputError(f"{node}: constants must be computable, but {reason_of(error)}") from None
+
+
+def _plain(value: Value) -> NDArray[Any]:
+    if isinstance(value, Quantised):
+        return value.real.astype(np.float64).astype(np.float32)
+    assert isinstance(value, np.ndarray)
+    return value

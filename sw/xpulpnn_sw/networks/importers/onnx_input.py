@@ -1,0 +1,127 @@
+"""The input of an ONNX model: images, whose samples stand for numbers or are the model's integers."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.networks.described import Scaling
+from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
+from xpulpnn_sw.networks.importers.levels import uniform_levels
+from xpulpnn_sw.networks.importers.onnx_quantisers import INPUT_CODES
+from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.values import Map, Shape, Sums, Value, moved, standard_places
+
+_SAMPLES = (1 << SAMPLE_BITS) - 1
+_COLOURS = 4  # most of an image, by which the axes of an input are told apart
+_REAL = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16", "UNDEFINED")
+_SIGNED = {"UINT8": False, "INT8": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInput:
+    """The input of a model."""
+
+    name: str
+    shape: tuple[int, ...]  # for one image, 1 first
+    type: str  # its elements, as onnx calls them
+
+    @classmethod
+    def of(cls, proto: Any) -> "ModelInput":
+        """Return the input that onnx describes; raises :class:`InputError` for others than one image of numbers."""
+        from onnx import TensorProto
+
+        tensor = proto.type.tensor_type
+        sizes = [one.dim_value if one.HasField("dim_value") else 0 for one in tensor.shape.dim]
+        if not sizes or sizes[0] not in (0, 1) or any(size < 1 for size in sizes[1:]):
+            raise InputError(f"input {proto.name} must be one image of known size, not of shape {sizes}")
+        known = {number: name for name, number in TensorProto.DataType.items()}
+        type_ = known.get(tensor.elem_type, "another type")
+        if type_ not in (*_REAL, *_SIGNED):
+            raise InputError(f"input {proto.name} must be of FLOAT, UINT8 or INT8, not {type_}")
+        return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether the model takes integers."""
+        return self.type in _SIGNED
+
+    def value(self, options: ImportOptions, assembly: NetworkAssembly, *, quantises: bool) -> Value:
+        """The samples of an image; raises :class:`InputError` for options that are none of this input.
+
+        Samples that stand for different numbers in each colour are quantised here if ``quantises``, else by the model.
+        """
+        stored, is_last = _stored_shape(self.shape)
+        ordered = standard_places(stored)
+        places = np.arange(prod(stored)).reshape(self.shape) if is_last else ordered
+        if self.whole:
+            return self._codes(options, assembly, stored, places)
+        if options.high <= options.low:
+            raise InputError(f"range of the input must be ascending, not {float(options.low)}..{float(options.high)}")
+        image = Map(
+            stage=INPUT,
+            places=places,
+            shape=stored,
+            bits=SAMPLE_BITS,
+            signed=False,
+            low=0,
+            high=_SAMPLES,
+            scale=Fraction(options.high - options.low, _SAMPLES),
+            offset=Fraction(options.low),
+        )
+        spread = options.by_colour(stored[2])
+        if not spread:
+            return image
+        found = moved(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
+        if isinstance(found, Map) or not quantises:
+            return found
+        return assembly.quantised(found, _widest(found))
+
+    def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, places: Any) -> Map:
+        if options.samples is not None or options.normalisation or options.quantise is not None:
+            raise InputError(
+                f"--samples, --mean, --std and --quantise must be left out with an input of {self.type}, whose "
+                "numbers are the samples"
+            )
+        is_signed = _SIGNED[self.type]
+        low = -(1 << (SAMPLE_BITS - 1)) if is_signed else 0
+        if is_signed:
+            assembly.scaling = Scaling(add=low)
+        return Map(
+            stage=INPUT,
+            places=places,
+            shape=stored,
+            bits=SAMPLE_BITS,
+            signed=is_signed,
+            low=low,
+            high=low + _SAMPLES,
+            scale=Fraction(1),
+            offset=Fraction(0),
+            codes=INPUT_CODES,
+        )
+
+
+def _widest(sums: Sums) -> Any:
+    ends = [
+        one.at(end) for one, low, high in zip(sums.channels, sums.least, sums.most, strict=True) for end in (low, high)
+    ]
+    most = (1 << (SAMPLE_BITS - 1)) - 1
+    scale = max(map(abs, ends)) / most
+    return uniform_levels(scale, Fraction(0), -most - 1, most, "ROUND").freely()
+
+
+def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:
+    """Rows, columns and channels of an input in memory, and whether the model has its channels last."""
+    match shape[1:]:
+        case (size,):
+            return (1, 1, size), True
+        case (rows, columns):
+            return (rows, columns, 1), True
+        case (first, second, third):
+            is_last = third <= _COLOURS < first
+            return ((first, second, third), True) if is_last else ((second, third, first), False)
+        case _:
+            raise InputError(f"input must have an axis to three besides the image's, not the shape {shape}")

@@ -1,0 +1,236 @@
+"""Layers of ONNX models: what a convolution, a product, a pooling and an addition sum up."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.layers.precision import SIGN_BITS
+from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS
+from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS, Affine
+from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode
+from xpulpnn_sw.networks.importers.onnx_windows import (
+    MAP_AXES,
+    SEQUENCE_AXES,
+    PlacedWindow,
+    planar,
+    standard,
+    window_of,
+)
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Shape, Sums, Value, by_channel, moved, standard_places
+
+IMAGE_CHANNELS = 3  # with more, pixels of the input fill words
+
+
+def _weight_bits(values: Any, source: Map) -> int:
+    """The narrowest width that has these weights; raises :class:`InputError` if none does."""
+    if source.bits == SIGN_BITS and bool((np.abs(values) == 1).all()):
+        return SIGN_BITS
+    if source.bits == SIGN_BITS:
+        raise InputError("weights must be -1 and 1 for inputs of one bit, not others")
+    low, high = int(values.min()), int(values.max())
+    for bits in ELEMENT_WIDTHS:
+        if low >= -(1 << (bits - 1)) and high < 1 << (bits - 1):
+            return bits
+    raise InputError(f"weights must be -128..127 without their zero point, not {low}..{high}")
+
+
+def _products(
+    node: OnnxNode,
+    kernel: str,
+    layer: str,
+    source: Map,
+    weights: Quantised,
+    stored: Any,
+    shape: Shape,
+    places: Any,
+    pads: bool,
+) -> Sums:
+    """Sums of products: ``weights`` ``[out][...]`` as the model has them, ``stored`` as the kernel takes them."""
+    rows = weights.values.reshape(len(weights.values), -1)
+    scales = weights.scale.reshape(rows.shape)
+    if not bool((scales == scales[:, :1]).all()):
+        raise InputError("scales of weights must be those of output channels, not of inputs")
+    pad = 0
+    if pads:
+        zero = -source.offset / source.scale
+        pad = round(zero)
+        if source.bits == SIGN_BITS or zero.denominator != 1 or not source.low <= pad <= source.high:
+            raise InputError("padding must be a number that the inputs can be, not 0 of a scale without 0")
+    whole = rows.sum(axis=1)
+    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+    channels = tuple(
+        Affine(a=source.scale * scale, b=source.offset * scale * int(total))
+        for scale, total in zip(scales[:, 0], whole, strict=True)
+    )
+    return Sums(
+        name=node.name,
+        kernel=kernel,
+        layer=layer,
+        sources=(source,),
+        weights=stored,
+        weight_bits=_weight_bits(weights.values, source),
+        pad=pad,
+        channels=channels,
+        least=tuple((positive * source.low + negative * source.high).tolist()),
+        most=tuple((positive * source.high + negative * source.low).tolist()),
+        shape=shape,
+        places=places,
+    )
+
+
+def _biased(sums: Sums, bias: Value | None) -> Value:
+    if bias is None:
+        return sums
+    if not isinstance(bias, np.ndarray | Quantised):
+        raise InputError("bias must be a constant, not depend on the input")
+    channels = sums.shape[2]
+    column = np.arange(channels).reshape(1, channels)
+    flat = bias.reshaped((1, -1)) if isinstance(bias, Quantised) else bias.reshape(1, -1)
+    return moved(sums, [Fraction(1)] * channels, by_channel(flat, column, channels))
+
+
+def convolution(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """``Conv`` in two directions or one, depthwise if each channel is a group."""
+    source = context.map_of(given[0], node.inputs[0], padded=True)
+    weights = context.weights_of(given[1], node.inputs[1], channel_axis=0)
+    is_sequence = weights.values.ndim == source.places.ndim == SEQUENCE_AXES
+    if is_sequence:
+        node, source, weights = _sequence(node, source, weights)
+    shape, size, groups = standard(source), weights.values.shape, node.number("group", 1)
+    if len(size) != MAP_AXES:
+        raise InputError(f"weights must be [out][channel][row][column], not of shape {size}")
+    kernel = node.numbers("kernel_shape", size[2:])
+    if kernel != list(size[2:]) or groups < 1 or size[1] * groups != shape[2] or size[0] % groups:
+        raise InputError(f"weights must go with {shape[2]} channels in {groups} groups, not have the shape {size}")
+    window = window_of(node, shape, kernel, source.pads)
+    if window.dilations != (1, 1):
+        weights = _spread(weights, window, source)
+        context.note(f"{node}: gaps of its filters become weights of 0, {prod(window.reach)} for {prod(kernel)}")
+    is_depthwise = groups == shape[2] == size[0] and groups > 1
+    if groups > 1 and not is_depthwise:
+        weights = _whole(weights, groups, source)
+        context.note(f"{node}: its {groups} groups become one with weights of 0")
+    is_image = source.stage == INPUT and source.bits == SAMPLE_BITS and shape[2] <= IMAGE_CHANNELS and not is_depthwise
+    after, reach = (*window.results, size[0]), "x".join(map(str, window.reach))
+    if is_depthwise:
+        chosen, rest, stored = "depthwise", reach, weights.values[:, 0]
+    else:
+        chosen = "pointwise" if reach == "1x1" and not is_image else "conv"
+        rest = str(size[0]) if chosen == "pointwise" else f"{size[0]}x{reach}"
+        stored = weights.values.transpose(0, 2, 3, 1)
+    layer = window.text(shape, rest)
+    places = standard_places(after)[:, :, 0] if is_sequence else standard_places(after)
+    sums = _products(node, chosen, layer, source, weights, stored, after, places, pads=any(window.pads))
+    if is_image:
+        # kernels for images have weights in bytes, and take half the cycles of others all the same
+        sums = replace(sums, layer=f"{layer}:image", weight_bits=SAMPLE_BITS)
+    return _biased(sums, given[2] if len(given) > 2 else None)
+
+
+def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
+    """A convolution in one direction as one of a map, of one row or, of an input that has channels as rows, of all."""
+    changed, plane = planar(node, source)
+    assert isinstance(plane, Map)
+    outputs, channels, length = weights.values.shape
+    is_image = source.stage == INPUT and np.array_equal(source.places.ravel(), np.arange(source.places.size))
+    if not is_image or node.number("group", 1) != 1 or source.places.shape[1] != channels:
+        return changed, plane, weights.reshaped((outputs, channels, 1, length))
+    attributes = dict(changed.attributes) | {"kernel_shape": [channels, length]}
+    image = replace(source, places=source.places[:, np.newaxis])
+    return replace(changed, attributes=attributes), image, weights.reshaped((outputs, 1, channels, length))
+
+
+def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, Any]:
+    """Weights of 0 in the scale of their filter, as numbers and scales."""
+    if source.bits == SIGN_BITS:
+        raise InputError("inputs of one bit must meet weights of -1 and 1, not of 0, which groups and gaps need")
+    scale = np.empty(shape, object)
+    scale[...] = weights.scale[:, :1, :1, :1]
+    return np.zeros(shape, np.int64), scale
+
+
+def _spread(weights: Quantised, window: PlacedWindow, source: Map) -> Quantised:
+    values, scale = _zeros(weights, (*weights.values.shape[:2], *window.reach), source)
+    rows, columns = window.dilations
+    values[:, :, ::rows, ::columns], scale[:, :, ::rows, ::columns] = weights.values, weights.scale
+    return Quantised(values=values, scale=scale)
+
+
+def _whole(weights: Quantised, groups: int, source: Map) -> Quantised:
+    outputs, channels, *reach = weights.values.shape
+    values, scale = _zeros(weights, (outputs, channels * groups, *reach), source)
+    for group in range(groups):
+        own = slice(group * outputs // groups, (group + 1) * outputs // groups)
+        taken = slice(group * channels, (group + 1) * channels)
+        values[own, taken], scale[own, taken] = weights.values[own], weights.scale[own]
+    return Quantised(values=values, scale=scale)
+
+
+def _linear(node: OnnxNode, source: Map, weights: Quantised) -> Sums:
+    """A product with ``weights`` ``[out][in]``, whose inputs are in the order of the model's tensor."""
+    outputs, inputs = weights.values.shape
+    order = source.places.ravel()
+    if source.places.shape[-1] != len(order) or inputs != len(order):
+        raise InputError(f"inputs must be one row of {inputs}, not of shape {source.places.shape}")
+    if not np.array_equal(np.sort(order), np.arange(prod(source.shape))):
+        raise InputError("inputs must be all results of a layer, not a part")
+    stored = np.empty_like(weights.values)
+    stored[:, order] = weights.values
+    before: tuple[int, ...] = source.places.shape[:-1]
+    places = np.reshape(np.arange(int(outputs)), (*before, int(outputs)))
+    return _products(
+        node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), places, pads=False
+    )
+
+
+def matrix_product(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """``MatMul`` of a row with a constant."""
+    source = context.map_of(given[0], node.inputs[0])
+    weights = context.weights_of(given[1], node.inputs[1], channel_axis=None)
+    if weights.values.ndim != 2:
+        raise InputError(f"weights must be [in][out], not of shape {weights.values.shape}")
+    return _linear(node, source, weights.turned((1, 0)))
+
+
+def gemm(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """``Gemm`` of a row with a constant."""
+    source = context.map_of(given[0], node.inputs[0])
+    weights = context.weights_of(given[1], node.inputs[1], channel_axis=None)
+    if weights.values.ndim != 2 or node.number("transA", 0):
+        raise InputError("Gemm must be of a row and a matrix, not transposed")
+    alpha, beta = (node.real(name, 1) for name in ("alpha", "beta"))
+    if (alpha, beta) != (1, 1):
+        raise InputError(f"alpha and beta must be 1, not {alpha} and {beta}")
+    sums = _linear(node, source, weights if node.number("transB", 0) else weights.turned((1, 0)))
+    bias = given[2] if len(given) > 2 else None
+    if isinstance(bias, np.ndarray) and bias.size == 1:
+        bias = np.full(sums.shape[2], bias.ravel()[0])
+    return _biased(sums, bias)
+
+
+def add_maps(context: ImportContext, node: OnnxNode, given: Given, sign: int) -> Value:
+    """The sum of two maps, or their difference: each times a factor, the smallest that are whole numbers."""
+    first, second = (context.map_of(one, name) for one, name in zip(given, node.inputs, strict=True))
+    if first.shape != second.shape or not np.array_equal(first.places, second.places):
+        raise InputError(f"maps must have one shape, not {first.places.shape} and {second.places.shape}")
+    if SIGN_BITS in (first.bits, second.bits):
+        raise InputError("summands must have two bits at least, not one")
+    height, width, channels = first.shape
+    common = Affine(a=Fraction(1), b=first.offset + sign * second.offset)
+    return Sums(
+        name=node.name,
+        kernel="add",
+        layer=f"{height}x{width}x{channels}:shift",
+        sources=(first, second),
+        channels=(common,) * channels,
+        factors=(first.scale, sign * second.scale),
+        least=(0,) * channels,
+        most=(0,) * channels,
+        shape=first.shape,
+        places=first.places,
+    )

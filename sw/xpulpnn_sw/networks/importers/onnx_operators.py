@@ -1,0 +1,324 @@
+"""The operators of ONNX, QONNX and QDQ models."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.networks.importers.assembly import INPUT
+from xpulpnn_sw.networks.importers.onnx_integer import on_integers
+from xpulpnn_sw.networks.importers.onnx_layers import add_maps, convolution, gemm, matrix_product
+from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.onnx_pools import average_pool, global_average_pool, maximum_pool, mean
+from xpulpnn_sw.networks.importers.onnx_quantisers import (
+    INPUT_CODES,
+    bipolar,
+    dequantise,
+    multi_threshold,
+    quant,
+    quantise,
+    truncation,
+)
+from xpulpnn_sw.networks.importers.values import (
+    Map,
+    Quantised,
+    Sums,
+    Value,
+    by_channel,
+    clamped,
+    exact,
+    identity,
+    moved,
+    whole_constants,
+)
+
+_ROOT_BITS = 400  # of square roots, which have twice as many digits as any number that they are compared with
+
+
+def _live(value: Value | None) -> Map | Sums:
+    """A value that depends on the input; raises :class:`InputError` for a constant."""
+    if not isinstance(value, Map | Sums):
+        raise InputError("first input must depend on the input of the model, not be a constant")
+    return value
+
+
+def _moved_by(value: Map | Sums, factor: Value | None, summand: Value | None) -> Value:
+    channels = value.shape[2]
+
+    def numbers(constant: Value | None, default: int) -> list[Fraction]:
+        if constant is None:
+            return [Fraction(default)] * channels
+        assert isinstance(constant, np.ndarray | Quantised)
+        return by_channel(constant, value.places, channels)
+
+    return moved(value, numbers(factor, 1), numbers(summand, 0))
+
+
+def _constant_of(given: Given) -> tuple[Map | Sums, Any, bool]:
+    """The value of a node of two inputs that depends on the model's, the constant, and whether that is the second."""
+    first, second = given[:2]
+    if isinstance(first, Map | Sums) and not isinstance(second, Map | Sums):
+        return first, second, True
+    return _live(second), first, False
+
+
+def _sum(sign: int) -> OnnxOperator:
+    """The sum or the difference of two maps, or of a map and a constant."""
+
+    def operator(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+        if all(isinstance(one, Map | Sums) for one in given):
+            return add_maps(context, node, given, sign)
+        value, constant, is_second = _constant_of(given)
+        if sign < 0 and is_second:
+            constant = np.asarray(-constant.real if isinstance(constant, Quantised) else -constant)
+        elif sign < 0:
+            value = _times(value, Fraction(sign))
+        return _moved_by(value, None, constant)
+
+    return operator
+
+
+def _times(value: Map | Sums, factor: Fraction) -> Map | Sums:
+    channels = value.shape[2]
+    return moved(value, [factor] * channels, [Fraction(0)] * channels)
+
+
+def _multiply(_context: ImportContext, _node: OnnxNode, given: Given) -> Value:
+    if all(isinstance(one, Map | Sums) for one in given):
+        raise InputError("one factor must be a constant, not both depend on the input")
+    value, constant, _ = _constant_of(given)
+    return _moved_by(value, constant, None)
+
+
+def _divide(_: ImportContext, __: OnnxNode, given: Given) -> Value:
+    value, constant, is_second = _constant_of(given)
+    if not is_second or isinstance(constant, Map | Sums):
+        raise InputError("divisor must be a constant, not depend on the input")
+    channels = value.shape[2]
+    numbers = by_channel(constant, value.places, channels)
+    if not all(numbers):
+        raise InputError("divisor must be other than 0, not 0")
+    return moved(value, [1 / one for one in numbers], [Fraction(0)] * channels)
+
+
+def _root(value: Fraction) -> Fraction:
+    """The square root, exact if it is a fraction of few digits."""
+    return Fraction(isqrt((value.numerator << 2 * _ROOT_BITS) // value.denominator), 1 << _ROOT_BITS)
+
+
+def _batch_normalisation(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """A factor and a summand for each channel."""
+    value = _live(given[0])
+    channels = value.shape[2]
+    axis = np.array([1, -1, *[1] * (value.places.ndim - 2)])
+    if node.number("training_mode", 0):
+        raise InputError("training_mode must be 0, not 1")
+    if any(not isinstance(one, np.ndarray) for one in given[1:5]):
+        raise InputError("parameters must be constants in floating point, not others")
+    arrays = [np.asarray(one).reshape(axis) for one in given[1:5]]
+    scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
+    epsilon = exact(node.real("epsilon", 1e-5))
+    if any(one + epsilon <= 0 for one in variance):
+        raise InputError("variances must be greater than 0, not less")
+    factors = [one / _root(two + epsilon) for one, two in zip(scale, variance, strict=True)]
+    summands = [three - one * two for one, two, three in zip(factors, mean, bias, strict=True)]
+    return moved(value, factors, summands)
+
+
+def _clipped(context: ImportContext, value: Map | Sums, low: Fraction | None, high: Fraction | None) -> Value:
+    if isinstance(value, Sums):
+        return clamped(value, low, high)
+    ends = [value.scale * end + value.offset for end in (value.low, value.high)]
+    if (low is None or min(ends) >= low) and (high is None or max(ends) <= high):
+        return value
+    if value.signed and low == 0 and high is None and not value.offset and value.scale > 0:
+        height, width, channels = value.shape
+        stage = context.assembly.channelwise("relu", f"{height}x{width}x{channels}", value)
+        return replace(value, stage=stage, low=0)
+    return clamped(identity(value), low, high)
+
+
+def _relu(context: ImportContext, _: OnnxNode, given: Given) -> Value:
+    return _clipped(context, _live(given[0]), Fraction(0), None)
+
+
+def _clip(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+
+    def end(place: int, name: str) -> Fraction | None:
+        value = given[place] if len(given) > place else None
+        if value is None:
+            return exact(node.real(name, 0)) if name in node.attributes else None
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"{name} must be a constant, not depend on the input")
+        return exact(value.reshape(-1)[0])
+
+    return _clipped(context, _live(given[0]), end(1, "min"), end(2, "max"))
+
+
+def _same(_: ImportContext, __: OnnxNode, given: Given) -> Value:
+    return _live(given[0])
+
+
+def _cast(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """The input in floating point: of a model whose input has whole numbers, these."""
+    from onnx import TensorProto
+
+    value, wanted = _live(given[0]), node.number("to", TensorProto.FLOAT)
+    if wanted not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+        raise InputError("numbers that depend on the input must be cast to floating point, not to integers")
+    if isinstance(value, Map) and value.codes:
+        if value.stage != INPUT or value.codes != INPUT_CODES:
+            raise InputError("input must be that of DequantizeLinear or of the model, not integers with a scale")
+        return replace(value, codes=None)
+    return value
+
+
+def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
+    if isinstance(value, Map):
+        value.check_unpadded()
+    if isinstance(value, Map | Sums):
+        return replace(value, places=change(value.places))
+    if isinstance(value, Quantised):
+        return Quantised(values=change(value.values), scale=change(value.scale))
+    return change(value)
+
+
+def _shape(value: Value | None) -> tuple[int, ...]:
+    if isinstance(value, Map | Sums):
+        return value.places.shape
+    if value is None:
+        raise InputError("first input must be there, not left out")
+    return value.values.shape if isinstance(value, Quantised) else value.shape
+
+
+def _reshape(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+    wanted = whole_constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
+    value = given[0]
+    shape = _shape(value)
+    if not node.number("allowzero", 0):
+        wanted = [shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
+    return _placed(value, lambda one: one.reshape(wanted))
+
+
+def _flatten(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+    value, axis = _live(given[0]), node.number("axis", 1)
+    rows = int(np.prod(value.places.shape[:axis]))
+    return _placed(value, lambda one: one.reshape(rows, -1))
+
+
+def _transpose(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+    axes = node.numbers("perm", ()) or None
+    return _placed(given[0], lambda one: one.transpose(axes))
+
+
+def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
+    """A change of the axes that the node names, or of all."""
+
+    def operator(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+        axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
+        return _placed(_live(given[0]), lambda one: change(one, tuple(axes) or None))
+
+    return operator
+
+
+def _shape_of(_: ImportContext, __: OnnxNode, given: Given) -> Value:
+    return np.array(_live(given[0]).places.shape, np.int64)
+
+
+def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
+    if filling is None:
+        filling = np.array(node.real("value", 0), np.float32)
+    if not isinstance(filling, np.ndarray) or filling.size != 1:
+        return False
+    number = exact(filling.ravel()[0])
+    return number == (0 if value.codes is None else value.codes[1])
+
+
+def _pad(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """Zeros around a map, which become those of the layer behind."""
+    pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
+    if not any(pads):
+        return _live(given[0])
+    value = context.map_of(given[0], node.inputs[0])
+    axes = value.places.ndim
+    if node.text("mode", "constant") != "constant":
+        raise InputError(f"mode must be constant, not {node.text('mode', 'constant')}")
+    if not _is_zero(value, given[2] if len(given) > 2 else None, node):
+        raise InputError("value around the map must be 0, not another")
+    if len(given) > 3 and given[3] is not None:
+        raise InputError("axes must be left out, not given")
+    if axes != 4 or len(pads) != 8 or min(pads) < 0 or any(pads[place] for place in (0, 1, 4, 5)):
+        raise InputError(f"pads must be those of rows and columns, 0 at least, not {', '.join(map(str, pads))}")
+    _, _, top, left, _, _, bottom, right = pads
+    return replace(value, pads=(top, bottom, left, right))
+
+
+class Reads(Enum):
+    """The maps of an operator that must be integers."""
+
+    WITH_WEIGHTS = auto()  # one, with constant weights
+    ALONE = auto()  # one
+    BOTH = auto()  # two, where neither is a constant
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOperator:
+    """An operator that is known."""
+
+    compute: OnnxOperator
+    quantises: bool = False  # whether models with it are quantised
+    on_codes: bool = False  # whether it takes integers with a scale of their own
+    on_constants: bool = False  # whether it keeps what constants are quantised as
+    reads: Reads | None = None  # the maps that must be integers for it
+
+
+def _outputs(node: OnnxNode) -> int:
+    return 0 if node.number("transB", 0) else 1
+
+
+# by the name of the operator
+OPERATORS: Mapping[str, KnownOperator] = {
+    "Quant": KnownOperator(quant, quantises=True, on_constants=True),
+    "BipolarQuant": KnownOperator(bipolar, quantises=True, on_constants=True),
+    "MultiThreshold": KnownOperator(multi_threshold, quantises=True),
+    "Trunc": KnownOperator(truncation, quantises=True),
+    "QuantizeLinear": KnownOperator(quantise, quantises=True, on_constants=True),
+    "DequantizeLinear": KnownOperator(dequantise, quantises=True, on_codes=True, on_constants=True),
+    "QLinearConv": KnownOperator(on_integers(convolution, (0, 0), least=8, result=6, bias=8), on_codes=True),
+    "QLinearMatMul": KnownOperator(on_integers(matrix_product, (0, -1), least=8, result=6), on_codes=True),
+    "QGemm": KnownOperator(on_integers(gemm, (0, _outputs), least=6, result=7, bias=6), on_codes=True),
+    "QLinearAdd": KnownOperator(on_integers(_sum(1), (0, 0), least=7, result=6), on_codes=True),
+    "QLinearAveragePool": KnownOperator(on_integers(average_pool, (0,), least=4, result=3), on_codes=True),
+    "QLinearGlobalAveragePool": KnownOperator(on_integers(global_average_pool, (0,), least=4, result=3), on_codes=True),
+    "Conv": KnownOperator(convolution, reads=Reads.WITH_WEIGHTS),
+    "Gemm": KnownOperator(gemm, reads=Reads.WITH_WEIGHTS),
+    "MatMul": KnownOperator(matrix_product, reads=Reads.WITH_WEIGHTS),
+    "Add": KnownOperator(_sum(1), reads=Reads.BOTH),
+    "Sub": KnownOperator(_sum(-1), reads=Reads.BOTH),
+    "Mul": KnownOperator(_multiply),
+    "Div": KnownOperator(_divide),
+    "BatchNormalization": KnownOperator(_batch_normalisation),
+    "Relu": KnownOperator(_relu),
+    "Clip": KnownOperator(_clip),
+    "MaxPool": KnownOperator(maximum_pool, on_codes=True),
+    "AveragePool": KnownOperator(average_pool, reads=Reads.ALONE),
+    "GlobalAveragePool": KnownOperator(global_average_pool, reads=Reads.ALONE),
+    "ReduceMean": KnownOperator(mean, reads=Reads.ALONE),
+    "Reshape": KnownOperator(_reshape, on_codes=True, on_constants=True),
+    "Flatten": KnownOperator(_flatten, on_codes=True),
+    "Transpose": KnownOperator(_transpose, on_codes=True, on_constants=True),
+    "Squeeze": KnownOperator(_of_axes(np.squeeze), on_codes=True),
+    "Unsqueeze": KnownOperator(_of_axes(lambda one, axes: np.expand_dims(one, axes or ())), on_codes=True),
+    "Shape": KnownOperator(_shape_of, on_codes=True),
+    "Identity": KnownOperator(_same, on_codes=True),
+    "Dropout": KnownOperator(_same, on_codes=True),
+    "Cast": KnownOperator(_cast, on_codes=True),
+    "Pad": KnownOperator(_pad, on_codes=True),
+}
+
+QUANTISERS = tuple(name for name, entry in OPERATORS.items() if entry.quantises)

@@ -1,0 +1,289 @@
+"""Quantisers of QONNX and QDQ models."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from math import floor, log2
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
+from xpulpnn_sw.networks.importers.assembly import INPUT
+from xpulpnn_sw.networks.importers.levels import Bound, Levels, narrowest, sign_levels, uniform_levels
+from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, exact, identity
+
+INPUT_CODES = (Fraction(1), Fraction(0))  # of a model's input of integers, until the model says what they stand for
+
+
+def _number(value: Value | None, what: str) -> Fraction:
+    real = value.real if isinstance(value, Quantised) else value
+    if not isinstance(real, np.ndarray):
+        raise InputError(f"{what} must be a constant, not depend on the input")
+    if not real.size or not bool(np.all(real == real.ravel()[0])):
+        raise InputError(f"{what} of activations must be one number, not one for each channel")
+    return exact(real.ravel()[0])
+
+
+def _rounded(values: Any, mode: str) -> Any:
+    rules = {"ROUND": np.rint, "FLOOR": np.floor, "CEIL": np.ceil}
+    if mode not in rules:
+        raise InputError(f"rounding_mode must be one of {', '.join(rules)}, not {mode}")
+    return rules[mode](values)
+
+
+def _end(value: Value | None, levels: Levels, context: ImportContext) -> Value:
+    if isinstance(value, Map):
+        if all(
+            _result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)
+        ):
+            return value
+        value = identity(value)
+    if not isinstance(value, Sums):
+        raise InputError("input must depend on the input of the model, not be a constant")
+    return context.assembly.quantised(value, levels)
+
+
+def _range(value: Map) -> list[int]:
+    return [-1, 1] if value.bits == 1 else list(range(value.low, value.high + 1))
+
+
+def _result(levels: Levels, real: Fraction) -> Fraction | None:
+    """Return the quantised value of a number, for levels that are alike in every channel."""
+    if levels.bits == 1:
+        bound, _ = levels.bound(1, 0)
+        return levels.scale * (1 if real >= bound else -1) + levels.offset
+    near = (real - levels.offset) / levels.scale
+    return real if near.denominator == 1 and levels.low <= near <= levels.high else None
+
+
+def quant(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """``Quant`` of QONNX."""
+    value, scale, zero, width = given[:4]
+    bits = _number(width, "bit width")
+    mode = node.text("rounding_mode", "ROUND").upper()
+    is_signed, is_narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
+    if bits.denominator != 1 or not 1 <= bits <= 32:
+        raise InputError(f"bit width must be a whole number up to 32, not {float(bits)}")
+    low, high = _limits_of(int(bits), signed=is_signed, narrow=is_narrow)
+    if isinstance(value, np.ndarray):
+        return _constants(value, scale, zero, (low, high), mode)
+    levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, mode)
+    return _end(value, levels, context)
+
+
+def _constants(
+    values: Any,
+    scale: Value | None,
+    zero: Value | None,
+    limits: tuple[int, int],
+    mode: str,
+    *,
+    rounds_first: bool = False,
+) -> Quantised:
+    low, high = limits
+    if not isinstance(scale, np.ndarray) or not isinstance(zero, np.ndarray):
+        raise InputError("scale and zero point must be constants, not depend on the input")
+    if not (np.isfinite(scale) & (scale > 0)).all() or not np.isfinite(values).all():
+        raise InputError("scales must be greater than 0 and weights finite, not others")
+    # quotients of two numbers in 24 bits are no nearer to a half than this, unless they are a half
+    quotients = values.astype(np.float64) / scale.astype(np.float64)
+    whole = _rounded(quotients, mode) + zero if rounds_first else _rounded(quotients + zero, mode)
+    whole = np.clip(whole, low, high).astype(np.int64)
+    numbers = np.vectorize(exact, otypes=[object])(scale)
+    return Quantised(
+        values=np.broadcast_to(whole - np.rint(zero).astype(np.int64), values.shape),
+        scale=np.broadcast_to(numbers, values.shape),
+    )
+
+
+def bipolar(context: ImportContext, _: OnnxNode, given: Given) -> Value:
+    """``BipolarQuant`` of QONNX: a sign."""
+    value, scale = given[:2]
+    if isinstance(value, np.ndarray):
+        if not isinstance(scale, np.ndarray) or not (scale > 0).all():
+            raise InputError("scales must be greater than 0, not others")
+        numbers = np.vectorize(exact, otypes=[object])(scale)
+        return Quantised(values=np.where(value >= 0, 1, -1), scale=np.broadcast_to(numbers, value.shape))
+    number = _number(scale, "scale")
+    if number <= 0:
+        raise InputError(f"scale must be greater than 0, not {float(number)}")
+    return _end(value, sign_levels(number), context)
+
+
+def multi_threshold(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """``MultiThreshold`` of QONNX: how many thresholds of its channel a number is not below."""
+    value, table = given[:2]
+    if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
+        raise InputError("thresholds must be a constant [channel][level], not another value")
+    scale, bias = (exact(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
+    channels, count = value.shape[2], table.shape[1]
+    if scale <= 0 or len(table) not in (1, channels):
+        raise InputError(
+            f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}"
+        )
+    rows = [[exact(one) for one in row] for row in table]
+    if any(first > second for row in rows for first, second in pairwise(row)):
+        raise InputError("thresholds must be ascending, not falling")
+
+    def begins(result: int, channel: int) -> Bound:
+        return rows[channel % len(rows)][result - 1], False
+
+    if count == 1 and scale == -2 * bias:
+        levels = replace(sign_levels(scale / 2), bound=begins, by_channel=True)
+    else:
+        bits, signed = narrowest(0, count)
+        levels = Levels(
+            bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
+        )
+    return context.assembly.quantised(identity(value) if isinstance(value, Map) else value, levels)
+
+
+# of both versions: value, scale, zero point, bits before, in the second the scale behind, bits behind
+_TRUNC_INPUTS = (5, 6)
+
+
+def truncation(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """``Trunc`` of QONNX: without its lower bits, of a number that is whole in the scale it names."""
+    if len(given) not in _TRUNC_INPUTS:
+        raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
+    value, (scale, zero, before, *more) = given[0], [_number(one, "parameter") for one in given[1:]]
+    after, mode = more[-1], node.text("rounding_mode", "FLOOR").upper()
+    if scale <= 0 or min(before, after) < 1 or max(before, after) > ACCUMULATOR_BITS or max(more) <= 0:
+        raise InputError("scales must be greater than 0 and widths 1..32, not others")
+    if not isinstance(value, Map | Sums):
+        raise InputError("input must depend on the input of the model, not be a constant")
+    is_second = len(more) > 1
+    lower = round(log2(more[0] / scale)) if is_second else int(before - after)
+    if lower < 0:
+        raise InputError(f"Trunc must take bits away, not add {-lower}")
+    sums = identity(value) if isinstance(value, Map) else value
+    if is_second:
+        is_signed, is_narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
+        low, high = _limits_of(int(after), signed=is_signed, narrow=is_narrow)
+    else:
+        reals = [
+            one.at(end)
+            for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True)
+            for end in (least, most)
+        ]
+        low, high = (floor((end / scale + zero) / (1 << lower)) for end in (min(reals), max(reals)))
+        high += int(mode != "FLOOR")
+    bits, signed = narrowest(low, high)
+    unit = 1 << lower
+    levels = Levels(
+        bits=bits,
+        signed=signed,
+        low=low,
+        high=high,
+        scale=scale * unit,
+        offset=-zero * scale,
+        bound=_truncated(scale, zero, unit, mode),
+    )
+    found = context.assembly.quantised(sums, levels)
+    behind = more[0] if is_second else scale
+    ratio = behind / levels.scale
+    # the zero point loses its lower bits too, in the second version
+    zero_behind = zero / unit if is_second else zero
+    return replace(
+        found, scale=found.scale * ratio, offset=(found.offset - levels.offset) * ratio - zero_behind * behind
+    )
+
+
+def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callable[[int, int], Bound]:
+    """Where ``rounded(round(x / scale + zero) / unit)`` reaches a result."""
+    if mode not in ("ROUND", "FLOOR", "CEIL"):
+        raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
+
+    def bound(result: int, _: int) -> Bound:
+        # the least whole number that gives it
+        if mode == "FLOOR":
+            least = result * unit
+        elif mode == "CEIL":
+            least = (result - 1) * unit + 1
+        else:
+            half = (2 * result - 1) * unit
+            # a half goes to even
+            least = half // 2 if half % 2 == 0 and result % 2 == 0 else half // 2 + 1
+        return (least - Fraction(1, 2) - zero) * scale, least % 2 != 0
+
+    return bound
+
+
+def _limits_of(bits: int, *, signed: bool, narrow: bool) -> tuple[int, int]:
+    high = (1 << (bits - signed)) - 1 - (narrow and not signed)
+    return (-(1 << (bits - 1)) + narrow if signed else 0), high
+
+
+def quantise(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """``QuantizeLinear``: what it gives stands for what ``DequantizeLinear`` makes of that."""
+    value, scale = given[:2]
+    least, most = _limits(node, given[2] if len(given) > 2 else None)
+    # of a Clip behind it
+    low, high = max(least, node.number("min", least)), min(most, node.number("max", most))
+    if low >= high:
+        raise InputError(f"integers must be clipped to two at least, not to {low}..{high}")
+    zero = given[2] if len(given) > 2 and given[2] is not None else np.zeros(())
+    if isinstance(value, np.ndarray):
+        axis = node.number("axis", 1)
+        spread_scale, spread_zero = _along(scale, value.ndim, axis), _along(zero, value.ndim, axis)
+        return _constants(value, spread_scale, spread_zero, (low, high), "ROUND", rounds_first=True)
+    own = _number(scale, "scale"), _number(zero, "zero point")
+    found = _end(value, uniform_levels(*own, low, high, "ROUND", rounds_first=True), context)
+    return replace(found, codes=own) if isinstance(found, Map) else found
+
+
+def dequantise(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+    """``DequantizeLinear``: of integers that stand for themselves already, or constants with a scale."""
+    value, scale = given[:2]
+    if isinstance(value, Map):
+        zero = _number(given[2], "zero point") if len(given) > 2 and given[2] is not None else Fraction(0)
+        number = _number(scale, "scale")
+        if value.codes is None:
+            raise InputError("input must be that of a quantiser, not what its results stand for")
+        if value.stage == INPUT and value.codes == INPUT_CODES:
+            # the codes of a model whose input has them
+            if number <= 0:
+                raise InputError(f"scale must be greater than 0, not {float(number)}")
+            return replace(value, scale=number, offset=-zero * number, codes=None)
+        if value.codes != (number, zero):
+            raise InputError("scale and zero point must be those of the quantiser before, not others")
+        return replace(value, codes=None)
+    if isinstance(value, Quantised):
+        return value
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
+        raise InputError("input must be that of a quantiser or integers, not in floating point")
+    axis = node.number("axis", 1)
+    zero = _along(given[2], value.ndim, axis) if len(given) > 2 and given[2] is not None else np.zeros((), np.int64)
+    numbers = np.vectorize(exact, otypes=[object])(_along(scale, value.ndim, axis))
+    return Quantised(values=value.astype(np.int64) - zero.astype(np.int64), scale=np.broadcast_to(numbers, value.shape))
+
+
+def _along(value: Value | None, axes: int, axis: int) -> Any:
+    """A number for each place of an axis, in a shape that goes with the whole tensor."""
+    if not isinstance(value, np.ndarray):
+        raise InputError("scale and zero point must be constants, not depend on the input")
+    if value.size == 1:
+        return value.reshape(())
+    shape = [1] * axes
+    shape[axis % axes] = -1
+    return value.reshape(shape)
+
+
+_LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint4": (0, 15), "int4": (-8, 7), "uint2": (0, 3), "int2": (-2, 1)}
+
+
+def _limits(node: OnnxNode, zero: Value | None) -> tuple[int, int]:
+    if isinstance(zero, np.ndarray):
+        name = zero.dtype.name
+    else:
+        from onnx import helper
+
+        chosen = node.number("output_dtype", 0)
+        name = helper.tensor_dtype_to_np_dtype(chosen).name if chosen else "uint8"
+    if name not in _LIMITS:
+        raise InputError(f"quantised numbers must be one of {', '.join(_LIMITS)}, not {name}")
+    return _LIMITS[name]

@@ -1,0 +1,195 @@
+"""Kernels and their numbers for the results of a quantiser, exact or with a known distance."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
+from xpulpnn_sw.networks.importers.additions import addition
+from xpulpnn_sw.networks.importers.levels import Channel, Levels, fitted, step_sums
+from xpulpnn_sw.networks.importers.rules import distance, rule_of
+from xpulpnn_sw.networks.importers.values import Map, Sums
+
+_BYTE = 8
+_STEPS, _PAIRS = "steps of its quantiser are at other sums", "pairs of numbers have another sum"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerPlan:
+    """A layer that is not there yet."""
+
+    sums: Sums
+    layer: str  # text of the layer, as on the command line
+    precision: str  # text of the precision, as on the command line
+    arrays: dict[str, Any]
+    rule: str = Rule.BN32.value  # how results come of sums
+    moved: int = 0  # results that are not as in the model
+    total: int = 0  # results that were compared
+    worst: int = 0  # how far results are from the model's, at the most
+    what: str = _STEPS
+    reach: int | None = None  # the greatest result before memory clips it, if that is known
+    is_slow: bool = False  # whether results come of thresholds of 8 bits
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether it is exact, and by what takes no longer than another layer."""
+        return not self.moved and not self.is_slow
+
+
+def _letter(bits: int, *, signed: bool, usual: bool) -> str:
+    return f"{'' if signed == usual or bits == SIGN_BITS else 'ui'[signed]}{bits}"
+
+
+def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, like_source: bool = False) -> str:
+    """The precision of a layer; ``like_source``: there are no weights."""
+    x = _letter(source.bits, signed=source.signed, usual=False)
+    w = _letter(source.bits, signed=source.signed, usual=True) if like_source else str(weight_bits)
+    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
+
+
+def plan_products(sums: Sums, levels: Levels) -> LayerPlan:
+    """A layer with weights."""
+    weights = sums.weights
+    assert weights is not None
+    weights, channels, is_turned = _rising(sums, weights, levels)
+    chosen = rule_of(levels, channels)
+    arrays: dict[str, Any] = {"weights": weights, **chosen.arrays}
+    if is_turned.any():
+        if "kappa" not in arrays:
+            raise InputError("weights of a channel with a negative factor must be above their least number")
+        arrays["kappa"] = np.where(is_turned, -arrays["kappa"], arrays["kappa"])
+    return LayerPlan(
+        sums=sums,
+        layer=sums.layer,
+        precision=precision_text(sums.sources[0], sums.weight_bits, levels.bits, signed=levels.signed),
+        arrays=arrays,
+        rule=chosen.rule.value,
+        moved=chosen.moved,
+        total=len(channels) * len(levels.results),
+        worst=chosen.worst,
+        reach=chosen.reach,
+        is_slow=chosen.rule is Rule.THRESHOLDS and levels.bits == _BYTE,
+    )
+
+
+def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel], Any]:
+    """Weights turned where sums fall with what they stand for; where that is impossible, the sums alone."""
+    falls = np.array([one.a < 0 for one in sums.channels])
+    lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
+    stuck = falls & (weights.reshape(len(falls), -1).min(axis=1) == lowest)
+    signs = np.where(falls & ~stuck, -1, 1).reshape(-1, *[1] * (weights.ndim - 1))
+    channels: list[Channel] = []
+    for number, one in enumerate(sums.channels):
+        least, most = sums.least[number], sums.most[number]
+        if falls[number]:
+            one, least, most = replace(one, a=-one.a), -most, -least
+        slope = one.a / levels.scale if levels.bits != SIGN_BITS else Fraction(0)
+        found = step_sums(levels, one, number, least, most)
+        channels.append(Channel(least=least, most=most, slope=slope, steps=found))
+    return weights * signs, channels, stuck
+
+
+def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
+    """An average, or a map quantised again: one factor, summand and shift."""
+    source, one = sums.sources[0], sums.channels[0]
+    is_average = sums.kernel == "avgpool"
+    if one.a < 0 or any(
+        (two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels
+    ):
+        raise InputError("what follows an average must be one factor for all channels, not negative")
+    if levels.bits == SIGN_BITS:
+        raise InputError("results of an average must have two bits at least, not one")
+    found = [step_sums(levels, one, number, sums.least[0], sums.most[0]) for number in range(len(sums.channels))]
+    if any(other != found[0] for other in found):
+        raise InputError("quantiser of an average must be the same for all channels, not different ones")
+    channel = Channel(least=sums.least[0], most=sums.most[0], slope=one.a / levels.scale, steps=found[0])
+    moved = worst = 0
+    rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area)
+    if rule is None:
+        rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area, is_free=True)
+        if rule is None:
+            raise InputError("sums of an average must have 32 bits with a factor, not more")
+        moved, worst = distance(rule, [channel], levels.results, sums.area)
+    kappa, lam, shift = rule
+    height, width, channels = source.shape
+    return LayerPlan(
+        sums=replace(sums, kernel="avgpool", name=sums.name or "requantise"),
+        layer=sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled",
+        precision=precision_text(source, 0, levels.bits, signed=levels.signed, like_source=True),
+        arrays={"factor": np.array(kappa[0]), "summand": np.array(lam[0]), "shift": np.array(shift)},
+        moved=moved,
+        total=len(levels.results),
+        worst=worst,
+        reach=(kappa[0] * channel.most // sums.area + lam[0]) >> shift,
+    )
+
+
+def _sum_precision(first: Map, second: Map, bits: int, *, signed: bool) -> str:
+    x = _letter(first.bits, signed=first.signed, usual=False)
+    w = _letter(second.bits, signed=second.signed, usual=True)
+    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
+
+
+def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> LayerPlan:
+    """The sum of two maps."""
+    first, second = sums.sources
+    one = sums.channels[0]
+    if any((two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels):
+        raise InputError("what follows an addition must be the same for all channels")
+    if not one.a:
+        raise InputError("factor of a sum must be other than 0, not 0")
+    found = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
+    return LayerPlan(
+        sums=sums,
+        layer=sums.layer,
+        precision=_sum_precision(first, second, levels.bits, signed=levels.signed),
+        arrays={
+            "factors": np.array(found.factors),
+            "summand": np.array(found.summand),
+            "shift": np.array(found.shift),
+        },
+        moved=found.differing,
+        total=found.pairs,
+        worst=found.worst,
+        what=_PAIRS,
+        reach=found.reach,
+    )
+
+
+def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[LayerPlan, Map] | None:
+    """The sum of two maps in numbers of 8 bits that lose nothing, without what it is clipped to; None if it has more.
+
+    Of the map only the layer is still missing.
+    """
+    first, second = sums.sources
+    one = sums.channels[0]
+    real = [factor * one.a for factor in factors]
+    divisor = lcm(*(number.denominator for number in real))
+    unit = Fraction(gcd(*(int(number * divisor) for number in real)), divisor)
+    whole = [int(number / unit) for number in real]
+    ends = [
+        sorted((number * source.low, number * source.high)) for number, source in zip(whole, sums.sources, strict=True)
+    ]
+    least, most = (sum(end[place] for end in ends) for place in (0, 1))
+    if most - least >= 1 << _BYTE or max(map(abs, whole)) >= 1 << _BYTE:
+        return None
+    found = Map(
+        stage="",
+        places=sums.places,
+        shape=sums.shape,
+        bits=_BYTE,
+        signed=False,
+        low=0,
+        high=most - least,
+        scale=unit,
+        offset=one.b + unit * least,
+    )
+    arrays = {"factors": np.array(whole), "summand": np.array(-least), "shift": np.array(0)}
+    return LayerPlan(
+        sums=sums, layer=sums.layer, precision=_sum_precision(first, second, _BYTE, signed=False), arrays=arrays
+    ), found

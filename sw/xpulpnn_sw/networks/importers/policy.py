@@ -1,0 +1,197 @@
+"""Quantisers for models in floating point: ranges by images, least squared errors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
+from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.rounding import FilterInputs, best_scale, rounded
+from xpulpnn_sw.networks.importers.values import Quantised, Sums
+from xpulpnn_sw.networks.importers.widths import ReadingLayer, TensorWidths, WidthRequest
+
+_KEPT = 1 << 14  # elements of a tensor that a scale is looked for with
+_PATCHES = 256  # places of an image at which a layer's inputs are looked at
+_MOST_WEIGHTS = 2048  # of a filter, for errors to make up for each other: time goes by their third power
+Tensors = Mapping[str, NDArray[Any]]  # those of a model for an image
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Probed:
+    """A probe of the inputs that the filters of a layer meet."""
+
+    # finds that, `[place][weight]`, among the tensors of the model; empty: it does not
+    probe: Callable[[Tensors], NDArray[Any]]
+    is_turned: bool = False  # as of FilterInputs
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Calibration:
+    """Samples of the tensors of a model in floating point."""
+
+    readers: tuple[ReadingLayer, ...]  # its layers that read maps, in their order
+    samples: Mapping[str, NDArray[Any]]  # for each tensor elements that it had for images
+    inputs: Mapping[str, FilterInputs]  # what filters met, by the tensor of the weights
+    _scales: dict[tuple[str, int, int], float] = field(default_factory=dict[tuple[str, int, int], float])
+    _weights: dict[tuple[str, int, int | None], Quantised] = field(
+        default_factory=dict[tuple[str, int, int | None], Quantised]
+    )
+
+    @classmethod
+    def computed(
+        cls,
+        model: Any,
+        name: str,
+        shape: tuple[int, ...],
+        options: ImportOptions,
+        readers: Sequence[ReadingLayer],
+        probed: Mapping[str, Probed],
+    ) -> "Calibration":
+        """Compute a model, whose input is called ``name``, for the images of ``options``.
+
+        ``probed`` says of weights how to look at what they meet.
+
+        Raises :class:`InputError` for images of other sizes, or models that cannot be computed.
+        """
+        if options.images is None or not len(options.images):
+            raise InputError("--quantise must have images for calibration, not none")
+        images = options.images if options.images.ndim == 4 else options.images[..., np.newaxis]
+        factor = float(options.high - options.low) / 255
+        real = images.astype(np.float64) * factor + float(options.low)
+        if spread := options.by_colour(images.shape[-1]):
+            means, deviations = np.array(spread, np.float64).T
+            real = (real - means) / deviations
+        real = real.astype(np.float32)
+        if len(shape) == 4 and images.shape[1:] != shape[1:]:
+            real = real.transpose(0, 3, 1, 2)
+        if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
+            raise InputError(f"images must have the shape of the model's input {shape[1:]}, not {images.shape[1:]}")
+        samples, inputs = _computed(model, name, real.reshape(-1, *shape), probed)
+        return cls(readers=tuple(readers), samples=samples, inputs=inputs)
+
+    def policy(self, request: WidthRequest) -> "Policy":
+        """Return the policy for these bits; raises :class:`InputError` for other layers."""
+        return Policy(calibration=self, widths=request.tensors(self.readers))
+
+    def scale(self, tensor: str, low: int, high: int) -> float:
+        """The best one of a tensor for integers ``low..high``."""
+        key = tensor, low, high
+        if key not in self._scales:
+            self._scales[key] = best_scale(self.samples[tensor], low, high)
+        return self._scales[key]
+
+    def weights(self, tensor: str, values: NDArray[Any], bits: int, channel_axis: int | None) -> Quantised:
+        """Constants as integers, as many below 0 as above, a scale for each number of an axis or for all."""
+        key = tensor, bits, channel_axis
+        if key not in self._weights:
+            self._weights[key] = _integers(values, bits, channel_axis, self.inputs.get(tensor))
+        return self._weights[key]
+
+
+def _integers(values: NDArray[Any], bits: int, channel_axis: int | None, inputs: FilterInputs | None) -> Quantised:
+    is_turned = inputs is not None and inputs.is_turned
+    turned = values.T if is_turned else values
+    rows = turned.reshape(len(turned), -1).astype(np.float64)
+    if inputs is not None and len(inputs.products) != rows.shape[1]:
+        inputs = None
+    whole, scales = rounded(rows, (1 << (bits - 1)) - 1, inputs, one_scale=channel_axis is None)
+    exact = np.repeat(np.array([Fraction(float(one)) for one in scales], object), rows.shape[1])
+    both = (whole.reshape(turned.shape), exact.reshape(turned.shape))
+    return Quantised(values=both[0].T, scale=both[1].T) if is_turned else Quantised(values=both[0], scale=both[1])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Policy:
+    """Bits, scales and integer weights of a model in floating point."""
+
+    calibration: Calibration  # what its tensors are like
+    widths: TensorWidths
+
+    def levels(self, tensor: str, sums: Sums) -> Levels:
+        """A quantiser for a tensor: unsigned if nothing is negative."""
+        values, bits = self.calibration.samples[tensor], self.widths.of(tensor)
+        is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
+        low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        scale = Fraction(self.calibration.scale(tensor, low, high))
+        return uniform_levels(scale, Fraction(0), low, high, "ROUND").freely()
+
+    def weights(self, tensor: str, values: NDArray[Any], channel_axis: int | None) -> Quantised:
+        """Constants as integers, a scale for each number of an axis or for all."""
+        return self.calibration.weights(tensor, values, self.widths.of(tensor), channel_axis)
+
+
+def evaluated(model: Any) -> Callable[[dict[str, NDArray[Any]]], list[NDArray[Any]]]:
+    """The outputs of a model for its inputs, by onnx's own evaluation."""
+    from onnx.reference import ReferenceEvaluator
+
+    # onnx has no types of what this returns
+    evaluator: Any = ReferenceEvaluator(model, new_ops=[_normalisation()])
+    return lambda inputs: [np.asarray(one) for one in evaluator.run(None, inputs)]
+
+
+def _normalisation() -> Any:
+    """``BatchNormalization`` with the means and variances of the model.
+
+    Before its fourteenth version it had no attribute for that, and onnx's own takes those of the input then.
+    """
+    from onnx.reference.op_run import OpRun
+
+    def normalised(
+        _: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: float = 1e-5, **__: Any
+    ) -> tuple[Any]:
+        column = (-1, *(1,) * (x.ndim - 2))
+        factor = scale / np.sqrt(variance + epsilon)
+        return (((x - mean.reshape(column)) * factor.reshape(column) + bias.reshape(column)).astype(x.dtype),)
+
+    return type("BatchNormalization", (OpRun,), {"op_domain": "", "_run": normalised})
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of what another package says."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _computed(
+    model: Any, name: str, images: NDArray[Any], probed: Mapping[str, Probed]
+) -> tuple[dict[str, NDArray[Any]], dict[str, FilterInputs]]:
+    """Elements of all tensors for some images, and what filters met, by onnx's own evaluation."""
+    from onnx import ModelProto, ValueInfoProto
+
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    names = [one for node in model.graph.node for one in node.output if one]
+    del whole.graph.output[:]
+    whole.graph.output.extend(ValueInfoProto(name=one) for one in names)
+    found: dict[str, list[NDArray[Any]]] = {one: [] for one in names}
+    met: dict[str, NDArray[np.float64]] = {}
+    places: dict[str, int] = {}
+    rng = np.random.default_rng(0)
+    try:
+        compute = evaluated(whole)
+        for image in images:
+            tensors = {name: image, **dict(zip(names, compute({name: image}), strict=True))}
+            for one in names:
+                flat = np.asarray(tensors[one]).ravel()
+                most = max(1, _KEPT // len(images))
+                found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
+            for weights, how in probed.items():
+                rows = how.probe(tensors)
+                if not 0 < rows.shape[1] <= _MOST_WEIGHTS:
+                    continue
+                if len(rows) > _PATCHES:
+                    rows = rows[rng.choice(len(rows), _PATCHES, replace=False)]
+                rows = rows.astype(np.float64)
+                met[weights] = met.get(weights, 0.0) + rows.T @ rows
+                places[weights] = places.get(weights, 0) + len(rows)
+    except Exception as error:
+        raise InputError(f"model must be computable for its images, but {reason_of(error)}") from None
+    inputs = {
+        one: FilterInputs(products=sums / places[one], is_turned=probed[one].is_turned) for one, sums in met.items()
+    }
+    return {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}, inputs

@@ -1,0 +1,176 @@
+"""Values of a model's tensors while it is read: constants, maps of integers, sums that wait for a quantiser."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.networks.importers.levels import Affine
+
+Shape = tuple[int, int, int]
+Pads = tuple[int, int, int, int]  # at top, bottom, left and right
+NO_PADS: Pads = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Quantised:
+    """Constants that stand for ``scale * values``."""
+
+    values: Ints  # the numbers, their zero point subtracted
+    scale: NDArray[Any]  # of the same shape
+
+    def turned(self, axes: Sequence[int]) -> "Quantised":
+        """The same with its axes in another order."""
+        return Quantised(values=self.values.transpose(axes), scale=self.scale.transpose(axes))
+
+    def reshaped(self, shape: Sequence[int]) -> "Quantised":
+        """The same in another shape."""
+        return Quantised(values=self.values.reshape(shape), scale=self.scale.reshape(shape))
+
+    @property
+    def real(self) -> NDArray[Any]:
+        """The real numbers they stand for, as Fractions."""
+        return self.values.astype(object) * self.scale
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Map:
+    """Integers in memory that stand for ``scale * q + offset``."""
+
+    stage: str  # the layer whose results they are, or `input`
+    places: Ints  # for each element of the model's tensor its number in memory
+    shape: Shape  # Rows, columns and channels in memory
+    bits: int
+    signed: bool
+    low: int
+    high: int
+    scale: Fraction  # what one more stands for
+    offset: Fraction  # what 0 stands for
+    pads: Pads = NO_PADS  # rows and columns of zeros that a node has put around it, and no layer yet
+    # scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has that
+    codes: tuple[Fraction, Fraction] | None = None
+
+    def check_unpadded(self) -> None:
+        """Raise :class:`InputError` if there are zeros around it."""
+        if self.pads != NO_PADS:
+            raise InputError("padding must be right before a convolution or a maximum pooling, not here")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sums:
+    """Sums of a layer that wait for their quantiser."""
+
+    name: str
+    kernel: str  # name of the kernel, as on the command line
+    layer: str  # text of the layer, as on the command line
+    sources: tuple[Map, ...]  # what it computes with
+    weights: Ints | None = None  # as the kernel takes them
+    weight_bits: int = 8
+    pad: int = 0  # what is around the map
+    channels: tuple[Affine, ...]  # what the sums stand for
+    least: tuple[int, ...]  # least sum of each channel
+    most: tuple[int, ...]  # greatest sum of each channel
+    pools: tuple[str, ...] = ()  # maximum poolings of the results
+    shape: Shape  # Rows, columns and channels of the results, after the poolings
+    places: Ints  # as of Map
+    area: int = 1  # of an average's window
+    # of an addition of two maps: what its sums are, instead of whole numbers
+    factors: tuple[Fraction, Fraction] | None = None
+
+
+_MOST_ELEMENTS = 1 << 26
+
+Constant = NDArray[Any] | Quantised
+Value = Constant | Map | Sums
+
+
+def standard_places(shape: Shape) -> Ints:
+    """Return places of ``[1][channel][row][column]``; raises :class:`InputError` for maps beyond any memory."""
+    if prod(shape) > _MOST_ELEMENTS:
+        raise InputError(f"maps must have {_MOST_ELEMENTS} elements at most, not {prod(shape)}")
+    return np.arange(np.prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
+
+
+def same_margins(size: Sequence[int], reach: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Rows and columns around a map with which it has a window for each step that begins on it."""
+    return [
+        max((-(-length // step) - 1) * step + width - length, 0)
+        for length, width, step in zip(size, reach, strides, strict=True)
+    ]
+
+
+def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
+    """A constant that goes with a tensor, as a number for each channel; raises :class:`InputError` for others."""
+    real = values.real if isinstance(values, Quantised) else values
+    try:
+        spread = np.broadcast_to(real, places.shape).ravel()
+    except ValueError:
+        raise InputError(f"constant must have a shape that goes with {places.shape}, not {real.shape}") from None
+    numbers = places.ravel() % channels
+    first = np.full(channels, -1)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    found = spread[first]
+    if not bool(np.all(spread == found[numbers])):
+        raise InputError("constant must be one number for each channel, not different ones inside a channel")
+    return [exact(value) for value in found]
+
+
+def whole_constants(value: Value | None) -> list[int]:
+    """Whole numbers of a constant; raises :class:`InputError` for other values."""
+    if not isinstance(value, np.ndarray):
+        raise InputError("shape and axes must be constants, not depend on the values of the input")
+    return [int(one) for one in value.ravel()]
+
+
+def exact(value: Any) -> Fraction:
+    """A number as it is; raises :class:`InputError` for infinities and what is no number."""
+    if isinstance(value, Fraction):
+        return value
+    number: Any = value.item() if hasattr(value, "item") else value
+    if isinstance(number, float) and not np.isfinite(number):
+        raise InputError(f"constants must be finite, not {number}")
+    return Fraction(number)
+
+
+def moved(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
+    """A value times a number plus another for each channel."""
+    if isinstance(value, Map):
+        if any(summands):
+            value.check_unpadded()
+        if len({*factors}) == len({*summands}) == 1 and factors[0]:
+            return replace(value, scale=value.scale * factors[0], offset=value.offset * factors[0] + summands[0])
+        value = identity(value)
+    if value.pools and min(factors) < 0:
+        raise InputError("factors behind a maximum pooling must not be negative where its input has no quantiser")
+    pairs = zip(value.channels, factors, summands, strict=True)
+    return replace(value, channels=tuple(one.then(factor, summand) for one, factor, summand in pairs))
+
+
+def clamped(value: Sums, low: Fraction | None, high: Fraction | None) -> Sums:
+    """A value clipped."""
+    return replace(value, channels=tuple(one.clamped(low, high) for one in value.channels))
+
+
+def identity(value: Map) -> Sums:
+    """Each element as a sum by itself, so that it can be quantised again: a depthwise layer with filters of one."""
+    value.check_unpadded()
+    height, width, channels = value.shape
+    return Sums(
+        name="",
+        kernel="depthwise",
+        layer=f"{height}x{width}x{channels}:1x1:p=0",
+        sources=(value,),
+        weights=np.ones((channels, 1, 1), np.int64),
+        weight_bits=2,
+        channels=(Affine(a=value.scale, b=value.offset),) * channels,
+        least=(value.low,) * channels,
+        most=(value.high,) * channels,
+        shape=value.shape,
+        places=value.places,
+    )

@@ -1,0 +1,1 @@
+"""Compilers, C headers, the run-time library and linker scripts."""

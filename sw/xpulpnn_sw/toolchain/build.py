@@ -1,0 +1,337 @@
+"""C and assembly to ELF programs for the core, with compilers anybody has: Debian's RISC-V GCC or the ziglang wheel.
+
+The compilers know RV32IMC only. Everything beyond is in the generated header ``xpulpnn.h``, which is on the include
+path of every build together with the headers of the small C library in ``runtime``; and the assembly text between
+compiler and assembler is translated, so that inline assembly and sources in assembly may use all mnemonics.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
+from xpulpnn_sw.assembly.source_places import SourcePlaces
+from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, Options, Stage, link_script
+from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+from xpulpnn_sw.toolchain.compilers import (
+    LIBRARIES,
+    LINKING,
+    RUNTIME,
+    TARGETS,
+    TO_ASSEMBLY,
+    CompileError,
+    Compiler,
+    find,
+    run,
+    target_flags,
+)
+from xpulpnn_sw.toolchain.core_note import cluster_note, core_name, core_note
+from xpulpnn_sw.toolchain.headers.generate import headers
+from xpulpnn_sw.toolchain.stock_assembly import translate
+
+START_FILE, RUNTIME_LIBRARY = "crt0.S", "runtime.c"
+_MATHEMATICS = tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE))
+# parts of the runtime that are compiled where something of them is named
+OPTIONAL_PARTS: Mapping[str, tuple[str, ...]] = {
+    "malloc.c": ("malloc", "calloc", "realloc", "free", "xp_l1_malloc", "xp_team_malloc"),
+    "l1_malloc.c": ("xp_l1_malloc", "xp_l1_free", "xp_team_malloc"),
+    "math.c": _MATHEMATICS,
+    "trigonometry.c": tuple(name for name in _MATHEMATICS if name.startswith(("sin", "cos", "tan", "atan"))),
+    "setjmp.S": ("setjmp", "longjmp"),
+    "team.c": ("xp_team_core", "xp_team_size", "xp_team_wait", "xp_team_malloc", "xp_team_free"),
+}
+
+C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c",), (".S", ".s"), (".o", ".a")
+SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
+
+# memcpy must not be compiled to a call of memcpy
+_LIBRARY_FLAGS = {"gcc": ("-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns"), "zig": ("-O2", "-fno-builtin")}
+
+
+_GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
+
+
+def _check_sources(sources: Iterable[Path]) -> None:
+    for path in sources:
+        if path.suffix not in SOURCE_SUFFIXES:
+            raise InputError(f"source must end in one of {', '.join(SOURCE_SUFFIXES)}, not {path}")
+        if not path.is_file():
+            raise InputError(f"source must be an existing file, not {path}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """One run of a compiler over several files."""
+
+    compiler: Compiler
+    options: Options
+    folder: Path
+
+    def _flags(self) -> list[str]:
+        kind = self.compiler.kind
+        headers = [f"-isystem{self.folder / 'include'}", f"-isystem{RUNTIME / 'include'}"]
+        return [*self.compiler.command, *target_flags(kind), *headers]
+
+    def _chosen(self) -> list[str]:
+        options = self.options
+        include = [f"-I{path}" for path in options.include]
+        define = [f"-D{name}" for name in options.define]
+        return [options.opt, *include, *define, *options.extra]
+
+    def compile(self, source: Path, output: Path, stage: Stage, place: Path | None = None) -> str:
+        """Compile a file of the user up to a stage, to be put to ``place`` in the end; returns the warnings."""
+        chosen = self._chosen()
+        if stage is Stage.PREPROCESSED:
+            return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
+        if place is not None and not {"-MMD", "-MD"}.isdisjoint(chosen):
+            chosen += [] if "-MF" in chosen else ["-MF", str(place.with_suffix(".d"))]
+            chosen += [] if "-MT" in chosen else ["-MT", str(place)]
+        text, printed = self._assembly(source, output, chosen)
+        if source.suffix in C_SUFFIXES and self.options.loop_pass and self.options.config.xpulpv2:
+            text = self._optimised(text, source)
+        if stage is Stage.ASSEMBLY:
+            _write(output, text)
+            return printed
+        return printed + self._assemble(text, source, output)
+
+    def _assembly(self, source: Path, output: Path, flags: Iterable[str]) -> tuple[str, str]:
+        """Assembly text of a source, which may use all mnemonics, and what the compiler said."""
+        if source.suffix == ".s":
+            return f'# 1 "{source}"\n{_read(source)}', ""
+        step = TO_ASSEMBLY[self.compiler.kind] if source.suffix in C_SUFFIXES else ("-E",)
+        written = self._beside(output, ".txt")
+        chosen, dependencies = _without_dependencies(flags)
+        command = [*self._flags(), *chosen, *step, str(source), "-o", str(written)]
+        if dependencies and self.compiler.kind == "zig":
+            # which writes either these or the text
+            run([*command, *dependencies])
+            dependencies = []
+        printed = run([*command, *dependencies])
+        return _read(written), printed
+
+    def _optimised(self, text: str, source: Path) -> str:
+        """The assembly text of a C source with hardware loops and post-increment accesses."""
+        # without -o the text comes on the standard output, after warnings that have been printed already
+        preprocessed = run([*self._flags(), *self._chosen(), "-w", "-E", str(source)])
+        options = self.options
+        return optimise(text, options.config, swap_loads=not has_volatile(preprocessed), report=options.report)
+
+    def _assemble(self, text: str, source: Path, output: Path) -> str:
+        translated, problems = translate(text, self.options.config)
+        places = SourcePlaces(text, source)
+        if problems:
+            raise CompileError("".join(f"{places.of(item.line)}: error: {item.text}\n" for item in problems))
+        written = self._beside(output, ".s")
+        _write(written, translated + self._notes())
+        command = [*self.compiler.command, *TARGETS[self.compiler.kind], "-c", str(written), "-o", str(output)]
+        try:
+            return places.in_messages(run(command), written)
+        except CompileError as error:
+            raise CompileError(places.in_messages(error.messages, written)) from None
+
+    def _notes(self) -> str:
+        options = self.options
+        note = core_note(options.config, options.core or core_name(options.config))
+        return note if options.cluster is None else note + cluster_note(options.cluster.cores, options.cluster.tcdm)
+
+    def _beside(self, output: Path, suffix: str) -> Path:
+        """A file of our own for a step toward ``output``."""
+        output.parent.mkdir(exist_ok=True)
+        return output.with_name(f"{output.name}{suffix}")
+
+    def runtime_object(self, name: str) -> Path:
+        """Where a part of the runtime is compiled to."""
+        return self.folder / f"runtime.{name}.o"
+
+    def start(self) -> str:
+        """Compile the start-up code."""
+        source, output = RUNTIME / START_FILE, self.runtime_object(START_FILE)
+        return self._assemble(self._assembly(source, output, ())[0], source, output)
+
+    def library(self, name: str) -> str:
+        """Compile a part of the runtime. Its symbols are weak, so that a program may define them itself."""
+        source, output = RUNTIME / name, self.runtime_object(name)
+        heap = self.options.heap or self.options.ram // HEAP_SHARE
+        flags = (*_LIBRARY_FLAGS[self.compiler.kind], f"-DXP_HEAP_SIZE={heap}")
+        text, _ = self._assembly(source, output, flags)
+        defined = set(re.findall(r"^([\w.$]+):", text, re.MULTILINE))
+        weak = _GLOBAL.sub(lambda match: f"\t.weak\t{match[1]}" if match[1] in defined else match[0], text)
+        return self._assemble(weak, source, output)
+
+    def link(self, objects: Iterable[Path], output: Path) -> str:
+        """Link to an ELF file, which appears complete or not at all."""
+        kind, options = self.compiler.kind, self.options
+        script, program = options.script, self.folder / "program.elf"
+        if script is None:
+            script = self.folder / "link.ld"
+            script.write_text(link_script(options))
+        command = [*self.compiler.command, *TARGETS[kind], *LINKING[kind], "-T", str(script)]
+        libraries = ["-Wl,--start-group", *options.linking, "-Wl,--end-group"] if options.linking else []
+        printed = run([*command, *map(str, objects), *libraries, *LIBRARIES[kind], "-o", str(program)])
+        _put(program, output)
+        output.chmod(0o755)
+        return printed
+
+    def archive(self, objects: Iterable[Path], output: Path) -> str:
+        """Put objects into a library."""
+        library = self.folder / "library.a"
+        printed = run([*self.compiler.archiver, "qcs", str(library), *map(str, objects)])
+        _put(library, output)
+        return printed
+
+    def each(self, tasks: Sequence[Callable[[], str]]) -> str:
+        """Do tasks at a time; returns what they printed, in order. Raises the errors of all of them together."""
+
+        def attempt(task: Callable[[], str]) -> tuple[str, bool]:
+            try:
+                return task(), False
+            except CompileError as error:
+                return error.messages, True
+
+        with ThreadPoolExecutor(self.options.jobs) as pool:
+            done = list(pool.map(attempt, tasks))
+        printed = "".join(text for text, _failed in done)
+        if any(failed for _text, failed in done):
+            raise CompileError(printed)
+        return printed
+
+
+def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The options without and with what they say of dependency files."""
+    others: list[str] = []
+    dependencies: list[str] = []
+    words = iter(flags)
+    for word in words:
+        if word in ("-MMD", "-MD", "-MP"):
+            dependencies.append(word)
+        elif word in ("-MF", "-MT"):
+            dependencies += [word, next(words, "")]
+        else:
+            others.append(word)
+    return others, dependencies
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+    temporary.replace(path)
+
+
+def _put(built: Path, output: Path) -> None:
+    """Move a built file to its place, where it appears complete or not at all."""
+    temporary = output.with_name(f".{output.name}.new")
+    shutil.copyfile(built, temporary)
+    temporary.replace(output)
+
+
+@contextmanager
+def _working(compiler: str | None, options: Options) -> Generator[_Build]:
+    found = find(compiler)
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
+        work = _Build(found, options, Path(name))
+        write_headers(work.folder / "include", options.config, options.cluster)
+        yield work
+
+
+def build(
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    compiler: str | None = None,
+    options: Options | None = None,
+) -> str:
+    """Compile and link ``sources`` to the ELF file ``output``; returns what the compiler said, mostly nothing.
+
+    Raises :class:`CompileError` for errors in the sources, :class:`ToolError` for a missing compiler and
+    :class:`InputError` for sources that are no files.
+    """
+    _check_sources(sources)
+    with _working(compiler, options or Options()) as work:
+        objects: list[Path] = []
+        tasks = [*_compiling(work, sources, objects), lambda: work.library(RUNTIME_LIBRARY)]
+        runtime = [work.runtime_object(RUNTIME_LIBRARY)]
+        if work.options.start_files:
+            tasks.append(work.start)
+            runtime.append(work.runtime_object(START_FILE))
+        printed = work.each(tasks)
+        parts = [part for part, names in OPTIONAL_PARTS.items() if work.options.linking or _any_named(objects, names)]
+        printed += work.each([lambda part=part: work.library(part) for part in parts])
+        try:
+            return printed + work.link([*runtime, *objects, *map(work.runtime_object, parts)], output)
+        except CompileError as error:
+            raise CompileError(printed + error.messages) from None
+
+
+def _any_named(objects: Iterable[Path], names: Iterable[str]) -> bool:
+    """Return whether a string of an object ends in one of the names: its symbols are among them."""
+    ends = [f"{name}\0".encode() for name in names]
+    contents = (path.read_bytes() for path in objects)
+    return any(end in content for content in contents for end in ends)
+
+
+def _compiling(work: _Build, sources: Sequence[Path], objects: list[Path]) -> list[Callable[[], str]]:
+    """Tasks that compile the sources; adds what is to be linked to ``objects``."""
+    tasks: list[Callable[[], str]] = []
+    for number, source in enumerate(sources):
+        if source.suffix in LINKED_SUFFIXES:
+            objects.append(source)
+            continue
+        target = work.folder / str(number) / f"{source.stem}.o"
+        objects.append(target)
+        tasks.append(lambda source=source, target=target: work.compile(source, target, Stage.OBJECT))
+    return tasks
+
+
+def archive(
+    sources: Sequence[Path], output: Path, *, compiler: str | None = None, options: Options | None = None
+) -> str:
+    """Compile ``sources`` into the library ``output``; otherwise as :func:`build`."""
+    _check_sources(sources)
+    with _working(compiler, options or Options()) as work:
+        objects: list[Path] = []
+        printed = work.each(_compiling(work, sources, objects))
+        return printed + work.archive(objects, output)
+
+
+def compile_sources(
+    files: Sequence[tuple[Path, Path]],
+    stage: Stage,
+    *,
+    compiler: str | None = None,
+    options: Options | None = None,
+) -> str:
+    """Compile each first file of ``files`` to the second one, up to a stage; otherwise as :func:`build`."""
+    _check_sources(source for source, _output in files)
+    with _working(compiler, options or Options()) as work:
+
+        def task(number: int, source: Path, output: Path) -> str:
+            built = work.folder / str(number) / f"{source.stem}{output.suffix}"
+            built.parent.mkdir()
+            printed = work.compile(source, built, stage, output)
+            _put(built, output)
+            return printed
+
+        return work.each(
+            [lambda n=number, s=source, o=output: task(n, s, o) for number, (source, output) in enumerate(files)]
+        )
+
+
+def write_headers(folder: Path, config: CoreConfig, cluster: ClusterLayout | None = None) -> list[Path]:
+    """Write the headers generated for ``config`` into ``folder``, made if it does not exist; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    for name, text in headers(config, cluster).items():
+        paths.append(folder / name)
+        paths[-1].write_text(text)
+    return paths

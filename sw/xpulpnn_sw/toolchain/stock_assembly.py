@@ -1,0 +1,276 @@
+"""Assembly text for stock assemblers: instructions they do not know become directives.
+
+Every statement whose mnemonic is an instruction beyond RV32IMC is replaced by the ``.insn`` directive of its word, and
+names of CSRs that only this core has by their numbers; everything else stays as it is, line by line. A stock assembler
+cannot place the end of a hardware loop, since its linker may still move code (relaxation): such an instruction becomes
+a data word with the distance, and between it and the end relaxation is off.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.csr import CSR_BY_NAME, CsrGroup
+from xpulpnn.isa.fields import FieldKind, Token
+from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import enabled
+from xpulpnn_sw.assembly.asm import of_same_shape, operand_texts, select, statement_parts, token_value
+from xpulpnn_sw.assembly.expressions import evaluate
+from xpulpnn_sw.assembly.pseudo import candidates
+from xpulpnn_sw.toolchain.headers.encoding import BRANCH_OFFSET, RS2, InsnPart, Slot, directive, is_whole
+
+_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines worth a closer look
+_LINE_MARKER = re.compile(r"\s*#")
+_PIECES = re.compile(r'"(?:\\.|[^"\\])*"?|/\*.*?(?:\*/|$)|(?:#|//).*|;|[^"/#;]+|/')
+_LABEL = re.compile(r"\s*([\w.$]+):(?!:)")
+_ASSIGNMENT = re.compile(r"\s*(?:\.(?:equ|set|equiv)\s+([\w.$]+)\s*,|([\w.$]+)\s*=(?!=))\s*(.+)")
+_LOCAL_TARGET = re.compile(r"(\d+)f")
+_MACRO_ARGUMENT = re.compile(r"\\[\w@]+(?:\(\))?")
+_OUR_CSRS = "|".join(csr.name for csr in CSR_BY_NAME.values() if csr.group is not CsrGroup.BASE)
+_CSR_NAME = re.compile(rf"\b({_OUR_CSRS})\b")
+
+_LOOP_SHIFTS = {"lpoff12": 19, "lpoff5": 14}  # where the distance to the end of a loop, which is even, lies in the word
+_PAIRS = frozenset({"call", "tail", "la", "lla", "li"})  # what may become two instructions
+_NO_CODE = (".loc", ".cfi_", ".file", ".size", ".type", ".globl", ".local", ".option", ".set", ".equ", ".weak")
+_POWER_ALIGNMENTS = (".p2align", ".align")
+_INSN_BYTES = 4
+_SLOTS = {"opcode": Slot(0, 7), "funct3": Slot(12, 3), "funct7": Slot(25, 7)}
+_REGISTER_SLOTS = (Slot(7, 5), Slot(15, 5), RS2)
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationProblem:
+    """A statement that cannot be translated."""
+
+    line: int  # line of the text, counted from 1
+    text: str  # what is wrong with it
+
+
+def translate(text: str, config: CoreConfig) -> tuple[str, list[TranslationProblem]]:
+    """``text`` for a stock assembler, with the same lines, and what is wrong with it."""
+    if not any(_OURS.search(line) for line in text.splitlines()):
+        return text, []
+    return _Translation(text, config).result()
+
+
+def statements(line: str) -> list[str]:
+    """The statements of a line without comments."""
+    found = [""]
+    for piece in _PIECES.findall(line):
+        if piece == ";":
+            found.append("")
+        elif piece.startswith(("#", "//")):
+            break
+        else:
+            found[-1] += " " if piece.startswith("/*") else piece
+    return found
+
+
+def _without_blocks(text: str) -> str:
+    """``text`` with blanks for the comments that may span lines."""
+    if "/*" not in text:
+        return text
+    keep = r'"(?:\\.|[^"\\\n])*"?|#.*|//.*'
+    return re.sub(rf"({keep})|/\*.*?\*/", lambda m: m[1] or re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The set-up of a loop whose end has not come yet."""
+
+    label: str
+    line: int
+    limit: int
+    name: str
+    bytes: int = 0
+
+
+class _Translation:
+    """State while the lines go by."""
+
+    def __init__(self, text: str, config: CoreConfig) -> None:
+        self._lines = _without_blocks(text).split("\n")
+        self._rows = frozenset(enabled(config.extensions, config.widths, aliases=True))
+        self._symbols: dict[str, int] = {}
+        self._loops: list[_Loop] = []
+        self._problems: list[TranslationProblem] = []
+        self._number = 0
+        self._line = 0
+
+    def result(self) -> tuple[str, list[TranslationProblem]]:
+        """The translated text and its problems."""
+        lines: list[str] = []
+        for number, line in enumerate(self._lines, 1):
+            self._line = number
+            try:
+                lines.append(self._translated(line))
+            except EncodingError as error:
+                self._problems.append(TranslationProblem(self._line, str(error)))
+                lines.append("")
+        for loop in self._loops:
+            rule = f"end of {loop.name} must be a label after it"
+            self._problems.append(TranslationProblem(loop.line, f"{rule}, not {loop.label}"))
+        return "\n".join(lines), sorted(self._problems, key=lambda problem: problem.line)
+
+    def _translated(self, line: str) -> str:
+        if _LINE_MARKER.match(line):
+            return line
+        if not self._loops and not _OURS.search(line):
+            if match := _ASSIGNMENT.match(line):
+                self._assign(match)
+            return line
+        return ";".join(self._statement(statement) for statement in statements(line))
+
+    def _assign(self, match: re.Match[str]) -> None:
+        name = match[1] or match[2]
+        self._symbols.pop(name, None)
+        try:
+            self._symbols[name] = evaluate(statements(match[3])[0], self._symbols, 0)
+        except EncodingError:
+            # a label or what the assembler alone can work out
+            return
+
+    def _statement(self, text: str) -> str:
+        labels = ""
+        while match := _LABEL.match(text):
+            labels += f"{match[0]} {self._ends(match[1])}"
+            text = text[match.end() :]
+        if match := _ASSIGNMENT.match(text):
+            self._assign(match)
+        if not text.strip():
+            return labels
+        mnemonic, operands = statement_parts(text)
+        for loop in self._loops:
+            loop.bytes += self._most_bytes(mnemonic, operands)
+        if mnemonic.lower().startswith("csr"):
+            return labels + _CSR_NAME.sub(lambda name: hex(CSR_BY_NAME[name[1]].address), text)
+        rows = candidates(mnemonic) if _OURS.match(text) else ()
+        if not any(row.extension not in BASE_EXTENSIONS for row in rows):
+            return labels + text
+        return f"{labels} {self._instruction(mnemonic, operands)}"
+
+    def _most_bytes(self, mnemonic: str, operands: tuple[str, ...]) -> int:
+        if mnemonic.startswith("."):
+            if mnemonic in _POWER_ALIGNMENTS and operands[:1] and operands[0].isdecimal():
+                return 1 << int(operands[0])
+            return 0 if mnemonic.startswith(_NO_CODE) else _INSN_BYTES * max(len(operands), 1)
+        return 2 * _INSN_BYTES if mnemonic in _PAIRS else _INSN_BYTES
+
+    def _ends(self, label: str) -> str:
+        ended = [loop for loop in self._loops if loop.label in (label, f"{label}f")]
+        for loop in ended:
+            if loop.bytes > loop.limit:
+                # nearer than this is certain, since compressed instructions are counted in full
+                rule = f"end of {loop.name} must be at most {loop.limit} bytes behind it"
+                self._problems.append(TranslationProblem(loop.line, f"{rule}, not {loop.bytes}"))
+        self._loops = [loop for loop in self._loops if loop not in ended]
+        return ".option pop;" * len(ended)
+
+    def _instruction(self, mnemonic: str, operands: tuple[str, ...]) -> str:
+        insn, operands = _chosen(mnemonic, operands)
+        if insn not in self._rows:
+            missing = insn.extension.value
+            if insn.fmt is not None:
+                missing += f" with elements of {insn.fmt.width} bits"
+            raise EncodingError(f"{mnemonic} must be an instruction of the core, which has no {missing}")
+        fields = list(operand_texts(insn, operands))
+        values: dict[str, int] = {}
+        written: dict[str, str] = {}
+        for token, text in fields:
+            name = token.field.name
+            if token.field.kind is FieldKind.TARGET and not self._is_distance(text):
+                written[name] = text
+            elif token.field.kind is not FieldKind.TARGET and (value := self._value(token, text)) is not None:
+                values[name] = value
+            elif token.field.kind is FieldKind.TARGET:
+                values[name] = token_value(token, text, self._symbols, 0)
+            else:
+                written[name] = text
+        if not insn.takes(values) and (other := of_same_shape(insn, values)) in self._rows:
+            insn = other
+        for token in insn.tokens:
+            if token.field.name in values:
+                token.encode(values[token.field.name])
+        if not written:
+            return numeric(insn.encode(**values))
+        for name in _LOOP_SHIFTS.keys() & written.keys():
+            return self._loop_setup(insn, values, name, written[name])
+        return _symbolic(insn, values, written)
+
+    def _is_distance(self, target: str) -> bool:
+        try:
+            evaluate(target, {}, 0)
+        except EncodingError:
+            return False
+        return True
+
+    def _value(self, token: Token, text: str) -> int | None:
+        """The value of an operand, or None if only the assembler can know it."""
+        if "\\" in text:
+            return None
+        try:
+            value = token_value(token, text, self._symbols, 0)
+        except EncodingError:
+            if token.field.kind is FieldKind.IMMEDIATE and token.field.name in ("imm12", "stimm12"):
+                return None
+            raise
+        return value
+
+    def _loop_setup(self, insn: Insn, values: Mapping[str, int], field: str, target: str) -> str:
+        if "\\" in "".join([target, *map(str, values)]):
+            raise EncodingError(f"target of {insn.mnemonic} must be a label, not {target}")
+        token = next(token for token in insn.tokens if token.field.name == field)
+        word = insn.encode(**values, **{field: 0})
+        place, label = f".Lxp_loop{self._number}", f"{target[:-1]}f" if _LOCAL_TARGET.fullmatch(target) else target
+        self._number += 1
+        self._loops.append(_Loop(label, self._line, token.field.high, insn.mnemonic, _INSN_BYTES))
+        shift = _LOOP_SHIFTS[field]
+        return f".option push; .option norelax; {place}: .word {word:#x} + (({label} - {place}) << {shift})"
+
+
+def numeric(word: int) -> str:
+    """The directive of a 32-bit word, whatever instruction it is."""
+    opcode, funct3, funct7 = (word >> slot.low & (1 << slot.width) - 1 for slot in _SLOTS.values())
+    registers = ", ".join(f"x{word >> slot.low & (1 << slot.width) - 1}" for slot in _REGISTER_SLOTS)
+    return f".insn r {opcode:#x}, {funct3}, {funct7:#x}, {registers}"
+
+
+def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, ...]]:
+    """The row and its operands; arguments of an assembler macro stand for registers if they can."""
+    arguments = [match[0] for operand in operands for match in _MACRO_ARGUMENT.finditer(operand)]
+    if not arguments:
+        return select(mnemonic, operands), operands
+    failed: EncodingError | None = None
+    for kinds in product(("x1", "1"), repeat=len(arguments)):
+        stands = iter(kinds)
+        shaped = tuple(_MACRO_ARGUMENT.sub(lambda _match, s=stands: next(s), operand) for operand in operands)
+        try:
+            return select(mnemonic, shaped), operands
+        except EncodingError as error:
+            failed = failed or error
+    assert failed is not None
+    raise failed
+
+
+def _symbolic(insn: Insn, values: Mapping[str, int], written: Mapping[str, str]) -> str:
+    """The directive of an instruction with parts that the assembler works out: labels, symbols, macro arguments."""
+
+    def register(name: str) -> str:
+        return written.get(name) or f"x{values[name]}"
+
+    def number(part: InsnPart) -> str:
+        (name,) = part.names
+        field = next(token.field for token in insn.tokens if token.field.name == name)
+        text = written.get(name)
+        if text is None:
+            bits = values[name] & (1 << RS2.width) - 1 if BRANCH_OFFSET in written else values[name]
+            return f"{part.constant | bits}" if part.constant else str(bits)
+        if not is_whole(field):
+            raise EncodingError(f"{name} of {insn.mnemonic} must be a number known in this line, not {text}")
+        return f"{part.constant:#x} + {text}" if part.constant else text
+
+    return directive(insn, register, number).replace("%l2", written.get(BRANCH_OFFSET, ""))

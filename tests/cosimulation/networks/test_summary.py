@@ -1,0 +1,152 @@
+"""Means, extremes and answers over the images of a network."""
+
+import base64
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome, Target, Task
+from xpulpnn_sim.cosimulation.networks.page import write_page
+from xpulpnn_sim.cosimulation.networks.pictures import is_picture, picture
+from xpulpnn_sim.cosimulation.networks.summary import mean_of, records
+from xpulpnn_sim.tools.pages import plots_of
+from xpulpnn_sim.tools.png import read_png
+
+from .test_job_run import network
+
+pytestmark = pytest.mark.unit
+
+
+def outcome(cycles: int, answer: int, *, wrong: int = 0, wall_s: float = 1.0) -> Outcome:
+    layer = {
+        "name": "only",
+        "layer": "4:2:raw",
+        "precision": "8x8xi32",
+        "variant": "nn_4x1",
+        "folded": False,
+        "cycles": cycles - 10,
+        "macs": 1000,
+        "macs_per_cycle": 0.0,
+        "stalls": {"jump": cycles // 10},
+        "weight_bytes": 8,
+        "result_bytes": 8,
+        "read": 40,
+        "written": 8,
+        "mismatches": wrong,
+    }
+    plan = [{"name": "only.weights", "address": 64, "bytes": 8, "first": 0, "last": 0}]
+    record = {
+        "kernel": "net",
+        "cores": 1,
+        "macs": 1000,
+        "cycles": cycles,
+        "stalls": {"jump": cycles // 10},
+        "code_bytes": 300,
+        "data_bytes": 400,
+        "layers": [layer],
+        "plan": plan,
+        "mismatches": wrong,
+        "wall_s": wall_s,
+        "sim_cycles_per_s": round(cycles / wall_s),
+    }
+    return Outcome(record=record, reports=[], answer=answer, reference=answer, checked=not wrong)
+
+
+def labelled() -> Job:
+    samples = np.zeros((4, 2, 2), np.uint8)
+    samples[1] = [[1, 2], [3, 255]]
+    task = Task(
+        network=network(),
+        inputs=np.zeros((4, 4), np.int64),
+        labels=np.array([0, 1, 1, 1]),
+        classes=("cat", "dog"),
+        samples=samples,
+    )
+    target = Target(config=preset("xpulpnn"), machine=Machine(), title="a core")
+    return Job(tasks=[task], targets=[target])
+
+
+OUTCOMES = [outcome(100, 0), outcome(200, 0, wrong=3), outcome(300, 1, wall_s=0.5), outcome(120, 1)]
+
+
+def found(count: int = 4):
+    return records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in range(count)})
+
+
+def test_means_extremes_and_sums():
+    (record,) = found()
+    assert (record["cycles"], record["cycles_least"], record["cycles_most"]) == (180, 100, 300)
+    assert record["mismatches"] == 3
+    (layer,) = record["layers"]
+    assert (layer["cycles"], layer["cycles_least"], layer["cycles_most"]) == (170, 90, 290)
+    assert (layer["stalls"], layer["macs_per_cycle"], layer["mismatches"]) == ({"jump": 18}, 5.8824, 3)
+    assert (record["wall_s"], record["sim_cycles_per_s"]) == (3.5, round(720 / 3.5))
+    assert (record["images"], record["checked_images"]) == (4, 3)
+
+
+def test_answers():
+    (record,) = found()
+    assert (record["right"], record["accuracy"], record["same_as_reference"]) == (3, 0.75, 4)
+    assert [(one["name"], one["images"], one["right"], one["other"], one["count"]) for one in record["classes"]] == [
+        ("cat", 1, 1, "", 0),
+        ("dog", 3, 2, "cat", 1),
+    ]
+    assert [(run["image"], run["label"], run["answer"]) for run in record["runs"]] == [
+        (0, 0, 0),
+        (1, 1, 0),
+        (2, 1, 1),
+        (3, 1, 1),
+    ]
+
+
+def test_images_that_were_not_run_do_not_count():
+    (record,) = found(2)
+    assert (record["images"], record["right"], record["accuracy"]) == (2, 1, 0.5)
+    # nor need those that were be the first ones
+    (record,) = records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in (2, 3)})
+    assert (record["images"], record["right"]) == (2, 2)
+
+
+def test_what_differs_and_is_no_number():
+    values = [{"a": 1, "b": [1, 2.5], "c": "x"}, {"a": 2, "b": [4, 3.0], "c": "y"}, {"a": 2, "b": [1, 3.0], "c": "x"}]
+    assert mean_of(values) == {"a": 2, "b": [2, 2.8333], "c": "x"}
+    assert mean_of([[1], [1, 2]]) == [1]
+
+
+def test_the_page_is_complete_and_the_same_again(tmp_path):
+    job, shown = labelled(), found()
+    texts = []
+    for name in ("one.html", "two.html"):
+        write_page(tmp_path / name, job, shown, command="xpulpnn net", conditions=["Run by hand <&>."])
+        texts.append((tmp_path / name).read_text())
+    assert texts[0] == texts[1]
+    page = texts[0].partition('<script type="application/gzip"')[0]
+    for text in (
+        "3 of 4 images right, 75.00 %",
+        "180 (100 to 300)",
+        "Run by hand &lt;&amp;&gt;.",
+        '<td class="text">cat (1)</td>',
+    ):
+        assert text in page
+    # a row for each label
+    confusion = next(one for one in plots_of(texts[0]) if one["name"] == "answers-0")["variants"][""]
+    assert confusion["data"][0]["z"] == [[1, 0], [1, 2]]
+    # the wrong one first
+    first = page.index("labelled dog")
+    assert first < page.index('alt="image 0"')
+    assert page.count("<img") == 4
+    assert 'src="http' not in page
+    assert "link" not in page.partition("<main>")[0].partition("</style>")[2]
+
+
+def test_pictures(tmp_path):
+    samples = np.array([[0, 300], [-1, 7], [9, 255]])
+    for values in (samples, np.stack([samples, samples, samples], axis=-1)):
+        path = tmp_path / "one.png"
+        content = picture(values).partition("base64,")[2]
+        path.write_bytes(base64.b64decode(content))
+        assert read_png(path).reshape(values.shape).tolist() == np.clip(values, 0, 255).tolist()
+    assert is_picture(np.zeros((2, 2)))
+    assert not any(is_picture(np.zeros(shape)) for shape in ((4,), (2, 2, 2), (1, 9, 1)))

@@ -1,0 +1,44 @@
+"""Tables of networks."""
+
+import pytest
+from rich.console import Console
+
+from xpulpnn_sim.cli.network_tables import layer_table
+
+pytestmark = pytest.mark.unit
+
+CAUSES = ("fetch", "jump", "branch", "load_use", "misaligned", "loop", "sync", "bank_conflict", "barrier", "external")
+
+
+def record(count: int):
+    stalls = {cause: 0 if number >= count else (number + 1) * 1000 for number, cause in enumerate(CAUSES)}
+    layer = {
+        **dict.fromkeys(("name", "layer", "precision", "variant"), "x"),
+        "folded": False,
+        **dict.fromkeys(("cycles", "cycles_least", "cycles_most"), 123),
+        "macs": 10,
+        "macs_per_cycle": 1.0,
+        "stalls": stalls,
+        "mismatches": 0,
+    }
+    return {"kernel": "net", "cores": 8, "images": 1, "stalls": stalls, "layers": [layer]}
+
+
+def shown(count: int) -> tuple[list[str], list[str]]:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(layer_table(record(count)))
+    _, headings, row = capture.get().splitlines()
+    return headings.split()[7:], row.split()[7:]
+
+
+def test_few_causes_have_a_column_each():
+    headings, row = shown(8)
+    assert headings == [*CAUSES[:8], "errors"]
+    assert row == [*(str(1000 * number) for number in range(1, 9)), "0"]
+
+
+def test_the_least_of_many_share_one():
+    headings, row = shown(10)
+    assert headings == [*CAUSES[3:], "others", "errors"]
+    assert row == [*(str(1000 * number) for number in range(4, 11)), "6000", "0"]

@@ -1,0 +1,404 @@
+"""The check of every retirement: silent on a good run, and every kind of wrong retirement and access found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig, preset
+from xpulpnn_sim.cosimulation.checks.retirements import Findings, RetirementCheck
+from xpulpnn_sim.cosimulation.model.libraries import model_library
+from xpulpnn_sim.cosimulation.model.machine import Machine, load_memory
+from xpulpnn_sim.cosimulation.model.model import Lines, Windows
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.programs.elf import Executable, Function, Segment
+from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.reference.programs.trace import text_of
+from xpulpnn_sw.assembly.asm import assemble
+
+pytestmark = pytest.mark.cosim
+
+CONFIG = replace(preset("xpulpnn-full"), qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
+TOHOST, FROMHOST, DATA, TEXT, ENTRY = 0x3000, 0x3008, 0x2000, "hello", 0x80
+
+NOP = 0x00000013
+
+VECTORS = "\n".join(["j exception"] + ["j interrupt"] * 31)
+PROGRAM = Path(__file__).with_name("check.s").read_text()
+
+
+def executable(text: str = PROGRAM) -> Executable:
+    """The program behind its vector table; data with a string for the host."""
+    # labels of the handlers are known to the table only if both are one text
+    code = assemble(f"{VECTORS}\n{text}", 0).to_bytes()
+    data = bytearray(np.random.default_rng(5).bytes(0x1000))
+    data[0x800:0x820] = b"".join(word.to_bytes(8, "little") for word in (64, 1, DATA + 0x900, len(TEXT)))
+    data[0x900 : 0x900 + len(TEXT)] = TEXT.encode()
+    return Executable(
+        path=Path("program"),
+        entry=ENTRY,
+        segments=(Segment(0, code, 0x1000), Segment(DATA, bytes(data), 0x1000), Segment(TOHOST, b"", 16)),
+        symbols={"start": ENTRY},
+        functions=(Function(ENTRY, len(code) - ENTRY, "start"),),
+        tohost=TOHOST,
+        fromhost=FROMHOST,
+    )
+
+
+MACHINES = (
+    Machine(irqs=((300, 16), (340, 3), (380, 11), (381, 31)), hart_id=3),
+    Machine(
+        irq_rate=0.01,
+        grant_stalls=0.3,
+        response_latency=4,
+        fetch_grant_stalls=0.3,
+        fetch_latency=4,
+        seed=9,
+        hart_id=3,
+    ),
+)
+
+
+class Recording(NamedTuple):
+    """Retirements, granted accesses, and the interrupt lines at each retirement."""
+
+    records: Records
+    grants: NDArray[Any]
+    lines: Lines
+
+
+@pytest.fixture(scope="module")
+def library() -> Path:
+    return model_library("core", CONFIG)
+
+
+@pytest.fixture(scope="module")
+def good(recorded: Callable[..., tuple[Any, ...]]) -> Recording:
+    return Recording(*recorded(executable(), CONFIG, MACHINES[1]))
+
+
+def checker(
+    library: Path,
+    program: Executable | None = None,
+    *,
+    hart_id: int | None = 3,
+    memory: Windows | None = None,
+    config: CoreConfig = CONFIG,
+) -> RetirementCheck:
+    program = program or executable()
+    return RetirementCheck(
+        library,
+        config,
+        load_memory(program) if memory is None else memory,
+        entry=program.entry,
+        host_words=(TOHOST, FROMHOST),
+        hart_ids=(hart_id,),
+        name_of=program.symbol_at,
+    )
+
+
+def judged(check: RetirementCheck, records: Records, grants: NDArray[Any]) -> tuple[int, str]:
+    """Count and report of the differences, of which there must be some."""
+    findings = check.check([records], grants)
+    assert findings.count > 0
+    assert findings.text is not None
+    return findings.count, findings.text
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_good_run_has_no_difference(machine: Machine, library: Path, recorded: Callable[..., tuple[Any, ...]]) -> None:
+    records, grants, lines = recorded(executable(), CONFIG, machine)
+    assert records["intr"].sum() >= 3
+    assert records["trap"].sum() == 5
+    check = checker(library)
+    # the state goes on from block to block
+    bounds = [block[-1]["cycle"] for block in np.array_split(records, 97)][:-1]
+    granted = np.split(grants, np.searchsorted(grants["cycle"], bounds, "right"))
+    pieces = zip(np.array_split(records, 97), granted, np.array_split(lines, 97), strict=True)
+    assert [check.check([r], g, [n]) for r, g, n in pieces] == [Findings()] * 97
+
+
+def test_run_checks_long_programs() -> None:
+    result = run_program(executable(PROGRAM.replace("li t4, 60", "li t4, 40000")), CONFIG, Machine(), check=True)
+    assert result.exit.ok
+    assert result.instructions > 2 * 65536
+    assert (result.mismatches, result.difference, result.output) == (0, None, TEXT.encode())
+
+
+def texts(records: Records) -> list[str]:
+    """The instructions in assembly; the first of an interrupt handler is called so."""
+    pairs = zip(records["insn"].tolist(), records["pc_rdata"].tolist(), records["intr"].tolist(), strict=True)
+    return ["interrupt" if intr else text_of(raw, pc) for raw, pc, intr in pairs]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A field of one retirement changed."""
+
+    where: str  # text of the instruction
+    field: str
+    flip: int = 1  # bits that change
+    found: str = ""  # the field in which the first difference is seen; empty: the same
+    number: int = 0  # among the instructions with this text
+
+    @classmethod
+    def parse(cls, where: str, text: str) -> "Fault":
+        """``field[=flip][>found]`` of the instruction ``text [#number]``."""
+        place, _, number = where.partition(" #")
+        change, _, found = text.partition(">")
+        field, _, flip = change.partition("=")
+        return cls(place, field, int(flip or "1", 0), found, int(number or "0"))
+
+    @property
+    def reported(self) -> str:
+        return self.found or self.field
+
+
+FAULTS = tuple(
+    Fault.parse(where, text)
+    for where, _, faults in (
+        line.partition(": ")
+        for line in Path(__file__).with_name("check_faults.txt").read_text().splitlines()
+        if not line.startswith("#")
+    )
+    for text in faults.split()
+)
+"""Bits flipped in one field of a retirement, and after > the field where that shows first if it is another."""
+
+
+def place_of(records: Records, where: str, number: int = 0) -> int:
+    """The retirement of the instruction whose text starts so."""
+    places = [
+        at
+        for at, text in enumerate(texts(records))
+        if f"{text} ".startswith(f"{where} ") or text.startswith(f"{where},")
+    ]
+    return places[number]
+
+
+def corrupted(good: Records, fault: Fault) -> tuple[Records, int]:
+    """The retirements with the fault, and where it is."""
+    records, at = good.copy(), place_of(good, fault.where, fault.number)
+    records[fault.field][at] ^= np.array(fault.flip, records[fault.field].dtype)
+    return records, at
+
+
+@pytest.mark.parametrize(
+    "fault", FAULTS, ids=lambda fault: f"{fault.where}-{fault.field}-{fault.number}-{fault.flip:x}"
+)
+def test_wrong_field_is_found(fault: Fault, good: Recording, library: Path) -> None:
+    records, at = corrupted(good.records, fault)
+    _, text = judged(checker(library), records, good.grants)
+    lines = text.splitlines()
+    assert lines[0].startswith(f"difference at retirement {records['order'][at]}, cycle {records['cycle'][at]}, pc 0x")
+    if fault.field not in ("insn", "pc_rdata"):
+        assert lines[1].endswith(text_of(int(records["insn"][at]), int(records["pc_rdata"][at])))
+    got = int(records[fault.reported][at])
+    if fault.reported == "mem_wdata":
+        got &= (1 << 8 * int(records["mem_wmask"][at]).bit_length()) - 1
+    assert lines[2].startswith(f"  {fault.reported} must be 0x")
+    assert lines[2].partition(", address")[0].endswith(f", not 0x{got:x}")
+    assert any(line.startswith("  operands: rs1_rdata=") for line in lines[3:6])
+
+
+def grants_of(good: Recording, at: int) -> list[int]:
+    """Numbers of the grants that the retirement must claim."""
+    records = good.records
+    searches = {"pv.qnt.n": 8, "pv.qnt.c": 4}
+    accesses = [
+        searches.get(text.partition(" ")[0], 0) if not mask else 1 + (address % 4 + mask.bit_length() > 4)
+        for text, address, mask in zip(
+            texts(records),
+            records["mem_addr"].tolist(),
+            (records["mem_rmask"] | records["mem_wmask"]).tolist(),
+            strict=True,
+        )
+    ]
+    first = sum(accesses[:at])
+    return list(range(first, first + accesses[at]))
+
+
+@pytest.mark.parametrize(
+    ("where", "field", "flip", "found"),
+    [
+        ("sw", "address", 4, "bus_addr"),
+        ("sb", "address", 0x80, "bus_addr"),
+        ("sw", "wdata", 1 << 31, "bus_wdata"),
+        ("sb", "wdata", 1 << 8, "bus_wdata"),
+        ("sb", "be", 1 << 2, "bus_be"),
+        ("p.sw", "be", 1, "bus_be"),
+        ("sw", "we", 1, "bus_we"),
+        ("lw", "address", 8, "bus_addr"),
+        ("lw", "we", 1, "bus_we"),
+        ("pv.mlsdotsup.n", "address", 1 << 30, "bus_addr"),
+        ("lh", "address", 4, "bus_addr"),
+        # the last of many
+        ("pv.qnt.n", "address", 4, "bus_addr"),
+        ("pv.qnt.c", "we", 1, "bus_we"),
+        # the second of two accesses
+        ("sh", "wdata", 1, "bus_wdata"),
+        ("sh", "be", 1 << 1, "bus_be"),
+        ("lhu", "address", 8, "bus_addr"),
+    ],
+)
+def test_wrong_access_is_found(where: str, field: str, flip: int, found: str, good: Recording, library: Path) -> None:
+    at, grants = place_of(good.records, where), good.grants.copy()
+    grants[field][grants_of(good, at)[-1]] ^= flip
+    _, text = judged(checker(library), good.records, grants)
+    lines = text.splitlines()
+    assert lines[0].startswith(f"difference at retirement {good.records['order'][at]},")
+    assert lines[2].startswith(f"  {found} must be 0x")
+    assert lines[2].endswith(f", address 0x{good.records['mem_addr'][at]:08x}")
+
+
+def test_lanes_that_are_not_stored_do_not_matter(good: Recording, library: Path) -> None:
+    grants = good.grants.copy()
+    number = grants_of(good, place_of(good.records, "sb"))[0]
+    grants["wdata"][number] ^= 0xFFFF_00FF
+    grants["be"][grants_of(good, place_of(good.records, "lw"))[0]] ^= 0xF
+    assert checker(library).check([good.records], grants) == Findings()
+
+
+def late(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
+    grants["cycle"][number] = retired
+    return grants
+
+
+def swapped(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
+    grants[[number, number + 1]] = grants[[number + 1, number]]
+    return grants
+
+
+@pytest.mark.parametrize(
+    ("spoil", "found", "skipped"),
+    [
+        # the next access is taken for the missing one
+        (lambda grants, number, retired: np.delete(grants, number), "bus_", 0),
+        (lambda grants, number, retired: grants[:number], "bus_req must be 0x1, not 0x0, address 0x", 0),
+        (lambda grants, number, retired: np.insert(grants, number, grants[number]), "bus_", 1),
+        (late, "bus_req must be 0x1, not 0x0, address 0x", 0),
+        (swapped, "bus_", 0),
+    ],
+    ids=["missing", "none from here", "twice", "late", "swapped"],
+)
+@pytest.mark.parametrize("where", ["sw", "sb", "p.sw", "pv.mlsdotsup.n"])
+def test_wrong_order_of_accesses_is_found(
+    where: str,
+    spoil: Callable[[NDArray[Any], int, int], NDArray[Any]],
+    found: str,
+    skipped: int,
+    good: Recording,
+    library: Path,
+) -> None:
+    at = place_of(good.records, where)
+    grants = spoil(good.grants.copy(), grants_of(good, at)[0], int(good.records["cycle"][at]))
+    seen = [i for i in range(at, at + 20) if grants_of(good, i)][skipped]
+    _, text = judged(checker(library), good.records, grants)
+    assert text.startswith(f"difference at retirement {good.records['order'][seen]},")
+    assert text.splitlines()[2].startswith(f"  {found}")
+
+
+def test_memory_after_the_run_is_compared(good: Recording, library: Path) -> None:
+    check = checker(library)
+    assert check.check([good.records], good.grants) == Findings()
+    memory = {base: content.copy() for base, content in check.memory.items()}
+    assert check.finish(memory, [len(good.records)]) == Findings()
+    memory[DATA][0x123] ^= 1
+    found = check.finish(memory, [len(good.records)])
+    assert (found.count, found.position) == (1, None)
+    assert found.text is not None
+    assert found.text.startswith(f"memory word at 0x{DATA + 0x120:08x} must be 0x")
+
+
+def test_retirements_that_nobody_checked_are_found(good: Recording, library: Path) -> None:
+    check, count = checker(library), len(good.records)
+    check.check([good.records], good.grants)
+    text = f"retirements checked must be {[count + 1]}, not {[count]}"
+    assert check.finish(check.memory, [count + 1]) == Findings(1, text)
+
+
+def without(records: Records, first: int, count: int) -> Records:
+    """The records without some of them, renumbered."""
+    rest = np.delete(records, range(first, first + count))
+    rest["order"] = np.arange(len(rest))
+    return rest
+
+
+def test_missing_retirements_are_found(good: Recording, library: Path) -> None:
+    named = texts(good.records)
+    loop = [at for at, text in enumerate(named) if text.startswith("pv.mlsdotsup.n")]
+    handler = named.index("interrupt")
+    for first, count, expected in (
+        (named.index("sub s2, a4, a5"), 1, "pc_rdata"),
+        (loop[2], loop[3] - loop[2], "rs1_rdata"),
+        (handler, 1, "pc_rdata"),
+    ):
+        _, text = judged(checker(library), without(good.records, first, count), good.grants)
+        assert expected in text.splitlines()[2], text
+        assert f"retirement {first}," in text
+
+
+def test_loop_left_too_early_is_found(good: Recording, library: Path) -> None:
+    named = texts(good.records)
+    last = max(at for at, text in enumerate(named) if text.startswith("pv.mlsdotsup.n"))
+    records = good.records.copy()
+    records["pc_wdata"][last - 1] = records["pc_rdata"][last - 1] + 4
+    records = without(records, last, 3)
+    _, text = judged(checker(library), records, good.grants)
+    start = int(good.records["pc_rdata"][last])
+    assert f"retirement {last - 1}," in text
+    assert text.splitlines()[2] == f"  pc_wdata must be 0x{start:x}, not 0x{start + 10:x}"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"), [("csrsi mstatus, 8", "csrrsi zero, mstatus"), ("csrw mie, a0", "csrrw zero, mie")]
+)
+def test_interrupt_while_disabled_is_found(line: str, shown: str, good: Recording, library: Path) -> None:
+    records = good.records.copy()
+    # the design forgets the write that enables interrupts, and takes them nevertheless
+    enabling = next(at for at, text in enumerate(texts(records)) if text.startswith(shown))
+    for field, value in (("insn", NOP), ("rs1_addr", 0), ("rs1_rdata", 0)):
+        records[field][enabling] = value
+    program = executable(PROGRAM.replace(line, "nop"))
+    _, text = judged(checker(library, program), records, good.grants)
+    assert text.splitlines()[2] == "  intr must be 0x0, not 0x1"
+
+
+def test_memory_that_differs_is_found(good: Recording, library: Path) -> None:
+    for address, field in ((DATA + 0x44, "mem_rdata"), (ENTRY + 1, "insn")):
+        memory = load_memory(executable())
+        base = max(base for base in memory if base <= address)
+        memory[base][address - base] ^= 1
+        _, text = judged(checker(library, memory=memory), good.records, good.grants)
+        assert text.splitlines()[2].startswith(f"  {field} must be")
+
+
+def test_instruction_the_configuration_lacks_must_trap(good: Recording, library: Path) -> None:
+    _, text = judged(checker(library, config=preset("ri5cy")), good.records, good.grants)
+    assert "pv.add.sc.n" in text.splitlines()[1]
+    assert text.splitlines()[2] == "  trap must be 0x1, not 0x0"
+
+
+def test_any_hart_id_is_accepted_if_none_is_given(good: Recording, library: Path) -> None:
+    assert checker(library, hart_id=None).check([good.records], good.grants) == Findings()
+    _, text = judged(checker(library, hart_id=4), good.records, good.grants)
+    assert "rd_wdata must be 0x4, not 0x3" in text
+    assert "csrrs a0, mhartid" in text
+
+
+def test_report_names_the_place_and_what_came_before(good: Recording, library: Path) -> None:
+    records, at = corrupted(good.records, Fault("sub", "rd_wdata", 4))
+    check = checker(library)
+    assert check.check([records[: at - 2]], good.grants) == Findings()
+    _, text = judged(check, records[at - 2 :], good.grants[:0])
+    lines = text.splitlines()
+    assert lines[0].endswith(f"pc 0x{records['pc_rdata'][at]:08x} (start+0x{records['pc_rdata'][at] - ENTRY:x})")
+    # eight retirements of both blocks, then the wrong one
+    shown = lines[lines.index("before it, and as the design reports it:") + 1 :]
+    assert len(shown) == 9
+    assert "sub s2, a4, a5" in shown[-1]
+    assert "c.add s1, a5" in shown[-2]

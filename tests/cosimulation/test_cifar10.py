@@ -1,0 +1,270 @@
+"""The CIFAR-10 network: its layers on the RTL, with random weights and with trained ones where there are any."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.designs import FOUR, FULL
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks.images import read_images
+from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
+from xpulpnn_sim.cosimulation.networks.network_run import run_network
+from xpulpnn_sim.cosimulation.workloads import cifar10
+from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised, random_network, trained
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors
+from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.layers.channelwise import ReluLayer
+from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.networks.chain import chain
+from xpulpnn_sw.networks.importers.cmsis import _SHAPES
+from xpulpnn_sw.networks.network import Network, Stage
+
+MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10
+MOST_CYCLES = {8: 2_300_000, 4: 1_700_000}
+MOST_CYCLES_OF_FOUR = 1_400_000 / 3.75
+NETS = os.environ.get("XPULPNN_NETS")
+
+needs_nets = pytest.mark.skipif(NETS is None, reason="XPULPNN_NETS names no folder with cmsis_cifar10.npz and cifar20")
+
+
+def random_case(bits: int) -> NetworkCase:
+    network, image = random_network(bits, seed=bits)
+    return NetworkCase(network=network, image=image, config=FULL, machine=Machine(max_cycles=1 << 40), checked=False)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("bits", MOST_CYCLES)
+def test_every_layer_is_right_and_soon(bits):
+    result = run_network(random_case(bits))
+    record, layers = result.record, result.record["layers"]
+    assert (record["mismatches"], result.reports) == (0, [])
+    assert record["cycles"] <= MOST_CYCLES[bits]
+    assert record["macs"] == sum(layer["macs"] for layer in layers) == MACS
+    assert sum(layer["cycles"] for layer in layers) == pytest.approx(record["cycles"], abs=64)
+    assert [layer["kernel"] for layer in layers] == [*["conv", "maxpool"] * 3, "linear"]
+    assert all(layer["layer"].endswith(":relu") == (bits == 8) for layer in layers[1::2])
+
+
+@pytest.mark.cosim
+def test_every_layer_is_faster_where_the_core_requantises():
+    case = random_case(2)
+    layers, faster = (run_network(one).record for one in (case, replace(case, config=simulated(preset("xpulpnn2")))))
+    assert layers["mismatches"] == faster["mismatches"] == 0
+    assert [layer["folded"] for layer in faster["layers"]] == [True, False] * 3 + [False]
+    for slow, fast in zip(layers["layers"], faster["layers"], strict=True):
+        assert fast["cycles"] < slow["cycles"], fast["name"]
+
+
+@pytest.mark.cosim
+def test_cores_share_every_layer():
+    result = run_network(replace(random_case(2), config=FOUR))
+    assert (result.record["mismatches"], result.reports) == (0, [])
+    assert result.record["cycles"] <= MOST_CYCLES_OF_FOUR
+    assert (result.record["cores"], result.record["tcdm_bytes"]) == (4, FOUR.tcdm_bytes)
+    assert result.record["stalls"]["bank_conflict"] > 0
+
+
+@pytest.mark.cosim
+def test_a_wrong_layer_is_named():
+    """One result of one layer is expected to be another."""
+    case = random_case(2)
+    expected = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
+    right = int(expected[5][1, 2, 3])
+    expected[5][1, 2, 3] ^= 1
+    result = run_network(replace(case, expected=expected))
+    assert [layer["mismatches"] for layer in result.record["layers"]] == [0, 0, 0, 0, 0, 1, 0]
+    assert result.reports == [f"pool3[1][2][3]: expected {right ^ 1}, got {right} (1 wrong results)"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("bits", cifar10.WIDTHS)
+def test_random_results_spread(bits):
+    case = random_case(bits)
+    current = case.image
+    for stage in case.network.stages:
+        current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+        most = np.unique(current, return_counts=True)[1].max() / current.size
+        assert most < (0.65 if bits == 2 else 0.4), stage.name
+
+
+@pytest.mark.unit
+def test_every_layer_is_computed_by_the_fastest_variant():
+    stages = random_case(4).network.stages
+    names = {
+        name: [
+            stage.fastest(preset(name).extensions, preset(name).widths) for stage in (stages[0], stages[1], stages[-1])
+        ]
+        for name in ("ri5cy", "xpulpnn", "xpulpnn-cu", "xpulpnn2")
+    }
+    assert names == {
+        "ri5cy": ["xpulpv2_4x2", "xpulpv2", "xpulpv2_4x1"],
+        "xpulpnn": ["nn_4x4", "xpulpnn", "nn_4x1"],
+        "xpulpnn-cu": ["cu_4x2", "xpulpnn", "cu_4x1"],
+        "xpulpnn2": ["x2_4x4", "xpulpnn", "x2_4x1"],
+    }
+    assert stages[0].fastest(frozenset(), frozenset()) == "rv32im_2x2"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("bits", "name"), [(8, "ri5cy"), (4, "xpulpnn-cu"), (2, "xpulpnn2")])
+def test_layers_of_every_level_fit_together(bits, name):
+    """The results of one are where the next one reads, also for kernels that copy their inputs first."""
+    case = replace(random_case(bits), config=preset(name))
+    made = chain(case.computed, case.image, case.variants)
+    symbols = made.function.image.symbols
+    words = made.function.image.view("arguments").view("<u4").tolist()
+    assert all(symbols[step.results.symbol].address in words for step in made.steps)
+
+
+def relu(name: str, channels: int, bits: int = 8) -> Stage:
+    return Stage(
+        name=name,
+        layer=ReluLayer(height=2, width=2, channels=channels),
+        precision=Precision(bits, bits, bits, x_signed=True, y_signed=True),
+        tensors=MapTensors(activations=np.zeros((2, 2, channels), np.int64)),
+    )
+
+
+@pytest.mark.unit
+def test_layers_that_do_not_fit_together():
+    network = Network(name="two", stages=(relu("a", 8), relu("b", 8, 4)))
+    with pytest.raises(LayerError, match=r"^inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x8 of i4$"):
+        chain(network, np.zeros((2, 2, 8), np.int64), ["xpulpnn", "xpulpnn"])
+
+
+@pytest.mark.unit
+def test_channels_that_leave_gaps():
+    """Between layers that read pixel by pixel they may, but a fully connected one reads everything."""
+    network = Network(name="two", stages=(relu("a", 6), relu("b", 6)))
+    assert chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn"]).steps[0].results.pixel_bytes == 8
+    with pytest.raises(LayerError, match=r"^inputs of a must be \(2, 2, 6\), not \(2, 2, 5\)$"):
+        chain(network, np.zeros((2, 2, 5), np.int64), ["xpulpnn", "xpulpnn"])
+    precision = Precision.parse("i8x8xi32")
+    layer = LinearLayer(inputs=24, outputs=2, raw=True)
+    tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
+    last = Stage(name="c", layer=layer, precision=precision, tensors=tensors)
+    network = replace(network, stages=(*network.stages, last))
+    with pytest.raises(LayerError, match=r"^channels of b must fill whole words, not 6$"):
+        chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn", "nn_4x1"])
+
+
+@pytest.mark.unit
+def test_input_is_rounded():
+    pixels = np.array([[[0, 123, 255], [126, 122, 115]]], np.uint8)
+    assert normalised(pixels).tolist() == [[[-62, 0, 71], [1, 0, 1]]]
+
+
+def arrays() -> dict[str, np.ndarray]:
+    return {name: np.ones(shape, np.int8) for name, shape in _SHAPES.items()}
+
+
+@pytest.mark.unit
+def test_files_without_the_network(tmp_path):
+    path = tmp_path / "weights.npz"
+    np.savez(path, **(arrays() | {"b2": np.zeros(3, np.int8)}))
+    with pytest.raises(InputError, match=r"^shape of b2 must be \(16,\), not \(3,\)"):
+        trained(path)
+
+
+@pytest.mark.unit
+def test_the_arithmetic_of_trained_weights(tmp_path):
+    """All ones: by hand, away from the edge, ``(75 x + (1 << 6) + 256) >> 9``."""
+    path = tmp_path / "weights.npz"
+    np.savez(path, **arrays())
+    network = trained(path)
+    assert [stage.name for stage in network.stages] == [
+        *(f"{name}{number}" for number in (1, 2, 3) for name in ("conv", "pool")),
+        "classify",
+    ]
+    stage = network.stages[0]
+    results = reference(stage.layer, stage.fed(np.full((32, 32, 3), -40)), stage.precision)
+    assert results[16, 16].tolist() == [(75 * -40 + 64 + 256) // 512] * 32
+    # at the corner nine of the 25 places are on the map
+    assert results[0, 0].tolist() == [(27 * -40 + 64 + 256) // 512] * 32
+
+
+BY_HAND = {"conv1": (75, -40, 6, 9), "conv2": (800, 3, 4, 9), "conv3": (400, -2, 1, 7), "classify": (512, -1, 1, 8)}
+"""Products summed up, all inputs, shifts of biases to the left and of sums to the right."""
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", BY_HAND)
+def test_the_shifts_of_trained_weights(tmp_path, name):
+    """Ones for weights, biases of 127, by hand; any other shift gives another result."""
+    path = tmp_path / "weights.npz"
+    biases = {one: np.full_like(values, 127) for one, values in arrays().items() if one.startswith("b")}
+    np.savez(path, **(arrays() | biases))
+    (stage,) = (stage for stage in trained(path).stages if stage.name == name)
+    results = reference(
+        stage.layer, stage.fed(np.full(stage.tensors.activations.shape, BY_HAND[name][1])), stage.precision
+    )
+    inner = results if name == "classify" else results[results.shape[0] // 2, results.shape[1] // 2]
+
+    def by_hand(left, right):
+        products, value, *_ = BY_HAND[name]
+        return max(-128, min(127, (products * value + (127 << left) + (1 << (right - 1))) >> right))
+
+    _, _, left, right = BY_HAND[name]
+    assert set(inner.tolist()) == {by_hand(left, right)}
+    assert by_hand(left, right) not in {by_hand(left - 1, right), by_hand(left + 1, right), by_hand(left, right - 1)}
+
+
+@needs_nets
+@pytest.mark.cosim
+def test_trained_weights():
+    folder = Path(NETS or "")
+    network = trained(folder / "cmsis_cifar10.npz")
+    images = read_images(folder / "cifar20")
+    right = 0
+    labels = images.known(10)
+    for samples, label in zip(images.samples, labels, strict=True):
+        current = normalised(samples)
+        for stage in network.stages:
+            current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+        right += int(current.reshape(-1).argmax()) == label
+    assert (right, len(labels)) == (19, 20)
+    result = run_network(replace(random_case(8), network=network, image=normalised(images.samples[0])))
+    assert (result.record["mismatches"], result.reports) == (0, [])
+    assert result.record["cycles"] <= MOST_CYCLES[8]
+    assert int(result.scores.argmax()) == labels[0]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("words", "named"), [("--network a.npz", "--network"), ("--bits 16", "--bits")])
+def test_bad_input_is_one_line_and_code_2(words, named, capsys):
+    assert cli.main(["cosim", "cifar10", *words.split()]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {named} must ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.unit
+def test_images_of_another_size(tmp_path, capsys):
+    np.savez(tmp_path / "weights.npz", **arrays())
+    np.savez(tmp_path / "small.npz", images=np.zeros((1, 16, 16, 3), np.uint8), labels=np.array([1]))
+    words = ["--network", str(tmp_path / "weights.npz"), "--images", str(tmp_path / "small.npz")]
+    assert cli.main(["cosim", "cifar10", *words]) == 2
+    expected = f"error: images must be 32x32x3, not 16x16x3, in {tmp_path / 'small.npz'}\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.cosim
+def test_the_table_and_the_record(tmp_path, capsys):
+    path = tmp_path / "records.json"
+    assert cli.main(["cosim", "cifar10", "--bits", "2", "--no-check", "--json", str(path)]) == 0
+    (record,) = read_results(path)
+    assert (record["mismatches"], record["cycles"] <= 1_600_000) == (0, True)
+    shown = capsys.readouterr().out
+    assert f"{record['cycles'] / 1e6:.3f}" in shown
+    assert all(layer["name"] in shown for layer in record["layers"])

@@ -1,0 +1,125 @@
+"""Kernels on the cores of a cluster: right results, figures that add up, and faults that are reported."""
+
+from dataclasses import replace
+
+import pytest
+from tests.designs import BEYOND, FOUR, FULL, kernel_case
+
+from xpulpnn.config import preset
+from xpulpnn.errors import XpulpnnError
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sw.kernels.programs import cluster
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
+
+CONV = ConvLayer.parse("6x6x8:8x3x3")
+MATMUL = MatmulLayer.parse("8x32x14")
+
+
+def case(
+    layer: Layer, bits: int, variant: str, *, checked: bool = True, config=FOUR, placement="padded"
+) -> ClusterCase:
+    precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
+    alone = Case(layer=layer, precision=precision, variant=variant, config=config.core, checked=checked)
+    return ClusterCase(case=alone, cluster=config, placement=placement)
+
+
+def figures_of(chosen: ClusterCase) -> ClusterFigures:
+    result = run_cluster_case(chosen)
+    assert not result.reports
+    assert isinstance(result.figures, ClusterFigures)
+    return result.figures
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(("number", "name"), list(enumerate(VARIANTS)))
+def test_every_variant(number, name):
+    layer = (CONV, MATMUL)[number // 3 % 2]
+    figures = figures_of(case(layer, (8, 4, 2)[number % 3], name))
+    assert figures.mismatches == 0
+    assert (figures.cores, figures.banks, figures.engine) == (4, 16, "cluster")
+    config = FULL if VARIANTS[name].extensions <= FULL.extensions else BEYOND
+    alone = run_case(replace(case(layer, figures.bits, name).case, config=config, checked=False), "core").figures
+    assert figures.sdotp == alone.sdotp
+    assert 0.8 * alone.instructions <= figures.instructions <= 1.6 * alone.instructions
+    assert figures.cycles < alone.cycles / 1.5
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("kernel", "text", "precision", "variant"),
+    [
+        ("conv", "6x7x8:8x3x3", "8x2x4", "nn_4x4"),
+        ("conv1d", "30x8:4x3:d=3", "8x8x8", "nn_4x2"),
+        ("pointwise", "5x6x16:8", "4x4xi8", "nn_4x4"),
+        ("conv", "6x7x8:36x3x3", "8x2x2", "x2_4x4"),
+        ("pointwise", "5x6x16:8", "4x4xi8", "x2_4x4"),
+        ("linear", "64:22", "2x2x2", "nn_4x1"),
+        ("linear", "48:21", "8x4x4", "cu_4x1"),
+    ],
+)
+def test_other_layers_and_precisions(kernel, text, precision, variant):
+    alone = kernel_case(kernel, text, precision, variant, FOUR.core)
+    figures = figures_of(ClusterCase(case=alone, cluster=FOUR))
+    assert figures.mismatches == 0
+    assert all(share > 0 for share in figures.shares)
+
+
+@pytest.mark.cosim
+def test_every_cycle_of_every_core_has_a_reason():
+    figures = figures_of(case(CONV, 8, "nn_4x4"))
+    assert len(figures.shares) == len(figures.stalls_by_core) == 4
+    assert max(figures.shares) <= figures.cycles <= max(figures.shares) + 10
+    assert figures.barrier == 4 * figures.cycles - sum(figures.shares)
+    for cause, cycles in figures.stalls.items():
+        assert cycles == sum(stalls[cause] for stalls in figures.stalls_by_core), cause
+    # what is around the function: the call, and readings of mcycle
+    missing = sum(figures.shares) - figures.instructions - sum(figures.stalls.values())
+    assert 0 <= missing <= 4 * 8
+
+
+@pytest.mark.cosim
+def test_aligned_operands_conflict_more():
+    layer = ConvLayer.parse("6x8x16:16x3x3")
+    padded, aligned = (
+        figures_of(case(layer, 8, "cu_4x2", checked=False, placement=placement)) for placement in ("padded", "aligned")
+    )
+    assert padded.mismatches == aligned.mismatches == 0
+    assert (padded.placement, aligned.placement) == ("padded", "aligned")
+    assert 0 < padded.stalls["bank_conflict"] < aligned.stalls["bank_conflict"]
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("name", ["cu_4x2", "nn_4x4"])
+def test_a_share_that_nobody_takes_is_reported(monkeypatch, name):
+    monkeypatch.setattr(cluster, "_CALLER", cluster._CALLER.replace("li a2, {cores}", "li a2, 5"))
+    result = run_cluster_case(case(CONV, 8, name))
+    assert result.figures.mismatches > 0
+    assert any(report.startswith("output[") for report in result.reports)
+
+
+@pytest.mark.cosim
+def test_a_core_that_does_not_come_to_the_barrier_is_reported():
+    waiting = case(CONV, 8, "nn_4x4", checked=False)
+    result = run_cluster_case(replace(waiting, case=replace(waiting.case, machine=Machine(max_cycles=500))))
+    assert result.figures.mismatches >= 1
+    assert any("not finished after 500 cycles" in report for report in result.reports)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("layer", "config", "message"),
+    [
+        (CONV, replace(FOUR, core=preset("ri5cy")), r"variant must be one that the configuration can run, not nn_4x4 "),
+        (
+            ConvLayer.parse("3x2000x64:4x3x3"),
+            FOUR,
+            r"tiles must be at most the TCDM's 131072 bytes with buffers and stacks, not \d+$",
+        ),
+    ],
+)
+def test_rejected(layer, config, message):
+    with pytest.raises(XpulpnnError, match=f"^{message}"):
+        case(layer, 8, "nn_4x4", config=config).check()

@@ -1,0 +1,92 @@
+"""Products of packed operands on the RTL: figures to stay below, and wrong ones reported."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.designs import FULL
+
+from xpulpnn.config import CoreConfig, DotpConfig
+from xpulpnn.errors import InputError
+from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.function_run import run_function
+from xpulpnn_sim.cosimulation.workloads.packed_products import Point, run_point
+from xpulpnn_sw.kernels.ulppack.gemm import gemm
+from xpulpnn_sw.kernels.ulppack.packing import METHODS, Packing, methods
+from xpulpnn_sw.kernels.ulppack.plan import best_plan
+from xpulpnn_sw.layers.convolution import MatmulLayer
+
+LAYER = MatmulLayer.parse("32x512x8")
+SMALL = MatmulLayer.parse("4x64x4")
+
+FIGURES = {
+    (1, 1): {"mul": 0.653, "p.mac": 0.369, "pv.sdotup.h": 0.310, "pv.sdotup.b": 0.245, "p.cnt": 0.1259},
+    (1, 2): {"mul": 0.807, "p.mac": 0.458, "pv.sdotup.h": 0.350},
+    (2, 2): {"mul": 0.870, "p.mac": 0.517, "pv.sdotup.h": 0.446},
+    (2, 4): {"mul": 1.206, "p.mac": 0.687, "pv.sdotup.h": 0.469},
+    (3, 3): {"mul": 1.237, "p.mac": 0.703, "pv.sdotup.h": 0.459},
+    (4, 4): {"mul": 1.604, "p.mac": 0.889, "pv.sdotup.h": 0.567},
+    (7, 7): {"mul": 2.260, "p.mac": 1.381},
+}
+"""Cycles per MAC at most, by bits of weights and activations, and instruction."""
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(("w", "a"), FIGURES)
+def test_cycles_per_mac(w, a):
+    points = sweep_points(["table"], Wanted(layer=LAYER, pairs=[(w, a)]))
+    records = [run_point(point, FULL, Machine(), check=False).record for point in points if point.kind == "ulppack"]
+    if "p.cnt" in FIGURES[w, a]:
+        records.append(run_point(Point(layer=LAYER, w=w, a=a), FULL, Machine(), check=False).record)
+    assert not any(record["mismatches"] for record in records)
+    figures = {record["product"]: record["cycles_per_mac"] for record in records}
+    assert {product: figure for product, figure in FIGURES[w, a].items() if figures[product] > figure} == {}
+    for record in records:
+        if record["kind"] == "ulppack":
+            assert record["estimated_cycles"] == pytest.approx(record["cycles"], rel=0.02)
+
+
+@pytest.mark.cosim
+def test_every_retirement_is_checked_under_stalls():
+    plan = best_plan(SMALL, 2, 2, methods("xpulpv2"))
+    point = Point(layer=SMALL, w=2, a=2, plan=plan, signed=True)
+    quick = run_point(point, FULL, Machine()).record
+    slow = run_point(point, FULL, Machine(grant_stalls=0.3, seed=3)).record
+    assert (quick["mismatches"], slow["mismatches"]) == (0, 0)
+    assert slow["cycles"] > quick["cycles"]
+
+
+@pytest.mark.cosim
+def test_an_iteration_too_many_is_found(monkeypatch):
+    """The largest operands overflow if the bound is lifted, and only then."""
+    plan = best_plan(SMALL, 2, 2, METHODS, scheme="P1-32", depth=4)
+    assert plan is not None
+    point = Point(layer=SMALL, w=2, a=2, plan=plan, extreme=True)
+    assert run_point(point, FULL, Machine()).record["mismatches"] == 0
+    monkeypatch.setattr(Packing, "iterations", property(lambda packing: 8))
+    wrong = run_point(replace(point, plan=replace(plan, iterations=8)), FULL, Machine())
+    assert wrong.record["mismatches"] > 0
+    assert wrong.reports[0].startswith("output[0][0]: expected 576, got ")
+
+
+@pytest.mark.cosim
+def test_wrong_results_are_counted():
+    plan = best_plan(SMALL, 1, 1, methods("rv32im"))
+    assert plan is not None
+    weights, activations = np.ones((4, 64), np.int64), np.ones((4, 64), np.int64)
+    expected = activations @ weights.T
+    expected[2, 1] += 1
+    result = run_function(gemm(plan, weights, activations), expected, FULL, Machine())
+    assert result.figures.mismatches == 1
+    assert result.reports == ["output[2][1]: expected 65, got 64 (1 wrong results)"]
+
+
+@pytest.mark.unit
+def test_the_core_must_have_the_instructions():
+    plan = best_plan(SMALL, 1, 1, methods("xpulpv2"))
+    assert plan is not None
+    function = gemm(plan, np.ones((4, 64), np.int64), np.ones((4, 64), np.int64))
+    poor = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=frozenset({16, 8})))
+    with pytest.raises(InputError, match=r"^configuration must be one with XpulpV2, not "):
+        run_function(function, np.zeros((4, 4), np.int64), poor, Machine())

@@ -1,0 +1,173 @@
+"""Kernels on both engines: the same figures, right results, and wrong ones reported."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.designs import BEYOND, FULL, kernel_case
+
+from xpulpnn.config import CoreConfig, preset
+from xpulpnn.errors import XpulpnnError
+from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.precision import Precision
+
+CONV = ConvLayer.parse("5x6x8:8x3x3")
+MATMUL = MatmulLayer.parse("8x32x8")
+CALL = 16
+"""Cycles between the two readings of mcycle that are not the function's."""
+
+
+def config_of(variant: str) -> CoreConfig:
+    known = VARIANTS.get(variant)
+    return FULL if known is None or known.extensions <= FULL.extensions else BEYOND
+
+
+def case(layer, bits: int, variant: str, *, checked: bool = False, config=None, **timing) -> Case:
+    config = config or config_of(variant)
+    kernel = "conv" if isinstance(layer, ConvLayer) else "matmul"
+    machine = Machine(**timing)
+    precision = short_precision(kernel, bits)
+    return Case(layer=layer, precision=precision, variant=variant, config=config, machine=machine, checked=checked)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("variant", "bits"), [("rv32im_2x2", 8), ("xpulpv2_4x2", 4), ("cu_4x2", 2), ("nn_4x4", 8), ("x2_4x4", 2)]
+)
+def test_a_program_takes_the_cycles_of_its_stream(variant, bits):
+    chosen = case(CONV, bits, variant)
+    stream, program = run_case(chosen).record, run_case(chosen, "core").record
+    assert (stream["mismatches"], program["mismatches"]) == (0, 0)
+    assert (stream["engine"], program["engine"]) == ("stream", "core")
+    assert program["instructions"] == stream["instructions"]
+    assert 0 <= program["cycles"] - stream["cycles"] <= CALL
+    assert program["cycles_per_sdotp"] == pytest.approx(stream["cycles_per_sdotp"], rel=0.01)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("engine", ["stream", "core"])
+def test_slow_memory_changes_the_cycles_but_not_the_results(engine):
+    quick = run_case(case(MATMUL, 4, "nn_4x2", checked=True), engine).record
+    slow_case = case(MATMUL, 4, "nn_4x2", checked=True, grant_stalls=0.4, response_latency=5, seed=3)
+    slow = run_case(slow_case, engine).record
+    assert (quick["mismatches"], slow["mismatches"]) == (0, 0)
+    assert slow["cycles"] > quick["cycles"]
+    assert quick["stalls"]["grant"] == quick["stalls"]["response"] == 0
+    assert min(slow["stalls"]["grant"], slow["stalls"]["response"]) > 0
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("engine", ["stream", "core"])
+def test_every_cycle_of_the_function_has_a_reason(engine):
+    record = run_case(case(CONV, 8, "nn_4x2"), engine).record
+    assert 0 <= record["cycles"] - record["instructions"] - sum(record["stalls"].values()) <= CALL * (engine == "core")
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(("number", "variant"), list(enumerate(VARIANTS)))
+def test_interrupts_at_any_time(number, variant):
+    """A handler that uses the stack, about every 50 cycles."""
+    bits = (8, 4, 2)[number % 3]
+    quiet = run_case(case(CONV, bits, variant), "core").record
+    result = run_case(case(CONV, bits, variant, irq_rate=0.02, checked=True), "core")
+    assert result.record["mismatches"] == 0, result.reports
+    assert result.record["instructions"] == quiet["instructions"]
+    assert result.record["cycles"] > 1.3 * quiet["cycles"]
+
+
+@pytest.mark.cosim
+def test_a_specialised_kernel_takes_fewer_cycles():
+    general = case(CONV, 4, "nn_4x4", checked=True)
+    special = run_case(replace(general, specialise=True)).record
+    general = run_case(general).record
+    assert special["mismatches"] == general["mismatches"] == 0
+    assert special["cycles"] < general["cycles"]
+    assert special["sdotp"] == general["sdotp"]
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("engine", ["stream", "core"])
+def test_a_wrong_result_is_reported(monkeypatch, engine):
+    monkeypatch.setattr(
+        "xpulpnn_sim.reference.golden.network.batched.products", lambda rows, weights, most: 1 + rows @ weights.T
+    )
+    result = run_case(case(MatmulLayer.parse("4x8x4"), 8, "simd_4x2"), engine)
+    assert result.record["mismatches"] == 4 * 4
+    assert result.reports[0].startswith("output[0][0]: expected ")
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("kernel", "text", "precision", "variant", "rule"),
+    [
+        ("conv", "5x6x8:8x3x3", "8x4xi4", "nn_4x4", Rule.BN64),
+        ("conv", "5x6x8:8x3x3", "i8xi2x8", "cu_4x2", Rule.MULTIPLY),
+        ("conv1d", "9x12:5x3:d=2", "4xu2x4", "simd_4x2", Rule.SHIFT),
+        ("pointwise", "3x5x16:6", "4x4x2", "nn_4x4", Rule.THRESHOLDS),
+        ("linear", "70:10", "i8x4xi8", "nn_4x1", Rule.BN32),
+        ("conv", "5x6x8:21x3x3", "8x4xi2", "x2_4x4", Rule.BN32),
+        ("conv1d", "9x12:5x3:d=2", "i4xu2xi4", "x2_4x2", Rule.SHIFT),
+        ("conv", "4x6x8:9x3x2", "8x8x4", "x2_4x4", Rule.THRESHOLDS),
+        ("linear", "44:9:raw", "8x8x32", "cu_4x1", Rule.BN32),
+        ("linear", "44:9", "4x2x2", "rv32im_4x1", Rule.BN64),
+        ("conv", "4x5x40:9x3x2:p=1x0x1x2", "1x1x1", "xpulpv2_4x2", Rule.THRESHOLDS),
+        ("linear", "70:11", "1x1x1", "nn_4x1", Rule.THRESHOLDS),
+    ],
+)
+@pytest.mark.parametrize("engine", ["stream", "core"])
+def test_kernels_of_other_layers_and_precisions(kernel, text, precision, variant, rule, engine):
+    """With memory that lets wait; as programs they also show that the caller gets its registers back."""
+    machine = Machine(grant_stalls=0.3, response_latency=4, seed=5)
+    chosen = kernel_case(kernel, text, precision, variant, config_of(variant), machine=machine, rule=rule)
+    chosen.check()
+    result = run_case(chosen, engine)
+    assert result.record["mismatches"] == 0, result.reports
+    assert result.record["rule"] == ("" if precision.endswith("32") else rule.value)
+
+
+@pytest.mark.cosim
+def test_a_program_that_does_not_end_in_time_is_a_mismatch():
+    result = run_case(case(MATMUL, 8, "nn_4x4", max_cycles=500), "core")
+    assert result.record["mismatches"] >= 1
+    assert any(report.startswith("not finished after 500 cycles") for report in result.reports)
+
+
+@pytest.mark.cosim
+def test_waveforms_of_a_few_instructions(tmp_path):
+    chosen = case(MATMUL, 8, "nn_4x2")
+    sizes: list[int] = []
+    for last in (20, 200):
+        path: Path = tmp_path / f"{last}.fst"
+        run_case(chosen, waves=Waves(path=path, first=10, last=last, by_instruction=True))
+        sizes.append(path.stat().st_size)
+    assert 0 < sizes[0] < sizes[1]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (
+            case(CONV, 8, "nn_4x4", config=preset("ri5cy")),
+            "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)",
+        ),
+        (
+            case(CONV, 16, "xpulpv2_4x2"),
+            "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 16x16x16",
+        ),
+    ],
+)
+def test_cases_that_cannot_run(chosen, message):
+    with pytest.raises(XpulpnnError) as caught:
+        chosen.check()
+    assert str(caught.value) == message
+
+
+@pytest.mark.unit
+def test_one_width_for_all():
+    assert short_precision("conv", 4) == Precision(4, 4, 4)
+    assert short_precision("matmul", 4) == Precision(4, 4, 32, y_signed=True)

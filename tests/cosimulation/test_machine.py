@@ -1,0 +1,71 @@
+"""What surrounds a design: bad values are refused, memory is found where it is."""
+
+import numpy as np
+import pytest
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves, load_memory
+from xpulpnn_sim.cosimulation.model.schema import SETTINGS
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("values", "named"), [({"grant_stalls": 1.0}, "grant stalls"), ({"irq_rate": float("nan")}, "irq rate")]
+)
+def test_bad_values(values, named):
+    with pytest.raises(InputError, match=f"^{named} must be a probability"):
+        Machine(**values)
+
+
+def test_settings_are_fields_of_the_driver():
+    timing = {
+        "grant_stalls": 0.25,
+        "fetch_grant_stalls": 0.5,
+        "response_latency": 3,
+        "fetch_latency": 4,
+        "l2_latency": 5,
+    }
+    settings = Machine(**timing, irq_rate=0.125, seed=1 << 40 | 7, hart_id=5).settings()
+    assert settings.keys() <= set(SETTINGS.names)
+    del settings["watchdog"]
+    assert settings == {
+        "grant_stall": 1 << 30,
+        "fetch_grant_stall": 1 << 31,
+        "response_latency": 3,
+        "fetch_latency": 4,
+        "data_latency": 5,
+        "irq_rate": 1 << 29,
+        "seed": 7,
+        "hart_id": 5,
+    }
+
+
+@pytest.mark.parametrize("text", ["5", "9:3", "a:b", ":", "-1:3", f"0:{1 << 64}"])
+def test_windows_that_are_none(text):
+    with pytest.raises(InputError, match=rf" must be FROM:TO with FROM <= TO, not {text}$"):
+        Waves.window(text)
+
+
+def test_window():
+    assert Waves.window("5:25") == (5, 25)
+
+
+def test_memory_is_bytes_at_addresses():
+    memory = Memory({0x100: np.arange(8, dtype=np.uint8), 0x200: np.zeros(4, np.uint8)})
+    assert memory.read(0x102, 3) == b"\2\3\4"
+    memory.write(0x200, b"ab")
+    assert memory.read(0x200, 4) == b"ab\0\0"
+    assert memory.inside(0x107, 1)
+    assert not memory.inside(0x107, 2)
+    with pytest.raises(InputError) as caught:
+        memory.read(0x1FF, 2)
+    assert str(caught.value) == "address must be in memory, not 0x000001ff with 2 bytes"
+
+
+def test_programs_are_loaded_beside_the_ram(core_program):
+    program = core_program("nop")
+    pieces = Memory(load_memory(program, ((0x4000_0000, 16),)))
+    segment = program.segments[-1]
+    assert pieces.read(segment.address, len(segment.data)) == segment.data
+    assert pieces.read(0x4000_0000, 16) == bytes(16)

@@ -1,0 +1,189 @@
+"""``xpulpnn net``: a network out of a file on the RTL."""
+
+import json
+from base64 import b64decode
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cosimulation.networks import job
+from xpulpnn_sim.cosimulation.networks.job import Job
+from xpulpnn_sim.cosimulation.networks.pictures import picture
+
+LAYERS = [
+    {"name": "first", "kernel": "conv", "layer": "4x4x3:4x3x3:image", "precision": "8x8x8", "requantise": "shift"},
+    {"name": "last", "kernel": "linear", "layer": "64:2:raw", "precision": "8x8xi32"},
+]
+
+
+@pytest.fixture
+def network(tmp_path):
+    """Answers 0 for what is brighter at the left, 1 for what is brighter at the right."""
+    sides = np.tile(np.repeat([1, -1], 8), 4)
+    arrays = {
+        "first.weights": np.ones((4, 3, 3, 3), np.int8),
+        "first.shift": np.array(5),
+        "last.weights": np.stack([sides, -sides]),
+    }
+    np.savez(tmp_path / "sides.npz", **arrays)
+    path = tmp_path / "sides.json"
+    path.write_text(json.dumps({"name": "sides", "arrays": "sides.npz", "layers": LAYERS}))
+    return path
+
+
+@pytest.mark.cosim
+def test_answers_and_record(network, tmp_path, capsys):
+    for label in range(2):
+        pixels = np.zeros((4, 4, 3), np.uint8)
+        pixels[:, 2 * label : 2 * label + 2] = 90
+        (tmp_path / f"side_{label}.png").write_bytes(b64decode(picture(pixels).partition("base64,")[2]))
+    (tmp_path / "wrong_1.png").write_bytes((tmp_path / "side_0.png").read_bytes())
+    records = tmp_path / "records.json"
+    command = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path)]
+    assert cli.main([*command, "--json", str(records), "--plot", str(tmp_path / "net.html")]) == 0
+    (found,) = read_results(records)
+    assert [(run["label"], run["answer"], run["reference"], run["checked"]) for run in found["runs"]] == [
+        (0, 0, 0, True),
+        (1, 1, 1, False),
+        (1, 0, 0, False),
+    ]
+    assert (found["mismatches"], found["right"], found["images"], found["complete"]) == (0, 2, 3, True)
+    assert [layer["layer"] for layer in found["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
+    shown = capsys.readouterr().out
+    assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
+    assert "every retirement of the first image" in shown
+    assert "PULP-NN" not in shown
+    assert "sides on xpulpnn-full, one core" in (tmp_path / "net.html").read_text()
+
+
+@pytest.mark.cosim
+def test_an_interrupt_leaves_what_the_same_command_goes_on_from(network, tmp_path, capsys, monkeypatch):
+    images = np.zeros((4, 4, 4, 3), np.uint8)
+    # four that differ: two bright ones on each side
+    images[:2, :, :2] = images[2:, :, 2:] = np.array([60, 90]).reshape(2, 1, 1, 1)
+    np.savez(tmp_path / "some.npz", images=images, labels=np.array([0, 0, 1, 1]))
+    words = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path / "some.npz"), "--jobs", "1"]
+    words += ["--json", str(tmp_path / "record.json"), "--check", "none"]
+    ran, run = [], Job.run
+
+    def interrupted(self, item):
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        ran.append(item.image)
+        return run(self, item)
+
+    monkeypatch.setattr(Job, "run", interrupted)
+    assert cli.main(words) == 130
+    assert "INCOMPLETE: interrupted after 2 of 4 runs; the same command goes on from there" in capsys.readouterr().out
+    (record,) = read_results(tmp_path / "record.json")
+    assert (record["images"], record["right"], record["complete"]) == (2, 2, False)
+    ran.clear()
+    monkeypatch.setattr(Job, "run", lambda self, item: ran.append(item.image) or run(self, item))
+    assert cli.main(words) == 0
+    (record,) = read_results(tmp_path / "record.json")
+    assert (ran, record["images"], record["right"], record["complete"]) == ([2, 3], 4, 4, True)
+    assert record["checked_images"] == 0
+
+
+@pytest.mark.cosim
+def test_a_difference_fails(network, capsys, monkeypatch):
+    right = job.run_reference
+
+    def wrong(*operands):
+        *before, last = right(*operands)
+        return [*before, last ^ 1]
+
+    monkeypatch.setattr(job, "run_reference", wrong)
+    assert cli.main(["net", str(network), "--preset", "xpulpnn-full"]) == 1
+    shown = capsys.readouterr().out
+    assert "sides, image 0\nlast[0]: expected " in shown
+
+
+@pytest.mark.unit
+def test_reference(network, tmp_path, capsys):
+    images = np.zeros((3, 4, 4, 3), np.uint8)
+    images[[0, 2], :, :2] = images[1, :, 2:] = 90
+    np.savez(tmp_path / "sides_seen.npz", images=images, labels=np.array([0, 1, 1]))
+    words = ["net", "reference", str(network), "--images", str(tmp_path / "sides_seen.npz")]
+    assert cli.main([*words, "--json", str(tmp_path / "record.json")]) == 0
+    (record,) = read_results(tmp_path / "record.json")
+    assert (record["network"], record["images"], record["right"]) == ("sides", 3, 2)
+    assert (record["answers"], record["labels"]) == ([0, 1, 0], [0, 1, 1])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["0", "1", "1", "100.0%", "-"] in lines
+    assert ["1", "2", "1", "50.0%", "0", "(1)"] in lines
+    assert lines[-1][:-2] == ["2", "of", "3", "images", "classified", "as", "labelled:", "66.67%,"]
+    assert cli.main([*words, "--limit", "2"]) == 0
+    assert "2 of 2 images classified as labelled: 100.00%" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+def test_import(tmp_path, capsys, monkeypatch):
+    """A model whose input has a range, and colours of their own; what ends in an error writes nothing."""
+    monkeypatch.chdir(tmp_path)
+    quantised = [helper.make_node("QuantizeLinear", ["image", "scale", "zero"], ["codes"])]
+    quantised.append(helper.make_node("DequantizeLinear", ["codes", "scale", "zero"], ["map"]))
+    layer = helper.make_node("Conv", ["map", "weights"], ["sums"], name="first")
+    arrays = {"scale": np.float32(0.02), "zero": np.int8(-5), "weights": np.ones((2, 3, 2, 2), np.float32)}
+    tensors = [numpy_helper.from_array(np.asarray(values), name) for name, values in arrays.items()]
+    shapes = {"image": (1, 3, 4, 4), "sums": (1, 2, 3, 3)}
+    image, sums = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
+    versions = [helper.make_opsetid("", 21)]
+    for nodes, name in (
+        ([*quantised, layer], "net"),
+        ([*quantised, helper.make_node("Sigmoid", ["map"], ["sums"])], "no"),
+    ):
+        graph = helper.make_graph(nodes, "model", [image], [sums], tensors)
+        model = helper.make_model(graph, opset_imports=versions, ir_version=10)
+        (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
+    options = ["--samples", "-1:1", "--mean", "-0.1,0,0.1", "--std", "1,0.5,2"]
+    assert cli.main(["net", "import", "net.onnx", "-o", "net.json", *options]) == 0
+    capsys.readouterr()
+    written = json.loads((tmp_path / "net.json").read_text())
+    assert [layer["layer"] for layer in written["layers"]] == ["4x4x3:2x2x2:p=0:image"]
+    found = [
+        ((sample * written["input"]["multiply"][colour] + written["input"]["add"][colour]) >> written["input"]["shift"])
+        for sample, colour in ((0, 0), (255, 0), (127, 1), (200, 2))
+    ]
+    real = [(-1 + 0.1) / 1, (1 + 0.1) / 1, (127 / 127.5 - 1) / 0.5, (200 / 127.5 - 1 - 0.1) / 2]
+    assert found == [round(one / 0.02) - 5 for one in real]
+    assert cli.main(["net", "import", "no.onnx", "-o", "other.json"]) == 2
+    assert capsys.readouterr().err.startswith("error: operator of a node must be one of ")
+    assert not list(tmp_path.glob("other*"))
+
+
+BAD_INPUT = {
+    "no file": ("none.json", "network must be a JSON file that can be read, not none.json: "),
+    "no images": ("{} --images .", "images must be a folder of PNG files, not ."),
+    "no labels": ("reference {} --images ../few.npz", "images must have labels, not be without, in "),
+    "size": ("reference {} --images ../small.npz", "image must have the shape (4, 4, 3), not (4, 3)"),
+    "label": ("run {} --images ../wrong.npz", "labels of images must be 0..1, not 2, in "),
+    "no model": ("import none.onnx -o net.json", "model must be a file that can be read, not none.onnx: "),
+    "mean": ("import m.onnx -o n.json --mean 0.5;1", "--mean must be "),
+    "alone": ("import none.onnx -o n.json --quantise 4", "--quantise must "),
+    "memory": ("{} --cores 4 --set tcdm_bytes=2048", "first: tiles must be at most the TCDM's 2048 bytes with "),
+    "l2": ("{} --l2-bytes 3000", "code and data of sides must be at most the memory's 3000 bytes, not "),
+    "check": ("{} --check some", "--check must be one of first, all, "),
+    "library": ("{} --liberty none.lib", "--liberty must be a Liberty file, not none.lib "),
+    "energy": ("{} --liberty none.lib --cores 4", "--liberty must "),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_and_code_2(case, network, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    images = np.zeros((2, 4, 4, 3), np.uint8)
+    np.savez(tmp_path / "few.npz", images=images)
+    np.savez(tmp_path / "wrong.npz", images=images, labels=np.array([0, 2]))
+    np.savez(tmp_path / "small.npz", images=images[..., 0, :], labels=np.array([0, 1]))
+    words, message = BAD_INPUT[case]
+    assert cli.main(["net", *words.format(network).split()]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {message}")
+    assert error.count("\n") == 1

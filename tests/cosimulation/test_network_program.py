@@ -1,0 +1,189 @@
+"""Networks as C programs: what they compute is what the reference does, and they notice when it is not."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.random_graphs import random_graph
+
+from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.errors import LayerError, ToolError
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sim.reference.iss.cluster import ClusterSession
+from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.programs.cluster_program import load_for
+from xpulpnn_sim.reference.programs.elf import load
+from xpulpnn_sim.reference.programs.exits import Exit
+from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.described import Scaling
+from xpulpnn_sw.networks.form import read_network
+from xpulpnn_sw.toolchain import compilers
+from xpulpnn_sw.toolchain.build import build
+
+DIGITS = Path(__file__).parents[2] / "examples/digits"
+CORE = PRESETS["xpulpnn"]
+LIMIT = 5_000_000
+
+Config = CoreConfig | ClusterConfig
+
+
+def program_of(seed: int, config: Config, images: int = 2) -> NetworkProgram:
+    """A random network with inputs that it makes of images."""
+    network, values = random_graph(seed, images=images)
+    samples, scaling = values, Scaling()
+    if set(np.unique(values)) == {-1, 1}:
+        samples, scaling = (values + 1) // 2, Scaling(multiply=2, add=-1)
+    elif values.min() < 0:
+        samples, scaling = values + 128, Scaling(subtract=(128,) * values.shape[-1])
+    inputs = Inputs(values=values, samples=samples, scaling=scaling)
+    return network_program(network, inputs, config, core="xpulpnn", settings="--preset xpulpnn")
+
+
+def built(program: NetworkProgram, folder: Path, config: Config, compiler: str | None = None) -> Path:
+    for name, text in program.texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    options = program_options(config, include=(folder / "include",), extra=("-Wall", "-Wextra", "-Werror"))
+    build([folder / name for name in program.sources], folder / "x.elf", compiler=compiler, options=options)
+    return folder / "x.elf"
+
+
+def run(path: Path, config: Config) -> tuple[Exit, str]:
+    """How the program ends on the simulator, and what it prints."""
+    printed: list[bytes] = []
+    kind = ClusterSession if isinstance(config, ClusterConfig) else Session
+    session = kind(load_for(path, config, ()), config, output=lambda output: printed.append(output.data))
+    return session.run(LIMIT), b"".join(printed).decode()
+
+
+@pytest.fixture(params=compilers.COMPILERS)
+def compiler(request: pytest.FixtureRequest) -> str:
+    try:
+        compilers.find(request.param)
+    except ToolError:
+        pytest.skip(f"{request.param} is not installed")
+    return request.param
+
+
+# additions, branches, filters of each channel, values around maps, elements of one bit
+@pytest.mark.flow
+@pytest.mark.parametrize(("seed", "cores"), [(5, 1), (20, 1), (49, 3)])
+def test_random_networks(seed: int, cores: int, tmp_path: Path):
+    config = ClusterConfig(core=CORE, cores=cores) if cores > 1 else CORE
+    program = program_of(seed, config)
+    assert "input.c" in program.sources
+    end, text = run(built(program, tmp_path, config), config)
+    assert end.ok, text
+    assert text.endswith("0 wrong layers, 0 wrong scores\n")
+    names = [layer.stage.name for layer in program.network.layers]
+    assert [line.split()[0] for line in text.splitlines()[1 : len(names) + 1]] == names
+
+
+@pytest.mark.flow
+def test_what_has_no_room_in_the_tcdm_is_used_where_it_is(tmp_path: Path):
+    """In the least TCDM that has room for stacks: maps, buffers and weights of both kinds, inside and outside."""
+    config = ClusterConfig(core=CORE, cores=2, tcdm_bytes=4096)
+    program = program_of(5, config)
+    plan = program.network.plan
+    assert plan.left
+    assert plan.outside
+    assert plan.pieces
+    end, text = run(built(program, tmp_path, config), config)
+    assert end.ok, text
+
+
+@pytest.mark.cosim
+def test_digits_on_the_core(compiler: str, tmp_path: Path):
+    """The scores in the program's own memory, beside those of the reference."""
+    config = PRESETS["xpulpnn-full"]
+    described = read_network(DIGITS / "digits4.json")
+    values = described.random_input(3)[np.newaxis]
+    program = network_program(
+        described.network, Inputs(values=values), config, core="", settings="", classes=described.labels
+    )
+    path = built(program, tmp_path, config, compiler)
+    text: list[bytes] = []
+    result = run_program(
+        load(path),
+        simulated(config),
+        Machine(max_cycles=100_000),
+        output=lambda output: text.append(output.data),
+    )
+    assert result.exit.ok, result.exit.text
+    answer = int(run_reference(described.network, values)[-1].argmax())
+    line = rf"^example 0: {answer} \({described.labels[answer]}\), \d+ cycles, 0 wrong scores$"
+    assert re.search(line, b"".join(text).decode(), re.MULTILINE)
+
+
+FAULTS = {
+    "a weight": ("weights.c", r"(weights = \{\s+)0x(.{8})", r"\g<1>~0x\g<2>"),
+    "a map over another": ("network.c", r"at_depthwise3_output = \d+", "at_depthwise3_output = at_conv1_output"),
+    "an expected score": ("examples.h", r"(scores = \{-?)", r"\g<1>1"),
+}
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_noticed(fault: str, tmp_path: Path):
+    """The program is right without its fault: see the first of the random networks."""
+    program = program_of(5, CORE, images=1)
+    name, pattern, replacement = FAULTS[fault]
+    program.texts[name], count = re.subn(pattern, replacement, program.texts[name], count=1)
+    assert count == 1
+    end, printed = run(built(program, tmp_path, CORE), CORE)
+    assert end.code == 1
+    assert ("results must be those of the reference" in printed) != (fault == "an expected score")
+
+
+@pytest.mark.unit
+def test_a_network_larger_than_the_memory_is_refused():
+    builder = NetworkBuilder("large")
+    arrays = {"weights": np.ones((2048, 2048), np.int8), "shift": np.array(1)}
+    builder.add("row", "linear", "2048:2048", "8x8x8", arrays, requantise="shift")
+    network = builder.finish().network
+    inputs = Inputs(values=np.zeros((1, 2048), int))
+    message = r"^program must be at most 4194304 bytes, not \d+: weights 42\d+, .* of large, in the memory of code .*$"
+    with pytest.raises(LayerError, match=message):
+        network_program(network, inputs, CORE, core="", settings="")
+
+
+@pytest.mark.flow
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Files, record, and a program that the Makefile builds too."""
+    folder, record = tmp_path / "program", tmp_path / "record.json"
+    words = ["net", "generate", str(DIGITS / "digits2.json"), "-o", str(folder), "--json", str(record)]
+    assert cli.main([*words, "--build"]) == 0
+    printed = capsys.readouterr().out.split()
+    assert {str(folder / name) for name in ("network.c", "main.c", "Makefile", "plan.svg", "network.elf")} < {*printed}
+    assert record.read_text().count('"function"') == 2
+    assert run(folder / "network.elf", PRESETS["xpulpnn2"])[0].ok
+    (folder / "network.elf").unlink()
+    make = ["make", "-s", "-C", str(folder), f"XPULPNN={sys.executable} -m xpulpnn_sim"]
+    assert subprocess.run(make, check=False, capture_output=True, text=True).stderr == ""
+    assert run(folder / "network.elf", PRESETS["xpulpnn2"])[0].ok
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed", "-1"], "--seed must be at least 0, not -1"),
+        (["--compiler", "tcc", "--build"], "--compiler must be one of gcc, zig, not tcc"),
+        (["--compiler", "gcc"], "--compiler must come with --build, not alone with gcc"),
+    ],
+)
+def test_what_is_refused(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "program"
+    assert cli.main(["net", "generate", str(DIGITS / "digits2.json"), "-o", str(folder), *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not folder.exists()

@@ -1,0 +1,155 @@
+"""Layers in tiles on the cores of a cluster: right results, figures that add up, and faults that are reported."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.designs import FOUR, kernel_case
+
+from xpulpnn.errors import XpulpnnError
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, TiledFigures, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, compared_results
+from xpulpnn_sim.reference.iss.cluster import ClusterSession
+from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.programs import tiled
+from xpulpnn_sw.kernels.programs.tiled import Tiling
+from xpulpnn_sw.layers.precision import Precision
+
+
+def case(text, bits, variant, tiling=None, *, checked=True, config=FOUR, machine=None) -> ClusterCase:
+    kernel = "conv" if ":" in text else "matmul"
+    alone = kernel_case(kernel, text, bits, variant, config.core, checked=checked, machine=machine or Machine())
+    return ClusterCase(case=alone, cluster=config, tiling=tiling)
+
+
+def figures_of(chosen: ClusterCase) -> TiledFigures:
+    result = run_cluster_case(chosen)
+    assert not result.reports
+    assert isinstance(result.figures, TiledFigures)
+    assert result.figures.mismatches == 0
+    return result.figures
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("text", "bits", "variant", "tiling"),
+    [
+        ("7x5x8:9x3x3:p=2x1x0x1", 8, "nn_4x4", Tiling(rows=2, channels=4)),
+        ("6x5x5:20x3x2:s=2x1", 2, "simd_4x2", Tiling(rows=1, channels=16)),
+        ("5x4x8:8x3x3", 4, "xpulpv2_1x2", Tiling(rows=3)),
+        ("4x4x4:6x2x2", 4, "rv32im_2x2", Tiling(rows=1)),
+        ("13x40x19", 8, "nn_4x4", Tiling(rows=8, channels=4)),
+        ("10x37x9", 2, "cu_4x2", Tiling(rows=4)),
+    ],
+)
+def test_tiles_give_the_layer(text, bits, variant, tiling):
+    figures = figures_of(case(text, bits, variant, tiling, machine=Machine(l2_latency=5, response_latency=3)))
+    tiling_figures = figures.tiling
+    assert tiling_figures.tiles == len([step for step in tiling_figures.steps if step.tile is not None]) > 1
+    assert tiling_figures.overlap
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("kernel", "text", "precision", "variant", "tiling"),
+    [
+        ("pointwise", "3x2x20:22", "8x2xi2", "xpulpv2_1x2", Tiling(rows=4, channels=16)),
+        ("pointwise", "6x4x12:8:s=2,p=1", "8x8x8", "nn_4x4", Tiling(rows=1)),
+        ("conv", "7x6x8:24x3x3", "4x4x4", "x2_4x4", Tiling(rows=2, channels=16)),
+        ("conv1d", "15x6:8x3:s=2,p=2,d=2", "4x8x8", "nn_4x4", Tiling(rows=3)),
+        ("linear", "33:24", "8x4x8", "nn_4x1", Tiling(channels=8)),
+        ("linear", "50:40:raw", "8x8x8", "cu_4x1", Tiling(channels=16, overlap=False)),
+    ],
+)
+def test_other_layers_with_filters_on_the_simulator(kernel, text, precision, variant, tiling):
+    kind = KINDS[kernel]
+    layer = kind.layer.parse(text)
+    alone = Case(
+        layer=layer,
+        precision=kind.precision(layer, Precision.parse(precision)),
+        variant=variant,
+        config=FOUR.core,
+    )
+    chosen = ClusterCase(case=alone, cluster=FOUR, tiling=tiling)
+    tensors = case_tensors(alone)
+    program = chosen.tiles(chosen.kernel(tensors))
+    assert program is not None
+    assert len(program.plan.tiles) > 1
+    session = ClusterSession(chosen.executable(program), FOUR, output=lambda _: None)
+    assert session.run(200_000).ok
+    image = program.run.image
+    outside = np.frombuffer(session.memory.read_bytes(image.base, image.data.size), np.uint8)
+    assert not compared_results(program.run, outside, alone, tensors).wrong
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("specialise", [False, True])
+def test_what_does_not_fit_comes_in_tiles(specialise):
+    chosen = case("8x512x300", 8, "nn_4x4", checked=False)
+    chosen = replace(chosen, case=replace(chosen.case, specialise=specialise))
+    chosen.check()
+    figures = figures_of(chosen)
+    tiling = figures.tiling
+    assert tiling.tiles > 1
+    assert tiling.tcdm_bytes <= FOUR.tcdm_bytes
+    assert tiling.loaded == 300 * 512 + max(place.bytes for place in tiling.tcdm if place.name == "weights0")
+    assert tiling.stored == 300 * 8 * 4
+    assert 4 < tiling.bytes_per_cycle <= 16
+    assert sum(figures.shares) + figures.barrier == 4 * figures.cycles
+    for before, after in zip(tiling.steps[:-1], tiling.steps[1:], strict=True):
+        assert before.begin <= before.computed <= before.end <= after.begin <= before.end + 40
+        assert before.moving <= after.begin - before.begin
+    assert tiling.waiting == sum(step.end - step.computed for step in tiling.steps)
+
+
+@pytest.mark.cosim
+def test_moving_meanwhile_saves_time():
+    text = "12x8x16:16x3x3"
+    figures = [
+        figures_of(case(text, 8, "nn_4x4", Tiling(rows=2, overlap=overlap), checked=False)) for overlap in (True, False)
+    ]
+    together, apart = (one.tiling for one in figures)
+    assert (together.tiles, apart.tiles, together.overlap, apart.overlap) == (6, 6, True, False)
+    assert apart.tcdm_bytes < together.tcdm_bytes
+    assert figures[0].cycles < figures[1].cycles
+    assert together.waiting < apart.waiting / 2
+    assert not any(step.loaded + step.stored for step in apart.steps if step.tile is not None)
+    assert all(step.loaded + step.stored for step in together.steps)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("correct", "wrong", "report"),
+    [
+        # the tile before the one that is computed comes out, when the results of the next are there
+        ("    bne t1, zero, wait\n", "", "output["),
+        ("    mv s4, t0\n", "    mv s4, s3\n", ""),
+    ],
+    ids=["not-awaited", "old-description"],
+)
+def test_faults_of_the_program_are_reported(monkeypatch, correct, wrong, report):
+    assert tiled._CALLER.count(correct) == 1
+    monkeypatch.setattr(tiled, "_CALLER", tiled._CALLER.replace(correct, wrong))
+    machine = Machine(l2_latency=200, max_cycles=60_000)
+    chosen = case("6x4x4:4x1x1:p=0", 8, "nn_4x4", Tiling(rows=1), checked=False, machine=machine)
+    result = run_cluster_case(chosen)
+    assert result.figures.mismatches > 0
+    assert any(text.startswith(report) for text in result.reports)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("config", "tiling", "message"),
+    [
+        (replace(FOUR, dma=False), Tiling(), r"dma of the cluster must be true for tiles, not false"),
+        (
+            replace(FOUR, dma=False),
+            None,
+            r"operands, buffers and stacks must be at most the TCDM's 131072 bytes, not \d+ of .* 4 cores without DMA$",
+        ),
+    ],
+)
+def test_rejected(config, tiling, message):
+    with pytest.raises(XpulpnnError, match=f"^{message}"):
+        case("32x32x64:64x3x3", 8, "nn_4x4", tiling, config=config).check()

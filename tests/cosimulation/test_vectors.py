@@ -1,0 +1,290 @@
+"""Single-instruction vectors: hand-computed ones pass on both engines, spoilt and malformed ones do not."""
+
+import gzip
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError
+from xpulpnn.isa.table import Decoder, enabled, find
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.cosimulation.checks.vectors import VectorReader, check_golden
+from xpulpnn_sim.verification.random.drawn_vectors import drawn_vectors
+
+RTL = pytest.param("rtl", marks=pytest.mark.cosim)
+GOLDEN = pytest.param("golden", marks=pytest.mark.unit)
+ENGINES = [RTL, GOLDEN]
+
+
+def word(mnemonic, operands=None, **values):
+    return find(mnemonic, operands).encode(**{"rd": 10, "rs1": 11, **values})
+
+
+def plain(mnemonic, rs1, rs2, rd_in, rd_out, **immediates):
+    return {
+        "insn": mnemonic,
+        "word": word(mnemonic, **(immediates or {"rs2": 12})),
+        "rs1": rs1,
+        "rs2": rs2,
+        "rd_in": rd_in,
+        "rd_out": rd_out,
+    }
+
+
+def mac_load(mnemonic, imm, rs1, rd_in, nnrf_in, mem, rd_out, rs1_out, nnrf_out, rd=10):
+    return {
+        "insn": mnemonic,
+        "word": word(mnemonic, rd=rd, nnimm5=imm),
+        "imm": imm,
+        "rs1": rs1,
+        "rd_in": rd_in,
+        "rd_is_x0": rd == 0,
+        "nnrf_in": nnrf_in,
+        "mem": mem,
+        "rd_out": rd_out,
+        "rs1_out": rs1_out,
+        "nnrf_out": nnrf_out,
+    }
+
+
+ENTRIES = [0x01010101, 0x02020202, 0x03030303, 0xFFFFFFFF, 0x05050505, 0x06060606]
+
+GOOD = [
+    # 8 lanes of 15 * -1, plus 1000
+    plain("pv.sdotusp.n", 0xFFFF_FFFF, 0xFFFF_FFFF, 1000, 1000 - 8 * 15),
+    plain("pv.dotsp.c", 0xAAAA_AAAA, 0x5555_5555, 7, (1 << 32) - 32),
+    plain("p.insert", 0b1011, 2 << 5 | 4, 0xFFFF_FFFF, 0xFFFF_FFBF),
+    plain("p.extractui", 0xABCD_1234, 0, 0, 0xD1, Is3=7, Is2=12),
+    plain("mulhu", 0xFFFF_FFFF, 0xFFFF_FFFF, 0, 0xFFFF_FFFE),
+    plain("div", 0x8000_0000, 0xFFFF_FFFF, 0, 0x8000_0000),
+    plain("p.macu", 3, 5, 1, 16),
+    # four lanes of act 1 * wgt -1; the weight entry is reloaded from a misaligned address
+    mac_load(
+        "pv.nnsdotusp.b", 0b10010, 0x8000_0001, 10, ENTRIES, {"0x80000001": 0xCAFE_BABE}, 6, 0x8000_0005,
+        [*ENTRIES[:3], 0xCAFE_BABE, *ENTRIES[4:]],
+    ),
+    # no update: nothing is loaded, rs1 stays
+    mac_load("pv.mlsdotup.b", 0b00001, 0x123, 0, ENTRIES, {}, 4 * 2 * 3, 0x123, ENTRIES),
+    # rd = x0: the product is lost; the activation comes from two words
+    mac_load(
+        "pv.mlsdotup.b", 0b01000, 6, 0, ENTRIES, {"4": 0x4444_1111, "8": 0x9999_2222}, 0, 10,
+        [0x2222_4444, *ENTRIES[1:]], rd=0,
+    ),
+]  # fmt: skip
+
+COMPUTE_UPDATE = {
+    "insn": "pv.cusdotsp.h.2",
+    "word": word("pv.cusdotsp.h.2", rs2=12),
+    "rs1": 64,
+    "rs2": 0x0002_0001,
+    "rd_in": 0,
+    "rd_is_x0": False,
+    "nnrf_in": [0, 0, 0, 0, 0xFFFF_0003, 0],
+    "mem": {"64": 99},
+    "rd_out": 1,
+    "rs1_out": 68,
+    "nnrf_out": [0, 0, 0, 0, 99, 0],
+}
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    def run(lines, *options, name="vectors.jsonl"):
+        path, report = tmp_path / name, tmp_path / "report.json"
+        text = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        code = main(["check-vectors", str(path), "--json", str(report), *options])
+        result = read_results(report)[0] if report.exists() else None
+        return code, result, capsys.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_correct_vectors_pass(check, engine):
+    code, result, _ = check([*GOOD, COMPUTE_UPDATE], "--engine", engine)
+    assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, len(GOOD) + 1, 0, 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_spoilt_field_is_found(check, engine):
+    spoilt = []
+    for vector in [*GOOD, COMPUTE_UPDATE]:
+        names = [] if vector.get("rd_is_x0") else ["rd_out"]
+        names += ["rs1_out"] if "rs1_out" in vector else []
+        spoilt += [{**vector, name: vector[name] ^ 4} for name in names]
+        if "nnrf_out" in vector:
+            spoilt += [
+                {**vector, "nnrf_out": [entry ^ (i == j) for j, entry in enumerate(vector["nnrf_out"])]}
+                for i in range(6)
+            ]
+    code, result, _ = check(spoilt, "--engine", engine)
+    assert (code, result["mismatches"]) == (1, len(spoilt))
+    assert result["first"][0]["field"] == "rd_out"
+    assert result["first"][0]["expected"] == GOOD[0]["rd_out"] ^ 4
+    assert result["first"][0]["got"] == GOOD[0]["rd_out"]
+    assert result["first"][0]["line"] == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_core_with_compute_update_alone(check, engine):
+    code, result, _ = check([COMPUTE_UPDATE, GOOD[0], GOOD[-1]], "--engine", engine, "--preset", "xpulpnn-cu")
+    assert (code, result["vectors"], result["skipped"]) == (0, 2, 1)
+
+
+@pytest.mark.unit
+def test_unknown_and_absent_instructions_are_skipped(check):
+    unknown = {**GOOD[0], "insn": "pv.frobnicate.q"}
+    code, result, _ = check([unknown, *GOOD], "--engine", "golden", "--preset", "ri5cy")
+    kept = [vector for vector in GOOD if not vector["insn"].startswith("pv.")]
+    assert (code, result["vectors"], result["skipped"]) == (0, len(kept), len(GOOD) - len(kept) + 1)
+
+
+@pytest.mark.unit
+def test_compressed_files_and_empty_lines(check):
+    code, result, _ = check([*GOOD, "\n"], "--engine", "golden", name="vectors.jsonl.gz")
+    assert (code, result["vectors"]) == (0, len(GOOD))
+
+
+def without(vector, name):
+    return {key: value for key, value in vector.items() if key != name}
+
+
+NN = GOOD[-3]
+MALFORMED = {
+    "no JSON": ("{]\n", "vector must be a JSON object, not {]"),
+    "field left out": (without(GOOD[0], "rs1"), "rs1 must be an unsigned 32-bit integer, not left out"),
+    "other word": ({**GOOD[0], "word": word("add", rs2=12)}, "word must encode pv.sdotusp.n, not add (0x00c58533)"),
+    "other register": (
+        {**GOOD[0], "word": find("pv.sdotusp.n").encode(rd=10, rs1=9, rs2=12)},
+        "rs1 field of word must be x11, not x9",
+    ),
+    "no NN-RF": ({**without(NN, "nnrf_in"), "rs2": 0}, "nnrf_in must be given for pv.mlsdotsup.b, not left out"),
+    "other immediate": ({**NN, "imm": 3}, "imm must be the immediate of word, 18, not 3"),
+    "other rd": ({**NN, "rd_is_x0": True}, "rd_is_x0 must tell whether the rd field of word is 0, not True"),
+    "memory address": ({**NN, "mem": {"zero": 1}}, "mem address must be an unsigned 32-bit integer, not zero"),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_lines_are_named(check, case):
+    line, text = MALFORMED[case]
+    code, result, error = check([GOOD[0], line], "--engine", "golden")
+    assert (code, result) == (2, None)
+    assert error.count("\n") == 1
+    assert f"vectors.jsonl line 2: {text}" in error
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("name", "content"), [("v.jsonl.gz", b"\x1f\x8b\x08broken"), ("v.jsonl.gz", b"plain"), ("v.jsonl", b"\xff\xfe\xfd")]
+)
+def test_unreadable_files_are_named(tmp_path, capsys, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert main(["check-vectors", "--engine", "golden", str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: vector file must be readable text or gzip, not {path}")
+
+
+DRAWN = 3000
+"""Vectors: some of every instruction and lane."""
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return list(drawn_vectors(preset("xpulpnn2"), DRAWN, 1))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_drawn_vectors_pass(drawn, check, engine):
+    code, result, _ = check(drawn, "--engine", engine, "--preset", "xpulpnn2")
+    assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, DRAWN, 0, 0)
+
+
+@pytest.mark.unit
+def test_drawn_vectors_reach_everything(drawn):
+    config = preset("xpulpnn2")
+    decoder = Decoder(enabled(config.extensions, config.widths))
+    found = Counter(decoder.decode(vector["word"]).key for vector in drawn)
+    wanted = {row.key for row in enabled(config.extensions, config.widths) if row.uses_nnrf}
+    assert found.keys() == wanted
+    requantised = [vector for vector in drawn if vector["insn"].startswith(("pv.rqu", "pv.rqs"))]
+    assert {vector["word"] >> 28 for vector in requantised} == set(range(16))
+    # most are within the bounds of their format
+    inside = 0
+    for vector in requantised:
+        row = decoder.decode(vector["word"])
+        width, lane = row.fmt.width, vector["word"] >> 28
+        code = vector["rd_out"] >> width * lane & (1 << width) - 1
+        least = 1 << width - 1 if row.a_signed else 0
+        inside += code not in (least, (least - 1) % (1 << width))
+    assert inside > len(requantised) / 3
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("option", "absent"), [("mac_load_cross", 3 << 23), ("mac_load_dot", 1 << 25)])
+def test_drawn_vectors_are_those_of_the_configuration(option, absent):
+    config = replace(preset("xpulpnn2"), **{option: False}, requantise=False)
+    words = [vector["word"] for vector in drawn_vectors(config, 200, 2)]
+    assert not [word for word in words if word & absent == absent]
+    assert {len(vector["nnrf_in"]) for vector in drawn_vectors(config, 5, 2)} == {6}
+
+
+@pytest.mark.unit
+def test_drawn_vectors_become_a_file(tmp_path, capsys):
+    path = tmp_path / "drawn.jsonl.gz"
+    command = ["check-vectors", str(path), "--preset", "xpulpnn2", "--engine", "golden", "--seed", "3"]
+    assert main([*command, "--draw", "20"]) == 0
+    first = path.read_bytes()
+    assert "20 vectors on golden, 0 mismatches" in capsys.readouterr().out
+    assert main([*command, "--draw", "20"]) == 0
+    assert path.read_bytes() == first
+    capsys.readouterr()
+    for wrong, named in (
+        ([*command[:-1], "-1", "--draw", "1"], "--seed"),
+        (["check-vectors", str(path), str(path), "--draw", "1"], "FILE"),
+        (["check-vectors", str(path), "--draw", "1", "--preset", "ri5cy"], "mac_load_nn"),
+    ):
+        assert main(wrong) == 2
+        assert capsys.readouterr().err.startswith(f"error: {named} must be ")
+    assert path.read_bytes() == first
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("mnemonic", "before", "after", "rule"),
+    [
+        ("pv.mlsdotup.b", 7, 7, "nnrf_in must be a list of 6 or 8 words, not [0, 0, 0, 0, 0, 0, 0]"),
+        ("pv.mlsdotup.b", 6, 8, "nnrf_out must be as long as nnrf_in, not 8 words"),
+        ("pv.rqld", 6, 6, "nnrf_in must be a list of 8 words, not [0, 0, 0, 0, 0, 0]"),
+        ("pv.mlsdotup.b", 6, 6, None),
+        ("pv.mlsdotup.b", 8, 8, None),
+    ],
+)
+def test_entries_of_a_core_with_requantisation(tmp_path, mnemonic, before, after, rule):
+    operands = {"uimm1": 0} if mnemonic == "pv.rqld" else {"rd": 10, "nnimm5": 0}
+    vector = {"insn": mnemonic, "word": find(mnemonic).encode(rs1=11, **operands), "rs1": 0, "rd_in": 0, "rd_out": 0}
+    vector |= {"rs1_out": 4 if mnemonic == "pv.rqld" else 0, "nnrf_in": [0] * before, "nnrf_out": [0] * after}
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(vector))
+    if rule is None:
+        assert check_golden(VectorReader(preset("xpulpnn2")).read(path)) == []
+        return
+    with pytest.raises(InputError) as caught:
+        list(VectorReader(preset("xpulpnn2")).read(path))
+    assert str(caught.value).endswith(f"line 1: {rule}")
+
+
+@pytest.mark.unit
+def test_a_wrong_parameter_is_found(tmp_path):
+    vector = {"insn": "pv.rqld", "word": find("pv.rqld").encode(uimm1=1, rs1=11), "rs1": 16, "rd_in": 0, "rd_out": 0}
+    vector |= {"rs1_out": 20, "nnrf_in": list(range(8)), "nnrf_out": [*range(7), 9], "mem": {"16": 5}}
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(vector))
+    (found,) = check_golden(VectorReader(preset("xpulpnn2")).read(path))
+    assert (found.what, found.expected, found.got) == ("nnrf_out[7]", 9, 5)

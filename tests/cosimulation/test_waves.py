@@ -1,0 +1,169 @@
+"""Waveforms of the core and their save file: every signal exists, words and states have names."""
+
+import gzip
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.cosimulation.model.waves import SIGNAL_GROUPS, contents, instruction_names
+
+pytestmark = pytest.mark.cosim
+
+CONFIG = preset("xpulpnn-full")
+SOURCE = """
+_start: li x8, data
+    lw x6, 0(x8)
+    c.addi x9, 3
+    lp.setupi 0, 5, 77f
+    c.nop
+77: pv.sdotsp.n x5, x6, x6
+    csrrw x0, mscratch, x5
+"""
+
+HIERARCHY, HIERARCHY_LZ4, HIERARCHY_LZ4_TWICE = 4, 6, 7
+BLOCK_HEADER, LENGTH_BYTES = 9, 8
+SCOPE, SCOPE_END, ATTRIBUTE, ATTRIBUTE_END = 254, 255, 252, 253
+
+
+class Reader:
+    """Bytes of a waveform, one after the other."""
+
+    def __init__(self, content):
+        self.content, self.at = content, 0
+
+    def byte(self):
+        self.at += 1
+        return self.content[self.at - 1]
+
+    def text(self):
+        end = self.content.index(0, self.at)
+        found, self.at = self.content[self.at : end].decode(), end + 1
+        return found
+
+    def number(self):
+        value, shift = 0, 0
+        while True:
+            part = self.byte()
+            value, shift = value | (part & 0x7F) << shift, shift + 7
+            if part < 0x80:
+                return value
+
+
+def literals(block):
+    """An LZ4 block of literals only, which is what our model writes."""
+    reader = Reader(block)
+    size = reader.byte() >> 4
+    more = size == 15
+    while more:
+        part = reader.byte()
+        size, more = size + part, part == 255
+    return block[reader.at : reader.at + size]
+
+
+def hierarchy(content):
+    """The names of an FST file as its format has them."""
+    at = 0
+    while at < len(content):
+        kind, length = content[at], int.from_bytes(content[at + 1 : at + BLOCK_HEADER], "big")
+        body = content[at + BLOCK_HEADER : at + 1 + length]
+        if kind == HIERARCHY:
+            return gzip.decompress(body[LENGTH_BYTES:])
+        if kind == HIERARCHY_LZ4:
+            return literals(body[LENGTH_BYTES:])
+        if kind == HIERARCHY_LZ4_TWICE:
+            return literals(literals(body[2 * LENGTH_BYTES :]))
+        at += 1 + length
+    raise AssertionError("the file has no hierarchy")
+
+
+def signals(path):
+    """Full name, as GTKWave shows it, and width of each signal of an FST file."""
+    reader, scopes, found = Reader(hierarchy(path.read_bytes())), [], {}
+    while reader.at < len(reader.content):
+        kind = reader.byte()
+        if kind == SCOPE:
+            reader.byte()
+            scopes.append(reader.text())
+            reader.text()
+        elif kind == SCOPE_END:
+            scopes.pop()
+        elif kind == ATTRIBUTE:
+            reader.at += 2
+            reader.text(), reader.number()
+        elif kind != ATTRIBUTE_END:
+            reader.byte()
+            name, width, _ = reader.text(), reader.number(), reader.number()
+            found[".".join([*scopes, name.replace(" [", "[")])] = width
+    return found
+
+
+def run(*arguments):
+    return main(["run", *(str(argument) for argument in arguments)])
+
+
+def test_the_save_file_fits_the_waveform(core_elf, tmp_path):
+    wave = tmp_path / "out.fst"
+    assert run(core_elf(SOURCE), "--waves", wave) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.filters", "out.fst", "out.gtkw", "program.elf"]
+    known = signals(wave)
+    lines = (tmp_path / "out.gtkw").read_text().splitlines()
+    shown = [line.split("} ", 1)[1] for line in lines if line.startswith("+{")]
+    assert len(shown) > 150
+    assert set(shown) <= known.keys()
+    begun = [line[1:] for before, line in pairwise(lines) if before in ("@800200", "@c00200")]
+    assert begun == list(SIGNAL_GROUPS)
+    assert f'[dumpfile] "{wave}"' in lines
+    for line in lines:
+        if line.startswith("^"):
+            assert Path(line.split(" ", 1)[1]).is_file()
+
+
+def test_the_window_is_kept(core_elf, tmp_path):
+    source = "li x9, 5000\nloop: addi x9, x9, -1\n bne x9, x0, loop"
+    small, large = tmp_path / "small.fst", tmp_path / "large.fst"
+    path = core_elf(source)
+    assert run(path, "--waves", small, "--wave-window", "10000:10100") == 0
+    assert run(path, "--waves", large, "--wave-window", "5000:15000") == 0
+    assert signals(small) == signals(large)
+    # a hundred cycles against ten thousand; most of the small file are the names
+    assert small.stat().st_size < large.stat().st_size / 2
+
+
+def test_every_signal_of_the_list_exists_somewhere(core_program):
+    groups, filters = contents(core_program(SOURCE), CONFIG)
+    listed = {
+        (instance, text.partition(":")[0])
+        for instances in SIGNAL_GROUPS.values()
+        for instance, names in instances.items()
+        for text in names.split()
+    }
+    assert {(shown.instance, shown.name) for group in groups.values() for shown in group} == listed
+    named = {shown.name: filters[shown.filter] for group in groups.values() for shown in group if shown.filter}
+    assert "4 WFI\n" in named["system__kind"]
+    assert "3 DOTP\n" in named["ctrl_unit"]
+    assert "1 WRITE\n" in named["csr__op"]
+    assert "5 SETUP\n" in named["setup__op"]
+    assert "340 mscratch\n" in named["csr__addr"]
+    assert "1f t6\n" in named["rvfi_rd_addr"]
+    assert "0b environment call\n" in named["rvfi_cause"]
+    assert "27 interrupt 7\n" in named["rvfi_cause"]
+
+
+def test_a_smaller_core_has_fewer_signals(core_program):
+    groups, _ = contents(core_program("nop"), preset("ri5cy"))
+    names = {shown.name for group in groups.values() for shown in group}
+    assert "lpcount0" in names
+    assert "nn_we" not in names
+
+
+def test_words_of_the_program_have_names(core_program):
+    names = instruction_names(core_program(SOURCE))
+    assert names[0x048D] == "c.addi s1, 3"
+    assert names[0x00348493] == "addi s1, s1, 3"
+    assert names[0x0001] == "c.nop"
+    assert names[0x00000013] == "addi zero, zero, 0"
+    assert names[0x00042303] == "lw t1, 0(s0)"
+    assert "pv.sdotsp.n t0, t1, t1" in names.values()

@@ -1,0 +1,26 @@
+"""Steps that stand for flows."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def fakes(monkeypatch):
+    """The module of fake steps, found by the processes that are started too."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    return importlib.import_module("fake_steps")
+
+
+@pytest.fixture
+def fake_flows(fakes, monkeypatch, tmp_path):
+    """The module of fake steps, which take the place of flows in an empty cache: those in its list ``steps``."""
+    from xpulpnn_sim.exploration import exploration, loop
+
+    fakes.steps = [fakes.FakeStep("a", tmp_path / "diary")]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(loop, "emit_design", fakes.emit)
+    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: list(fakes.steps))
+    return fakes

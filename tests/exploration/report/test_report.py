@@ -1,0 +1,352 @@
+"""Tables, CSV file and HTML text of a made-up run."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from rich.console import Console
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.report import comparison, tables
+from xpulpnn_sim.exploration.report.csv_file import write_csv
+from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
+from xpulpnn_sim.exploration.report.hierarchy import parents_of
+from xpulpnn_sim.exploration.report.html import write_report
+from xpulpnn_sim.tools.pages import plotly_script, plots_of
+from xpulpnn_sim.tools.terminal_table import TerminalTable
+
+pytestmark = pytest.mark.unit
+
+
+def printed(table: object, width: int = 160) -> list[str]:
+    console = Console(width=width, highlight=False, color_system=None, record=True, file=io.StringIO())
+    console.print(table)
+    return console.export_text().splitlines()
+
+
+def test_main_table(points, info):
+    lines = printed(TerminalTable(tables.figure_table(points, info)))
+    first = next(line for line in lines if "ri5cy replicated none tool" in line)
+    assert first.split() == ["1", "ri5cy", "replicated", "none", "tool", "21.07", "-", "88.4", "-", "5198", "-"]
+    speed = [line.split() for line in lines if "ri5cy replicated none tool" in line][1]
+    assert speed[5:8] == ["24.86", "65.4", "3846"]
+    assert any("xpulpnn replicated none booth" in line and "yosys must finish the design" in line for line in lines)
+    # the lower one of two in the middle
+    assert any("5391 612 7 31.2 30.4..33.9" in " ".join(line.split()) for line in lines)
+    assert any("[kGE] [kGE] [FO4] [FO4] [ps] [ps]" in " ".join(line.split()) for line in lines)
+    repeated = next(line for line in lines if "ri5cy replicated none booth" in line)
+    assert repeated.split()[5:11] == ["19.24", "18.74..19.49", "91.8", "90.8..93.8", "5398", "+102"]
+    assert "* asic-area: clock of 5.5 ns met by 2." in [line.strip() for line in lines]
+    headings = {column.heading for column in tables.figure_table(points, info).columns if column.better}
+    assert headings == {
+        "area \u2193", "delay \u2193", "slack \u2191", "LUT \u2193", "FF \u2193", "DSP \u2193", "fmax \u2191",
+        "MAC/cycle \u2191", "cycles/sdotp \u2193", "per cycle \u2193", "per MAC \u2193",
+    }  # fmt: skip
+
+
+def test_missed_clocks_and_structures_are_told(points, info):
+    area = points[1].flows[0]
+    missed = replace(points[2], flows=[replace(area, clock_ps=5000.0, structures={"adders": "inferred"})])
+    notes = tables.figure_table([points[1], missed], info).notes
+    assert "asic-area: clock of 5 ns, 5.5 ns met by 1; missed by 2." in notes
+    assert "asic-area: figures with adders=inferred, whatever the preset has." in notes
+
+
+def test_rates_densities_and_energies(make_point):
+    point = make_point(0, "xpulpnn", "replicated", "register", "tool")
+    energies = [replace(energy, workload="matmul:8:nn_4x4:64x288x256") for energy in point.energies[:1]]
+    table = headline_table([replace(point, energies=energies)])
+    assert table is not None
+    names = [column.heading for column in table.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+    assert len(rows) == 3 * 2
+    row = rows[0]
+    assert (row["kernel"], row["variant"]) == ("matmul 64x288x256 8 bit", "nn_4x4")
+    assert row["clock and area of"] == "ex-stage, asic-area"
+    # 90 FO4 of 58.8 ps; 28.1 kGE of 7.2576 um2
+    clock = 1e6 / (90 * 58.8)
+    assert row["clock \u2191"] == pytest.approx(clock)
+    assert row["GMAC/s \u2191"] == pytest.approx(3.9 * clock / 1e3)
+    assert row["GMAC/s per mm2 \u2191"] == pytest.approx(3.9 * clock / 1e3 / (28.1e3 * 7.2576e-6))
+    assert row["pJ/MAC \u2193"] == pytest.approx(11.8 * 28.1 / 25 / 3.9)
+    assert row["energy of"] == "backend, 50.50 kGE"
+    assert rows[2]["pJ/MAC \u2193"] is None
+
+
+def test_no_rates_without_a_technology(make_point):
+    point = make_point(0, "xpulpnn", "replicated", "register", "tool")
+    made_up = [replace(flow, area_um2=None) for flow in point.flows]
+    assert headline_table([replace(point, flows=made_up)]) is None
+    assert headline_table([replace(point, kernels=[])]) is None
+    wrong = [{**record, "mismatches": 2} for record in point.kernels]
+    assert headline_table([replace(point, kernels=wrong)]) is None
+
+
+def test_best_points(make_point):
+    points = [make_point(0, preset, "replicated", "none", "tool") for preset in ("ri5cy", "xpulpnn")]
+    table = best_table(points)
+    assert table is not None
+    best = {(row[0], row[1]): (row[2], row[3]) for row in table.rows}
+    assert best["area \u2193", "asic-area"] == ("21.00 kGE", "1 ri5cy replicated none tool")
+    assert best["MAC/cycle \u2191", "matmul 64x288x256 8 bit"] == ("3.90", "2 xpulpnn replicated none tool")
+    told = "matmul 64x288x256 8 bit; ex-stage, asic-area"
+    assert best["GMAC/s \u2191", told][1] == "2 xpulpnn replicated none tool"
+    assert not any("DSP" in str(row[0]) for row in table.rows)
+    assert best_table(points[:1]) is None
+    assert best_table([points[0], replace(points[0], label="twin")]) is None
+
+
+@pytest.mark.parametrize("width", [80, 120, 160, 300])
+def test_tables_fit_any_terminal(points, info, width):
+    """Whatever the width, each point and every figure is there, and nothing is cut."""
+    text = "\n".join(printed(TerminalTable(tables.figure_table(points[:9], info)), width))
+    assert "…" not in text
+    for figure in ("21.07", "5198", "3846", "31.2", "1.471", "15.10", "4.080", "11.28", "18.74..19.49"):
+        assert figure in text
+    assert text.count("xpulpnn replicated none tool") == text.count("no.  point")
+
+
+def test_overheads(make_point, info):
+    points = [
+        make_point(0, "ri5cy", "replicated", "none", "tool"),
+        make_point(0, "xpulpnn", "replicated", "register", "tool"),
+    ]
+    table = tables.overhead_table(points, replace(info, baseline=points[0].label))
+    assert table is not None
+    headings = [(column.group, column.name, column.unit) for column in table.columns[2:]]
+    row = dict(zip(headings, table.rows[1][2:], strict=True))
+    assert row["asic-area", "area", "%"] == pytest.approx(100 * (28.1 / 21.0 - 1))
+    assert row["asic-speed", "delay", "%"] == pytest.approx(100 * (90.0 / 88.0 - 1))
+    assert row["matmul 64x288x256 8 bit", "MAC/cycle", "%"] == pytest.approx(100 * (1 / 0.7 - 1))
+    assert table.rows[0][2] == "21.00 kGE"
+    assert table.marked == {0}
+
+
+def test_no_overheads_without_a_baseline(points, info):
+    assert tables.overhead_table(points, replace(info, baseline="")) is None
+    assert tables.overhead_table(points, replace(info, baseline=points[9].label)) is not None  # kernels alone
+    assert tables.overhead_table(points[:1], info) is None
+    assert tables.overhead_table([replace(points[0], flows=[], kernels=[], energies=[]), points[1]], info) is None
+
+
+def test_named_table(paper):
+    lines = printed(TerminalTable(paper))
+    assert lines[0].strip() == "Table II of the XpulpNN paper"
+    assert any(line.split() == ["EX", "stage,", "extended", "26.1", "+22.5", "+32.6"] for line in lines)
+    assert lines[-1].strip() == "* The paper's figures are from 22FDX after placement."
+
+
+def test_csv(points, info, tmp_path):
+    write_csv(tmp_path / "points.csv", points, info)
+    rows = list(csv.DictReader((tmp_path / "points.csv").read_text().splitlines()))
+    assert len(rows) == 23 * 2 + 1 + 1
+    assert [path.name for path in tmp_path.iterdir()] == ["points.csv"]
+    fpga = next(row for row in rows if row["flow"] == "ecp5")
+    assert (fpga["luts"], fpga["fmax_mhz_min"], fpga["fmax_mhz_median"], fpga["area_kge"]) == (
+        "5391",
+        "30.4",
+        "31.2",
+        "",
+    )
+    assert "4 placement seeds" in fpga["conditions"]
+    assert fpga["tools"] == "nextpnr-ecp5 0.9"
+    repeated = next(row for row in rows if row["repeat"])
+    assert (repeated["repeat"], repeated["clock_ps"]) == ("3", "5500.0")
+    assert float(repeated["area_kge"]) - float(repeated["area_kge_min"]) == pytest.approx(0.5)
+    assert float(repeated["delay_ps_max"]) - float(repeated["delay_ps"]) == pytest.approx(2 * 58.8)
+    assert float(repeated["slack_ps"]) == pytest.approx(5500 - 91.8 * 58.8)
+    assert "1 GE = 7.2576 um2" in repeated["conditions"]
+    assert repeated["tools"] == "yosys 0.23;abc 1.01;opensta 2.0.17"
+    assert repeated["matmul:8: netlist"] == "backend, 50.50 kGE, mapped for area, with clock gates"
+    assert float(repeated["matmul 64x288x256 8 bit: gmacs"]) == pytest.approx(2.73e3 / (91.8 * 58.8))
+    assert repeated["matmul 64x288x256 8 bit: conditions"].startswith("results checked")
+    assert repeated["command"] == info.command
+    failed = next(row for row in rows if row["error"])
+    assert failed["flow"] == ""
+    assert failed["matmul 64x288x256 8 bit: macs_per_cycle"] == "3.9"
+    assert rows[0]["settings"] == "dotp.multipliers=replicated;dotp.isolation=none;dotp.recoding=tool"
+    assert float(rows[0]["matmul:8: energy_per_mac_fj"]) == pytest.approx(4080.0, rel=1e-3)
+
+
+def test_csv_of_nothing(tmp_path):
+    write_csv(tmp_path / "points.csv", [])
+    assert (tmp_path / "points.csv").read_text() == ""
+
+
+def test_front():
+    xs = [3.0, 1.0, 2.0, 2.0, None, 4.0]
+    ys = [1.0, 5.0, 2.0, 3.0, 0.0, 1.0]
+    assert comparison.front(xs, ys, more_x=False) == [1, 2, 0]
+    assert comparison.front(xs, ys, more_x=True) == [5]
+    assert comparison.front([1.0, 2.0, 3.0], [1.0, 0.5, 2.0], more_x=True) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [
+        ("matmul:8:nn_4x4", "matmul:8"),
+        ("conv 16x16x32:64x3x3 8 bit xpulpv2_4x2", "conv 16x16x32:64x3x3 8 bit"),
+        ("nn_4x4", "nn_4x4"),
+    ],
+)
+def test_workload_names_leave_the_variant_out(name, without):
+    assert comparison.without_variant(name) == without
+
+
+def test_what_varies(points):
+    found = comparison.varying([replace(points[0], settings={}), *points[1:]])
+    assert list(found) == ["preset", "dotp.multipliers", "dotp.isolation", "dotp.recoding"]
+    assert found["dotp.recoding"][:3] == ["tool", "booth", "tool"]
+    assert comparison.varying(points[:1]) == {}
+
+
+def test_conditions_name_their_points(points):
+    points = points[:3]
+    changed = replace(points[2].flows[0], conditions=["No wire load."])
+    points[2] = replace(points[2], flows=[changed, *points[2].flows[1:]])
+    area, speed, _ = [*comparison.flow_conditions(points), None]
+    assert area.name == "asic-area"
+    assert area.sentences[0].endswith("(sg13g2_nand2_1). (points 1, 2)")
+    assert area.sentences[2] == "No wire load. (point 3)"
+    assert not any("(point" in sentence for sentence in speed.sentences)
+
+
+def test_hierarchy_adds_up(points):
+    flows = [flow for point in points for flow in point.flows if flow.modules]
+    assert flows
+    for flow in flows:
+        parents = parents_of(flow.modules)
+        assert sum(module.own_ge for module in flow.modules) == pytest.approx(flow.modules[0].total_ge, rel=1e-3)
+        for number, module in enumerate(flow.modules):
+            below = sum(flow.modules[other].total_ge for other, above in enumerate(parents) if above == number)
+            assert module.own_ge + below == pytest.approx(module.total_ge, rel=1e-2)
+
+
+class Outline(HTMLParser):
+    """Addresses in tags, style sheets and scripts of a page; compressed data is not looked into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.headings: list[str] = []
+        self.text = ""
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in ("style", "script"):
+            self.text += data
+        if self._inside == "h2":
+            self.headings.append(data.strip())
+        self._inside = "" if self._inside == "h2" else self._inside
+
+
+def test_page_asks_for_nothing(report):
+    page = report.read_text()
+    outline = Outline()
+    outline.feed(page)
+    assert [address for address in outline.addresses if not address.startswith("#")] == []
+    assert (
+        re.findall(r"(?i)https?:|//cdn|url\(|@import|\bimport\b|\bfetch\(|XMLHttpRequest|WebSocket", outline.text) == []
+    )
+    assert "default-src 'none'" in page
+    assert report.stat().st_size < 3e6
+
+
+def test_page_has_everything(report, points, info):
+    page = report.read_text()
+    outline = Outline()
+    outline.feed(page)
+    assert [heading for heading in outline.headings if heading] == [
+        "Failed points", "Table II of the XpulpNN paper", "Trade-offs", "Figures of all points",
+        "Rates, densities and energies", "Best points", "Overhead against ri5cy replicated none tool",
+        "Area by hierarchy", "Critical path", "Energy", "Kernels", "FPGA", "Configurations",
+    ]  # fmt: skip
+    assert "yosys must finish the design, not stop: &lt;cell&gt; $_DLATCH_" in page
+    for sentence in (*points[0].flows[1].conditions, *points[0].energies[0].conditions):
+        assert sentence in page
+    assert "12 min 14 s" in page
+
+
+def drawn(report):
+    return {plot["name"]: plot for plot in plots_of(report.read_text())}
+
+
+def test_trade_offs_have_a_variant_for_each_choice(report):
+    plots = drawn(report)
+    assert list(plots) == [
+        "area-delay", "area-rate", "delay-rate", "energy-rate", "blocks", "area", "path", "energy-points", "energy",
+    ]  # fmt: skip
+    plot = plots["area-delay"]
+    assert plot["choices"] == ["flow", "colour"]
+    slow, fast = (plot["variants"][f"asic-{script}|dotp.multipliers"] for script in ("area", "speed"))
+    assert slow["layout"]["xaxis"]["title"]["text"] == "delay [FO4] \u2193"
+    front, *groups = slow["data"]
+    assert front["mode"] == "lines"
+    assert [trace["name"] for trace in groups] == ["replicated", "shared"]
+    assert sum(len(trace["x"]) for trace in groups) == 23
+    assert fast["data"][1]["x"][0] == pytest.approx(88.4 * 0.74)
+    # bars from the least to the largest of several runs
+    trace = next(one for one in groups if "1" in one["customdata"])
+    place = trace["customdata"].index("1")
+    bars = [trace[name][end][place] for name in ("error_y", "error_x") for end in ("array", "arrayminus")]
+    assert bars == pytest.approx([0.25, 0.5, 2.0, 1.0])
+    # most points have their numbers beside them
+    assert sum(bool(text) for trace in groups for text in trace["text"]) >= 15
+    narrow = plots["area-rate"]["variants"]["asic-speed|matmul 64x288x256 2 bit|dotp.multipliers"]
+    assert sum(len(trace["x"]) for trace in narrow["data"][1:]) == 15
+
+
+def test_plots_are_what_plotly_takes(report):
+    from plotly.graph_objects import Figure
+
+    for plot in drawn(report).values():
+        Figure(next(iter(plot["variants"].values())))
+
+
+def test_details_of_a_point_say_what_they_are_of(report, points):
+    plots = drawn(report)
+    tree = plots["area"]["variants"]["asic-area|0"]["data"][0]
+    # 11 instances, and the own cells of the three with others below
+    assert len(tree["ids"]) == 14
+    notes = {at: figure["layout"]["title"]["text"] for at, figure in plots["area"]["variants"].items()}
+    assert notes["asic-speed|0"] == "The instances add up to the 24.86 kGE of the tables."
+    assert notes["asic-area|1"] == (
+        "The instances add up to the 19.24 kGE of the tables (run 2 of 3).<br>Instances told by equal function for "
+        "74.0 % of the area, by what reads a gate for 24.5 %; 1.5 % is shared by several."
+    )
+    assert notes["asic-speed|22"] == "The instances add up to 30.57 kGE; the tables show 40.00 kGE."
+    assert "ecp5" not in plots["blocks"]["variants"]
+    path = plots["path"]["variants"]["asic-area|1"]
+    assert len(path["data"][0]["x"]) == 30
+    text = path["layout"]["title"]["text"]
+    assert "a timer, mapped netlist (run 1 of 3). The tables show 5398 ps, of the same netlist." in text
+    assert "Longest path of it by other tools: OpenSTA 2.0.17: 5416 ps." in text
+
+
+def test_plotly_missing(points, info, tmp_path, monkeypatch):
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("importlib.resources.files", missing)
+    plotly_script.cache_clear()
+    with pytest.raises(ToolError, match=re.escape("plotly must be installed for the HTML report: pip install plotly")):
+        write_report(tmp_path / "report.html", points, info)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_is_escaped(points, info, tmp_path):
+    label = "</script><script>alert(1)</script>"
+    write_report(tmp_path / "report.html", [replace(points[0], label=label)], replace(info, title=label))
+    assert "<script>alert" not in (tmp_path / "report.html").read_text()
+
+
+def test_same_run_same_page(report, points, info, paper, tmp_path):
+    write_report(tmp_path / "again.html", points, info, [paper])
+    assert (tmp_path / "again.html").read_bytes() == report.read_bytes()

@@ -1,0 +1,141 @@
+"""The HTML report of a made-up run in a headless browser: what is drawn, what the controls do, what is asked for."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpulpnn_sim.exploration.report.html import write_report
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+pytestmark = [
+    pytest.mark.flow,
+    pytest.mark.skipif(BROWSER is None, reason="chromium or google-chrome must be on PATH"),
+]
+
+PROBE = """
+<pre id="probe"></pre>
+<script>
+const started = setInterval(() => {
+  if (!document.body.dataset.drawn) return;
+  clearInterval(started);
+  const found = {};
+  const drawn = [...document.querySelectorAll(".plot")].filter((plot) => plot.querySelector("svg.main-svg"));
+  const plots = () => drawn.map((plot) => plot.id);
+  const marks = (id) => document.getElementById(id).data.slice(1).reduce((sum, trace) => sum + trace.x.length, 0);
+  const box = (element) => ["left", "right", "top", "bottom"].map((side) => element.getBoundingClientRect()[side]);
+  const click = (state, value) => document.querySelector(`[data-choice=${state}][value="${value}"]`).click();
+  const select = (state, value) => {
+    const control = document.querySelector(`select[data-choice=${state}]`);
+    control.value = value;
+    control.dispatchEvent(new Event("change"));
+  };
+  const column = (id, index) =>
+    [...document.querySelectorAll(`#${id} tbody tr`)].map((row) => row.cells[index].textContent.trim());
+  BODY
+  found.requests = performance.getEntriesByType("resource").map((entry) => entry.name);
+  document.getElementById("probe").textContent = JSON.stringify(found);
+}, 20);
+</script>
+"""
+
+
+def probe(report: Path, folder: Path, body: str, size: tuple[int, int] = (1400, 900)) -> dict[str, Any]:
+    """Open a copy of the report that runs ``body`` once the plots are drawn; no console message may appear."""
+    page = folder / "probed.html"
+    page.write_text(report.read_text().replace("</body>", PROBE.replace("BODY", body) + "</body>"))
+    command = [
+        str(BROWSER), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}", "--enable-logging=stderr",
+        "--virtual-time-budget=20000", "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    text = re.search(r'<pre id="probe">(.+?)</pre>', done.stdout)
+    assert text, "plots must be drawn"
+    found = json.loads(text[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    assert found["requests"] == []
+    return found
+
+
+def test_everything_is_drawn_and_controls_work(report, tmp_path):
+    found = probe(
+        report,
+        tmp_path,
+        """
+        found.plots = plots();
+        found.tiles = document.querySelectorAll("#plot-area .slice").length;
+        found.texts = ["area-delay", "area-rate", "delay-rate", "energy-rate"].map((name) =>
+          [...document.querySelectorAll(`#plot-${name} .textpoint text`)].filter((text) => text.textContent).map(box));
+        click("flow", "asic-speed");
+        found.faster = document.getElementById("plot-area-delay").data[1].x[0];
+        found.heading = document.querySelector("#path h3").textContent;
+        select("point", "13");
+        found.other = document.querySelector("#path h3").textContent;
+        select("kernel", "matmul 64x288x256 2 bit");
+        found.narrow = marks("plot-area-rate");
+        select("colour", "dotp.multipliers");
+        found.groups = document.getElementById("plot-area-delay").data.slice(1).map((trace) => trace.name);
+        click("flow", "ecp5");
+        found.nothing = [...document.querySelectorAll(".plot")].map((plot) => plot.dataset.nothing);
+        const heading = document.querySelectorAll("#figures thead tr:last-child button")[2];
+        heading.click();
+        found.ascending = column("figures", 2);
+        heading.click();
+        found.descending = column("figures", 2);
+        """,
+    )
+    assert found["plots"] == [
+        "plot-area-delay", "plot-area-rate", "plot-delay-rate", "plot-energy-rate", "plot-blocks", "plot-area",
+        "plot-path", "plot-energy-points", "plot-energy",
+    ]  # fmt: skip
+    assert found["tiles"] == 14
+    assert all(len(boxes) >= 12 for boxes in found["texts"])
+    assert found["faster"] == pytest.approx(88.4 * 0.74)
+    assert found["heading"] == "1 ri5cy replicated none tool, asic-speed"
+    assert found["other"] == "14 xpulpnn shared none booth, asic-speed"
+    assert found["narrow"] == 15
+    assert found["groups"] == ["replicated", "shared"]
+    nothing = "No point has both figures with this choice."
+    missing, no_path = "This flow has no hierarchy of this point.", "This flow has no path of this point."
+    assert found["nothing"] == ["", nothing, nothing, "", "This flow has no hierarchy.", missing, no_path, "", ""]
+    figures = [float(text) for text in found["ascending"] if text != "-"]
+    assert figures == sorted(figures)
+    assert len(figures) == 23
+    assert found["ascending"][-1] == found["descending"][-1] == "-"
+    assert found["descending"][0] == found["ascending"][-2]
+
+
+def test_page_fits_a_phone(report, tmp_path):
+    body = """
+    found.page = [document.documentElement.scrollWidth, innerWidth];
+    found.plots = drawn.map((plot) => box(plot.querySelector("svg.main-svg")).slice(0, 2));
+    """
+    found = probe(report, tmp_path, body, (500, 900))
+    width, inner = found["page"]
+    assert width <= inner
+    assert all(left >= 0 and right <= inner for left, right in found["plots"])
+
+
+def runs(points):
+    failed = replace(points[9], kernels=[])
+    return {
+        "one point without kernels": [replace(points[0], kernels=[], energies=[])],
+        "only failed points": [failed, replace(failed, label="other")],
+        "no points": [],
+    }
+
+
+@pytest.mark.parametrize("name", ["one point without kernels", "only failed points", "no points"])
+def test_small_runs(points, info, tmp_path, name):
+    run = runs(points)[name]
+    write_report(tmp_path / "report.html", run, replace(info, baseline=""))
+    found = probe(tmp_path / "report.html", tmp_path, "found.plots = plots(); found.errors = column('figures', 1);")
+    assert found["plots"] == (["plot-area", "plot-path"] if name == "one point without kernels" else [])
+    assert all("yosys must finish" in error for error in found["errors"] if name == "only failed points")

@@ -1,0 +1,316 @@
+"""The ASIC flow on the built-in library: one netlist behind all figures, repeated runs, files, clocks and errors."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn.settings import apply_settings
+from xpulpnn_sim.exploration import asic
+from xpulpnn_sim.exploration.asic import AsicFlow
+from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.energy.clock_gated import clock_gated_netlist
+from xpulpnn_sim.exploration.flow_files import FlowError
+from xpulpnn_sim.exploration.liberty import LibraryCell
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.mapped_netlist import GATED, MappedNetlist, instance_path, mapped_module
+from xpulpnn_sim.exploration.mapping import abc_commands
+from xpulpnn_sim.exploration.origins import Shares
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json, to_json
+from xpulpnn_sim.exploration.shuffled import shuffled
+from xpulpnn_sim.tools.netlists import NetlistModule, read_module
+from xpulpnn_sim.tools.yosys import find_yosys
+
+HIERARCHY = """
+module leaf (input clk, input rst, input en, input [3:0] d, output reg [3:0] q);
+  always @(posedge clk) if (rst) q <= 4'd0; else if (en) q <= d;
+endmodule
+module wires (input [3:0] a, output [3:0] y);
+  assign y = {a[0], a[3:1]};
+endmodule
+module sum (input [3:0] a, input [3:0] b, output [3:0] y);
+  assign y = a + b;
+endmodule
+module top (input clk, input rst, input en, input [3:0] a, input [3:0] b, output [3:0] y);
+  wire [3:0] p, q, s;
+  leaf first (.clk(clk), .rst(rst), .en(en), .d(a), .q(p));
+  wires turn (.a(p), .y(q));
+  sum add (.a(q), .b(b), .y(s));
+  leaf second (.clk(clk), .rst(rst), .en(1'b1), .d(s), .q(y));
+endmodule
+"""
+
+INSTANCES = {
+    "top": "top",
+    "top.first": "leaf",
+    "top.turn": "wires",
+    "top.add": "sum",
+    "top.second": "leaf",
+}
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return builtin_library()
+
+
+def design(verilog: str = HIERARCHY) -> EmittedDesign:
+    manifest = {"top": "top", "hierarchy": INSTANCES}
+    return EmittedDesign(top="top", module="top", config=preset("ri5cy"), verilog=verilog, manifest=manifest)
+
+
+@pytest.fixture(scope="module", params=["native", "wheel"])
+def output(request: pytest.FixtureRequest, library: Library) -> FlowOutput:
+    try:
+        find_yosys(request.param)
+    except ToolError as error:
+        pytest.skip(str(error))
+    return AsicFlow(library, "builtin", "area", yosys=request.param).run(design())
+
+
+@pytest.fixture(scope="module")
+def result(output: FlowOutput) -> FlowResult:
+    return output.result
+
+
+@pytest.fixture(scope="module")
+def repeated(library: Library) -> FlowOutput:
+    """A dot-product unit of one width, mapped three times."""
+    unit = emit_design("dotp", apply_settings(preset("ri5cy"), {"widths": "8"}))
+    return AsicFlow(library, "builtin", "area", repeat=3, clock_ns=1.0).run(unit)
+
+
+def cells_of(netlist: str, library: Library) -> Counter[str]:
+    """Cells of a mapped netlist in Verilog by type, reckoned without the reader that the flow uses."""
+    words = (line.split() for line in netlist.splitlines())
+    return Counter(line[0] for line in words if len(line) > 1 and line[0] in library.cells)
+
+
+@pytest.mark.flow
+def test_totals(result: FlowResult, library: Library) -> None:
+    assert result.name == "builtin-area"
+    assert result.flip_flops == 8
+    assert result.area_um2 is None
+    assert result.area_kge is not None
+    assert result.cells is not None
+    assert result.area_kge > 8e-3 * library.cells[library.flip_flop].area / library.ge_area
+    assert result.cells > 8
+    assert result.delay_ps is not None
+    assert result.delay_fo4 == pytest.approx(result.delay_ps / 50)
+
+
+@pytest.mark.flow
+def test_the_netlist_that_is_kept_has_the_area(output: FlowOutput, library: Library) -> None:
+    kinds = cells_of(output.files["mapped.v"], library)
+    area = sum(library.cells[kind].area * count for kind, count in kinds.items())
+    assert output.result.area_kge == pytest.approx(area / library.ge_area / 1e3, rel=1e-9)
+    assert output.result.cells == sum(kinds.values())
+
+
+@pytest.mark.flow
+def test_scripts_and_logs_are_kept(output: FlowOutput) -> None:
+    assert {"yosys.ys", "yosys.log", "flat.abc", "library.constr", "mapped.log", "mapped.v"} <= output.files.keys()
+    assert "abc -liberty library.lib" in output.files["yosys.ys"]
+    assert "ABC RESULTS" in output.files["mapped.log"]
+    assert "Executing HIERARCHY pass" in output.files["yosys.log"]
+    # the library is the user's
+    assert not any(name.endswith(".lib") for name in output.files)
+
+
+@pytest.mark.flow
+def test_area_by_instance(result: FlowResult) -> None:
+    areas = {area.path: area for area in result.modules}
+    assert {path: area.module for path, area in areas.items() if "(shared)" not in path} == INSTANCES
+    assert sum(area.own_ge for area in result.modules) == pytest.approx(1e3 * (result.area_kge or 0), rel=1e-9)
+    assert areas["top"].total_ge == pytest.approx(1e3 * (result.area_kge or 0), rel=1e-9)
+    assert sum(area.own_cells for area in result.modules) == result.cells
+    assert areas["top.turn"].own_cells == 0
+    assert areas["top.first"].own_ge > 4 * 13 / 3
+    assert areas["top.add"].own_ge > 4
+    assert result.modules[0].path == "top"
+    assert sum(result.origins.values()) == pytest.approx(1.0)
+    assert result.origins["function"] > 0.5
+
+
+@pytest.mark.flow
+def test_the_path_is_that_of_the_delay_and_runs_by_our_names(result: FlowResult) -> None:
+    assert result.path is not None
+    assert result.path.netlist == "mapped"
+    assert result.path.steps
+    assert result.path.steps[-1].arrival_ps == result.path.delay_ps
+    assert sum(step.delay_ps for step in result.path.steps) <= result.path.delay_ps
+    assert result.path.delay_ps == pytest.approx(result.delay_ps, rel=0.01)
+    assert result.path.others["ABC"] == result.delay_ps
+    # the sum is what takes longest between the registers; its bit 3 ends there
+    assert result.path.end.startswith(("y[", "second.q["))
+    assert any(step.net.lstrip("!").startswith(("add.", "s[")) for step in result.path.steps)
+
+
+@pytest.mark.flow
+def test_conditions_name_what_a_reader_must_know(result: FlowResult, library: Library) -> None:
+    text = " ".join(result.conditions)
+    for what in (library.name, abc_commands("area"), library.driving_cell, "no wire load", "2 fF", "One run"):
+        assert what in text
+    assert {"yosys", "abc"} <= result.tools.keys()
+    assert from_json(FlowResult, json.loads(json.dumps(to_json(result)))) == result
+
+
+@pytest.mark.flow
+def test_repeated_runs_have_a_spread_and_their_median_is_a_netlist(repeated: FlowOutput, library: Library) -> None:
+    result = repeated.result
+    assert [run.number for run in result.runs] == [1, 2, 3]
+    areas = [run.area_kge or 0.0 for run in result.runs]
+    delays = [run.delay_ps or 0.0 for run in result.runs]
+    assert min(areas) < max(areas)
+    assert (result.area_kge, result.delay_ps) == (sorted(areas)[1], sorted(delays)[1])
+    assert areas[result.area_run - 1] == result.area_kge
+    assert delays[result.delay_run - 1] == result.delay_ps
+    for run in result.runs:
+        kinds = cells_of(repeated.files[f"run{run.number}/mapped.v"], library)
+        area = sum(library.cells[kind].area * count for kind, count in kinds.items())
+        assert run.area_kge == pytest.approx(area / library.ge_area / 1e3, rel=1e-9)
+    assert sum(area.own_ge for area in result.modules) == pytest.approx(1e3 * (result.area_kge or 0), rel=1e-9)
+    assert result.path is not None
+    # ABC writes whole ps, and delays of this library do not depend on slews
+    assert result.path.delay_ps == pytest.approx(result.delay_ps, abs=1.0)
+    assert "Median of 3 runs" in " ".join(result.conditions)
+
+
+@pytest.mark.flow
+def test_the_path_is_taken_from_the_run_with_the_median_delay(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays, mapped, timed = iter((300.0, 100.0, 200.0)), list[MappedNetlist](), list[MappedNetlist]()
+
+    def remember(found: NetlistModule, cells: Mapping[str, LibraryCell], apart: frozenset[str]) -> MappedNetlist:
+        mapped.append(mapped_module(found, cells, apart))
+        return mapped[-1]
+
+    monkeypatch.setattr(asic, "delay_ps", lambda folder, log: next(delays))
+    monkeypatch.setattr(asic, "mapped_module", remember)
+    shares = Shares(function=1.0, readers=0.0, shared=0.0)
+    monkeypatch.setattr(asic, "with_origins", lambda source, flat, netlist: (netlist, shares))
+    monkeypatch.setattr(asic, "module_areas", lambda netlist, design, library: [])
+    monkeypatch.setattr(asic, "longest_path", lambda netlist, library: timed.append(netlist))
+    result = AsicFlow(library, "builtin", "area", repeat=3).run(design()).result
+    assert (result.delay_ps, result.delay_run) == (200.0, 3)
+    assert [run.delay_ps for run in result.runs] == [300.0, 100.0, 200.0]
+    assert timed == [mapped[2]]
+
+
+@pytest.mark.flow
+def test_a_clock_is_told_to_the_scripts_and_leaves_a_slack(repeated: FlowOutput) -> None:
+    result = repeated.result
+    assert result.clock_ps == 1000.0
+    assert result.slack_ps == 1000.0 - (result.delay_ps or 0.0)
+    assert "map -B 0.9 -D 1000" in repeated.files["run1/flat.abc"]
+    assert repeated.files["run1/flat.abc"].count("-D 1000") == 3
+    assert "Clock: 1 ns" in " ".join(result.conditions)
+
+
+@pytest.mark.unit
+def test_another_order_is_the_same_netlist() -> None:
+    cells = {f"c{number}": {"type": "$_NOT_", "connections": {"A": [number]}} for number in range(20)}
+    module = {"ports": {}, "cells": cells, "netnames": {"a": {}, "b": {}, "c": {}}}
+    text = json.dumps({"creator": "x", "modules": {"top": module, "leaf": {"cells": {}, "netnames": {}}}})
+    orders = [shuffled(text, seed) for seed in (2, 2, 3)]
+    assert [json.loads(order) for order in orders] == [json.loads(text)] * 3
+    assert [len(list(same)) for _, same in groupby(orders)] == [2, 1]
+
+
+@pytest.mark.flow
+def test_mapped_netlists_keep_enables_for_clock_gates(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+    path = clock_gated_netlist(design(), library)
+    assert clock_gated_netlist(design(), library) == path
+    cells = read_module(path, "top").cells
+    types = Counter(cell.type for cell in cells)
+    assert (types[library.flip_flop], types[GATED]) == (0, 8)
+    assert {instance_path(cell.name) for cell in cells} == {"first", "add", "second"}
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(
+    ("verilog", "message"),
+    [
+        (HIERARCHY.replace("leaf first", "missing first"), r"yosys must be able to synthesise top: .*missing.*"),
+        (
+            HIERARCHY.replace("assign y = a + b;", "assign y = a +;"),
+            r"yosys must be able to synthesise top: syntax error.*",
+        ),
+        # which of the two tells depends on the version of Yosys
+        (
+            HIERARCHY.replace("posedge clk", "clk"),
+            r"(--liberty must hold cells for all of top, not lack one for \$.*|yosys must be .* top: FF .* supported)",
+        ),
+    ],
+)
+def test_a_design_that_cannot_be_mapped_is_one_line_with_its_log(library: Library, verilog: str, message: str) -> None:
+    broken = design(verilog)
+    with pytest.raises(FlowError, match=f"^{message}$") as caught:
+        AsicFlow(library, "builtin", "area").run(broken)
+    assert "\n" not in str(caught.value)
+    assert {"yosys.ys", "yosys.log", "design.v"} <= caught.value.files.keys()
+
+
+@pytest.mark.unit
+def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"^script must be one of area, speed, not size$"):
+        AsicFlow(library, "asic", "size")
+    choices = "wheel, native or the path of a program"
+    with pytest.raises(ToolError, match=rf"^yosys must be {choices}, not mine$"):
+        AsicFlow(library, "asic", "area", yosys="mine").settings()
+    monkeypatch.setenv("XPULPNN_YOSYS", "./mine")
+    with pytest.raises(ToolError, match=rf"^XPULPNN_YOSYS must be {choices}, not ./mine$"):
+        AsicFlow(library, "asic", "area").settings()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ToolError, match=r"^yosys must be installed: apt-get install yosys berkeley-abc$"):
+        AsicFlow(library, "asic", "area", yosys="native").run(design())
+
+
+@pytest.mark.unit
+def test_the_wheel_runs_unless_another_yosys_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "yosys"
+    program.write_text("#!/bin/sh\necho 'Yosys 9.8 (git sha1 0)'\n")
+    program.chmod(0o755)
+    monkeypatch.delenv("XPULPNN_YOSYS", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "wheel" in find_yosys().tools["yosys"]
+    monkeypatch.setenv("XPULPNN_YOSYS", "native")
+    assert find_yosys().tools["yosys"] == "9.8 (native)"
+    assert find_yosys(str(program)).command == find_yosys().command == (str(program),)
+    assert not find_yosys("wheel").native
+
+
+@pytest.mark.unit
+def test_cells_that_the_library_lacks_and_missing_modules(library: Library, tmp_path: Path) -> None:
+    cell = {"type": "$_DLATCH_P_", "connections": {"Q": [2]}}
+    path = tmp_path / "netlist.json"
+    path.write_text(json.dumps({"modules": {"top": {"ports": {}, "netnames": {}, "cells": {"latch": cell}}}}))
+    with pytest.raises(ToolError, match=r"^--liberty must hold cells for all of top, not lack one for \$_DLATCH_P_$"):
+        mapped_module(read_module(path, "top"), library.cells)
+    with pytest.raises(ToolError, match=r"^yosys must write a netlist of other, not netlist.json without it$"):
+        read_module(path, "other")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("$abc$1$auto$blifparse.cc:386:parse_blif$2", ""),
+        ("$flatten\\dotp.$abc$3$auto$blifparse.cc:386:parse_blif$4", "dotp"),
+        ("$flatten\\dotp.\\array.$abc$5$auto$ff.cc:266:slice$6", "dotp.array"),
+        ("dotp.array.held", "dotp.array"),
+        ("held", ""),
+    ],
+)
+def test_instances_of_flattened_cells(name: str, path: str) -> None:
+    assert instance_path(name) == path

@@ -1,0 +1,125 @@
+"""Results of flows on disk: what is a hit, what is not, and what happens to broken entries."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from time import sleep
+
+import pytest
+
+from xpulpnn.config import CoreConfig, preset
+from xpulpnn.errors import ConfigError
+from xpulpnn.settings import apply_settings
+from xpulpnn.verilog import EmittedVerilog
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.exploration.cache import cached_flow
+from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, ModuleArea, PathStep
+
+pytestmark = pytest.mark.unit
+
+DESIGN = EmittedDesign(
+    top="a", module="a", config=preset("ri5cy"), verilog="module a; endmodule", manifest={"top": "a"}
+)
+STEP = PathStep(net="n", cell="c", delay_ps=1, arrival_ps=1)
+PATH = CriticalPath(tool="t", netlist="flat", start="x", end="y", delay_ps=1.5, steps=[STEP])
+AREA = ModuleArea(path="a", module="a", own_ge=1.0, total_ge=2.0, own_cells=3)
+
+
+class CountingFlow:
+    """A flow that counts its runs."""
+
+    def __init__(self, name: str = "asic", script: str = "area", **settings: str) -> None:
+        self.name = name
+        self.script = script
+        self.given = settings
+        self.runs = 0
+
+    def settings(self) -> dict[str, str]:
+        return self.given
+
+    def run(self, design: EmittedDesign) -> FlowOutput:
+        self.runs += 1
+        result = FlowResult(flow=self.name, script=self.script, tools={}, conditions=["c"], path=PATH, modules=[AREA])
+        return FlowOutput(result=result, files={"log": "said\n"})
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+
+
+def test_a_second_run_is_read() -> None:
+    flow = CountingFlow()
+    first, hit = cached_flow(flow, DESIGN)
+    assert not hit
+    assert cached_flow(flow, DESIGN) == (first, True)
+    assert flow.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("flow", "design"),
+    [
+        (CountingFlow(version="2"), DESIGN),
+        (CountingFlow(script="speed"), DESIGN),
+        (CountingFlow(name="builtin"), DESIGN),
+        (CountingFlow(), replace(DESIGN, verilog="module a; wire b; endmodule")),
+    ],
+)
+def test_whatever_determines_the_result_is_in_the_key(flow: CountingFlow, design: EmittedDesign) -> None:
+    cached_flow(CountingFlow(), DESIGN)
+    assert not cached_flow(flow, design)[1]
+    assert flow.runs == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"flow": "asic"}', '{"tools": {}, "conditions": [], "path": 1}'])
+def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
+    flow = CountingFlow()
+    first, _ = cached_flow(flow, DESIGN)
+    (entry,) = (tmp_path / "flows").iterdir()
+    entry.write_text(text)
+    assert cached_flow(flow, DESIGN) == (first, False)
+    assert cached_flow(flow, DESIGN) == (first, True)
+
+
+def test_comments_do_not_count() -> None:
+    flow = CountingFlow()
+    first, _ = cached_flow(flow, DESIGN)
+    told = replace(DESIGN, verilog="// widths = 8\nmodule a; endmodule\n  // end")
+    assert cached_flow(flow, told) == (first, True)
+
+
+def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = preset("xpulpnn")
+    design = emit_design("nnrf", config)
+    assert (design.top, design.module, design.config) == ("nnrf", "nnrf", config)
+    assert "module nnrf" in design.verilog
+    monkeypatch.setattr("xpulpnn_sim.tools.tops.emit_top", None)
+    assert emit_design("nnrf", config) == design
+    (entry,) = (tmp_path / "designs").iterdir()
+    assert entry.name.startswith("nnrf-")
+    monkeypatch.undo()
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+    emit_design("nnrf", apply_settings(config, {"widths": "16,8"}))
+    assert len(list((tmp_path / "designs").iterdir())) == 2
+
+
+def test_who_asks_at_the_same_time_waits_for_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def emit_top(top: str, config: CoreConfig, *, both_edges: bool) -> EmittedVerilog:
+        asked.append(top)
+        sleep(0.2)
+        return EmittedVerilog(header="", modules={top: "module\n"}, manifest={"top": top}, rtlil={})
+
+    monkeypatch.setattr("xpulpnn_sim.tools.tops.emit_top", emit_top)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: cached_emission("nnrf", preset("xpulpnn")), range(3)))
+    assert asked == ["nnrf"]
+    assert found == [("\nmodule\n", {"top": "nnrf"})] * 3
+    assert len(list((tmp_path / "designs").iterdir())) == 1
+
+
+def test_a_component_the_configuration_lacks_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        emit_design("nnrf", preset("ri5cy"))

@@ -1,0 +1,203 @@
+"""Clusters mapped part by part: sums, memories apart, and the path of a grant, on a cluster of two small cores."""
+
+import re
+from itertools import product
+
+import pytest
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn_sim.exploration.asic import AsicFlow
+from xpulpnn_sim.exploration.assembly import Assembly, assembled
+from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.cluster_flow import ClusterFlow
+from xpulpnn_sim.exploration.liberty_expression import Expression
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
+from xpulpnn_sim.exploration.packed_netlist import packed, unpacked
+from xpulpnn_sim.exploration.parts import part, part_instances, remainder
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput
+from xpulpnn_sim.tools.netlists import NetlistCell, in_order
+
+VERILOG = """
+module bank (
+    input clk, input en, input we, input [2:0] addr, input [3:0] wdata, output reg [3:0] rdata
+);
+    reg [3:0] words [0:7];
+    always @(posedge clk) if (en & we) words[addr] <= wdata;
+    always @(posedge clk) if (en) rdata <= words[addr];
+endmodule
+
+module tcdm (
+    input clk, input [1:0] req, input [2:0] addr0, input [2:0] addr1, output [1:0] gnt, output [3:0] rdata
+);
+    assign gnt = {req[1] & (~req[0] | addr1[2]), req[0] & ~(req[1] & addr1[2])};
+    wire [2:0] addr = gnt[0] ? addr0 : addr1;
+    bank bank0 (.clk(clk), .en(|gnt), .we(addr[2]), .addr(addr), .wdata({addr, 1'b1}), .rdata(rdata));
+endmodule
+
+module core (
+    input clk, input rst, input hart, output data__req, output [2:0] data__addr, input data__gnt,
+    input [3:0] data__rdata
+);
+    reg [2:0] pc;
+    reg [3:0] sum;
+    assign data__req = ~sum[3] | hart;
+    assign data__addr = pc + sum[2:0];
+    always @(posedge clk)
+        if (rst) {pc, sum} <= 7'd0;
+        else if (data__gnt) {pc, sum} <= {pc + 3'd1, sum ^ data__rdata};
+endmodule
+
+module cluster (
+    input clk, input rst, output [1:0] granted
+);
+    wire [1:0] req, gnt;
+    wire [2:0] addr0, addr1;
+    wire [3:0] rdata;
+    reg [1:0] seen;
+    core core0 (.clk(clk), .rst(rst), .hart(1'b0),
+        .data__req(req[0]), .data__addr(addr0), .data__gnt(gnt[0]), .data__rdata(rdata));
+    core core1 (.clk(clk), .rst(rst), .hart(1'b1),
+        .data__req(req[1]), .data__addr(addr1), .data__gnt(gnt[1]), .data__rdata(rdata));
+    tcdm tcdm (.clk(clk), .req(req), .addr0(addr0), .addr1(addr1), .gnt(gnt), .rdata(rdata));
+    always @(posedge clk) seen <= gnt;
+    assign granted = seen;
+endmodule
+"""
+
+MODULES = {
+    "cluster": ("test.Cluster", {"core0": "core", "core1": "core", "tcdm": "tcdm"}),
+    "core": ("xpulpnn.core.core.Core", {}),
+    "tcdm": ("xpulpnn.cluster.tcdm.tcdm.Tcdm", {"bank0": "bank"}),
+    "bank": ("xpulpnn.cluster.tcdm.bank.Bank", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return builtin_library()
+
+
+@pytest.fixture(scope="module")
+def design() -> EmittedDesign:
+    modules = {name: {"component": kind, "instances": inner} for name, (kind, inner) in MODULES.items()}
+    hierarchy = {"cluster": "cluster", "cluster.core0": "core", "cluster.core1": "core", "cluster.tcdm": "tcdm"}
+    manifest = {"top": "cluster", "modules": modules, "hierarchy": {**hierarchy, "cluster.tcdm.bank0": "bank"}}
+    return EmittedDesign(top="cluster", module="cluster", config=ClusterConfig(), verilog=VERILOG, manifest=manifest)
+
+
+@pytest.fixture(scope="module")
+def output(library: Library, design: EmittedDesign, tmp_path_factory: pytest.TempPathFactory) -> FlowOutput:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XPULPNN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return ClusterFlow(AsicFlow(library, "builtin", "area", keep=True)).run(design)
+
+
+@pytest.mark.unit
+def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
+    assert part_instances(design) == {"core0": "core", "core1": "core", "tcdm": "tcdm"}
+    memory, rest = part(design, "tcdm"), remainder(design)
+    assert (memory.module, memory.memories, memory.apart) == ("tcdm", ("bank",), frozenset())
+    assert re.findall(r"^module (\w+)", memory.verilog, re.MULTILINE) == ["bank", "tcdm"]
+    assert memory.manifest["hierarchy"] == {"tcdm": "tcdm", "tcdm.bank0": "bank"}
+    assert (rest.memories, rest.apart) == ((), {"core", "tcdm"})
+    assert "assign gnt" not in rest.verilog
+    assert "pc <=" not in rest.verilog
+    assert rest.verilog.count("(* blackbox *)") == 2
+
+
+@pytest.mark.flow
+def test_areas_are_the_sums_of_the_parts(output: FlowOutput, library: Library) -> None:
+    def ge(name: str) -> float:
+        words = [line.split() for line in output.files[f"{name}/mapped.v"].splitlines()]
+        return sum(library.cells[line[0]].area for line in words if line and line[0] in library.cells) / library.ge_area
+
+    result = output.result
+    assert result.area_kge == pytest.approx((2 * ge("core") + ge("tcdm") + ge("cluster")) / 1e3)
+    # registers: 7 of each core, 2 of the top; the bank has its own
+    assert result.flip_flops == 16
+    assert result.memory_bits == 32
+    areas = {module.path: module for module in result.modules}
+    assert next(iter(areas)) == "cluster"
+    assert areas["cluster.core0"].total_ge == areas["cluster.core1"].total_ge == pytest.approx(ge("core"))
+    assert areas["cluster"].total_ge == pytest.approx(1e3 * (result.area_kge or 0))
+    assert sum(module.own_ge for module in result.modules) == pytest.approx(1e3 * (result.area_kge or 0))
+    assert sum(result.origins.values()) == pytest.approx(1)
+    assert any("2 x core" in line for line in result.conditions)
+
+
+@pytest.mark.flow
+def test_paths_go_through_all_parts(output: FlowOutput, library: Library) -> None:
+    path, grant = output.result.path, output.result.grant
+    assert path is not None
+    assert grant is not None
+    assert 0 < grant.request_ps < grant.grant_ps < grant.path.delay_ps <= path.delay_ps
+    assert grant.fo4 == pytest.approx(grant.path.delay_ps / library.fo4_ps)
+    assert grant.path.start.startswith(("core0.", "core1."))
+    assert grant.path.end.startswith(("core0.", "core1."))
+    assert grant.path.steps[-1].arrival_ps == grant.path.delay_ps
+    assert sum(step.delay_ps for step in grant.path.steps) == pytest.approx(grant.path.delay_ps, rel=0.1)
+    # OpenSTA, where it is installed, times the same netlist
+    assert all(other == pytest.approx(path.delay_ps, rel=0.01) for other in path.others.values())
+
+
+def net_values(netlist: MappedNetlist, known: dict[str, bool]) -> dict[str, bool]:
+    """Values of the outputs of a netlist without registers."""
+    values = {netlist.inputs[name]: value for name, value in known.items()} | {0: False, 1: True}
+    for gate in in_order(netlist.gates, lambda gate: gate.read, lambda gate: gate.driven):
+        for pin in gate.cell.outputs:
+            names = [one.name for one in gate.cell.inputs]
+            table = Expression(pin.function).truth_table(names)
+            row = sum(values[gate.pins[name]] << place for place, name in enumerate(names))
+            values[gate.pins[pin.name]] = bool(table >> row & 1)
+    return {name: values[net] for name, net in netlist.outputs.items()}
+
+
+@pytest.fixture
+def two_parts(library: Library) -> Assembly:
+    """Two instances of a NAND beside a wire: the second takes the first's results and a constant."""
+    nand = library.cells["NAND2_X1"]
+    pair = MappedNetlist(
+        module="pair",
+        gates=[MappedGate("g", "", nand, {"A": 2, "B": 3, "Y": 4})],
+        inputs={"a": 2, "b[0]": 3, "b[1]": 5},
+        outputs={"y": 4, "z": 5},
+        names={2: "a", 3: "b[0]", 4: "y", 5: "b[1]"},
+    )
+
+    def instance(name: str, a: int, b: list[int], y: int, z: int) -> NetlistCell:
+        pins = {"a": [a], "b": b, "y": [y], "z": [z]}
+        return NetlistCell(name=name, type="pair", pins=pins, parameters={}, outputs=frozenset({"y", "z"}))
+
+    apart = [instance("one", 2, [3, 4], 5, 6), instance("two", 5, [6, 1], 7, 8)]
+    ports = {"one.y": 5, "one.z": 6, "two.y": 7, "two.z": 8}
+    pins = {"one.a": 2, "one.b[0]": 3, "one.b[1]": 4, "two.a": 5, "two.b[0]": 6, "two.b[1]": 1}
+    top = MappedNetlist(
+        module="top",
+        gates=[],
+        inputs={"p": 2, "q": 3, "r": 4, **ports},
+        outputs={"s": 7, "t": 8, "u": 6, **pins},
+        names={net: f"net{net}" for net in range(2, 9)},
+        apart=apart,
+    )
+    return assembled(top, {"pair": pair})
+
+
+@pytest.mark.unit
+def test_an_assembly_computes_what_its_parts_do(two_parts: Assembly) -> None:
+    netlist = two_parts.netlist
+    assert set(netlist.inputs) == {"p", "q", "r"}
+    for p, q, r in product((False, True), repeat=3):
+        found = net_values(netlist, {"p": p, "q": q, "r": r})
+        assert found == {"s": not (not (p and q) and r), "t": True, "u": r}
+    assert [gate.path for gate in netlist.gates] == ["one", "two"]
+    assert two_parts.pins["one.y"] == two_parts.pins["two.a"]
+    assert netlist.names[two_parts.pins["two.a"]] == "net5"
+
+
+@pytest.mark.unit
+def test_a_packed_netlist_is_the_same(two_parts: Assembly, library: Library) -> None:
+    again = unpacked(packed(two_parts.netlist), library.cells)
+    assert again.gates[1].pins == two_parts.netlist.gates[1].pins
+    assert again.gates[1].cell is library.cells["NAND2_X1"]
+    assert (again.names, again.inputs) == (two_parts.netlist.names, two_parts.netlist.inputs)

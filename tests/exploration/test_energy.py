@@ -1,0 +1,280 @@
+"""Transitions and energies of circuits small enough to work out by hand."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xpulpnn.config import PRESETS
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.energy.charges import Charges
+from xpulpnn_sim.exploration.energy.circuit import Circuit, read_circuit
+from xpulpnn_sim.exploration.energy.programs import general_code
+from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, activity, pack_cycles, quantised
+from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
+from xpulpnn_sim.exploration.mapped_netlist import GATED
+from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.programs.elf import Executable, Segment
+
+pytestmark = pytest.mark.unit
+
+VOLTAGE, PERIOD_NS = 2.0, 10.0
+
+LIBRARY = """
+library (tiny) {
+  time_unit : "1ns"; voltage_unit : "1V"; leakage_power_unit : "1nW"; nom_voltage : 2.0;
+  capacitive_load_unit (1, ff);
+  cell (INV) {
+    area : 1; cell_leakage_power : 1;
+    pin (A) { direction : input; capacitance : 1; }
+    pin (Y) { direction : output; function : "!A";
+      internal_power () { related_pin : "A";
+        rise_power (scalar) { values ("0.25"); } fall_power (scalar) { values ("0.75"); } } }
+  }
+  cell (NAND2) {
+    area : 1; cell_leakage_power : 2;
+    pin (A) { direction : input; capacitance : 2; }
+    pin (B) { direction : input; capacitance : 3; }
+    pin (Y) { direction : output; function : "!(A * B)";
+      internal_power () { related_pin : "A"; power (scalar) { values ("1"); } }
+      internal_power () { related_pin : "B"; power (scalar) { values ("2"); } } }
+  }
+  cell (XOR2) {
+    area : 2; cell_leakage_power : 4;
+    pin (A) { direction : input; capacitance : 4; }
+    pin (B) { direction : input; capacitance : 4;
+      internal_power () { when : "A"; power (scalar) { values ("1"); } }
+      internal_power () { power (scalar) { values ("100"); } } }
+    pin (Y) { direction : output; function : "A ^ B"; }
+  }
+  cell (DFF) {
+    area : 5; cell_leakage_power : 8;
+    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }
+    pin (CK) { direction : input; clock : true; capacitance : 1.5;
+      internal_power () { when : "D * !Q"; rise_power (scalar) { values ("0"); } fall_power (scalar) { values ("4"); } }
+      internal_power () { rise_power (scalar) { values ("1"); } fall_power (scalar) { values ("2"); } } }
+    pin (D) { direction : input; capacitance : 0.5;
+      internal_power () { when : "CK"; power (scalar) { values ("0"); } }
+      internal_power () { when : "!CK"; power (scalar) { values ("3"); } } }
+    pin (Q) { direction : output; function : "IQ";
+      internal_power () { related_pin : "CK"; power (scalar) { values ("5"); } } }
+  }
+  cell (ICG) {
+    area : 4; cell_leakage_power : 16; clock_gating_integrated_cell : "latch_posedge";
+    pin (CLK) { direction : input; clock : true; clock_gate_clock_pin : true; capacitance : 2;
+      internal_power () { rise_power (scalar) { values ("1"); } fall_power (scalar) { values ("2"); } } }
+    pin (EN) { direction : input; clock_gate_enable_pin : true; capacitance : 1;
+      internal_power () { power (scalar) { values ("7"); } } }
+    pin (GCLK) { direction : output; clock_gate_out_pin : true;
+      internal_power () { related_pin : "CLK";
+        rise_power (scalar) { values ("3"); } fall_power (scalar) { values ("4"); } } }
+  }
+}
+"""
+
+
+@pytest.fixture(name="liberty")
+def fixture_liberty(tmp_path: Path) -> Liberty:
+    path = tmp_path / "tiny.lib"
+    path.write_text(LIBRARY)
+    return read_liberty(path)
+
+
+Cells = Mapping[str, tuple[str, Mapping[str, int | str]]]
+
+
+def circuit(
+    folder: Path, liberty: Liberty, cells: Cells, inputs: Mapping[str, int], outputs: Mapping[str, int]
+) -> Circuit:
+    """A circuit given as cells (type and net of each pin) by name."""
+    ports = {name: {"direction": "input", "bits": [net]} for name, net in inputs.items()}
+    ports |= {name: {"direction": "output", "bits": [net]} for name, net in outputs.items()}
+    described = {
+        name: {"type": kind, "connections": {pin: [net] for pin, net in pins.items()}}
+        for name, (kind, pins) in cells.items()
+    }
+    path = folder / "netlist.json"
+    path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": described, "netnames": {}}}}))
+    return read_circuit(path, "top", liberty, "DFF")
+
+
+def bits(*columns: Sequence[int]) -> NDArray[np.uint64]:
+    """Words of one chunk; the last value of each column goes on to its end."""
+    padded = [[*column, *([column[-1]] * (BITS - len(column)))] for column in columns]
+    return pack_cycles(np.array(padded, np.uint8).T)
+
+
+def none(cycles: int = BITS) -> NDArray[np.uint64]:
+    """No nets at all."""
+    return np.zeros((0, cycles // BITS), np.uint64)
+
+
+def charges(of: Circuit, liberty: Liberty) -> Charges:
+    return Charges(of, liberty, "ICG", slew_ns=0.1, period_ns=PERIOD_NS)
+
+
+GATES: Cells = {
+    "$flatten\\left.$abc$1": ("INV", {"A": 2, "Y": 4}),
+    "$flatten\\left.$abc$2": ("NAND2", {"A": 4, "B": 3, "Y": 5}),
+    "$abc$3": ("XOR2", {"A": 5, "B": 2, "Y": 6}),
+}
+
+
+def test_energy_of_three_gates(tmp_path: Path, liberty: Liberty) -> None:
+    design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
+    # a: 0 1 0 0, b: 1 1 1 0 -> inv: 1 0 1 1, nand: 0 1 0 1, xor: 0 0 0 1
+    seen = activity(design, bits([0, 1, 0, 0], [1, 1, 1, 0]), none(), BITS, None)
+    assert seen.toggles[2:7].tolist() == [2, 1, 2, 3, 1]
+    assert seen.transitions == BITS - 1
+    top, left = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
+    per_cycle = 1 / (BITS - 1)
+    half = VOLTAGE**2 / 2
+    # internal tables are in fF V^2 = fJ: INV 0.5 per edge, NAND2 1.5; XOR2.B 1 in the state that the file singles out
+    assert left.switching == pytest.approx((2 * 2 + 3 * 4) * half * per_cycle)
+    assert left.internal == pytest.approx((2 * 0.5 + 3 * 1.5) * per_cycle)
+    assert left.leakage == pytest.approx((1 + 2) * PERIOD_NS * 1e-3)
+    assert top.switching == pytest.approx((2 * (1 + 4) + 1 * 3) * half * per_cycle)
+    assert top.internal == pytest.approx(2 * 1 * per_cycle)
+    assert (top.path, left.path, left.module, top.clock) == ("top", "left", "left", 0)
+
+
+def counter(width: int, *, gated: bool) -> Cells:
+    """A binary counter on the nets 10, 11, ...; carries on 20, 21, ..., next states on 30, 31, ...; enable 3."""
+    cells: dict[str, tuple[str, Mapping[str, int | str]]] = {}
+    for bit in range(width):
+        q, carry, following = 10 + bit, 20 + bit, 30 + bit
+        before = 40 + bit if bit else "1"
+        cells[f"x{bit}"] = ("XOR2", {"A": q, "B": before, "Y": following})
+        cells[f"n{bit}"] = ("NAND2", {"A": q, "B": before, "Y": carry})
+        cells[f"i{bit}"] = ("INV", {"A": carry, "Y": 41 + bit})
+        pins = {"C": 2, "D": following, "E": 3, "Q": q} if gated else {"CK": 2, "D": following, "Q": q}
+        cells[f"q{bit}"] = (GATED if gated else "DFF", pins)
+    return cells
+
+
+def counted(width: int, cycles: int) -> NDArray[np.uint64]:
+    return pack_cycles((np.arange(cycles)[:, None] >> np.arange(width) & 1).astype(np.uint8))
+
+
+def test_counter(tmp_path: Path, liberty: Liberty) -> None:
+    width, cycles = 4, 2 * BITS
+    design = circuit(tmp_path, liberty, counter(width, gated=False), {"clk": 2, "en": 3}, {"y": 13})
+    states = counted(width, cycles)
+    seen = activity(design, np.zeros((1, 2), np.uint64), states, cycles, None)
+    assert seen.toggles[10 : 10 + width].tolist() == [cycles - 1 >> bit for bit in range(width)]
+    assert seen.clocked.sum() == width * cycles
+    assert seen.clocked[0].tolist() == [[0, cycles // 2], [cycles // 2, 0]]
+
+
+def test_chunks_do_not_touch(tmp_path: Path, liberty: Liberty) -> None:
+    design = circuit(tmp_path, liberty, counter(2, gated=False), {"clk": 2, "en": 3}, {"y": 11})
+    states = counted(2, BITS)
+    twice = np.concatenate((states, ~states), axis=1)
+    with pytest.raises(ToolError, match="next state of register 0 must be what the simulation did next, not another"):
+        activity(design, np.zeros((1, 2), np.uint64), twice, 2 * BITS, None)
+    backwards = np.concatenate((states, states), axis=1)
+    seen = activity(design, np.zeros((1, 2), np.uint64), backwards, BITS, None)
+    assert seen.toggles[10:12].tolist() == [2 * (BITS - 1), 2 * (BITS // 2 - 1)]
+    assert seen.transitions == 2 * (BITS - 1)
+
+
+def test_energy_of_clocks(tmp_path: Path, liberty: Liberty) -> None:
+    free = circuit(tmp_path, liberty, counter(1, gated=False), {"clk": 2, "en": 3}, {"y": 10})
+    seen = activity(free, bits([0]), counted(1, BITS), BITS, None)
+    (module,) = charges(free, liberty).modules(seen, {"top": "top"})
+    # C V^2 per cycle; D = 1 and Q = 0 in every other cycle: 0 + 4, else 1 + 2
+    assert module.clock == pytest.approx(1.5 * VOLTAGE**2 + (4 + 3) / 2)
+    # everything switches in every cycle: Q 5, D 0 or 3 by the level of the clock, NAND2 1.5, INV 0.5
+    assert module.internal == pytest.approx(5 + 1.5 + 1.5 + 0.5)
+
+    gated = circuit(tmp_path, liberty, counter(1, gated=True), {"clk": 2, "en": 3}, {"y": 10})
+    enable = [0, 1] * (BITS // 2)
+    states = [cycle // 2 % 2 for cycle in range(BITS)]
+    seen = activity(gated, bits(enable), bits(states), BITS, None)
+    assert seen.clocked.sum() == BITS // 2
+    (module,) = charges(gated, liberty).modules(seen, {"top": "top"})
+    register = (1.5 * VOLTAGE**2 + (4 + 3) / 2) / 2
+    gate = 2 * VOLTAGE**2 + (1 + 2) + (3 + 4) / 2 + 7
+    assert module.clock == pytest.approx(register + gate)
+    # the clock rests at 0 while D switches
+    assert module.internal == pytest.approx(31 / 63 * (5 + 3 + 1.5 + 0.5))
+    assert module.leakage == pytest.approx((8 + 16 + 4 + 2 + 1) * PERIOD_NS * 1e-3)
+
+
+HAZARD: Cells = {
+    "i": ("INV", {"A": 2, "Y": 3}),
+    "n": ("NAND2", {"A": 2, "B": 3, "Y": 4}),
+    "o": ("INV", {"A": 4, "Y": 5}),
+}
+
+
+@pytest.mark.parametrize(("delays", "glitches"), [([1, 1, 1], 2), ([3, 2, 1], 2), ([1, 2, 1], 0), ([3, 1, 4], 0)])
+def test_glitches(tmp_path: Path, liberty: Liberty, delays: list[int], glitches: int) -> None:
+    """Where a rises, the NAND of a and its inverse falls for the delay of the inverter, unless it is slower itself."""
+    design = circuit(tmp_path, liberty, HAZARD, {"a": 2}, {"y": 5})
+    ordered = np.array([delays[gate.output - 3] for gate in design.gates])
+    seen = activity(design, bits([0, 0, 1, 1, 0, 1]), none(), BITS, ordered)
+    assert seen.settled[2:6].tolist() == [3, 3, 0, 0]
+    # a rises twice; the last gate of the last case swallows what the one before lets pass
+    assert seen.toggles[5] == 2 * glitches
+    assert seen.toggles[4] == (4 if delays == [3, 1, 4] else 2 * glitches)
+
+
+def random_activity(design: Circuit, delays: NDArray[np.int64] | None) -> Activity:
+    rng = np.random.default_rng(3)
+    sources = rng.integers(0, 1 << 64, (len(design.sources), 4), dtype=np.uint64)
+    return activity(design, sources, np.zeros((0, 4), np.uint64), 2 * BITS, delays)
+
+
+def test_modules_add_up(tmp_path: Path, liberty: Liberty) -> None:
+    design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
+    seen = random_activity(design, quantised([0.1, 0.1, 0.1], 0.1))
+    whole = charges(design, liberty).modules(seen, {"top": "top"})
+    parts = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
+    assert len(whole) == 1
+    assert len(parts) == 2
+    assert sum(part.total for part in parts) == pytest.approx(whole[0].total)
+    assert parts[1].total > 0
+
+
+def test_a_wide_step_loses_no_settled_transition(tmp_path: Path, liberty: Liberty) -> None:
+    design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
+    seen = random_activity(design, np.array([2, 1, 3]))
+    assert (seen.toggles >= seen.settled).all()
+    assert ((seen.toggles - seen.settled) % 2 == 0).all()
+    assert (seen.settled == random_activity(design, None).toggles).all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"a": ("NAND3", {"A": 2, "Y": 4})}, "cells of the netlist must be in the library tiny, not NAND3"),
+        (
+            {"a": ("INV", {"A": 5, "Y": 4}), "b": ("INV", {"A": 4, "Y": 5})},
+            "netlist must be free of combinational loops, not have one of 2 gates",
+        ),
+        ({"a": ("ICG", {"CLK": 2, "EN": 2, "GCLK": 4})}, "cells of the netlist must be gates or flip-flops, not ICG"),
+    ],
+)
+def test_what_cannot_be_read(tmp_path: Path, liberty: Liberty, cells: Cells, message: str) -> None:
+    with pytest.raises(ToolError) as raised:
+        circuit(tmp_path, liberty, cells, {"a": 2}, {"y": 4})
+    assert str(raised.value) == message
+
+
+def passes(executable: Executable) -> bool:
+    return Session(executable, PRESETS["ri5cy"], output=lambda printed: None).run(1_000_000).ok
+
+
+def test_general_code_checks_itself() -> None:
+    executable = general_code()
+    assert passes(executable)
+    text, data = executable.segments
+    for spoilt in (0, data.size // 6, data.size // 3):
+        content = bytearray(data.data)
+        content[spoilt] ^= 1
+        assert not passes(replace(executable, segments=(text, Segment(data.address, bytes(content), data.size))))

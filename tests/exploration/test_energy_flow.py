@@ -1,0 +1,119 @@
+"""Energy of emitted designs, mapped by Yosys onto the built-in library."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.energy.capture import kernel_workload
+from xpulpnn_sim.exploration.energy.circuit import Circuit, expression, read_circuit
+from xpulpnn_sim.exploration.energy.clock_gated import METHOD, clock_gated_netlist
+from xpulpnn_sim.exploration.energy.estimate import estimate_energy, estimate_with_files
+from xpulpnn_sim.exploration.energy.toggles import BITS, activity
+from xpulpnn_sim.exploration.kernels import KernelSpec
+from xpulpnn_sim.exploration.results import EnergyResult, from_json, to_json
+from xpulpnn_sim.tools.netlists import ONE
+
+pytestmark = pytest.mark.flow
+
+CYCLES = BITS
+LANES = 64
+ALL = (1 << LANES) - 1
+ISOLATIONS: tuple[Isolation, ...] = ("none", "and", "register")
+
+PLAIN = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=PRESETS["ri5cy"].dotp)
+KERNEL = "matmul:8:rv32im_2x2:4x16x4"
+
+
+def simulated(circuit: Circuit, stimuli: list[dict[str, list[int]]]) -> list[tuple[list[int], list[int]]]:
+    """Sources and states of each cycle from 0 on, and the bits of 64 independent runs in each number."""
+    states = [0] * len(circuit.registers)
+    seen: list[tuple[list[int], list[int]]] = []
+    for stimulus in stimuli:
+        values = dict.fromkeys(range(circuit.net_count), 0) | {ONE: ALL}
+        for name, nets in circuit.inputs.items():
+            values |= zip(nets, stimulus.get(name, [0] * len(nets)), strict=True)
+        for register, state in zip(circuit.registers, states, strict=True):
+            values |= {net: state ^ ALL * inverted for _, net, inverted in register.outputs}
+        for gate in circuit.gates:
+            operands = {pin: values[net] for pin, net in gate.inputs.items()}
+            values[gate.output] = expression(gate.cell.pins[gate.pin].function).evaluate(operands, ALL)
+        seen.append(([values[net] for net in circuit.sources], states))
+        states = [
+            values[register.data] & values[register.enable] | state & ~values[register.enable]
+            for register, state in zip(circuit.registers, states, strict=True)
+        ]
+    return seen
+
+
+def by_lane(rows: list[list[int]]) -> NDArray[np.uint64]:
+    """Words [bit, run], a cycle in each bit, from numbers [cycle][bit], a run in each bit."""
+    numbers = np.array(rows, np.uint64).reshape(CYCLES, -1)
+    bits = np.unpackbits(numbers.view(np.uint8).reshape(CYCLES, -1, 8), axis=-1, bitorder="little")
+    packed = np.packbits(bits.transpose(1, 2, 0), axis=-1, bitorder="little")
+    return np.ascontiguousarray(packed).view(np.uint64)[..., 0]
+
+
+def idle_toggles(isolation: Isolation) -> tuple[float, float]:
+    """Transitions per cycle in the 4-bit and in the 2-bit region while only 2-bit operands come."""
+    dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
+    library = builtin_library()
+    path = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
+    circuit = read_circuit(path, "dotp", library.liberty, library.flip_flop)
+    rng = np.random.default_rng(5)
+    control = [ALL * (ElemFmt.C.value >> bit & 1) for bit in range(2)] + [ALL, ALL, ALL]
+    stimuli = [
+        {
+            "ctrl": control,
+            "enable": [ALL],
+            **{name: rng.integers(0, 1 << 64, 32, dtype=np.uint64).tolist() for name in ("rs1", "rs2", "rd")},
+        }
+        for _ in range(CYCLES)
+    ]
+    seen = simulated(circuit, stimuli)
+    sources, states = by_lane([row for row, _ in seen]), by_lane([row for _, row in seen])
+    found = activity(circuit, sources, states, CYCLES, None)
+
+    def inside(region: str) -> float:
+        nets = [gate.output for gate in circuit.gates if gate.path == region]
+        return found.toggles[nets].sum() / found.transitions
+
+    return inside("region_n"), inside("region_c")
+
+
+def test_isolation_quiets_the_idle_region() -> None:
+    idle, busy = zip(*map(idle_toggles, ISOLATIONS), strict=True)
+    assert min(idle[0], *busy) > 100
+    assert idle[1] == 0
+    # the operands still reach the data inputs of the region's registers
+    assert idle[2] < idle[0] / 10
+
+
+def test_estimate_of_a_kernel() -> None:
+    workload = kernel_workload(replace(KernelSpec.parse(KERNEL).case(PLAIN), config=PLAIN), "backend")
+    result = estimate_energy(PLAIN, workload, builtin_library(), window=512)
+    assert (result.workload, result.top, result.cycles) == (KERNEL, "backend", 512)
+    assert result.energy_per_cycle_fj == pytest.approx(sum(module.total for module in result.modules))
+    assert result.energy_per_mac_fj == pytest.approx(result.energy_per_cycle_fj * result.cycles / result.macs, rel=1e-3)
+    assert result.method == METHOD
+    # a register file of 31 words and a 32-bit multiplier at least, each bit of them more than a gate
+    assert result.area_kge is not None
+    assert 10 < result.area_kge < 60
+    energies = {module.path: module for module in result.modules}
+    assert min(module.total for module in result.modules) >= 0
+    assert energies["id_stage.regfile"].clock > 0
+    assert energies["ex_stage.mult"].switching > energies["ex_stage.div"].switching > 0
+    assert from_json(EnergyResult, to_json(result)) == result
+    again, files = estimate_with_files(PLAIN, workload, builtin_library(), window=512)
+    assert again == result
+    assert {"backend.v", "mapped.v", "yosys.ys", "yosys.log", "modules.abc", "gated.v"} <= files.keys()
+    assert "module backend" in files["mapped.v"]
+    started = time.monotonic()
+    assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == result
+    assert time.monotonic() - started < 2

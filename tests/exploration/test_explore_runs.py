@@ -1,0 +1,139 @@
+"""Whole runs of the explorer's command line: two at once, interrupted, fresh, too large."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.processes import PATIENCE_S, all_gone, wait_for
+
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.exploration import estimate
+
+pytestmark = pytest.mark.flow
+
+HERE = Path(__file__).parent
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+import fake_steps
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.exploration import exploration, loop
+
+act, *words = sys.argv[1:]
+step = fake_steps.FakeStep("a", Path("diary"), act, "xpulpnn")
+exploration.flow_steps = lambda request, top: [step]
+loop.emit_design = fake_steps.emit
+sys.exit(cli.main(["explore", "--top", "dotp", "--preset", "ri5cy,xpulpnn", "-o", "out", "--jobs", "1", *words]))
+"""
+
+
+def start(folder, act="", *words):
+    """A run of two points; the second one does ``act``."""
+    script = folder / "run.py"
+    script.write_text(SCRIPT.format(here=str(HERE)))
+    command = [sys.executable, str(script), act, *words]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "XPULPNN_CACHE": str(folder / "cache")}
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_reports_and_goes_on(tmp_path, number):
+    process = start(tmp_path, "hang")
+    wait_for(tmp_path / "diary.pid")
+    # a second run is refused, and disturbs nothing
+    second = start(tmp_path)
+    _, error = second.communicate(timeout=PATIENCE_S)
+    assert second.returncode == 2
+    assert error.startswith("error: --output must be a folder that no other run uses, not out (process ")
+    assert error.count("\n") == 1
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert "INCOMPLETE: interrupted after 1 of 2 points; without --fresh it goes on from here" in out.splitlines()
+    assert all_gone(tmp_path / "diary.pid")
+    record = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert record["complete"] is False
+    assert [point["error"] for point in record["points"]] == ["", "interrupted before the end of a"]
+    assert [len(point["flows"]) for point in record["points"]] == [1, 0]
+    assert "incomplete" in (tmp_path / "out" / "report.html").read_text()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "points",
+        "report.html",
+        "results.csv",
+        "results.json",
+    ]
+    (tmp_path / "diary").unlink()
+    again = start(tmp_path)
+    assert again.wait(PATIENCE_S) == 0
+    again.communicate()
+    assert (tmp_path / "diary").read_text() == "a xpulpnn\n"
+    record = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert record["complete"] is True
+    assert [point["error"] for point in record["points"]] == ["", ""]
+
+
+def run(*words, output="out"):
+    return cli.main(["explore", "--top", "dotp", "-o", output, "--no-report", "--jobs", "1", *words])
+
+
+def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
+    words = ("--sweep", "widths=16,8,4", "--max-points", "2")
+    assert run(*words) == 2
+    text = "--yes or --max-points 3 must be given, not left out (3 points to run, 3 steps, about 90 s with 1 process)"
+    assert capsys.readouterr().err == f"error: {text}\n"
+    assert list((tmp_path / "out").iterdir()) == []
+    assert run(*words, "--yes") == 0
+    assert "3 points to run, 3 steps, about 90 s with 1 process\n" in capsys.readouterr().err
+    # what is known costs nothing
+    assert run(*words) == 0
+
+
+def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(estimate, "_wall_s", lambda result: 7.0)
+    assert run() == 0
+    capsys.readouterr()
+    assert json.loads((tmp_path / "cache" / "times" / "steps.json").read_text()) == {"dotp a": 7.0}
+    assert run("--sweep", "widths=16,8,4", "--max-points", "1") == 2
+    assert "(3 points to run, 3 steps, about 21 s with 1 process)" in capsys.readouterr().err
+
+
+def test_space_too_large_to_look_at(fake_flows, capsys):
+    sweep = f"widths={','.join(f'16+{width}' for width in range(100_001))}"
+    assert run("--sweep", sweep) == 2
+    assert "widths must be" in capsys.readouterr().err
+
+
+def test_fresh_removes_what_runs_left(fake_flows, capsys, tmp_path):
+    assert run("--sweep", "widths=16,8") == 0
+    points = tmp_path / "out" / "points"
+    (points / "xpulpnn_widths=16" / "notes.txt").write_text("mine")
+    # a run that finds them there does not take them for its own
+    (points / "xpulpnn_widths=16" / "dotp.v").unlink()
+    assert run("--sweep", "widths=16,8") == 0
+    assert run("--sweep", "widths=8", "--fresh", "--max-points", "0") == 2
+    assert len(list(points.iterdir())) == 2
+    assert run("--sweep", "widths=8", "--fresh") == 0
+    assert sorted(str(path.relative_to(points)) for path in points.rglob("*.*") if path.is_file()) == [
+        "xpulpnn_widths=16/notes.txt",
+        *(f"xpulpnn_widths=8/{name}" for name in ("config.json", "dotp.json", "dotp.v", "log.txt", "result.json")),
+    ]
+    assert (tmp_path / "diary").read_text().count("a") == 4
+
+
+def test_fresh_uses_no_result_of_the_cache(fake_flows, tmp_path):
+    fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", "cached")]
+    words = ("--sweep", "widths=16,8")
+    assert run(*words) == 0
+    assert run(*words, output="other") == 0
+    assert (tmp_path / "diary").read_text() == "made\n"
+    # both points of a fresh run share what it made itself
+    assert run(*words, "--fresh") == 0
+    assert (tmp_path / "diary").read_text() == "made\n" * 2

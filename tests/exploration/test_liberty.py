@@ -1,0 +1,158 @@
+"""The Liberty reader: units, tables, registers, expressions, errors, and what the flows take from a library."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
+from xpulpnn_sim.exploration.liberty_expression import Expression
+from xpulpnn_sim.exploration.library import load_library
+
+pytestmark = pytest.mark.unit
+
+TEXT = r"""/* a comment { with a brace */
+library (small) {
+  time_unit : "10ps";
+  leakage_power_unit : "1uW";
+  voltage_unit : "100mV";
+  capacitive_load_unit (10, ff);
+  nom_voltage : 12;
+  lu_table_template (delay) {
+    variable_1 : total_output_net_capacitance;
+    variable_2 : input_net_transition;
+    index_1 ("1, 3"); index_2 ("0, 10");
+  }
+  power_lut_template (edge) { variable_1 : input_transition_time; index_1 ("0, 10"); }
+  cell (NAND) {
+    area : 2.5;
+    leakage_power () { value : 1; when : "!A"; }
+    leakage_power () { value : 3; when : "A"; }
+    pin (A, B) { direction : input; capacitance : 0.2; }
+    pin (Y) {
+      direction : output;
+      function : "(A B)'";
+      timing () {
+        related_pin : "A B"; // two arcs
+        timing_sense : negative_unate
+        cell_rise (delay) { values ("1, 2", \
+                                    "3, 4"); }
+      }
+      internal_power () { related_pin : "A"; power (edge) { values ("5, 7"); } }
+    }
+  }
+  cell (DFF) {
+    area : 7;
+    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; clear : "!R"; }
+    pin (CK) { direction : input; clock : true; capacitance : 0.1; }
+    pin (Q) { direction : output; function : "IQ"; }
+  }
+}
+"""
+
+
+def library(folder: Path, text: str = TEXT) -> Liberty:
+    path = folder / "small.lib"
+    path.write_text(text)
+    return read_liberty(path)
+
+
+def test_units_are_ns_ff_fj_and_nw(tmp_path: Path) -> None:
+    read = library(tmp_path)
+    nand = read.cells["NAND"]
+    assert (read.name, read.voltage) == ("small", pytest.approx(1.2))
+    assert nand.pins["B"].capacitance_ff == pytest.approx(2)
+    assert nand.leakage_nw == pytest.approx(2000)
+    # 0.1 V squared times 10 fF is 0.1 fJ
+    power = nand.pins["Y"].internal_power[0].rise_power
+    assert power is not None
+    assert power.at(0.05, 99) == pytest.approx(0.6)
+
+
+def test_tables_are_bilinear_whatever_the_order_of_their_axes(tmp_path: Path) -> None:
+    arcs = library(tmp_path).cells["NAND"].pins["Y"].timing
+    assert [arc.related_pin for arc in arcs] == ["A", "B"]
+    assert {arc.timing_sense for arc in arcs} == {"negative_unate"}
+    table = arcs[0].cell_rise
+    assert table is not None
+    assert table.at(0.0, 10) == pytest.approx(0.01)
+    assert table.at(0.1, 10) == pytest.approx(0.02)
+    assert table.at(0.0, 30) == pytest.approx(0.03)
+    assert table.at(0.05, 20) == pytest.approx(0.025)
+    assert table.at(0.2, 40) == pytest.approx(0.06)
+
+
+def test_registers_and_pins(tmp_path: Path) -> None:
+    cells = library(tmp_path).cells
+    register = cells["DFF"].flip_flop
+    assert register is not None
+    assert (register.state, register.next_state, register.clocked_on, register.clear) == ("IQ", "D", "CK", "!R")
+    assert [pin.name for pin in cells["DFF"].pins.values() if pin.clock] == ["CK"]
+    assert cells["NAND"].truth_table() == 0b0111
+    assert cells["DFF"].truth_table() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("A*B", 0b1000),
+        ("A B", 0b1000),
+        ("A + B", 0b1110),
+        ("A^B", 0b0110),
+        ("!A^B", 0b1001),
+        ("A'", 0b0101),
+        ("(A+B)'", 0b0001),
+        ("A+B*!A", 0b1110),
+        ("A*B^A", 0b0010),
+        ("1", 0b1111),
+        ("", 0b1111),
+    ],
+)
+def test_expressions(text: str, table: int) -> None:
+    assert Expression(text).truth_table(["A", "B"]) == table
+
+
+@pytest.mark.parametrize("text", ["A*", "(A", "A)", "A ? B", "+A"])
+def test_malformed_expressions_are_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="expression must be Boolean, not "):
+        Expression(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("module top; endmodule", "line 1: library (NAME) { expected"),
+        (TEXT[: TEXT.index("cell (DFF)")], "line 31: the file ends"),
+        (TEXT.replace("area : 2.5;", "area 2.5;"), "line 15: attribute or group expected"),
+        (TEXT.replace('"1uW"', '"1 furlong"'), "unit 1 furlong is unknown"),
+        (TEXT.replace('"1, 2"', '"1, 2, 3"'), "cell_rise has 5 values for axes of [2, 2]"),
+        ("library (empty) { }", "it holds no cell"),
+    ],
+)
+def test_what_is_no_library_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        library(tmp_path, text)
+    assert str(caught.value) == f"--liberty must be a Liberty file, not {tmp_path / 'small.lib'} ({reason})"
+
+
+def test_a_missing_file_and_a_library_without_inverters(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"^--liberty must be a Liberty file, not .*none.lib \(No such file or dir.*$"):
+        read_liberty(tmp_path / "none.lib")
+    path = tmp_path / "small.lib"
+    path.write_text(TEXT)
+    with pytest.raises(ToolError, match=r"^--liberty must hold an inverter with delay tables, not none as .*small"):
+        load_library(path)
+
+
+@pytest.mark.skipif("XPULPNN_LIBERTY" not in os.environ, reason="XPULPNN_LIBERTY names no Liberty file")
+def test_sg13g2_gives_the_reference_units() -> None:
+    library = load_library(Path(os.environ["XPULPNN_LIBERTY"]))
+    if not library.name.startswith("sg13g2_stdcell_typ_1p20V_25C"):
+        pytest.skip(f"figures are those of SG13G2, not of {library.name}")
+    assert library.ge_area == pytest.approx(7.2576)
+    assert library.fo4_ps == pytest.approx(58.8)
+    assert library.flip_flop == "sg13g2_dfrbpq_1"
+    assert library.driving_cell == "sg13g2_buf_4"
+    assert library.output_load_ff == pytest.approx(6)
+    assert library.clock_gate == "sg13g2_lgcp_1"

@@ -1,0 +1,130 @@
+"""Instances and names of gates that a mapper made out of several modules, against netlists written by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module
+from xpulpnn_sim.exploration.origins import SHARED, Shares, with_origins
+from xpulpnn_sim.tools.netlists import NetlistModule, read_module
+
+pytestmark = pytest.mark.unit
+
+CELLS = builtin_library().cells
+# nets: 2..5 inputs a..d, 6 clk, 7 register
+PORTS = {
+    name: {"direction": "input", "bits": [net]}
+    for name, net in zip(("a", "b", "c", "d", "clk"), range(2, 7), strict=True)
+}
+
+
+def module(
+    folder: Path, cells: dict[str, tuple[str, dict[str, int]]], outputs: dict[str, int], names: dict[str, int]
+) -> NetlistModule:
+    """A netlist as Yosys writes it; the last pin of a cell is its output."""
+    ports: dict[str, Any] = {**PORTS, **{name: {"direction": "output", "bits": [net]} for name, net in outputs.items()}}
+    described = {
+        name: {
+            "type": kind,
+            "connections": {pin: [net] for pin, net in pins.items()},
+            "port_directions": {pin: "output" if pin in ("Y", "Q") else "input" for pin in pins},
+        }
+        for name, (kind, pins) in cells.items()
+    }
+    nets = {name: {"bits": port["bits"], "hide_name": 0} for name, port in ports.items()}
+    nets |= {name: {"bits": [net], "hide_name": 0} for name, net in names.items()}
+    path = folder / "netlist.json"
+    path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": described, "netnames": nets}}}))
+    return read_module(path, "top")
+
+
+SOURCE = {
+    "$flatten\\one.$a": ("$_AND_", {"A": 2, "B": 3, "Y": 10}),
+    "$flatten\\two.\\deep.$x": ("$_XOR_", {"A": 10, "B": 4, "Y": 11}),
+    "$flatten\\two.$o": ("$_OR_", {"A": 4, "B": 5, "Y": 12}),
+    "$flatten\\two.$r": ("$_DFF_P_", {"C": 6, "D": 12, "Q": 7}),
+    "$m": ("$_MUX_", {"A": 11, "B": 7, "S": 5, "Y": 13}),
+}
+NAMES = {"one.both": 10, "two.deep.odd": 11, "two.held": 7}
+
+
+def told(folder: Path, cells: dict[str, tuple[str, dict[str, int]]]) -> tuple[MappedNetlist, Shares]:
+    source = module(folder, SOURCE, {"y": 13}, NAMES)
+    flat = module(folder, cells, {"y": 13}, {"two.held": 7})
+    return with_origins(source, flat, mapped_module(flat, CELLS))
+
+
+def paths(netlist: MappedNetlist) -> dict[str, str]:
+    return {gate.name: gate.path for gate in netlist.gates}
+
+
+def test_gates_belong_where_their_functions_come_from(tmp_path: Path) -> None:
+    netlist, shares = told(
+        tmp_path,
+        {
+            "nand": ("NAND2_X1", {"A": 2, "B": 3, "Y": 20}),
+            "xnor": ("XNOR2_X1", {"A": 20, "B": 4, "Y": 21}),
+            "nor": ("NOR2_X1", {"A": 4, "B": 5, "Y": 22}),
+            "inv": ("INV_X1", {"A": 22, "Y": 23}),
+            "dff": ("DFF_X1", {"CK": 6, "D": 23, "Q": 7}),
+            "mux": ("MUX2_X1", {"A": 21, "B": 7, "S": 5, "Y": 13}),
+        },
+    )
+    assert paths(netlist) == {
+        "nand": "one", "xnor": "two.deep", "nor": "two", "inv": "two", "dff": "two", "mux": "",
+    }  # fmt: skip
+    assert shares == Shares(function=1.0, readers=0.0, shared=0.0)
+    assert netlist.names[20] == "!one.both"
+    assert netlist.names[21] == "two.deep.odd"
+    assert netlist.names[7] == "two.held"
+    assert netlist.names[22] == "two.n22"
+
+
+def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Path) -> None:
+    netlist, shares = told(
+        tmp_path,
+        {
+            # the exclusive or of a & b and c out of four gates, of which the source has one
+            "both": ("AND2_X1", {"A": 2, "B": 3, "Y": 20}),
+            "n1": ("NAND2_X1", {"A": 20, "B": 4, "Y": 21}),
+            "n2": ("NAND2_X1", {"A": 20, "B": 21, "Y": 22}),
+            "n3": ("NAND2_X1", {"A": 4, "B": 21, "Y": 23}),
+            "n4": ("NAND2_X1", {"A": 22, "B": 23, "Y": 24}),
+            "or": ("OR2_X1", {"A": 4, "B": 5, "Y": 25}),
+            "dff": ("DFF_X1", {"CK": 6, "D": 25, "Q": 7}),
+            "mux": ("MUX2_X1", {"A": 24, "B": 7, "S": 5, "Y": 13}),
+        },
+    )
+    found = paths(netlist)
+    assert [found[name] for name in ("n1", "n2", "n3", "n4")] == ["two.deep"] * 4
+    nand, whole = CELLS["NAND2_X1"].area, sum(gate.cell.area for gate in netlist.gates)
+    assert shares.readers == pytest.approx(3 * nand / whole)
+    assert shares.shared == 0.0
+
+
+def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp_path: Path) -> None:
+    netlist, shares = told(
+        tmp_path,
+        {
+            # of c inverted the source knows nothing; two and two.deep read it
+            "inv": ("NOR3_X1", {"A": 4, "B": 2, "C": 3, "Y": 20}),
+            "both": ("AND2_X1", {"A": 2, "B": 3, "Y": 21}),
+            "xor": ("XOR2_X1", {"A": 21, "B": 4, "Y": 22}),
+            "waste": ("AND2_X1", {"A": 22, "B": 20, "Y": 26}),
+            "xor2": ("OR2_X1", {"A": 22, "B": 26, "Y": 27}),
+            "or": ("OR2_X1", {"A": 4, "B": 5, "Y": 23}),
+            "zero": ("AND3_X1", {"A": 23, "B": 20, "C": 4, "Y": 28}),
+            "or2": ("OR2_X1", {"A": 23, "B": 28, "Y": 25}),
+            "dff": ("DFF_X1", {"CK": 6, "D": 25, "Q": 7}),
+            "mux": ("MUX2_X1", {"A": 27, "B": 7, "S": 5, "Y": 13}),
+        },
+    )
+    found = paths(netlist)
+    assert found["xor2"] == "two.deep"
+    assert found["or2"] == "two"
+    assert found["inv"] == f"two.{SHARED}"
+    assert netlist.names[20] == f"two.{SHARED}.n20"
+    assert shares.shared == pytest.approx(CELLS["NOR3_X1"].area / sum(gate.cell.area for gate in netlist.gates))

@@ -1,0 +1,127 @@
+"""The comparison of Table II: which points it runs, and how its rows come from their figures."""
+
+import pytest
+from tests.exploration.made_up import energy, flow, point
+
+from xpulpnn_sim.exploration import paper
+from xpulpnn_sim.exploration.flows import Request
+
+pytestmark = pytest.mark.unit
+
+AREAS = {
+    "ri5cy ex-stage": 20.0,
+    "xpulpnn ex-stage": 25.0,
+    "xpulpnn2 ex-stage": 25.5,
+    "ri5cy core": 50.0,
+    "xpulpnn core": 55.0,
+    "xpulpnn2 core": 57.2,
+}
+SCALES = {"ri5cy": 1.0, "xpulpnn": 1.02, "xpulpnn2": 1.03}
+SAME = "matmul:8:xpulpv2_4x2:32x64x16"
+VARIANTS = {"ri5cy": "xpulpv2_4x2", "xpulpnn": "nn_4x4", "xpulpnn2": "x2_4x4"}
+OWN = [("matmul:8", "32x64x16"), *((f"conv:{bits}", "4x16x32:64x3x3") for bits in (8, 4, 2))]
+
+
+def mapped(area, script, library):
+    scale, delay = (1.0, 80.0) if script == "area" else (1.1, 60.0)
+    conditions = [f"Library {library} at 1 V."]
+    return flow(script=script, conditions=conditions, area_kge=area * scale, delay_fo4=delay)
+
+
+def spent(workload, macs, femtojoule):
+    per_mac = femtojoule / 2 if macs else None
+    return energy(workload=workload, macs=macs, energy_per_cycle_fj=femtojoule, energy_per_mac_fj=per_mac)
+
+
+def results(library="plain", with_energy=True, without=""):
+    points = []
+    for label, area in AREAS.items():
+        name, top = label.split()
+        scale = SCALES[name]
+        flows = [] if label == without else [mapped(area, script, library) for script in ("area", "speed")]
+        energies, kernels = [], []
+        if with_energy and top == "core":
+            energies = [spent(SAME, 200.0, 6000.0 * scale), spent("general", 0.0, 3000.0 * scale * scale)]
+            energies += [spent(f"{what}:{VARIANTS[name]}:{layer}", 300.0, 9000.0 / scale) for what, layer in OWN]
+            run = {"layer": "16x16x32:64x3x3", "variant": VARIANTS[name]}
+            kernels = [{**run, "bits": bits, "macs_per_cycle": 24 * scale / bits} for bits in (8, 4, 2)]
+        points.append(point(label, top=top, preset=name, flows=flows, energies=energies, kernels=kernels))
+    return points
+
+
+def near(*values):
+    return [pytest.approx(value) for value in values]
+
+
+def rows(table):
+    return {row[0]: list(row[1:]) for row in table.rows}
+
+
+def test_points_and_steps(monkeypatch):
+    monkeypatch.setattr(paper, "flow_steps", lambda request: list(request.scripts))
+    monkeypatch.setattr(paper, "library", lambda request: "cells")
+    monkeypatch.setattr(
+        paper,
+        "EnergyStep",
+        lambda cells, spec, core=False, yosys="", window=0: (cells, spec and str(spec), core, window),
+    )
+    monkeypatch.setattr(paper, "KernelStep", str)
+    request = Request(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
+    space, steps = paper.paper_points(request, energy=True)
+    assert [point.label for point in space.points] == list(AREAS)
+    assert [(point.preset, point.top) for point in space.points] == [tuple(label.split()) for label in AREAS]
+    assert steps[:3] == [["area", "speed"]] * 3
+    for (name, variant), those in zip(VARIANTS.items(), steps[3:], strict=True):
+        matmul = [] if name == "ri5cy" else [("cells", f"matmul:8:{variant}:32x64x16", True, 0)]
+        assert those == [
+            "area",
+            "speed",
+            ("cells", SAME, True, 0),
+            ("cells", None, False, 0),
+            *matmul,
+            *(f"conv:{bits}:{variant}:16x16x32:64x3x3" for bits in (8, 4, 2)),
+            *(("cells", f"conv:{bits}:{variant}:4x16x32:64x3x3", True, 32768) for bits in (8, 4, 2)),
+        ]
+    assert paper.paper_points(request, energy=False)[1] == [["area", "speed"]] * 6
+
+
+def test_overheads_beside_the_paper():
+    table = paper.paper_table(results())
+    found = rows(table)
+    assert found["ex-stage, area [kGE], area script"] == [20.0, 25.0, 25.5, *near(25.0, 2.0), "+32.6"]
+    assert found["ex-stage, area [kGE], speed script"][:5] == near(22.0, 27.5, 28.05, 25.0, 2.0)
+    assert found["core, area [kGE], area script"] == [50.0, 55.0, 57.2, *near(10.0, 4.0), "+17.5"]
+    assert found["core, delay [FO4], speed script"] == [60.0, 60.0, 60.0, 0.0, 0.0, "same clock"]
+    beyond = 100 * (1.03 / 1.02 - 1)
+    matmul = found["core with clock gates, energy per cycle on 8-bit MatMul [pJ]"]
+    assert matmul == [6.0, *near(6.12, 6.18, 2.0, beyond), "+2.1 to +2.5"]
+    general = found["core with clock gates, energy per cycle on general code [pJ]"]
+    assert general[3:] == [*near(4.04, 100 * ((1.03 / 1.02) ** 2 - 1)), "+2.17 to +3.7"]
+    # the baseline's own kernel is the program that all run
+    own = found["8-bit MatMul, own kernel, energy [pJ/MAC]"]
+    assert own[:3] == near(3.0, 4.5 / 1.02, 4.5 / 1.03)
+    assert own[-1] is None
+    for bits in (8, 4, 2):
+        layer = found[f"layer at {bits} bit, own kernel, energy [pJ/MAC]"]
+        assert layer == [*near(4.5, 4.5 / 1.02, 4.5 / 1.03, 100 / 1.02 - 100, 100 * (1.02 / 1.03 - 1)), None]
+        speed = found[f"layer at {bits} bit, own kernel, speed [MAC/cycle]"]
+        assert speed[:3] == near(24 / bits, 24.48 / bits, 24.72 / bits)
+    assert len(found) == 17
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_authors_figures_need_their_flow():
+    plain = paper.paper_table(results())
+    assert not any("authors" in column.group for column in plain.columns)
+    table = paper.paper_table(results(library=paper.REFERENCE_LIBRARY))
+    assert [column.group for column in table.columns][-1] == "authors' RTL, same flow"
+    found = rows(table)
+    assert found["ex-stage, area [kGE], area script"][6:] == [27.1, 37.4, pytest.approx(38.0, abs=0.05)]
+    assert found["core with clock gates, energy per cycle on general code [pJ]"][6:] == [None, None, None]
+
+
+def test_missing_figures_leave_gaps():
+    found = rows(paper.paper_table(results(with_energy=False, without="xpulpnn ex-stage")))
+    assert found["ex-stage, area [kGE], area script"] == [20.0, None, 25.5, None, None, "+32.6"]
+    assert found["core, area [kGE], area script"][3] == pytest.approx(10.0)
+    assert not any("energy" in figure for figure in found)

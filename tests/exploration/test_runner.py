@@ -1,0 +1,222 @@
+"""Points in processes: results, resumption, and what a failure leaves of the rest."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.processes import PATIENCE_S, all_gone, wait_for
+
+from xpulpnn_sim.exploration import runner
+from xpulpnn_sim.exploration.runner import Manner, run_points
+from xpulpnn_sim.exploration.space import build_space
+from xpulpnn_sim.exploration.task import plan
+
+pytestmark = pytest.mark.flow
+
+FAKES = Path(__file__).parent
+
+
+class Run:
+    """Runs of the same points with the same steps."""
+
+    def __init__(self, fakes, folder, *steps, presets="ri5cy,xpulpnn"):
+        self.fakes = fakes
+        self.folder = folder
+        self.steps = steps
+        self.points = build_space("nnrf" if "cu" in presets else "dotp", [presets], [], []).points
+        self.told = []
+
+    def __call__(self, *, fresh_since=None, report=None, timeout_s=60.0, jobs=1):
+        pairs = [(step, step.settings()) for step in self.steps]
+        tasks = [plan(point, pairs, self.folder, fresh_since=fresh_since) for point in self.points]
+        self.told.clear()
+        self.missing = [task.missing for task in tasks]
+
+        def told(label, step, known):
+            self.told.append((label, step, known))
+            if report is not None:
+                report(label, step)
+
+        return run_points(tasks, self.folder, self.fakes.emit, Manner(jobs=jobs, timeout_s=timeout_s), told)
+
+    def record(self, name):
+        return json.loads((self.folder / "points" / name / "result.json").read_text())
+
+
+@pytest.fixture
+def diary(tmp_path):
+    return tmp_path / "diary"
+
+
+def lines(diary):
+    return diary.read_text().splitlines()
+
+
+def test_points_are_written_with_their_configuration(fakes, tmp_path, diary):
+    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))
+    results = run(jobs=2)
+    assert [result.label for result in results] == ["ri5cy", "xpulpnn"]
+    assert [[flow.name for flow in result.flows] for result in results] == [["a", "b"]] * 2
+    assert not any(result.error for result in results)
+    assert [result.configuration for result in results] == [{"xpulpnn": False}, {"xpulpnn": True}]
+    folder = tmp_path / "points" / "ri5cy"
+    assert {path.name for path in folder.iterdir()} == {"config.json", "dotp.v", "dotp.json", "result.json", "log.txt"}
+    assert json.loads((folder / "config.json").read_text()) == {"xpulpnn": False}
+    assert results[0].folder == "points/ri5cy"
+    assert sorted(lines(diary)) == ["a ri5cy", "a xpulpnn", "b ri5cy", "b xpulpnn"]
+    assert sorted(run.told) == sorted((point, step, False) for point in ("ri5cy", "xpulpnn") for step in "ab")
+
+
+def test_finished_points_start_no_process(fakes, tmp_path, diary, monkeypatch):
+    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary))
+    first = run()
+    monkeypatch.setattr(runner, "executor", None)
+    assert run() == first
+    assert run.told == [("ri5cy", "a", True), ("xpulpnn", "a", True)]
+    assert len(lines(diary)) == 2
+
+
+def test_new_step_and_new_settings_run_alone(fakes, tmp_path, diary):
+    Run(fakes, tmp_path, fakes.FakeStep("a", diary))()
+    diary.unlink()
+    (first, second) = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))()
+    assert lines(diary) == ["b ri5cy", "b xpulpnn"]
+    assert [flow.name for flow in first.flows] == [flow.name for flow in second.flows] == ["a", "b"]
+    diary.unlink()
+    Run(fakes, tmp_path, fakes.FakeStep("a", diary, version="2"), fakes.FakeStep("b", diary))()
+    assert lines(diary) == ["a ri5cy", "a xpulpnn"]
+
+
+def test_fresh_and_lost_files_run_again(fakes, tmp_path, diary):
+    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), presets="ri5cy")
+    run()
+    run(fresh_since=0.0)
+    assert len(lines(diary)) == 2
+    (tmp_path / "points" / "ri5cy" / "dotp.v").unlink()
+    run()
+    assert len(lines(diary)) == 3
+    (tmp_path / "points" / "ri5cy" / "result.json").write_text('{"keys": 3')
+    run()
+    assert len(lines(diary)) == 4
+    run()
+    assert len(lines(diary)) == 4
+
+
+def test_interrupted_run_continues(fakes, tmp_path, diary):
+    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary, "hang", "xpulpnn"))
+
+    def interrupt(label, step):
+        if label == "xpulpnn":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(report=interrupt)
+    assert run.record("ri5cy")["error"] == ""
+    diary.unlink()
+    continued = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))
+    results = continued()
+    assert continued.missing == [0, 1]
+    assert lines(diary) == ["b xpulpnn"]
+    assert [[flow.name for flow in result.flows] for result in results] == [["a", "b"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        ("tool", "bad: yosys must be able to synthesise it"),
+        ("bug", "bad: ZeroDivisionError: division by zero"),
+        ("wrong", "bad: results must equal the reference, not differ 3 times"),
+    ],
+)
+def test_failing_step_leaves_the_others(fakes, tmp_path, diary, act, error):
+    steps = [fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary, act), fakes.FakeStep("c", diary)]
+    run = Run(fakes, tmp_path, *steps)
+    failed, good = run()
+    assert failed.error == error
+    assert [flow.name for flow in failed.flows] == (["a", "bad", "c"] if act == "wrong" else ["a", "c"])
+    assert good.error == ""
+    assert len(good.flows) == 3
+    diary.unlink()
+    assert [result.error for result in run()] == [error, ""]
+    assert lines(diary) == ["bad ri5cy"]
+    log = (tmp_path / "points" / "ri5cy" / "log.txt").read_text()
+    assert ("Traceback" in log) == (act == "bug")
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        ("kill", "bad: its process must end by itself, not be killed by SIGKILL (see log.txt)"),
+        ("exit", "bad: its process must end with a result, not with exit code 3 (see log.txt)"),
+    ],
+)
+def test_crashed_process_takes_nothing_with_it(fakes, tmp_path, diary, act, error):
+    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary, act))
+    crashed, good = run(jobs=2)
+    assert crashed.error == error
+    assert [flow.name for flow in crashed.flows] == ["a"]
+    assert (good.error, len(good.flows)) == ("", 2)
+    assert run.record("ri5cy")["error"] == error
+    assert len(run.told) == 4
+    repaired = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary))
+    assert [result.error for result in repaired()] == ["", ""]
+    assert repaired.missing == [1, 0]
+
+
+def test_crash_of_a_fresh_run_shows_nothing_old(fakes, tmp_path, diary):
+    Run(fakes, tmp_path, fakes.FakeStep("a", diary), presets="ri5cy")()
+    (crashed,) = Run(fakes, tmp_path, fakes.FakeStep("a", diary, "kill"), presets="ri5cy")(fresh_since=0.0)
+    assert crashed.flows == []
+
+
+def test_hanging_step_ends_with_all_it_started(fakes, tmp_path, diary):
+    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("slow", diary, "hang"))
+    late, good = run(timeout_s=3.0)
+    assert late.error == "slow: must end within 3 s, not be stopped then (see log.txt)"
+    assert [flow.name for flow in late.flows] == ["a"]
+    assert good.error == ""
+    assert all_gone(Path(f"{diary}.pid"))
+
+
+def test_design_that_cannot_be_made(fakes, tmp_path, diary):
+    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary))
+    run.points = build_space("dotp", ["xpulpnn"], [], ["rvfi=true,false"]).points
+    bad, good = run()
+    assert bad.error == "generate: generator must be able to build this, not rvfi"
+    assert (bad.flows, bad.configuration) == ([], {})
+    assert (good.error, len(good.flows)) == ("", 1)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {fakes!r})
+import fake_steps
+from xpulpnn_sim.exploration.task import plan
+from xpulpnn_sim.exploration.runner import Manner, run_points
+from xpulpnn_sim.exploration.space import build_space
+
+if __name__ == "__main__":
+    folder = Path({folder!r})
+    step = fake_steps.FakeStep("slow", folder / "diary", "hang")
+    (point,) = build_space("dotp", ["ri5cy"], [], []).points
+    task = plan(point, [(step, step.settings())], folder)
+    run_points([task], folder, fake_steps.emit, Manner(), lambda *told: None)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_run_leaves_no_process(tmp_path, number):
+    script = tmp_path / "run.py"
+    script.write_text(SCRIPT.format(fakes=str(FAKES), folder=str(tmp_path)))
+    process = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.DEVNULL)
+    pids = tmp_path / "diary.pid"
+    wait_for(pids)
+    for _ in range(2):
+        os.kill(process.pid, number)
+    process.wait(PATIENCE_S)
+    assert all_gone(pids)

@@ -1,0 +1,147 @@
+"""Longest paths: our estimate against a path reckoned by hand, OpenSTA and ABC against the estimate."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.asic import AsicFlow
+from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.liberty import Table, TimingArc
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
+from xpulpnn_sim.exploration.sta import OpenSta, find_opensta
+from xpulpnn_sim.exploration.timing import TOOL, longest_path
+
+CELLS = builtin_library().cells
+NAMES = {2: "clk", 3: "a", 4: "b", 5: "n5", 6: "n6", 7: "y", 8: "held"}
+GATES = [
+    MappedGate("g0", "", CELLS["NAND2_X1"], {"A": 3, "B": 4, "Y": 5}),
+    MappedGate("g1", "", CELLS["INV_X2"], {"A": 5, "Y": 6}),
+    MappedGate("g2", "", CELLS["NOR2_X1"], {"A": 6, "B": 8, "Y": 7}),
+    MappedGate("g3", "", CELLS["DFF_X1"], {"D": 6, "CK": 2, "Q": 8}),
+]
+NETLIST = MappedNetlist(module="chain", gates=GATES, inputs={"clk": 2, "a": 3, "b": 4}, outputs={"y": 7}, names=NAMES)
+
+# In tau of 10 ps: the driver, a buffer of size 4, at 4/3 C; NAND2 with 2 C; INV_X2 with the register (2 C) and
+# the NOR (5/3 C); NOR2 with the output, 2 C.
+ARRIVALS = [(4 / 3) / 4 + 2 + 2, 0.0, 0.0]
+ARRIVALS[1] = ARRIVALS[0] + 1 + (2 + 5 / 3) / 2
+ARRIVALS[2] = ARRIVALS[1] + 2 + 2
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return builtin_library()
+
+
+@pytest.fixture(scope="module")
+def opensta() -> OpenSta:
+    found = find_opensta()
+    if found is None:
+        pytest.skip("OpenSTA is not installed")
+    return found
+
+
+@pytest.mark.unit
+def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
+    path = longest_path(NETLIST, library)
+    assert path is not None
+    assert (path.start in {"a", "b"}, path.end) == (True, "y")
+    assert [step.net for step in path.steps] == ["n5", "n6", "y"]
+    assert [step.cell for step in path.steps] == ["NAND2_X1", "INV_X2", "NOR2_X1"]
+    assert [step.arrival_ps for step in path.steps] == pytest.approx([10 * at for at in ARRIVALS], abs=0.01)
+    assert path.delay_ps == path.steps[-1].arrival_ps
+
+
+@pytest.mark.unit
+def test_registers_are_cut(library: Library) -> None:
+    gates = [GATES[0], GATES[1], GATES[3]]
+    path = longest_path(
+        MappedNetlist(module="chain", gates=gates, inputs=NETLIST.inputs, outputs={"y": 8}, names=NAMES), library
+    )
+    assert path is not None
+    assert (path.end, len(path.steps)) == ("held", 2)
+
+
+@pytest.mark.unit
+def test_no_path_and_loops(library: Library) -> None:
+    assert longest_path(MappedNetlist(module="no", gates=[], inputs={}, outputs={}, names={}), library) is None
+    inverter = CELLS["INV_X1"]
+    loop = [MappedGate("g0", "", inverter, {"A": 3, "Y": 4}), MappedGate("g1", "", inverter, {"A": 4, "Y": 3})]
+    with pytest.raises(ToolError, match=r"^netlist must be free of combinational loops, not have one of 2 gates$"):
+        longest_path(MappedNetlist(module="loop", gates=loop, inputs={}, outputs={"y": 4}, names=NAMES), library)
+
+
+@pytest.mark.flow
+def test_opensta_agrees_on_the_chain(library: Library, opensta: OpenSta, tmp_path: Path) -> None:
+    path = opensta.longest_path(NETLIST, library, tmp_path)
+    assert path is not None
+    assert path.tool.startswith("OpenSTA ")
+    assert [step.net for step in path.steps] == ["n5", "n6", "y"]
+    assert [step.arrival_ps for step in path.steps] == pytest.approx([10 * at for at in ARRIVALS], abs=0.02)
+    assert (path.start in {"a", "b"}, path.end, path.netlist) == (True, "y", "mapped")
+
+
+@pytest.mark.flow
+def test_opensta_abc_and_the_estimate_agree_on_a_component(
+    library: Library, opensta: OpenSta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design = emit_design("nnrf", preset("xpulpnn"))
+    timed = AsicFlow(library, "builtin", "area").run(design)
+    path = timed.result.path
+    assert path is not None
+    assert path.tool == TOOL
+    assert path.others[f"OpenSTA {opensta.version}"] == pytest.approx(path.delay_ps, abs=0.05)
+    assert path.others["ABC"] == timed.result.delay_ps
+    assert path.others["ABC"] == pytest.approx(path.delay_ps, abs=1.0)
+    assert {"timing.tcl", "timing.v", "timing.rpt"} <= timed.files.keys()
+    monkeypatch.setattr("xpulpnn_sim.exploration.asic.find_opensta", lambda: None)
+    flow = AsicFlow(library, "builtin", "area")
+    alone = flow.run(design).result
+    assert alone.path == path.checked_by({"ABC": path.others["ABC"]})
+    assert flow.settings()["opensta"] == "none"
+    assert "opensta" not in alone.tools
+
+
+@pytest.mark.unit
+def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: Library) -> None:
+    def table(delay: float) -> Table:
+        return Table([0.0], [0.0], [[delay]])
+
+    def arc(sense: str, rise: float, fall: float) -> TimingArc:
+        slew = table(0.0)
+        return TimingArc(
+            related_pin="A", timing_sense=sense, timing_type="", cell_rise=table(rise), cell_fall=table(fall),
+            rise_transition=slew, fall_transition=slew,
+        )  # fmt: skip
+
+    buffer = library.cells["BUF_X1"]
+    pin = replace(buffer.pins["Y"], timing=[arc("positive_unate", 1.0, 2.0), arc("negative_unate", 3.0, 1.5)])
+    cell = replace(buffer, pins={**buffer.pins, "Y": pin})
+    gates = [MappedGate("g0", "", cell, {"A": 3, "Y": 5}), MappedGate("g1", "", cell, {"A": 5, "Y": 7})]
+    path = longest_path(
+        MappedNetlist(module="two", gates=gates, inputs={"a": 3}, outputs={"y": 7}, names={3: "a", 5: "n", 7: "y"}),
+        replace(library, output_load_ff=0.0),
+    )
+    assert path is not None
+    # 3 ns rising twice, with the driver's load in front
+    assert [step.delay_ps for step in path.steps][1:] == [3000.0]
+    assert path.delay_ps == pytest.approx(6000.0, abs=50)
+
+
+@pytest.mark.unit
+def test_opensta_that_fails_is_one_line(library: Library, tmp_path: Path) -> None:
+    program = tmp_path / "sta"
+    program.write_text("#!/bin/sh\necho 'Error: timing.tcl, 3 no cell found'\n")
+    program.chmod(0o755)
+    with pytest.raises(ToolError, match=r"^opensta must be able to time chain: timing.tcl, 3 no cell found$"):
+        OpenSta(str(program), "0").longest_path(NETLIST, library, tmp_path)
+    program.write_text("#!/bin/sh\nexit 0\n")
+    with pytest.raises(ToolError, match=r"^opensta must be able to time chain: it wrote no report$"):
+        OpenSta(str(program), "0").longest_path(NETLIST, library, tmp_path)
+    with pytest.raises(ToolError, match=r"^opensta must be runnable, not /nowhere/sta \(No such file or directory\)$"):
+        OpenSta("/nowhere/sta", "0").longest_path(NETLIST, library, tmp_path)

@@ -1,0 +1,183 @@
+"""``xpulpnn net explore``, and the bits that ``net import`` takes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cosimulation.networks.images import read_images
+from xpulpnn_sim.exploration.widths.subject import Measured, Subject
+from xpulpnn_sim.exploration.widths.workers import workers
+from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.networks.form import read_network
+from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
+from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.widths import request_of
+
+CORE = ["--preset", "xpulpnn-full"]
+
+
+def split(model: Path, *more: str) -> list[str]:
+    images = str(model.parent / "images.npz")
+    return ["net", "explore", str(model), "--images", images, "--calibrate", "10", "--decide", "30", *more]
+
+
+@pytest.mark.cosim
+@pytest.mark.usefixtures("own_store")
+def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Accuracies are those of networks imported with the same bits, cycles those of a run."""
+    folder = model.parent
+    record, page = folder / "found.json", folder / "found.html"
+    command = split(model, *CORE, "--bits", "8,2", "--verify", "9", "--floor", "90")
+    assert cli.main([*command, "-o", str(folder / "out"), "--plot", str(page), "--json", str(record)]) == 0
+    found = read_results(record)[0]
+    # weights of 8 bits for the image in any case, four ways for each of the other two layers
+    assert (len(found["points"]), found["layers"]) == (16, ["first", "second", "third"])
+    images = np.load(folder / "images.npz")
+    options = {"name": "small", "images": images["images"][:10]}
+    for point in found["points"][::3]:
+        described = import_onnx(model, ImportOptions(**options, quantise=request_of(point["bits"])))
+        scores = run_reference(described.network, described.batch(images["images"][10:40]))[-1]
+        assert point["right"] == (scores.reshape(30, -1).argmax(axis=1) == images["labels"][10:40]).sum()
+    cycles = [point["cycles"] for point in found["front"]]
+    assert cycles == sorted(cycles)
+    assert min(cycles) == min(point["cycles"] for point in found["points"])
+    assert max(point["right"] for point in found["points"]) == found["front"][-1]["right"]
+    fast = next(point for point in found["front"] if point["right"] >= 27)
+    assert found["chosen"] == fast["bits"]
+    # the widest one is there as well, whether it is on the front or not
+    assert "8,8,8" in [point["bits"] for point in [*found["front"], *([found["widest"]] if found["widest"] else [])]]
+    for point in found["front"]:
+        assert abs(point["prediction_error"]) < 0.02
+        name = point["bits"].replace(",", "_").replace("/", "a")
+        described = read_network(folder / "out" / f"small_{name}.json")
+        scores = run_reference(described.network, described.batch(images["images"][40:]))[-1]
+        assert point["test_right"] == (scores.reshape(20, -1).argmax(axis=1) == images["labels"][40:]).sum()
+        assert f">{point['bits']}<" in page.read_text()
+    assert f"fastest with 90 % of the images that decide: {found['chosen']}" in capsys.readouterr().out
+    # again, with everything from disk but whole networks
+    monkeypatch.setattr(Subject, "study", pytest.fail)
+    again = folder / "again.json"
+    assert cli.main([*command, "--verify", "0", "--json", str(again)]) == 0
+    assert read_results(again)[0]["points"] == found["points"]
+
+
+@pytest.mark.unit
+def test_processes_give_what_one_gives(model: Path) -> None:
+    proto = OnnxModel.read(model)
+    images = read_images(model.parent / "images.npz")
+    options = ImportOptions(name="small", images=images.samples[:10])
+    subject = Subject(
+        model=proto,
+        calibration=proto.calibration(options),
+        options=options,
+        images=images,
+        config=preset("xpulpnn-full"),
+    )
+    wanted = subject.space((4, 8)).uniform()
+    with workers(2) as processes:
+        found = list(processes.each(subject, "study", wanted))
+    assert found == [subject.study(one) for one in wanted]
+    assert len({studied.layers for studied in found}) == 2
+
+
+@pytest.mark.unit
+@pytest.mark.usefixtures("own_store")
+def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def measure(subject: Subject, widths: Any) -> Measured:
+        layers = tuple((key, 100, 10) for key in subject.study(widths).layers)
+        return Measured(cycles=300, layers=layers, reports=("third[0]: expected 1, got 2 (1 wrong results)",))
+
+    monkeypatch.setattr(Subject, "measure", measure)
+    assert cli.main(split(model, *CORE, "--bits", "8")) == 1
+    assert "third[0]: expected 1, got 2" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--decide", "50"], "--images must be 60 at least, 10 for ranges and 50 that decide, and some for the test"),
+        (["--floor", "101"], "--floor must be 0 to 100 percent, not 101"),
+        (["--bits", "8,3"], "--bits must be a list out of 8,4,2, not 3"),
+        (["--test-limit", "4"], "--test-limit must come with --test, not alone"),
+        (["--test", "other.npz"], "--test must be of the size of --images (8, 8), not (4, 4)"),
+        (["--cores", "0"], "--cores must be 1 to 16, not 0"),
+        (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+        (["--preset", "none"], None),
+    ],
+)
+def test_errors(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, more: list[str], message: str | None
+) -> None:
+    monkeypatch.chdir(model.parent)
+    np.savez("other.npz", images=np.zeros((3, 4, 4), np.uint8), labels=np.zeros(3, int))
+    words = split(model, "-o", "out", "--json", "found.json")
+    if more[0] in words:
+        words[words.index(more[0]) + 1] = more[1]
+    else:
+        words += more
+    assert cli.main(words) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert message is None or message in lines[0]
+    assert not list(Path().glob("out/*"))
+    assert not Path("found.json").exists()
+
+
+@pytest.mark.unit
+def test_models_that_are_quantised_already(model: Path, capsys: Any) -> None:
+    onnx: Any = pytest.importorskip("onnx")
+    proto = onnx.ModelProto.FromString(model.read_bytes())
+    proto.graph.node[1].op_type = "Quant"
+    proto.graph.node[1].name = "steps"
+    model.write_bytes(proto.SerializeToString())
+    assert cli.main(split(model)) == 2
+    assert "model must be in floating point, not have a quantiser: Quant steps" in capsys.readouterr().err
+    (model.parent / "model.tflite").write_bytes(b"\0\0\0\0TFL3")
+    assert cli.main(split(model.parent / "model.tflite")) == 2
+    assert "model must be ONNX in floating point, not TFLite" in capsys.readouterr().err
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("bits", "precisions"),
+    [
+        ("4", ["8x8x4", "4xu4x4", "4x4x4", "4xu4x4", "4x4xi32"]),
+        ("8,4,2", ["8x8x4", "4xu4x4", "4x4x2", "2xu2x2", "2x2xi32"]),
+        ("8,second=2/4", ["8x8x4", "4xu4x4", "4x2x8", "8xu8x8", "8x8xi32"]),
+    ],
+)
+def test_import_with_bits_of_every_layer(model: Path, bits: str, precisions: list[str]) -> None:
+    folder = model.parent
+    images = ["--images", str(folder / "images.npz")]
+    assert cli.main(["net", "import", str(model), "-o", str(folder / "net.json"), "--quantise", bits, *images]) == 0
+    layers = json.loads((folder / "net.json").read_text())["layers"]
+    assert [layer["precision"] for layer in layers] == precisions
+    # quantisers of the importer's own may have their steps where the fastest rule has them
+    assert not any("requantise" in layer for layer in layers)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--quantise", "8"], "--quantise must come with --images, not alone"),
+        (["--images", "images.npz"], "--images must come with --quantise, not alone"),
+        (["--quantise", "6", "--images", "images.npz"], "widths of 2, 4, 8, or two of them as 4/8, not 6"),
+        (["--quantise", "8,4", "--images", "images.npz"], "3 layers with weights (first, second, third), not 2"),
+        (["--quantise", "8,last=4", "--images", "images.npz"], "must name one of first, second, third, not last"),
+    ],
+)
+def test_import_refuses_other_bits(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, options: list[str], message: str
+) -> None:
+    monkeypatch.chdir(model.parent)
+    assert cli.main(["net", "import", str(model), "-o", "net.json", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("net.json").exists()

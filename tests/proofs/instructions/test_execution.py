@@ -1,0 +1,144 @@
+"""The statements of every row, executed on gates, give what they give on integers."""
+
+from random import Random
+
+import pytest
+
+from xpulpnn.isa.fields import FieldKind
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.notation import definition
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
+from xpulpnn_sim.proofs.instructions.execution import Before, GateEffects, execute, understood
+from xpulpnn_sim.proofs.instructions.integers import Integers
+from xpulpnn_sim.proofs.instructions.seeded import seeded
+from xpulpnn_sim.reference.statements.machine import Hart, Statements
+from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word
+
+pytestmark = pytest.mark.unit
+
+CASES = 8
+ENTRIES = 8
+LOOPS = ("lpstart", "lpend", "lpcount")
+ROWS = [
+    row
+    for row in enabled(frozenset(Extension), frozenset({2, 4, 8, 16}), aliases=True)
+    # division is a function that nothing is said of
+    if row.size == 4 and understood(row) and row.op not in {"div", "divu", "rem", "remu"}
+]
+
+
+class Columns:
+    """Words of variables with a value for each case."""
+
+    def __init__(self) -> None:
+        self.graph = GateGraph()
+        self.given: dict[int, int] = {}
+
+    def word(self, values: list[int], width: int = 32) -> list[int]:
+        literals = self.graph.inputs(width)
+        for place, literal in enumerate(literals):
+            self.given[literal] = sum((value >> place & 1) << case for case, value in enumerate(values))
+        return literals
+
+    def numbers(self, literals: list[int]) -> list[int]:
+        bits = self.graph.evaluate(self.given, literals, (1 << CASES) - 1)
+        return [sum((bit >> case & 1) << place for place, bit in enumerate(bits)) for case in range(CASES)]
+
+
+def numbers_of_registers(insn: Insn, word: int) -> dict[str, int]:
+    fields = (token.field for token in insn.tokens if token.field.kind is FieldKind.REGISTER)
+    return {field.name: field.extract(word) for field in fields}
+
+
+def outcome(insn: Insn, word: int, sources: dict[str, int], entries: list[int], loaded: int, pc: int) -> Hart:
+    """What the statements make of a machine, on integers."""
+    regs = [0] * 32
+    for name, number in numbers_of_registers(insn, word).items():
+        regs[number] = sources[{"rs3": "rd"}.get(name, name)] if number else 0
+    csrs = dict.fromkeys((f"{name}{loop}" for name in LOOPS for loop in range(2)), 0)
+    at = []
+
+    def read(address: int) -> int:
+        at.append(address)
+        return loaded >> 8 * (address - at[0] & 3) & 0xFF
+
+    machine = Hart(regs=regs, nn=list(entries), csrs=csrs, pc=pc, read=read)
+    Statements(insn).execute(word, machine)
+    return machine
+
+
+def gates(
+    columns: Columns, insn: Insn, effects: GateEffects, words: list[int], pcs: list[int]
+) -> list[dict[str, object]]:
+    """The same by the effects of the gates, case by case."""
+    found: list[dict[str, object]] = [
+        {"regs": {}, "pc": (pc + 4) & WORD_MASK, "stored": {}, "nn": {}, "loops": {}} for pc in pcs
+    ]
+    for name, condition, value in effects.registers:
+        for case, (holds, number) in enumerate(zip(columns.numbers([condition]), columns.numbers(value), strict=True)):
+            if holds:
+                found[case]["regs"][numbers_of_registers(insn, words[case])[name]] = number
+    for condition, value in effects.pc:
+        for case, (holds, number) in enumerate(zip(columns.numbers([condition]), columns.numbers(value), strict=True)):
+            if holds:
+                found[case]["pc"] = number
+    for condition, address, size, data in effects.stores:
+        assert set(columns.numbers([condition])) == {1}
+        for case, (first, number) in enumerate(zip(columns.numbers(address), columns.numbers(data), strict=True)):
+            for byte in range(size):
+                found[case]["stored"][(first + byte) & WORD_MASK] = number >> 8 * byte & 0xFF
+    for condition, index, value in effects.entries:
+        rows = zip(columns.numbers([condition]), columns.numbers(index), columns.numbers(value), strict=True)
+        for case, (holds, entry, number) in enumerate(rows):
+            if holds:
+                found[case]["nn"][entry] = number
+    for name, loop, value in effects.loops:
+        for case, (which, number) in enumerate(zip(columns.numbers(loop[:1]), columns.numbers(value), strict=True)):
+            found[case]["loops"][f"{name}{which}"] = number
+    return found
+
+
+@pytest.mark.parametrize("insn", ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+def test_statements_on_gates_are_those_on_integers(insn):
+    rng, columns = Random(f"{insn.key}"), Columns()
+    words = [int(word) for word in instruction_words(insn, CASES, rng)]
+    operands = zip(("rs1", "rs2", "rd"), operand_columns(element_width(insn), CASES, rng), strict=True)
+    sources = {name: [int(value) for value in column] for name, column in operands}
+    for case, word in enumerate(words):
+        # fields that name the same register have the same value, x0 has none
+        values: dict[int, int] = {0: 0}
+        for name, number in numbers_of_registers(insn, word).items():
+            field = {"rs3": "rd"}.get(name, name)
+            sources[field][case] = values.setdefault(number, sources[field][case])
+    entries = [[random_word(rng) for _ in range(CASES)] for _ in range(ENTRIES)]
+    loaded, pcs = ([random_word(rng) & ~1 for _ in range(CASES)] for _ in range(2))
+    before = Before(
+        word=columns.word(words),
+        compressed=FALSE,
+        pc=columns.word(pcs),
+        registers={name: columns.word(values) for name, values in sources.items()},
+        entries=[columns.word(values) for values in entries],
+        loaded=columns.word(loaded),
+    )
+    effects = execute(insn, definition(insn), before, Integers(columns.graph))
+    for case, got in enumerate(gates(columns, insn, effects, words, pcs)):
+        given = {name: values[case] for name, values in sources.items()}
+        old = [values[case] for values in entries]
+        wanted = outcome(insn, words[case], given, old, loaded[case], pcs[case])
+        regs = [0] * 32
+        for name, number in numbers_of_registers(insn, words[case]).items():
+            regs[number] = given[{"rs3": "rd"}.get(name, name)]
+        for number, value in got["regs"].items():
+            regs[number] = value if number else 0
+        assert regs == wanted.regs, hex(words[case])
+        assert got["pc"] == wanted.pc
+        assert got["stored"] == wanted.stored
+        assert [got["nn"].get(entry, value) for entry, value in enumerate(old)] == wanted.nn
+        assert {**dict.fromkeys(wanted.csrs, 0), **got["loops"]} == wanted.csrs
+
+
+def test_every_row_but_the_fence_can_have_a_wrong_statement():
+    assert [row.mnemonic for row in ROWS if seeded(row) is None] == ["fence"]

@@ -1,0 +1,95 @@
+"""``xpulpnn prove instructions``: instructions that are proved, wrong statements and gates that are found."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.isa.table import find
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
+from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, find_case
+from xpulpnn_sim.proofs.instructions.backend import source_of
+from xpulpnn_sim.proofs.instructions.instruction_proofs import PROVED, Ledger, Verdict
+from xpulpnn_sim.proofs.instructions.integers import Integers
+from xpulpnn_sim.tools.abc import ABC_PROGRAMS
+
+ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
+needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")
+
+
+@pytest.mark.unit
+def test_bad_input(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["formal", "--instructions", "pv.add.q"]) == 2
+    assert capsys.readouterr().err == "error: MNEMONIC must be one or more that the core has, not pv.add.q\n"
+
+
+@pytest.mark.unit
+@needs_abc
+def test_solver_tells_equal_from_unequal():
+    graph = GateGraph()
+    x, y = graph.input(), graph.input()
+    both = graph.and_(graph.or_(x, y), graph.and_(x, y) ^ 1)
+    assert find_case(ABC, graph, graph.xor(both, graph.xor(x, y)), timeout_s=10) == (NEVER, frozenset())
+    assert find_case(ABC, graph, graph.and_(x, graph.xor(both, y ^ 1)), timeout_s=10) == (NEVER, frozenset())
+    assert find_case(ABC, graph, FALSE, timeout_s=10) == (NEVER, frozenset())
+    assert find_case(ABC, graph, graph.and_(y, both), timeout_s=10) == (SOMETIMES, frozenset({y}))
+
+
+@pytest.mark.unit
+@needs_abc
+def test_products_of_equal_words_are_made_alike():
+    graph = GateGraph()
+    z, x, y, other = Integers(graph), graph.inputs(14), graph.inputs(14), graph.input()
+    like_x = [graph.and_(bit, graph.or_(bit, other)) for bit in x]
+    one, same = (z.multiply([*word, FALSE], [*y, FALSE]) for word in (x, like_x))
+    wrong = graph.any(graph.xor(*bits) for bits in zip(one, same, strict=True))
+    assert find_case(ABC, graph, wrong, timeout_s=10) == (NEVER, frozenset())
+
+
+@pytest.mark.unit
+def test_verdicts_are_those_of_the_same_core(tmp_path: Path):
+    insn = find("pv.add.b")
+    verdict = Verdict(name="pv.add.b rd,rs1,rs2", verdict=PROVED, seconds=1.0)
+    modules = "module a(\n);\nendmodule\nmodule b(\n);\nendmodule\n"
+    source = source_of(modules, {"core": "a"})
+    assert list(source.modules) == ["a", "b"]
+    Ledger(tmp_path, source).keep(insn, verdict)
+    assert Ledger(tmp_path, source).known(insn) == verdict
+    assert Ledger(tmp_path, source).known(find("pv.sub.b")) is None
+    assert Ledger(tmp_path, source_of(modules.upper(), {"core": "a"})).known(insn) is None
+
+
+@pytest.mark.flow
+@needs_abc
+def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    result, names = tmp_path / "result.json", "pv.mlsdotsup.b,p.beqimm,csrrw"
+    words = ["formal", "--instructions", names, "-o", str(tmp_path), "--json", str(result)]
+    assert cli.main(words) == 0
+    found = read_results(result)[0]
+    assert found["left"] == ["csrrw rd,csr,rs1"]
+    assert {each["verdict"] for each in (*found["granted"], *found["instructions"])} == {PROVED}
+    assert "2 of 2 instructions proved" in capsys.readouterr().out
+
+
+@pytest.mark.flow
+@needs_abc
+def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    result = tmp_path / "result.json"
+    words = [
+        "formal",
+        "--preset",
+        "ri5cy",
+        "--instructions",
+        "pv.dotusp.h",
+        "--faults",
+        "-o",
+        str(tmp_path),
+        "--json",
+        str(result),
+    ]
+    assert cli.main(words) == 0
+    found = read_results(result)[0]["faults"]
+    assert [(each["where"], each["found"]) for each in found] == [("statements", True), ("ex_stage", True)]
+    assert "1 of 1 faults of the core found" in capsys.readouterr().out

@@ -1,0 +1,141 @@
+"""``xpulpnn prove riscv-formal``: what it refuses and shows; a check that holds, and a fault."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.proofs.riscv_formal.counterexample import retirements, write_waveform
+from xpulpnn_sim.proofs.riscv_formal.suite import VARIABLE, Suite, find_suite
+from xpulpnn_sim.tools.abc import ABC_PROGRAMS, find_abc
+
+MACROS = "`ifdef RISCV_FORMAL_CSR_MSCRATCH\n`endif\n`ifdef RISCV_FORMAL_CSR_MCYCLE\n`endif\n"
+DIVISION = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A folder as that of riscv-formal, of which little is there."""
+    for name in ("checks", "insns"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "checks/rvfi_macros.vh").write_text(MACROS)
+    (tmp_path / "insns/isa_rv32imc.txt").write_text("add\nc_lw\n")
+    for name in DIVISION:
+        (tmp_path / f"insns/insn_{name}.v").write_text("wire [31:0] altops_bitmask = 64'h0123456789abcdef;\n")
+    return tmp_path
+
+
+@pytest.mark.unit
+def test_checks_follow_from_core_and_suite(small: Path):
+    suite = find_suite(small)
+    assert set(suite.masks.values()) == {0x89AB_CDEF}
+    checks = {check.name: check for check in suite.checks(preset("ri5cy"), 12)}
+    assert {"insn_add", "insn_c_lw", "csrw_mscratch", "csrc_any_mscratch", "csrc_inc_mcycle", "reg"} <= checks.keys()
+    assert "csrw_mepc" not in checks
+    assert checks["insn_add"].assumed
+    assert checks["insn_add"].cycle == 12 < checks["liveness"].cycle
+    assert checks["liveness"].delay
+    assert checks["hang"].first == checks["hang"].cycle
+    assert all(check.cutpoints for check in checks.values())
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--checks", "insn_mul"], "--checks must be names of checks (--list shows them), not insn_mul"),
+        (["--depth", "3"], "--depth must be 6 to 200, not 3"),
+    ],
+)
+def test_bad_input(small: Path, words: list[str], text: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["formal", "--riscv-formal", str(small), *words]) == 2
+    assert capsys.readouterr().err == f"error: {text}\n"
+
+
+@pytest.mark.unit
+def test_list(small: Path, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["formal", "--riscv-formal", str(small), "--list", "--checks", "insn_*,reg"]) == 0
+    shown = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()[1:]]
+    rows = [["reg", "15", "moves"], ["insn_add", "15", "operation"], ["insn_c_lw", "15", "access"]]
+    assert [row[:3] for row in shown[:3]] == rows
+    assert shown[1][3].strip() == "no hardware loops"
+    assert shown[4][:2] == ["moves", "fetched"]
+    assert cli.main(["formal", "--riscv-formal", str(small), "--list", "--checks", "reg", "--uncut"]) == 0
+    assert "nothing" in capsys.readouterr().out.splitlines()[1]
+
+
+@pytest.mark.unit
+def test_no_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(ToolError, match=r"^riscv-formal must be there: git clone https://\S+, then --riscv-formal "):
+        find_suite(None)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(
+        InputError, match=rf"^{VARIABLE} must be the folder of riscv-formal, with checks and insns, not "
+    ):
+        find_suite(None)
+    with pytest.raises(InputError, match=r"/insns/isa_rv32imc\.txt must be readable, as in riscv-formal, not failing"):
+        Suite(tmp_path / "nowhere").checks(preset("ri5cy"))
+
+
+@pytest.mark.unit
+def test_no_abc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match=r"^abc must be installed: apt-get install berkeley-abc$"):
+        find_abc()
+
+
+@pytest.mark.unit
+def test_examples_for_readers(tmp_path: Path):
+    quiet = {"rvfi_valid": 0, "rvfi_pc_rdata": 0}
+    addi = {
+        "rvfi_valid": 1,
+        "rvfi_insn": 0x00A5_0513,
+        "rvfi_pc_rdata": 0x100,
+        "rvfi_pc_wdata": 0x104,
+        "rvfi_rs1_addr": 10,
+        "rvfi_rs1_rdata": 5,
+        "rvfi_rs2_addr": 0,
+        "rvfi_rd_addr": 10,
+        "rvfi_rd_wdata": 16,
+        "rvfi_mem_rmask": 0,
+        "rvfi_mem_wmask": 0,
+        "rvfi_trap": 0,
+        "rvfi_intr": 1,
+    }
+    (line,) = retirements([quiet, addi])
+    wanted = "cycle 1: 00000100 00a50513 addi a0, a0, 10 rs1 x10=00000005 x10<-00000010 next 00000104 intr"
+    assert " ".join(line.split()) == wanted
+    assert "no instruction" in retirements([addi | {"rvfi_insn": 0}])[0]
+    write_waveform([quiet, {"rvfi_valid": 1, "rvfi_pc_rdata": 0x10C}], tmp_path / "example.vcd")
+    text = (tmp_path / "example.vcd").read_text()
+    assert "$var wire 9 " in text
+    assert "b100001100 " in text
+
+
+@pytest.mark.flow
+@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} does not say where riscv-formal is")
+@pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
+def test_a_check_holds_and_a_fault_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    if shutil.which("yosys"):
+        # several times as fast as the wheel
+        monkeypatch.setenv("XPULPNN_YOSYS", "native")
+    words = ["formal", "--preset", "ri5cy", "--depth", "7", "--jobs", "1", "-o", str(tmp_path), "--checks", "ill"]
+    words += ["--set", "xpulpv2=false"]
+    assert cli.main(words) == 0
+    (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(" ill ")]
+    assert (row[1], row[3]) == ("7", "passes")
+    assert cli.main([*words, "--resume"]) == 0
+    assert cli.main([*words, "--faults"]) == 0
+    assert "1 of 1 faults found" in capsys.readouterr().out
+    (kept,) = (tmp_path / "faults").glob("*/results/ill.json")
+    trace = json.loads(kept.read_text())["value"]["outcome"]["trace"]
+    assert trace[-1]["rvfi_valid"] == 1
+    assert "no instruction" in retirements(trace)[-1]

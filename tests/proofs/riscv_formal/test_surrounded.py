@@ -1,0 +1,222 @@
+"""The core between memories of any timing, and the stand-ins for multiplier and divider."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from amaranth.sim import Simulator
+
+from xpulpnn.config import preset
+from xpulpnn.core.div import Divider
+from xpulpnn.core.mult import Mult
+from xpulpnn.core.mult_ctrl import MultOp
+from xpulpnn.errors import InputError
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
+    EVERY,
+    FORWARDED,
+    IDLE_LOOPS,
+    REGISTERS,
+    RESULTS,
+    Cutpoint,
+    class_of,
+    commands,
+    of_instruction,
+    wires,
+)
+from xpulpnn_sim.proofs.riscv_formal.gates import emit_design
+from xpulpnn_sim.proofs.riscv_formal.hardware.surrounded import SurroundedCore
+from xpulpnn_sim.proofs.riscv_formal.hardware.tapped import AlternativeDivider, AlternativeMult
+from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
+from xpulpnn_sim.proofs.riscv_formal.testbench import top_text
+from xpulpnn_sim.tools.yosys import find_yosys
+
+pytestmark = pytest.mark.unit
+
+MASKS = {"mul": 0x11, "mulh": 0x22, "mulhsu": 0x33, "mulhu": 0x44, "div": 0x55, "divu": 0x66, "rem": 0x77, "remu": 0x88}
+A, B = 0xF000_0003, 0x0000_0005
+SUM, DIFFERENCE = 0xF000_0008, 0xEFFF_FFFE
+PRODUCTS = {
+    "mul": ({"op": MultOp.WORD}, SUM),
+    "mulh": ({"op": MultOp.HIGH, "a_signed": 1, "b_signed": 1}, SUM),
+    "mulhsu": ({"op": MultOp.HIGH, "a_signed": 1}, DIFFERENCE),
+    "mulhu": ({"op": MultOp.HIGH}, SUM),
+}
+QUOTIENTS = {"div": (1, 0), "divu": (0, 0), "rem": (1, 1), "remu": (0, 1)}
+
+
+def finished(unit, control: dict[str, object]) -> tuple[int, int]:
+    """Result of an operation, and the cycles that it takes."""
+    found: list[tuple[int, int]] = []
+
+    async def bench(ctx):
+        for name, value in control.items():
+            ctx.set(getattr(unit.ctrl, name), value)
+        ctx.set(unit.op_a, A)
+        ctx.set(unit.op_b, B)
+        ctx.set(unit.start, 1)
+        ctx.set(unit.take, 1)
+        cycles = 1
+        while not ctx.get(unit.done):
+            await ctx.tick()
+            cycles += 1
+        found.append((ctx.get(unit.result), cycles))
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return found[0]
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name: str):
+    control, value = PRODUCTS[name]
+    result, cycles = finished(AlternativeMult(MASKS, requantises=False), control)
+    assert result == value ^ MASKS[name]
+    assert cycles == finished(Mult(), control)[1]
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_quotients(name: str):
+    signed, remainder = QUOTIENTS[name]
+    control = {"signed": signed, "remainder": remainder}
+    result, cycles = finished(AlternativeDivider(MASKS), control)
+    assert result == DIFFERENCE ^ MASKS[name]
+    assert cycles == 3 < finished(Divider(), control)[1]
+
+
+class Memories:
+    """What the core's memories answer, in a simulation: a program at the word addresses of its words."""
+
+    def __init__(self, core: SurroundedCore, program: dict[int, int]) -> None:
+        self.core, self.program = core, program
+
+    def retired(self, cycles: int, fault_at: int = -1) -> list[dict[str, int]]:
+        """What the port says of each retirement."""
+        found: list[dict[str, int]] = []
+        names = [name for name in self.core.signature.members if name.startswith(("rvfi_", "csr_"))]
+        wrong = ("data_wrong", "register_wrong", "obi_wrong")
+
+        async def bench(ctx):
+            core = self.core
+            ctx.set(core.boot_addr, 0x100)
+            ctx.set(core.watched_register, 1)
+            for name in ("instr_gnt", "instr_answer", "data_gnt", "data_answer"):
+                ctx.set(getattr(core, name), 1)
+            for cycle in range(cycles):
+                ctx.set(core.instr_rdata, self.program.get(ctx.get(core.bus_addr) & 0xFFFF_FFFF, 0x13))
+                ctx.set(core.data_rdata, 0x8000_0000)
+                ctx.set(core.data_err, cycle >= fault_at >= 0)
+                assert not any(ctx.get(getattr(core, name)) for name in wrong)
+                if ctx.get(core.rvfi_valid):
+                    found.append({name: ctx.get(getattr(core, name)) for name in names})
+                await ctx.tick()
+
+        simulator = Simulator(self.core)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(bench)
+        simulator.run()
+        return found
+
+
+LUI, ADDI, CSRRW, SH, C_LI = 0x12345_0B7, 0x00110_113, 0x340090F3, 0x0020_9123, 0x4505
+
+
+def test_retirements():
+    """lui x1, 0x12345; addi x2, x2, 1; csrrw x1, mscratch, x1; sh x2, 2(x1); c.li x10, 1."""
+    core = SurroundedCore(replace(preset("ri5cy"), rvfi=True))
+    program = {0x100: LUI, 0x104: ADDI, 0x108: CSRRW, 0x10C: SH, 0x110: C_LI}
+    lui, addi, csrrw, sh, c_li, *_ = Memories(core, program).retired(40, fault_at=0)
+    assert (lui["rvfi_rd_addr"], lui["rvfi_rd_wdata"], lui["rvfi_rs1_addr"]) == (1, 0x1234_5000, 0)
+    assert (addi["rvfi_rs1_addr"], addi["rvfi_rs2_addr"], addi["rvfi_rd_wdata"]) == (2, 0, 1)
+    assert (csrrw["csr_addr"], csrrw["csr_wmask"], csrrw["csr_rdata"]) == (0x340, 0xFFFF_FFFF, 0)
+    assert csrrw["csr_wdata"] == 0x1234_5000
+    assert addi["csr_wmask"] == addi["csr_rmask"] == 0
+    assert (sh["rvfi_trap"], sh["rvfi_mem_fault"], sh["rvfi_mem_fault_wmask"]) == (1, 1, 0b0011)
+    assert (sh["rvfi_mem_wmask"], sh["rvfi_rd_addr"], sh["rvfi_mem_addr"]) == (0, 0, 2)
+    # the handler is at the boot address: the program begins again
+    assert c_li["rvfi_insn"] == LUI
+
+
+@pytest.fixture(scope="module")
+def design():
+    return emit_design(preset("xpulpnn"), MASKS)
+
+
+def test_more_than_the_suite_knows():
+    with pytest.raises(InputError, match=r"^qnt and requantise must be false for formal, not true$"):
+        emit_design(preset("xpulpnn2"), MASKS)
+
+
+def test_top():
+    ports = [
+        {"name": "clk", "direction": "input", "width": 1},
+        {"name": "irq", "direction": "input", "width": 32},
+        {"name": "rvfi_valid", "direction": "output", "width": 1},
+        {"name": "rvfi_order", "direction": "output", "width": 64},
+        {"name": "two_writes", "direction": "output", "width": 1},
+    ]
+    check = Check(name="reg", checker="reg", cycle=9, assumed=("XPULPNN_ONE_WRITE",), csr="mscratch")
+    text = top_text(check, {"ports": ports})
+    for line in (
+        '`include "rvfi_reg_check.sv"',
+        "`define RISCV_FORMAL_CSR_MSCRATCH",
+        "input [0:0] core_rvfi_valid",
+        "assign rvfi_valid = core_rvfi_valid;",
+        "assign rvfi_order = {56'b0, core_rvfi_order[7:0]};",
+        "assign rvfi_csr_mscratch_rdata = core_csr_addr == 12'h340 ? core_csr_rdata : 32'b0;",
+        "assume (!core_two_writes);",
+    ):
+        assert line in text
+    assert "irq" not in text
+    own = replace(check, checker=OWN, assumed=(), wrong=("two_writes",), csr="", body=("wire here;",))
+    text = top_text(own, {"ports": ports})
+    assert "if (!reset && check) assert (!(core_two_writes));" in text
+    assert "wire here;" in text
+    assert "_check" not in text
+
+
+def test_cuts_have_their_wires(design):
+    """Every wire that is cut is in the largest core of the suite, so that a new name is noticed."""
+    modules = design.modules
+    wanted = [wire for cut in EVERY for wire in (*cut.wires, *(name for name, _ in cut.ties))]
+    assert wires(EVERY, modules) == wanted
+    lines = commands([REGISTERS, RESULTS, FORWARDED, IDLE_LOOPS], modules)
+    assert "cutpoint reg_file/w:*mem2reg_rd*DATA" in lines
+    # an input is free where it is used, an output for all who see it
+    assert "cutpoint id_stage/w:ex_result" in lines
+    assert lines[lines.index("connect -unset result") - 1] == "cd ex_stage"
+    assert "connect -set lpcount1 32'h00000000" in lines
+
+
+_ALIASED = """module prefetch_buffer(input a, input b, output wire copy, output wire used);
+    wire first = a & b;
+    assign copy = first;
+    assign used = ~first;
+endmodule
+"""
+
+
+def test_a_wire_with_other_names_is_free(tmp_path: Path):
+    """What is cut is free for all who see it, also under the names that it is assigned to."""
+    (tmp_path / "small.v").write_text(_ALIASED)
+    cutpoints = commands([Cutpoint("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
+    lines = ["read_verilog small.v", "hierarchy -top prefetch_buffer", "setattr -set keep 1 w:first", "techmap"]
+    # the cut wire has neither input in its cone, whatever it is called
+    lines += [
+        "opt_clean",
+        *cutpoints,
+        "setattr -unset keep",
+        "opt_clean -purge",
+        "select -assert-none o:* %ci* i:* %i",
+        "write_rtlil small.il",
+    ]
+    find_yosys().run("\n".join(lines), tmp_path, what="a cut", results=["small.il"])
+
+
+def test_cut_classes():
+    assert {class_of(of_instruction(name)) for name in ("add", "c_mv", "jal")} == {"operation"}
+    assert class_of(of_instruction("c_beqz")) == class_of(of_instruction("bltu")) == "branch"
+    assert class_of(of_instruction("c_lwsp")) == class_of(of_instruction("sb")) == "access"
+    assert class_of(of_instruction("mulh")) == class_of(of_instruction("rem")) == "multiplication"
+    assert class_of((RESULTS,)) == "results"

@@ -1,0 +1,207 @@
+"""Emitted Verilog is proved equal to its RTLIL, and text that is not is found."""
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Array, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn.verilog import EmittedVerilog, Reset, emit
+from xpulpnn_sim.cli import prove_emitter
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.proofs.emitter.emission import DIFFERENT, EQUAL, Outcome, elaborate, prove, sources
+
+
+class Words(wiring.Component):
+    """Four words that are written one at a time, and a counter of what is done to them."""
+
+    index: In(2)
+    write: In(1)
+    kind: In(3)
+    data: In(8)
+    word: Out(8)
+    count: Out(4)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        words = [Signal(8, name=f"word{number}", init=16 + number) for number in range(4)]
+        m.d.comb += self.word.eq(Array(words)[self.index])
+        value = Signal(8)
+        with m.Switch(self.kind):
+            with m.Case("1--"):
+                m.d.comb += value.eq(self.data)
+            with m.Case("01-"):
+                m.d.comb += value.eq(self.data.as_signed() >> 2)
+            with m.Default():
+                m.d.comb += value.eq(self.data[1:7] + self.word)
+        with m.If(self.write):
+            m.d.sync += self.count.eq(self.count + 1)
+            for number, word in enumerate(words):
+                with m.If(self.index == number):
+                    m.d.sync += word.eq(value)
+        return m
+
+
+BY_HAND = """
+module words(input clk, input rst, input [1:0] index, input write, input [2:0] kind, input [7:0] data,
+             output [7:0] word, output reg [3:0] count);
+    reg [7:0] stored [0:3];
+    integer number;
+    initial begin
+        count = 4'd0;
+        for (number = 0; number < 4; number = number + 1) stored[number] = 16 + number;
+    end
+    assign word = stored[index];
+    reg [7:0] value;
+    always @* begin
+        casez (kind)
+            3'b1??: value = data;
+            3'b?1?: value = $signed(data) >>> 2;
+            default: value = data[6:1] + word;
+        endcase
+    end
+    always @(posedge clk) begin
+        if (write) begin
+            count <= count + 1;
+            stored[index] <= value;
+        end
+        if (rst) begin
+            count <= 4'd0;
+            for (number = 0; number < 4; number = number + 1) stored[number] <= 16 + number;
+        end
+    end
+endmodule
+"""
+"""The component as a person would write it: other names, an array with loops, priority among the cases."""
+
+
+@cache
+def words() -> EmittedVerilog:
+    return emit(Words(), "words", config={})
+
+
+def proved(design: EmittedVerilog, name: str, text: str) -> Outcome:
+    """Outcome of a module whose text is another one."""
+    changed = replace(design, modules=design.modules | {name: text})
+    (source,) = [source for source in sources(changed) if source.name == name]
+    (elaborated,) = elaborate([source])
+    return prove(elaborated, timeout_s=60)
+
+
+def run(*options: str) -> int:
+    return execute(["equivalence", *options])
+
+
+@pytest.mark.flow
+def test_text_by_hand_with_an_array_is_equal_although_no_name_is_the_same():
+    outcome = proved(words(), "words", BY_HAND)
+    assert (outcome.verdict, outcome.reason) == (EQUAL, "")
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(
+    ("old", "new", "signal"),
+    [
+        ("<= 16 + number", "<= 17 + number", "word"),
+        ("stored[number] = 16", "stored[number] = 15", "word"),
+        ("count = 4'd0", "count = 4'd1", "initial value of count[0]"),
+        (
+            "number < 4; number = number + 1) stored[number] =",
+            "number < 3; number = number + 1) stored[number] =",
+            "word",
+        ),
+        ("count <= 4'd0", "count <= 4'd2", "count after the clock edge"),
+        ("if (write) begin", "begin", "count after the clock edge"),
+        ("data[6:1]", "data[7:2]", "word"),
+        ("            3'b?1?: value = $signed(data) >>> 2;\n", "", "word"),
+        ("3'b?1?", "3'b01?", None),
+        ("3'b?1?", "3'b??1", "word"),
+        ("$signed(data) >>> 2", "data >>> 2", "word"),
+        ("posedge", "negedge", "word"),
+        ("default: value = data[6:1] + word", "default: value = 8'bx", "word"),
+        ("word = stored[index]", "word = index[0] ? stored[{index[1], 1'b0}] : stored[{index[1], 1'b1}]", "word"),
+    ],
+)
+def test_every_fault_is_found_with_a_signal(old: str, new: str, signal: str | None):
+    assert BY_HAND.count(old) == 1
+    outcome = proved(words(), "words", BY_HAND.replace(old, new))
+    if signal is None:
+        assert outcome.verdict == EQUAL
+    else:
+        assert outcome.verdict == DIFFERENT
+        assert outcome.difference is not None
+        assert outcome.difference.signal == signal
+
+
+@pytest.mark.flow
+def test_a_missing_port_is_a_difference():
+    missing = BY_HAND.replace("output [7:0] word,", "").replace("assign word", "wire [7:0] word; assign word")
+    outcome = proved(words(), "words", missing)
+    assert (outcome.verdict, outcome.reason) == (DIFFERENT, "port word of the module must be connected")
+
+
+@pytest.mark.flow
+def test_a_latch_is_refused():
+    with pytest.raises(ToolError, match=r"^words must consist of operators and registers, not of \$dlatch "):
+        proved(words(), "words", re.sub(r" +default: .*\n", "", BY_HAND))
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(("reset", "initial"), [("sync", True), ("async-low", True), ("async-low", False)])
+def test_emitted_text_is_equal(reset: Reset, initial: bool):
+    design = emit(Words(), "words", config={}, reset=reset, initial=initial)
+    (source,) = sources(design)
+    (elaborated,) = elaborate([source])
+    assert prove(elaborated, timeout_s=60, initial=initial).verdict == EQUAL
+
+
+@pytest.mark.flow
+def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
+    design = emit(Words(), "words", config={}, reset="async-low")
+    text = design.modules["words"]
+    late = text.replace("always @(posedge clk or negedge rst_n)", "always @(posedge clk)")
+    assert late != text
+    assert proved(design, "words", late).verdict == DIFFERENT
+
+
+@pytest.mark.flow
+def test_every_module_of_a_preset(tmp_path: Path):
+    report = tmp_path / "report.json"
+    assert run("emitter", "--preset", "xpulpnn2", "--set", "rvfi=true", "--json", str(report)) == 0
+    records = read_results(report)
+    assert {record["verdict"] for record in records} == {EQUAL}
+    assert {"core", "rvfi_tap", "reg_file", "dotp_unit", "decoder"} < {record["module"] for record in records}
+    assert all(record["counterexample"] is None for record in records)
+
+
+@pytest.mark.flow
+def test_command_fails_and_names_module_signal_and_case(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def faulty(*args: object, **options: object) -> EmittedVerilog:
+        design = emit(Words(), "words", config={})
+        return replace(design, modules={"words": BY_HAND.replace("data[6:1]", "data[7:2]")})
+
+    monkeypatch.setattr(prove_emitter, "emit_top", faulty)
+    assert run("emitter") == 1
+    found = re.search(r"^words: word is 0x\w+, must be 0x\w+ (.*) when index=0x", capsys.readouterr().out, re.MULTILINE)
+    assert found is not None
+    assert found[1] == "(no register of the Verilog is word0, word1, word2, word3)"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("emitter", "--top", "alu"), "--top must be one of "),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: tuple[str, ...], message: str):
+    with pytest.raises(InputError, match=f"^{message}"):
+        run(*options)

@@ -1,0 +1,140 @@
+"""What arbiters and event unit promise is proved, and refuted as soon as the hardware is wrong."""
+
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.cli import prove_cluster
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.proofs.cluster.arbiter import arbiter
+from xpulpnn_sim.proofs.cluster.barrier import barrier
+from xpulpnn_sim.proofs.cluster.cluster import PARTS
+from xpulpnn_sim.proofs.cluster.core_unit import core_unit
+from xpulpnn_sim.proofs.cluster.dispatch import dispatch
+from xpulpnn_sim.proofs.cluster.mutex import mutex
+from xpulpnn_sim.proofs.cluster.obligation import Obligation
+from xpulpnn_sim.proofs.engine.induction import PROVED, REFUTED, UNDECIDED, Finding, prove
+
+pytestmark = pytest.mark.flow
+
+SMALL = ClusterConfig(cores=2, barriers=1, sw_events=2, dispatch_depth=2, dma=False)
+TIMEOUT_S = 30
+OBLIGATIONS = [each for part in PARTS.values() for each in part(SMALL)]
+
+
+def findings(obligation: Obligation, text: str) -> dict[str, Finding]:
+    return {found.claim: found for found in prove(obligation, text, timeout_s=TIMEOUT_S)}
+
+
+def faulty(obligation: Obligation, old: str, new: str, claim: str) -> Finding:
+    obligation = replace(obligation, claims={claim: obligation.claims[claim]})
+    text = obligation.emit().text
+    assert text.count(old) == 1, f"{old} must be in the text once"
+    return findings(obligation, text.replace(old, new))[claim]
+
+
+@pytest.mark.parametrize("obligation", OBLIGATIONS, ids=[each.unit for each in OBLIGATIONS])
+def test_claims_hold(obligation):
+    verdicts = {claim: found.verdict for claim, found in findings(obligation, obligation.emit().text).items()}
+    assert verdicts == {claim: REFUTED if claim in obligation.refuted else PROVED for claim in obligation.claims}
+
+
+COMPLETE = "(state__status == state__trigger_mask)"
+NEXT = "(state__status & ~{2{complete}}) | own | (named_by_1 | named_by_0)"
+CORE, BARRIER, MUTEX, QUEUE = core_unit(SMALL), barrier(SMALL), mutex(SMALL), dispatch(SMALL)
+FAULTS = {
+    "two are granted": (arbiter(4, "counter"), "assign gnt = ", "assign gnt = req[0] ? 4'b0011 & req : ", "one"),
+    "somebody is granted who does not ask": (arbiter(4, "counter"), "assign gnt = ", "assign gnt = 4'b1 ^ ", "asked"),
+    "nobody is granted": (arbiter(4, "strict"), "assign gnt = ", "assign gnt = (&req) ? 4'b0 : ", "busy"),
+    "the counter stands still": (arbiter(4, "counter"), "named + 2'h1", "named", "bounded"),
+    "the last winner is forgotten": (arbiter(4, "strict"), "above <= {", "above <= 4'h0 & {", "bounded"),
+    "an event is lost in a clear": (CORE, "(events & 32'hc10c03)", "(events & 32'hc10c03 & ~cleared)", "kept"),
+    "a clear takes masked events too": (CORE, "event_buffer_part = active", "event_buffer_part = event_buffer", "kept"),
+    "what is told stays": (CORE, "event_buffer & ~cleared & ~event_buffer_part", "event_buffer & ~cleared", "genuine"),
+    "a mask has bits it should not": (CORE, "event_mask <= wdata & 32'hc10c03", "event_mask <= wdata", "masked"),
+    "an event wakes nobody": (CORE, "wait_over = |active", "wait_over = &active", "waits"),
+    "a core wakes for nothing": (CORE, "wait_over = |active", "wait_over = 1'b1", "patient"),
+    "a load is not answered": (CORE, "port__rvalid <= begins == WAIT_NONE", "port__rvalid <= 1'b0", "prompt"),
+    "a core waits for the wrong thing": (CORE, "begins = WAIT_WORD", "begins = WAIT_EVENT", "honest"),
+    "nothing is granted": (CORE, "port__gnt = waits_for == WAIT_NONE", "port__gnt = 1'b0", "willing"),
+    "an access is granted on top": (CORE, "port__gnt = waits_for == WAIT_NONE", "port__gnt = 1'b1", "orderly"),
+    "a barrier opens early": (BARRIER, COMPLETE, "(|(state__status & state__trigger_mask))", "not_early"),
+    "a barrier opens twice": (BARRIER, NEXT, "state__status | own | (named_by_1 | named_by_0)", "not_twice"),
+    "a barrier stays shut": (BARRIER, COMPLETE, "(&state__status)", "not_late"),
+    "the next round's trigger is lost": (BARRIER, NEXT, f"{{2{{~complete}}}} & ({NEXT})", "status"),
+    "a mutex has two owners": (MUTEX, "if (|granted) locked", "if (&granted) locked", "exclusive"),
+    "a mutex goes to all": (MUTEX, "waiting & (-waiting)", "waiting", "one"),
+    "a mutex is not given": (MUTEX, "waiting & (-waiting)", "waiting & {2{waiting[0]}} & 2'h1", "served"),
+    "a store does not unlock": (MUTEX, "message <= accesses__0__data", "locked <= locked", "free"),
+    "a word is overwritten": (QUEUE, "((place_1 ^ tail) == 2'h2) ? 1'b1 : ", "", "room"),
+    "two push at once": (QUEUE, "pushing & (-pushing)", "pushing", "one"),
+    "a core gets a word that is not there": (QUEUE, "popping[0] & here_0", "popping[0]", "waits"),
+    "a core gets a word twice": (QUEUE, "place_0 <= place_0 + 2'h1", "place_0 <= place_0 + {1'h0, mine_1}", "passes"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_refuted(name):
+    obligation, old, new, claim = FAULTS[name]
+    found = faulty(obligation, old, new, claim)
+    assert found.verdict == REFUTED
+    assert found.example[-1][claim] == 0
+    assert found.example[0]["rst"] == 1
+
+
+def test_every_claim_has_a_fault():
+    refuted = {(obligation.unit.split()[0], claim) for obligation, _, _, claim in FAULTS.values()}
+    claims = {(each.unit.split()[0], claim) for each in OBLIGATIONS for claim in each.claims}
+    # the state of an arbiter is a step of the proof of its bound
+    assert claims - refuted == {("arbiter", "valid")}
+
+
+def test_proof_that_looks_back_too_little_is_undecided():
+    short = replace(arbiter(4, "counter"), depth=1)
+    found = findings(short, short.emit().text)
+    assert {claim: each.verdict for claim, each in found.items() if each.verdict != PROVED} == {"bounded": UNDECIDED}
+    assert found["bounded"].example
+
+
+def test_unknown_register_is_told():
+    wrong = replace(arbiter(4, "counter"), registers={"state": "nowhere"})
+    with pytest.raises(ToolError, match=r"^yosys must be able to .* arbiter counter, 4 inputs: .*nowhere"):
+        findings(wrong, wrong.emit().text)
+
+
+def run(words: list[str]) -> int:
+    return execute(["prove", "cluster", *words])
+
+
+def test_command_writes_table_and_records(tmp_path, capsys):
+    assert run(["arbiter", "--set", "cores=2", "--json", str(tmp_path / "proofs.json")]) == 0
+    shown = capsys.readouterr().out
+    assert "refuted, as must be" in shown
+    records = read_results(tmp_path / "proofs.json")
+    units = [f"arbiter {kind}, {inputs} inputs" for kind in ("counter", "strict", "fixed") for inputs in (2, 5)]
+    assert [record["unit"] for record in records] == units
+    assert {claim["verdict"] for claim in records[0]["claims"]} == {PROVED}
+
+
+def test_command_fails_and_shows_the_cycles(monkeypatch, capsys):
+    monkeypatch.setattr(
+        prove_cluster, "PARTS", {"arbiter": lambda _: [replace(arbiter(2, "fixed"), refuted=frozenset())]}
+    )
+    assert run([]) == 1
+    shown = capsys.readouterr().out
+    assert "a request that stays waits for at most inputs - 1 grants: refuted\n  cycle 0: " in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dma"], "PART must be one of arbiter, event-unit, not dma"),
+        (["--preset", "ri5cy"], "--preset must be one of cluster, cluster-bf4, cluster-ri5cy, cluster2, not ri5cy"),
+    ],
+)
+def test_bad_options_are_refused(words, message):
+    with pytest.raises(InputError, match=f"^{message}$"):
+        run(words)

@@ -1,0 +1,162 @@
+"""Changes of a small unit: which of them make a difference, and where."""
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.proofs.units.mutant_proof import (
+    ANY_STATE,
+    DIFFERENT,
+    EQUIVALENT,
+    EVERYWHERE,
+    OUTPUTS,
+    REACHED,
+    SITUATIONS,
+    Alone,
+    Answered,
+    Comparison,
+    Held,
+    Judge,
+    Occurring,
+    Situation,
+)
+from xpulpnn_sim.proofs.units.mutated_gates import Change, MutatedGates, read_mutated
+from xpulpnn_sim.tools.abc import ABC_PROGRAMS, find_abc
+from xpulpnn_sim.tools.yosys import find_yosys
+
+pytestmark = [
+    pytest.mark.flow,
+    pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed"),
+]
+
+# "less" adds nothing to z; the count goes 0, 2, 1, 0; "never" stays 0
+UNIT = """
+module unit(input clk, input [1:0] op, input [3:0] a, input [3:0] b, input req, input gnt, input ans, input rst,
+            output [3:0] y, output [3:0] z, output [1:0] n, output w0, output w1, output w2);
+    reg [1:0] count = 0;
+    reg never = 0;
+    wire less = a[3] > b[3];
+    assign y = op == 0 ? a + b : op == 1 ? a & b : op == 2 ? ~b : a;
+    assign z = (a ^ b) | {less, 3'b0};
+    assign n = count;
+    reg waits = 0, asked = 0, open = 0;
+    reg [1:0] before = 0;
+    assign w0 = waits & req & (op != before);
+    assign w1 = asked < ans;
+    assign w2 = req > (ans >= open);
+    always @(posedge clk) begin
+        count <= count == 0 || never ? 2'd2 : count - 2'd1;
+        never <= never && a[0];
+        waits <= ~rst & req & ~gnt;
+        before <= op;
+        asked <= rst ? 0 : asked ? 1 : req & gnt;
+        open <= rst ? 0 : req & gnt ? 1 : ans ? 0 : open;
+    end
+endmodule
+"""
+
+SUM, OR_0, LESS, NEVER, ENDS, CHANGES_OP, TOO_EARLY, ANOTHER = range(1, 9)
+CHANGES = {
+    SUM: ("add", "-mode inv -port Y -portbit 0"),
+    OR_0: ("or", "-mode inv -port A -portbit 2"),
+    LESS: ("or", "-mode const0 -port B -portbit 3"),
+    NEVER: ("logic_or", "-mode const0 -port B -portbit 0"),
+    ENDS: ("logic_or", "-mode const0 -port A -portbit 0"),
+    CHANGES_OP: ("ne", "-mode const0 -port Y -portbit 0"),
+    TOO_EARLY: ("lt", "-mode const0 -port Y -portbit 0"),
+    ANOTHER: ("ge", "-mode const1 -port Y -portbit 0"),
+}
+"""Cell and change of each mutant."""
+
+
+def mutated(folder: Path, text: str, ignored: Sequence[str] = ()) -> MutatedGates:
+    (folder / "unit.v").write_text(text)
+    script = "read_verilog unit.v\nhierarchy -top unit\nproc\nwrite_rtlil base.il\n"
+    base = folder / "base.il"
+    find_yosys().run(script, folder, what="unit", results=[base.name])
+    changes: list[Change] = []
+    for number, (kind, change) in CHANGES.items():
+        (cell,) = re.findall(rf"^  cell \${kind} (\S+)$", base.read_text(), re.MULTILINE)
+        changes.append(Change(number=number, command=f"mutate -module unit -cell {cell} {change}"))
+    return read_mutated(base, "unit", changes[::-1], find_yosys(), ignored=ignored)
+
+
+@pytest.fixture(scope="module")
+def gates(tmp_path_factory: pytest.TempPathFactory) -> MutatedGates:
+    return mutated(tmp_path_factory.mktemp("unit"), UNIT)
+
+
+def judge(gates: MutatedGates, number: int, *situations: Situation) -> Comparison:
+    return Judge(gates=gates, abc=find_abc(), timeout_s=10, occurring=Occurring(situations=situations)).compare(number)
+
+
+def test_output(gates: MutatedGates):
+    found = judge(gates, OR_0)
+    assert (found.verdict, found.scope, found.signal) == (DIFFERENT, OUTPUTS, "z[2]")
+    assert len(found.example) == 1
+
+
+def test_what_makes_no_difference(gates: MutatedGates):
+    found = judge(gates, LESS)
+    assert (found.verdict, found.scope) == (EQUIVALENT, EVERYWHERE)
+
+
+def test_words_that_do_not_occur(gates: MutatedGates):
+    found = judge(gates, SUM, Situation(values={"op": {1, 2}}), Situation(values={"op": {3}}, outputs={"y"}))
+    assert (found.verdict, found.scope) == (EQUIVALENT, SITUATIONS)
+    found = judge(gates, SUM, Situation(values={"op": {1}}), Situation(values={"op": {0}, "a": {9}}, outputs={"y"}))
+    assert (found.verdict, found.signal, found.example[-1].get("op", 0)) == (DIFFERENT, "y[0]", 0)
+    assert found.example[-1]["a"] == 9
+
+
+def test_outputs_that_nobody_looks_at(gates: MutatedGates):
+    assert judge(gates, SUM, Situation(values={}, outputs={"z", "n"})).scope == SITUATIONS
+
+
+def test_states_that_are_not_reached(gates: MutatedGates):
+    found = judge(gates, NEVER)
+    assert (found.verdict, found.scope) == (EQUIVALENT, REACHED)
+
+
+def test_later_cycles(gates: MutatedGates):
+    found = judge(gates, ENDS)
+    assert (found.verdict, found.scope, found.signal) == (DIFFERENT, OUTPUTS, "n[0]")
+    assert len(found.example) == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "environment"),
+    [
+        (CHANGES_OP, {"held": [Held(words=("op",), during="req", until=("gnt",))]}),
+        (TOO_EARLY, {"answered": [Answered(request="req", grant="gnt", answer="ans")]}),
+        (ANOTHER, {"alone": [Alone(request="req", grant="gnt", answer="ans")]}),
+    ],
+)
+def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):
+    found = Judge(gates=gates, abc=find_abc(), timeout_s=10, occurring=Occurring(**environment)).compare(number)
+    assert (found.verdict, found.scope) == (EQUIVALENT, REACHED)
+    assert judge(gates, number).scope == OUTPUTS
+
+
+def test_outputs_that_are_left_out(tmp_path: Path):
+    gates = mutated(tmp_path, UNIT, ignored=["z", "w*"])
+    assert judge(gates, OR_0).scope == EVERYWHERE
+    assert judge(gates, TOO_EARLY).scope == EVERYWHERE
+    assert judge(gates, SUM).verdict == DIFFERENT
+
+
+def test_registers_without_a_value_after_reset(tmp_path: Path):
+    gates = mutated(tmp_path, UNIT.replace("reg never = 0;", "reg never;"))
+    found = judge(gates, ENDS)
+    assert (found.verdict, found.scope) == (DIFFERENT, ANY_STATE)
+    assert found.signal.startswith("next count[")
+
+
+def test_unknown_word(gates: MutatedGates):
+    with pytest.raises(ToolError, match=r"^situations must name words of the unit, not opcode$"):
+        judge(gates, SUM, Situation(values={"opcode": {1}}))

@@ -1,0 +1,87 @@
+"""Commands and examples of README and guide do what the pages say; ``make examples`` also runs those that take long."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from xpulpnn_sim.publishing.guide.examples import ROOT, Block, Page, blocks, commands, matches, pages, place
+
+QUICK = [page for page in pages() if any(not block.slow for block in blocks(page))]
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("path", QUICK, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_of_a_page(tmp_path, path):
+    place(tmp_path)
+    page = Page(tmp_path)
+    assert not [line for block in blocks(path) if not block.slow for line in page.run(block)]
+
+
+@pytest.mark.flow
+def test_vectors_of_the_guide_are_right_on_the_reference_and_wrong_ones_are_found(tmp_path):
+    text = (ROOT / "docs/vectors.jsonl").read_text()
+    assert not Page(ROOT).run(
+        Block("files.md", 1, "console", ("$ xpulpnn verify vectors docs/vectors.jsonl --engine golden", "..."))
+    )
+    (tmp_path / "wrong.jsonl").write_text(text.replace('"rd_out": ', '"rd_out": 1', 1))
+    command = [ROOT / ".venv/bin/xpulpnn", "verify", "vectors", tmp_path / "wrong.jsonl", "--engine", "golden"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+
+
+@pytest.mark.unit
+def test_every_page_that_names_a_command_of_ours_shows_it_to_be_run():
+    """A command outside the blocks that are executed would go untested."""
+    for page in pages():
+        for number, line in enumerate(page.read_text().splitlines(), start=1):
+            if line.startswith(("xpulpnn ", ".venv/bin/xpulpnn ", "    .venv/bin/", "$ ")):
+                assert any(b.line <= number < b.line + len(b.lines) for b in blocks(page)), f"{page.name}:{number}"
+
+
+@pytest.mark.unit
+def test_blocks_of_a_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```sh\none \\\n  more\n# no command\ntwo\n```\n\n<!-- slow -->\n```console\n$ three\nout\n...\n```\n"
+        "```text\nnothing\n```\n```{code-block} c\n:caption: a.c\n\nint a;\n```\n"
+    )
+    one, two, three = blocks(page)
+    assert (one.line, one.slow, two.slow) == (2, False, True)
+    assert commands(one) == [("one    more", None), ("two", None)]
+    assert commands(two) == [("three", ["out", "..."])]
+    assert (three.file, three.lines) == ("a.c", ("int a;",))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("expected", "printed", "same"),
+    [
+        (["a"], ["a"], True),
+        (["a"], ["b"], False),
+        (["a"], ["a", "b"], False),
+        (["a", "..."], ["a", "b", "c"], True),
+        (["...", "c"], ["a", "b", "c"], True),
+        (["...", "c"], ["a", "b"], False),
+        (["in ... s"], ["in 1.2 s"], True),
+        (["in ... s"], ["in 1.2 ms?"], False),
+    ],
+)
+def test_lines_as_expected(expected, printed, same):
+    assert matches(expected, printed) is same
+
+
+@pytest.mark.unit
+def test_a_wrong_example_is_told(tmp_path):
+    page = Page(tmp_path)
+    assert not page.run(Block("p", 1, "sh", ("true",)))
+    assert "ends with 3" in page.run(Block("p", 1, "sh", ("exit 3",)))[0]
+    assert "instead of\nb" in page.run(Block("p", 1, "console", ("$ echo a", "b")))[0]
+    assert "Expected:" in page.run(Block("p", 1, "pycon", (">>> 1 + 1", "3")))[0]
+    assert "ZeroDivisionError" in page.run(Block("p", 1, "python", ("1 / 0",)))[0]
+
+
+@pytest.mark.unit
+def test_place_has_the_repository_without_what_is_built(tmp_path: Path):
+    place(tmp_path)
+    assert (tmp_path / "README.md").resolve() == (ROOT / "README.md").resolve()
+    assert not list((tmp_path / "build").iterdir())

@@ -1,0 +1,204 @@
+"""What the pages of the guide hold."""
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import PRESETS, CoreConfig, preset
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import Barrier, Control, EventRegister, Timer, TimerConfig
+from xpulpnn.isa.csr import CSRS
+from xpulpnn.isa.cycles import cycles
+from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.machine import ExceptionCause
+from xpulpnn.isa.semantics import statements
+from xpulpnn.isa.table import INSNS, enabled, find
+from xpulpnn_sim.cli.guide_page import commands
+from xpulpnn_sim.cli.tree import COMMANDS
+from xpulpnn_sim.publishing.guide import machine, settings
+from xpulpnn_sim.publishing.guide.docstrings import with_remarks_first
+from xpulpnn_sim.publishing.guide.instructions import (
+    GROUPS,
+    anchor,
+    c_call,
+    encoding,
+    presets_of,
+    records,
+    shown_cycles,
+)
+from xpulpnn_sim.publishing.guide.pages import expand
+from xpulpnn_sim.publishing.guide.ports import ports
+from xpulpnn_sim.tools.tops import TOPS
+from xpulpnn_sw.toolchain.headers.generate import headers
+
+pytestmark = pytest.mark.unit
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, str]:
+    """Every row of the instruction reference by its anchor, as text."""
+    rows: dict[str, str] = {}
+    for page in sorted((DOCS / "isa").glob("*.md")):
+        text = expand(page.read_text(), commands=commands)
+        for row in re.findall(r"<tr>.*?</tr>", text, re.DOTALL):
+            name = re.search(r'id="(insn-[^"]*)"', row)
+            if name:
+                assert name[1] not in rows, name[1]
+                rows[name[1]] = unescape(re.sub(r"<[^>]+>", " ", row.replace("<pre>", "\n").replace("</pre>", "\n")))
+    return rows
+
+
+def test_every_instruction_is_there_once_with_all_that_is_to_be_said(reference):
+    assert reference.keys() == {anchor(insn) for insn in INSNS}
+    for insn in INSNS:
+        row = reference[anchor(insn)]
+        assert insn.mnemonic in row
+        assert "\n".join(statements(insn)) in row
+        assert encoding(insn) in row
+        assert c_call(insn) in row
+        assert all(name in row for name in presets_of(insn)) or " all " in row
+
+
+def test_the_same_for_programs():
+    found = json.loads(json.dumps(records()))
+    assert len(found) == len(INSNS)
+    row = next(row for row in found if row["mnemonic"] == "pv.avgu.sci.b")
+    assert row["operation"] == ["rd[i] = zx(rs1[i] + uimm6, 8) >> 1"]
+    assert (row["c"], row["cycles"], row["presets"]) == ("xp_avgu_sci_b(rs1, uimm6)", "1 cycle", list(PRESETS))
+
+
+def test_every_page_uses_what_is_generated():
+    used = {
+        name for page in DOCS.rglob("*.md") for name in re.findall(r"% generated: instructions (\S+)", page.read_text())
+    }
+    assert used == GROUPS.keys()
+
+
+def test_c_names_are_those_of_the_header():
+    header = headers(preset("xpulpnn-full"))["xpulpnn.h"]
+    config = preset("xpulpnn-full")
+    for insn in enabled(config.extensions - BASE_EXTENSIONS, config.widths, aliases=True):
+        name, arguments = c_call(insn).rstrip(")").split("(")
+        assert re.search(rf"#define {name}\({re.escape(arguments)}\)|XP_INLINE \w+ {name}\(", header), name
+
+
+def test_presets_of_an_instruction():
+    assert presets_of(find("add")) == list(PRESETS)
+    assert presets_of(find("pv.sdotusp.n")) == ["xpulpnn", "xpulpnn-cu", "xpulpnn-full", "xpulpnn2"]
+    assert presets_of(find("pv.mlsdotup.b")) == ["xpulpnn", "xpulpnn-full", "xpulpnn2"]
+    assert presets_of(find("pv.mldotup.b")) == presets_of(find("pv.rqld")) == ["xpulpnn2"]
+    assert presets_of(find("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'")) == ["xpulpnn2"]
+    assert presets_of(find("pv.qnt.n")) == []
+
+
+def test_encodings_have_a_letter_for_every_bit_of_an_operand():
+    assert encoding(find("pv.add.sci.b")) == "000000i iiiii sssss 111 ddddd 1010111"
+    assert encoding(find("sw")) == "iiiiiii ttttt sssss 010 iiiii 0100011"
+    for insn in INSNS:
+        free = {bit for token in insn.tokens for low, _v, width in token.field.parts for bit in range(low, low + width)}
+        for bit, (fixed, letter) in enumerate(
+            zip(insn.pattern[::-1], encoding(insn).replace(" ", "")[::-1], strict=True)
+        ):
+            assert (letter not in "01-") == (bit in free)
+            assert bit in free or letter == fixed
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "text"),
+    [
+        ("add", "1 cycle"),
+        ("mulh", "5 cycles"),
+        ("jal", "2 cycles; +1 to a 32-bit instruction across a word boundary"),
+        ("beq", "1 cycle; +2 taken; +1 to a 32-bit instruction across a word boundary"),
+        ("lw", "1 cycle; +1 across a word boundary; +1 if the next instruction uses the value"),
+        ("lb", "1 cycle; +1 if the next instruction uses the value"),
+        ("sw", "1 cycle; +1 across a word boundary"),
+        ("divu", "3 to 35 cycles, by the divisor: 3 and as many as it has places to move up, 35 for 0"),
+        ("pv.sdotsp.c", "1 cycle"),
+        ("pv.qnt.n", "9 cycles"),
+        ("pv.qnt.c", "5 cycles"),
+        ("pv.rqld", "1 cycle; +1 across a word boundary; +1 if the next instruction requantises"),
+        ("pv.rqu.b", "1 cycle; +1 if the next instruction reads the result"),
+    ],
+)
+def test_cycles_in_words(mnemonic, text):
+    assert shown_cycles(cycles(find(mnemonic))) == text
+
+
+def test_every_csr_and_every_exception_has_its_row():
+    shown = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td>", machine.csrs())
+    addresses: list[int] = []
+    for cell, names in shown:
+        ends = [int(text, 16) for text in re.findall(r"0x([0-9a-f]+)", cell)]
+        addresses += range(ends[0], ends[-1] + 1)
+        assert all(csr.name in names for csr in CSRS if csr.address in ends)
+    assert sorted(addresses) == sorted(csr.address for csr in CSRS)
+    assert all(f"<tr><td>{cause.value}</td>" in machine.causes() for cause in ExceptionCause)
+
+
+def test_signs_are_those_of_the_table():
+    text = machine.signs()
+    assert re.search(r"pv.\(s\)dotusp.*?rs1: unsigned.*?immediate: <strong>signed", text)
+    assert re.search(r"pv.mlsdotsup</code></td><td>weight: <strong>signed</strong></td><td>activation: unsigned", text)
+
+
+def test_selectors():
+    text = machine.selectors()
+    assert text.count("nothing") == 8
+    assert "<td>NN[5] * NN[1]</td><td>NN[5]</td>" in text
+    assert re.search(r"30<.*?11110<.*?<td>NN\[5\] \* NN\[0\]</td><td>NN\[1\]</td>", machine.other_selectors())
+    assert '<code class="docutils literal">24</code>' not in text
+
+
+def test_every_setting_has_its_meaning():
+    assert settings.meanings(CoreConfig)["mac_load_cu"].startswith("Compute&Update")
+    for name in ("CoreConfig", "DotpConfig"):
+        assert "<td></td></tr>" not in settings.settings(name)
+
+
+@pytest.mark.parametrize("top", TOPS)
+def test_ports_have_a_row_each(top):
+    assert ports(top).count("<tr>") > 3
+
+
+def test_every_command_is_in_the_reference():
+    text = expand((DOCS / "commands.md").read_text(), commands=commands)
+    assert all(f"\n## {name}\n" in text and f"Usage: xpulpnn {name}" in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("% generated: nothing", "generated must be one of addresses, .*, not % generated: nothing"),
+        ("% generated: instructions rv64", "instructions must be one of rv32i, .*, not rv64"),
+        ("% generated: settings Core", "settings must be of a class of xpulpnn.config, not Core"),
+        ("% generated: ports soc", "ports must be of one of dotp, .*, not soc"),
+    ],
+)
+def test_what_cannot_be_generated(text, message):
+    with pytest.raises(InputError, match=f"^{message}$"):
+        expand(text)
+
+
+def test_remarks_behind_the_sections_of_a_docstring_come_first():
+    text = "Do it.\n\nParameters\n----------\na : int\n    What.\n\nRaises :class:`E` and\nmore.\n"
+    assert with_remarks_first(text.split("\n"))[:4] == ["Do it.", "", "Raises :class:`E` and", "more."]
+    plain = "Do it.\n\nParameters\n----------\na : int\n    What.\n"
+    assert with_remarks_first(plain.split("\n")) == plain.split("\n")
+
+
+def test_every_register_of_the_cluster_is_described():
+    page = expand((DOCS / "cluster" / "index.md").read_text())
+    for register in (*Control, *Timer, *EventRegister, *Barrier, *TimerConfig):
+        assert f">{register.name}</code>" in page
+    for address in ("0x0000_0000", "0x1010_0000", "0x1020_0800", "0x1020_4000", "0x1C00_0000"):
+        assert address in page
+    assert "instr__0__req" in page or "refill__req" in page
+    assert "host__req" in page
+    with pytest.raises(InputError, match=r"^registers must be of one of control, timer, event-unit, barrier, not nix$"):
+        expand("% generated: registers nix")

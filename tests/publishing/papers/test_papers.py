@@ -1,0 +1,216 @@
+"""``xpulpnn bench``: rows, verdicts, records that are kept, the page; a few runs on the RTL."""
+
+import shlex
+from dataclasses import dataclass
+
+import pytest
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli import bench
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import parsed
+from xpulpnn_sim.publishing.papers.catalogue import TABLES
+from xpulpnn_sim.publishing.papers.measure import measure, runs_of
+from xpulpnn_sim.publishing.papers.packed_runs import BYTES, DepthRun, PackedRun
+from xpulpnn_sim.publishing.papers.report.charts import charts
+from xpulpnn_sim.publishing.papers.runs import KernelRun
+from xpulpnn_sim.publishing.papers.table import MeasuredRow, Place, Quantity, Row, Table, Verdict, joined, measured
+from xpulpnn_sim.publishing.papers.tables.published import Published
+from xpulpnn_sim.tools.pages import plots_of
+
+CALLS: list[str] = []
+"""Names of the runs that were made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pretended:
+    """A run without a design."""
+
+    name: str
+    cycles: int = 100
+    mismatches: int = 0
+
+    @property
+    def command(self) -> str:
+        return f"xpulpnn cosim {self.name}"
+
+    def measure(self, *, check: bool) -> dict[str, object]:
+        CALLS.append(self.name)
+        return {"cycles": self.cycles, "layers": {"first": 7}, "mismatches": self.mismatches, "checked": check}
+
+
+def row(ours: Quantity, published: str | None, better: str = "less", **changes) -> Row:
+    printed = None if published is None else Published(published, "table 1")
+    return Row(figure=f"{ours.run} {published}", unit="cycles", published=printed, ours=ours, better=better, **changes)
+
+
+def verdict(ours: float, published: str | None, better: str = "less", mismatches: int = 0) -> Verdict:
+    asked = row(Quantity(run=Pretended(name="a")), published, better)
+    return MeasuredRow(row=asked, ours=ours, mismatches=mismatches).verdict
+
+
+SMALL = Table(
+    name="small",
+    title="Small table",
+    printed_by="A paper",
+    rows=(
+        row(Quantity(run=Pretended(name="slow", cycles=300)), "250", place=Place("cycles", "ours", "slow")),
+        row(Quantity(run=Pretended(name="fast")), "250", place=Place("cycles", "ours", "fast")),
+        row(Quantity(run=Pretended(name="fast"), over=Pretended(name="slow", cycles=300)), "2.0", "more"),
+        row(Quantity(run=Pretended(name="fast"), field="layers.first", per=10.0), None, quick=False),
+    ),
+    notes=("What holds.",),
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh(request, monkeypatch, tmp_path):
+    """A cache of its own for what is only pretended; models are shared."""
+    CALLS.clear()
+    if request.node.get_closest_marker("unit"):
+        monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.unit
+def test_verdicts():
+    # 1.65 stands for what rounds to it and for what is cut to it, not for the next digit
+    assert [verdict(ours, "1.65", "more") for ours in (1.6401, 1.6599, 1.6399, 1.6601)] == [
+        *(Verdict.EQUAL, Verdict.EQUAL),
+        *(Verdict.WORSE, Verdict.BETTER),
+    ]
+    assert (verdict(2489, "2586"), verdict(2600, "2586")) == (Verdict.BETTER, Verdict.WORSE)
+    assert verdict(3, "2586", "") is Verdict.DIFFERENT
+    assert verdict(3, None) is Verdict.NONE
+    assert verdict(2489, "2586", mismatches=1) is Verdict.WRONG
+
+
+@pytest.mark.unit
+def test_figures_come_from_the_records_of_their_runs():
+    records = dict(measure(runs_of([SMALL], quick=False), check=True, jobs=1))
+    assert CALLS == ["slow", "fast"]
+    found = measured(SMALL, records, quick=False)
+    assert [one.ours for one in found.rows] == [300, 100, 3, 0.7]
+    assert [one.verdict for one in found.rows] == [Verdict.WORSE, Verdict.BETTER, Verdict.BETTER, Verdict.NONE]
+    assert [one.advantage for one in found.rows] == [pytest.approx(250 / 300), 2.5, 1.5, None]
+    assert found.summary == "2 better, 1 worse, 1 without a printed figure"
+    assert measured(SMALL, records, quick=True).summary == "2 better, 1 worse, 1 left out"
+
+
+@pytest.mark.unit
+def test_records_are_kept_unless_they_are_wrong():
+    right, wrong = Pretended(name="right"), Pretended(name="wrong", mismatches=2)
+    for _ in range(2):
+        assert len(dict(measure([right, wrong], check=True, jobs=1))) == 2
+    assert CALLS == ["right", "wrong", "wrong"]
+    # without the check of every instruction it is another record
+    assert dict(measure([right], check=False, jobs=1))[right]["checked"] is False
+    with pytest.raises(InputError, match=r"^jobs must be at least 1, not 0$"):
+        next(measure([right], check=True, jobs=0))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", TABLES)
+def test_commands_of_a_table_are_valid(name):
+    table = TABLES[name]
+    figures = [one.figure for one in table.rows]
+    assert len(figures) == len(set(figures))
+    for command in {command for one in table.rows for command in one.commands}:
+        first, second, *words = shlex.split(command)
+        assert (first, second) == ("xpulpnn", "cosim")
+        assert parsed([second, *words])
+
+
+@pytest.mark.unit
+def test_two_commands_are_one_where_one_will_do():
+    assert joined("a conv --variant x --cores 1", "a conv --variant y --cores 1") == "a conv --variant x,y --cores 1"
+    assert joined("a conv --variant x --cores 1", "a conv --variant y --cores 8") is None
+    assert joined("a conv --layer x", "a conv --layer y") is None
+    assert joined("a conv --variant x", "a conv --variant x --cores 8") is None
+
+
+@pytest.mark.unit
+def test_table_and_page(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(bench, "TABLES", {"small": SMALL})
+    page, path = tmp_path / "page.html", tmp_path / "rows.json"
+    assert cli.main(["bench", "--jobs", "1", "--html", str(page), "--json", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "2 better, 1 worse, 1 without a printed figure" in shown
+    rows = read_results(path)
+    assert [(one["ours"], one["paper"], one["verdict"]) for one in rows][:2] == [
+        (300.0, 250.0, "worse"),
+        (100.0, 250.0, "better"),
+    ]
+    assert rows[2]["commands"] == ["xpulpnn cosim slow", "xpulpnn cosim fast"]
+    text = page.read_text()
+    for part in ("Small table", "What holds.", "xpulpnn cosim slow", ">1.20<", '<td class="text bad">worse<'):
+        assert part in text
+    bars, ratios = (plot["variants"][""] for plot in plots_of(text))
+    assert [(trace["name"], trace["x"], trace["y"]) for trace in bars["data"]] == [
+        ("paper", ["slow", "fast"], [250, 250]),
+        ("ours", ["slow", "fast"], [300, 100]),
+    ]
+    assert {trace["name"]: trace["x"] for trace in ratios["data"]} == {"better": [2.5, 1.5], "worse": [250 / 300]}
+    outside = [part.split('"')[0] for part in text.split('src="')[1:]]
+    assert outside == []
+
+
+@pytest.mark.unit
+def test_printed_figures_of_their_own_stand_beside_each_series():
+    place = ("cycles", "at")
+    rows = [
+        row(Quantity(run=Pretended(name=name)), printed, place=Place(place[0], name, place[1]))
+        for name, printed in (("one", "50"), ("two", "60"))
+    ]
+    table = Table(name="t", title="T", printed_by="P", rows=rows)
+    bars, _ = charts(measured(table, dict(measure(runs_of([table], quick=True), check=True, jobs=1)), quick=True))
+    assert [trace["name"] for trace in bars["data"]] == ["one, paper", "one", "two, paper", "two"]
+
+
+@pytest.mark.unit
+def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
+    wrong = Quantity(run=Pretended(name="wrong", mismatches=3))
+    table = Table(name="small", title="T", printed_by="P", rows=(row(wrong, "250"),))
+    monkeypatch.setattr(bench, "TABLES", {"small": table})
+    assert cli.main(["bench", "--jobs", "1"]) == 1
+    assert "1 wrong results" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--table", "papers"], "--table must be a list out of xpulpnn,pulp-nn,"),
+        (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+        (["--html", "{folder}/x/page.html"], "--report must be in a writable folder"),
+        (["--html", "{folder}"], "--report must be a file, not the folder"),
+    ],
+)
+def test_bad_input(words, text, tmp_path, capsys):
+    (tmp_path / "x").write_text("no folder")
+    assert cli.main(["bench", *(word.format(folder=tmp_path) for word in words)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {text}")
+    assert not CALLS
+
+
+@pytest.mark.cosim
+def test_the_command_of_a_kernel_repeats_it(tmp_path):
+    one = KernelRun(kernel="matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
+    path = tmp_path / "records.json"
+    assert cli.main([*shlex.split(one.command)[1:], "--json", str(path)]) == 0
+    (written,) = read_results(path)
+    record = one.measure(check=True)
+    for name in ("cycles", "opef", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
+        assert record[name] == written[name]
+    assert record["mismatches"] == 0
+
+
+@pytest.mark.cosim
+def test_packed_products_on_the_design():
+    deepest = DepthRun(scheme="P2-16", w=2, a=2).measure(check=True)
+    assert (deepest["most_depth"], deepest["depth"], deepest["most_iterations"], deepest["mismatches"]) == (3, 3, 4, 0)
+    packed = PackedRun(product="p.mac", w=1, a=1).measure(check=False)
+    rival = PackedRun(product=BYTES, w=8, a=8).measure(check=False)
+    assert (packed["product"], packed["kind"], rival["kind"]) == ("p.mac", "ulppack", "bytes")
+    assert packed["mismatches"] == rival["mismatches"] == 0
+    assert packed["cycles"] < rival["cycles"]

@@ -1,0 +1,48 @@
+"""Values worked out by hand or typed from the guide, against the references and the statements."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.table import find
+from xpulpnn_sim.reference.statements.machine import result
+
+pytestmark = pytest.mark.unit
+
+REGISTERS = ("rs1", "rs2", "rd")
+ELSEWHERE = {"pc", "loaded", "act", "wgt", "word", "length", "taken"}
+"""Sources and effects beyond registers, immediates and rd."""
+
+with Path(__file__).with_name("values.csv").open(newline="") as file:
+    ROWS = list(csv.DictReader(file))
+
+
+def numbers(text: str) -> dict[str, int | None]:
+    pairs = (part.split("=") for part in text.split())
+    return {name: None if value == "none" else int(value, 0) for name, value in pairs}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['mnemonic']} {row['given']}")
+def test_references(once, row):
+    given, expected = numbers(row["given"]), numbers(row["expected"])
+    effects = once(row["mnemonic"], row["operands"] or None, **given)
+    assert {name: effects[name] for name in expected} == expected, row["what"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in ROWS if [*numbers(row["expected"])] == ["rd"] and not {*numbers(row["given"])} & ELSEWHERE],
+    ids=lambda row: f"{row['mnemonic']} {row['given']}",
+)
+def test_statements(row):
+    insn, given = find(row["mnemonic"], row["operands"] or None), numbers(row["given"])
+    immediates = {name: value for name, value in given.items() if name not in REGISTERS}
+    words = [given.get(name, 0) & WORD_MASK for name in REGISTERS]
+    assert result(insn, immediates, *words) == numbers(row["expected"])["rd"], row["what"]
+
+
+@pytest.mark.parametrize("mnemonic", ["fence", "fence.i", "ecall", "ebreak", "mret", "wfi", "csrrw", "lp.setup"])
+def test_sequencer_operations_have_no_effect(once, mnemonic):
+    assert set(once(mnemonic).values()) == {None}

@@ -1,0 +1,264 @@
+"""Programs from start to end: exit channel, every way to end, memory windows."""
+
+import struct
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.programs.exits import Reason, host_call
+
+pytestmark = pytest.mark.unit
+
+CODE, DATA, TOHOST, FROMHOST = 0x1C00_0000, 0x1000_0000, 0x1000_0800, 0x1000_0808
+ENTRY = CODE + 0x80
+EXIT = "li x31, tohost; li x30, {}; sw x30, 0(x31); addi x29, x29, 1; j pc+0"
+
+
+@pytest.fixture
+def session(program):
+    def build(source, vectors="", config=PRESETS["xpulpnn"], data=b"", **options):
+        printed = []
+        made = Session(program(source, vectors, data), config, output=printed.append, **options)
+        made.printed = printed
+        return made
+
+    return build
+
+
+def ended(session, limit=10_000):
+    end = session.run(limit)
+    return end.reason, end.text
+
+
+def test_pass_stops_right_after_the_store(session):
+    made = session(EXIT.format(1))
+    end = made.run(1000)
+    assert (end.reason, end.ok, end.code, end.text) == (Reason.PASS, True, 0, "pass")
+    assert made.iss.state.regs[29] == 0
+    assert made.iss.executed == made.iss.csrs["minstret"] == (end.pc - ENTRY) // 4 + 1
+    assert made.memory.read(TOHOST, 4) == 1
+
+
+def test_failing_code(session):
+    made = session(EXIT.format(2 * 33 + 1))
+    end = made.run(1000)
+    assert (end.reason, end.ok, end.code) == (Reason.FAIL, False, 33)
+    assert end.text == f"fail: the program reports code 33 at 0x{end.pc:08x}"
+
+
+@pytest.mark.parametrize(
+    ("stores", "code"),
+    [
+        ("li x30, 5; sb x30, 0(x31)", 2),
+        ("li x30, 6; sb x30, 1(x31); j pc+0", 0x300),
+        ("li x30, 0x0700; sh x30, -1(x31); j pc+0", 3),
+    ],
+)
+def test_final_value_in_pieces_counts_as_the_word(session, stores, code):
+    end = session(f"li x31, tohost; {stores}").run(100)
+    assert (end.reason, end.code) == (Reason.FAIL, code)
+
+
+def test_stores_beside_the_channel_do_not_end(session):
+    made = session("li x31, tohost; li x30, 1; sw x30, 4(x31); sw x30, -4(x31); sw x0, 0(x31); nop")
+    assert made.run(7).reason is Reason.MAX_CYCLES
+
+
+def call_block(descriptor=1, call=64, buffer=DATA + 0x100, length=5):
+    return struct.pack("<4Q", call, descriptor, buffer, length).ljust(0x100, b"\0") + b"hello"
+
+
+PRINT = """
+    li x31, tohost; li x30, data; sw x30, 0(x31)
+wait: lw x29, 8(x31); beq x29, x0, wait
+    lw x28, 0(x31)
+    sw x0, 8(x31)
+    li x27, 1
+    sw x27, 0(x31)
+"""
+
+
+@pytest.mark.parametrize("descriptor", [1, 2])
+def test_printing_goes_on_after_the_call(session, descriptor):
+    made = session(PRINT, data=call_block(descriptor))
+    assert made.run(100).ok
+    assert [(printed.descriptor, printed.data) for printed in made.printed] == [(descriptor, b"hello")]
+    assert made.iss.state.regs[28:30] == [0, 1]
+
+
+def test_a_call_must_be_aligned(session):
+    """A block that is valid but for its place."""
+    made = session(PRINT.replace("li x30, data", "li x30, data+4"), data=bytes(4) + call_block())
+    end = made.run(100)
+    assert (end.reason, end.code, made.printed) == (Reason.FAIL, (DATA + 4) >> 1, [])
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        call_block(descriptor=3),
+        call_block(call=63),
+        call_block(buffer=0x10),
+        call_block(length=0x1000),
+        call_block(buffer=1 << 32),
+        call_block(length=1 << 40),
+    ],
+)
+def test_other_even_values_are_failures(session, block):
+    made = session(PRINT, data=block)
+    end = made.run(100)
+    assert (end.reason, end.code, made.printed) == (Reason.FAIL, DATA >> 1, [])
+
+
+def test_host_calls_are_decoded():
+    memory = bytearray(call_block() + bytes(16))
+
+    def read(address, size):
+        return bytes(memory[address : address + size])
+
+    def inside(address, size):
+        return address + size <= len(memory)
+
+    memory[16:24] = (0x100).to_bytes(8, "little")
+    assert host_call(0, read, inside) is None
+    assert host_call(4, read, inside) is None
+    assert host_call(0x1000, read, inside) is None
+    memory[:32], memory[64:96] = bytes(32), memory[:32]
+    assert host_call(64, read, inside).data == b"hello"
+    memory[80:88] = ((1 << 32) - 4).to_bytes(8, "little")
+    assert host_call(64, read, lambda address, size: True) is None
+    memory[88:96] = bytes(8)
+    assert host_call(64, read, inside).data == b""
+
+
+NEVER = ", no interrupt can end it"
+TRAPS = f"trap loop: the exception handler at 0x{CODE:08x} traps at its first instruction (mcause "
+ENDS = {
+    "nop; here: j pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
+    "nop; here: beq x0, x0, pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
+    "nop; here: c.j pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
+    "nop; here: auipc x5, 0; jalr x0, 4(x5)": (
+        Reason.ENDLESS_LOOP,
+        f"endless loop at 0x{ENTRY + 8:08x} (here+0x4){NEVER}",
+    ),
+    "main: wfi; nop": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY:08x} (main){NEVER}"),
+    # the handler's first instruction traps: it would do so for ever
+    "ecall|ecall": (Reason.TRAP_LOOP, f"{TRAPS}11)"),
+    "ecall|ebreak": (Reason.TRAP_LOOP, f"{TRAPS}3)"),
+    "ecall|.word 0": (Reason.TRAP_LOOP, f"{TRAPS}2)"),
+    "main: csrrw x0, mtvec, x0; ecall": (
+        Reason.BAD_FETCH,
+        f"execution outside memory: pc 0x00000000, coming from 0x{ENTRY + 4:08x} (main+0x4)",
+    ),
+}
+"""Programs, with what is at the vectors behind a bar, and how they end."""
+
+
+@pytest.mark.parametrize("source", ENDS)
+def test_every_program_ends(session, source):
+    text, _, vectors = source.partition("|")
+    assert ended(session(text, vectors)) == ENDS[source]
+
+
+def test_limits(session):
+    made = session("main: addi x5, x5, 1; j main")
+    text = f"not finished after 1001 instructions, at 0x{ENTRY + 4:08x} (main+0x4)"
+    assert ended(made, 1001) == (Reason.MAX_CYCLES, text)
+    assert (made.iss.executed, made.iss.state.regs[5]) == (1001, 501)
+
+
+def test_a_trap_that_is_handled_is_no_loop(session):
+    handler = "csrrs x6, mepc, x0; addi x6, x6, 4; csrrw x0, mepc, x6; addi x7, x7, 1; mret"
+    made = session("ecall; ecall; .word 0;" + EXIT.format(1), vectors=handler)
+    assert made.run(1000).ok
+    assert made.iss.state.regs[7] == 3
+
+
+@pytest.mark.parametrize(
+    ("access", "text"),
+    [
+        ("lw x5, -4(x8)", "load of 4 bytes outside memory: address 0x0ffffffc"),
+        ("lh x5, -1(x8)", "load of 2 bytes outside memory: address 0x0fffffff"),
+        ("sb x5, -1(x8)", "store of 1 bytes outside memory: address 0x0fffffff"),
+        ("p.sw x5, 4(x9!)", "store of 4 bytes outside memory: address 0x10000ffd"),
+        ("pv.mlsdotsup.b x5, (x9!), 8", "load of 4 bytes outside memory: address 0x10000ffd"),
+        ("lw x5, 0(x0)", "load of 4 bytes outside memory: address 0x00000000"),
+        ("lw x5, -2(x0)", "load of 4 bytes outside memory: address 0xfffffffe"),
+    ],
+)
+def test_accesses_outside_memory(session, access, text):
+    made = session(f"li x8, data; li x9, data+0xffd; main: {access}")
+    end = made.run(100)
+    assert end.reason is Reason.BAD_ACCESS
+    assert end.text == f"{text}, instruction at 0x{end.pc:08x} (main)"
+    assert f"0x{end.address:08x}" in text
+    assert made.iss.executed == (end.pc - ENTRY) // 4
+
+
+def test_the_last_bytes_of_memory_are_usable(session):
+    made = session("li x8, data+0xffc; lw x5, 0(x8); sb x5, 3(x8); lh x5, 2(x8); sw x5, 0(x8);" + EXIT.format(1))
+    assert made.run(100).ok
+
+
+def test_ram_extends_memory(session):
+    made = session("li x8, 0x20000000; li x5, 77; sw x5, 0(x8); lw x6, 0(x8);" + EXIT.format(1), ram=[(1 << 29, 4)])
+    assert made.run(100).ok
+    assert made.iss.state.regs[6] == 77
+    assert session("li x8, 0x20000004; sb x5, 0(x8)", ram=[(1 << 29, 4)]).run(9).reason is Reason.BAD_ACCESS
+
+
+@pytest.mark.parametrize(
+    ("source", "pc", "origin"),
+    [
+        ("main: nop; jr x0", 0, "main+0x4"),
+        ("main: li x5, 0x70000000; jalr x1, 6(x5)", 0x7000_0006, "main+0x4"),
+        ("main: nop", ENTRY + 4, "main"),
+    ],
+)
+def test_execution_outside_memory(session, source, pc, origin):
+    end = session(source).run(100)
+    assert (end.reason, end.pc) == (Reason.BAD_FETCH, pc)
+    assert end.text.startswith(f"execution outside memory: pc 0x{pc:08x}, coming from 0x1c0000")
+    assert end.text.endswith(f"({origin})")
+
+
+def test_half_a_word_at_the_end_of_memory(session):
+    """A compressed instruction may be the last half-word, a long one may not begin there."""
+    source = "c.nop; j pc+4; .half {}"
+    compressed = session(source.format(0x0285))
+    assert compressed.run(100).pc == ENTRY + 8
+    assert compressed.iss.state.regs[5] == 1
+    assert session(source.format(0x0013)).run(100).pc == ENTRY + 6
+
+
+def test_half_a_word_at_the_end_of_the_last_page(program):
+    size = 0x1000 - 0x80
+    source = "j pc+{}; {} .half 0x0013".format(size - 2, ".word 0;" * ((size - 8) // 4) + ".half 0;")
+    end = Session(program(source), PRESETS["xpulpnn"], output=print).run(100)
+    assert (end.reason, end.pc) == (Reason.BAD_FETCH, CODE + 0xFFE)
+
+
+@pytest.mark.parametrize("source", ["addi x5, x5, 1; j pc-4", "csrrs x6, mscratch, x0; j pc-4"])
+def test_progress_is_told_now_and_then(session, source, monkeypatch):
+    monkeypatch.setattr("xpulpnn_sim.reference.iss.session._CHUNK", 1000)
+    told = []
+    session(source).run(5000, told.append)
+    assert 3 <= len(told) <= 5
+    assert told == sorted(told)
+
+
+def test_configuration_and_hart(session):
+    made = session("csrrs x5, mhartid, x0; csrrs x6, misa, x0;" + EXIT.format(1), hart_id=0x25)
+    assert made.run(100).ok
+    assert made.iss.state.regs[5:7] == [0x25, 0x4080_1104]
+    plain = replace(PRESETS["ri5cy"], xpulpv2=False)
+    end = session("main: lp.counti 0, 3", vectors="ecall", config=plain).run(100)
+    assert end.reason is Reason.TRAP_LOOP
+
+
+def test_entry_decides_the_vector_table(session):
+    made = session("csrrs x5, mtvec, x0;" + EXIT.format(1))
+    made.run(100)
+    assert made.iss.state.regs[5] == CODE | 1

@@ -1,0 +1,90 @@
+"""Layers: the texts that name them, their sizes, and what is no layer."""
+
+import re
+from typing import Any
+
+import pytest
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer, DepthwiseLayer, MaxPoolLayer, ReluLayer
+from xpulpnn_sw.layers.conv1d import Conv1dLayer
+from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.pointwise import PointwiseLayer
+
+
+def test_sizes():
+    layer = ConvLayer.parse("16x16x32:64x3x3")
+    assert (layer.out_height, layer.out_width, layer.reduction, layer.macs) == (16, 16, 288, 4718592)
+    assert MatmulLayer.parse("64x288x256").macs == 4718592
+    depthwise = DepthwiseLayer.parse("16x16x32:3x3")
+    assert (depthwise.padding, depthwise.out_shape, depthwise.area) == ((1, 1, 1, 1), (16, 16), 9)
+    assert depthwise.macs == 16 * 16 * 32 * 9
+    pool = MaxPoolLayer.parse("32x32x32:3x3:s=2,p=0x1x0x1")
+    assert (pool.stride, pool.padding, pool.out_shape) == ((2, 2), (0, 1, 0, 1), (16, 16))
+    assert MaxPoolLayer.parse("32x32x32:3x3:s=2").out_shape == (15, 15)
+    assert AvgPoolLayer.parse("9x8x3:4x2:s=3x1,p=2x0x1x1:scaled").scaled
+    assert AddLayer.parse("4x5x6:shift").shifted
+    assert ReluLayer.parse("4x5x6").macs == AddLayer.parse("4x5x6").macs // 2 == 120
+
+
+@pytest.mark.parametrize(
+    ("text", "stride", "padding", "size"),
+    [
+        ("9x7x3:5x3x2", (1, 1), (1, 1, 1, 1), (9, 8)),
+        ("9x7x3:5x3x2:s=2", (2, 2), (1, 1, 1, 1), (5, 4)),
+        ("9x7x3:5x3x2:p=0,s=2x3", (2, 3), (0, 0, 0, 0), (4, 2)),
+        ("9x7x3:5x3x2:p=1x0x2x3", (1, 1), (1, 0, 2, 3), (8, 11)),
+    ],
+)
+def test_options(text: str, stride: tuple[int, int], padding: tuple[int, ...], size: tuple[int, int]):
+    layer = ConvLayer.parse(text)
+    assert (layer.stride, layer.padding, layer.out_shape) == (stride, padding, size)
+    assert ConvLayer.parse(str(layer)) == layer
+
+
+TEXTS = {
+    ConvLayer: ["9x7x3:5x3x2:s=2,v=-128", "9x7x3:5x3x2"],
+    ImageConvLayer: ["9x7x3:5x3x2:v=7:image", "32x32x3:32x5x5:p=2:image"],
+    PointwiseLayer: ["9x7x3:5:p=1,v=255"],
+    Conv1dLayer: ["9x7:5x3:d=2,v=-3"],
+    LinearLayer: ["9:7", "9:7:raw"],
+    MatmulLayer: ["64x288x256"],
+    DepthwiseLayer: ["9x7x3:3x3:v=128", "16x16x32:3x3", "9x8x3:4x2:s=3x1,p=0"],
+    MaxPoolLayer: ["9x8x3:4x2:p=3x0x1x1", "9x8x3:4x2:s=2:relu"],
+    AvgPoolLayer: ["9x8x3:4x2:s=2:scaled", "9x8x3:4x2"],
+    AddLayer: ["4x5x6", "4x5x6:shift"],
+}
+
+
+@pytest.mark.parametrize("layer", TEXTS)
+def test_texts(layer: Any):
+    assert [str(layer.parse(text)) for text in TEXTS[layer]] == TEXTS[layer]
+    given = re.search(r"v=(-?\d+)", TEXTS[layer][0])
+    assert getattr(layer.parse(TEXTS[layer][0]), "outside", 0) == (int(given[1]) if given else 0)
+
+
+REJECTED = [
+    ("layer", ConvLayer, ""),
+    ("layer", ConvLayer, "16x16x-32:64x3x3"),
+    ("height", ConvLayer, "70000x16x32:64x3x3"),
+    ("kernel height", ConvLayer, "2x9x1:1x5x1"),
+    ("weights", ConvLayer, "9x9x8192:4096x3x3"),
+    ("s=", ConvLayer, "9x9x1:1x3x3:s=1x2x3"),
+    ("v=", ConvLayer, "9x9x1:1x3x3:v="),
+    ("size", ConvLayer, "9x9x1:1x3x3:v=-1234567890"),
+    ("layer options", ConvLayer, "9x9x1:1x3x3:s=1,s=2"),
+    ("layer", ImageConvLayer, "3x3x3:4x1x1"),
+    ("output", MatmulLayer, "65535x1x257"),
+    ("layer", MaxPoolLayer, "9x9:3x3:relu"),
+    ("padding", MaxPoolLayer, "9x9x1:3x3:p=3"),
+    ("window", AvgPoolLayer, "99x99x1:65x64"),
+    ("layer", AddLayer, "4x5x6:shifted"),
+]
+
+
+@pytest.mark.parametrize(("named", "layer", "text"), REJECTED)
+def test_rejected(named: str, layer: Any, text: str):
+    with pytest.raises(LayerError, match=f"^{named} must be "):
+        layer.parse(text)

@@ -1,0 +1,367 @@
+"""Functions with the public names of PULP-NN: an application's calls, packed as there, give what numpy computes."""
+
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.reference.golden import channel_layers, layers
+from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.library.public import PREFIXES, PublicFunctions, usual_precisions
+from xpulpnn_sw.library.public_header import public_header
+from xpulpnn_sw.toolchain.build import build
+from xpulpnn_sw.toolchain.build_options import Options
+from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+
+from ..elf import Ran, run
+
+CORE = preset("xpulpnn2")
+GUARD = 32
+"""Bytes before and behind each output that must stay as they are."""
+
+GUARDED = b"\xa5"
+EXAMPLE = Path(__file__).parent.parent.parent.parent / "examples/public_names"
+
+
+@dataclass(kw_only=True)
+class Call:
+    """A call, what it gets, and what must come of it."""
+
+    text: str
+    operands: dict[str, bytes]
+    expected: bytes
+    offset: int = 0
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def name(self) -> str:
+        return self.text.partition("(")[0]
+
+
+def packed(values: np.ndarray, bits: int) -> bytes:
+    """Elements in order, the first in the lowest bits of a byte."""
+    if bits == 32:
+        return values.astype("<i4").tobytes()
+    each = 8 // bits
+    lanes = values.reshape(-1, each).astype(np.int64) & ((1 << bits) - 1)
+    return (lanes << np.arange(each) * bits).sum(axis=1).astype(np.uint8).tobytes()
+
+
+def apart(values: np.ndarray, bits: int) -> np.ndarray:
+    """``[channel][...]`` with the channels of a byte beside each other."""
+    each = 8 // bits
+    return np.moveaxis(values.reshape(-1, each, *values.shape[1:]), 1, -1)
+
+
+def random(rng: np.random.Generator, bits: int, *shape: int, signed: bool = False) -> np.ndarray:
+    least = -(1 << bits - 1) if signed else 0
+    return rng.integers(least, least + (1 << bits), shape)
+
+
+def drawn(rng: np.random.Generator, kernel: str, name: str, text: str, rule: Rule):
+    """A layer of the widths that a name says, its tensors and its results."""
+    found = re.search(r"_([iu]\d)_([iu]\d+|i32)_(i\d)", name)
+    x, y, w = found.groups() if found else ("u8", "i32", "i8")
+    layer, precision = kind(kernel).layer.parse(text), Precision.parse(f"{x}x{w}x{y}")
+    tensors = kind(kernel).tensors(layer, precision, rng, rule)
+    tensors = tensors if precision.requantised else replace(tensors, bias=None)
+    operands = {"BIAS": packed(tensors.bias, 32)} if tensors.bias is not None else {}
+    return precision, layer, tensors, operands, reference(layer, tensors, precision)
+
+
+def sizes_of(layer: Any, channels: int) -> str:
+    """What the functions of products take: the maps, the window, the padding, the steps."""
+    numbers = (layer.width, layer.height, layer.channels, layer.out_width, layer.out_height, channels)
+    window = (layer.kernel_width, layer.kernel_height, *layer.padding, *reversed(layer.stride))
+    return ", ".join(map(str, (*numbers, *window)))
+
+
+def conv(rng: np.random.Generator, name: str, text: str) -> Call:
+    """A convolution, normalised by channel."""
+    precision, layer, tensors, operands, results = drawn(rng, "conv", name, text, Rule.BN32)
+    after = tensors.requantisation
+    operands |= {"KAPPA": packed(after.kappa, 32), "LAMBDA": packed(after.lam, 32)}
+    operands |= {"IN": packed(tensors.activations, precision.x), "W": packed(tensors.weights, precision.w)}
+    sizes = sizes_of(layer, layer.out_channels)
+    call = f"{name}(IN, NULL, BIAS, OUT, W, KAPPA, LAMBDA, 0, {after.shift}, {sizes}, 1, 1)"
+    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
+
+
+def depthwise(rng: np.random.Generator, name: str, text: str) -> Call:
+    """A map channel by channel, multiplied by a factor and shifted."""
+    precision, layer, tensors, operands, results = drawn(rng, "depthwise", name, text, Rule.MULTIPLY)
+    after = tensors.requantisation
+    maps = apart(tensors.activations.transpose(2, 0, 1), precision.x)
+    operands |= {"IN": packed(maps, precision.x), "W": packed(apart(tensors.weights, precision.w), precision.w)}
+    scale = f"NULL, NULL, NULL, {after.factor}, {after.shift}"
+    call = f"{name}(IN, NULL, BIAS, OUT, W, {scale}, {sizes_of(layer, layer.channels)}, 1, 0)"
+    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
+
+
+def linear(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Call:
+    """A row, shifted, or its accumulators."""
+    precision, _, tensors, operands, results = drawn(rng, "linear", name, f"{inputs}:{outputs}", Rule.SHIFT)
+    operands |= {"IN": packed(tensors.activations, precision.x), "W": packed(tensors.weights, precision.w)}
+    if precision.requantised:
+        shift = tensors.requantisation.shift
+        call = f"{name}(IN, BIAS, OUT, W, NULL, NULL, 0, {shift}, {inputs}, {outputs}, 0, 0)"
+    else:
+        call = f"{name}(IN, NULL, OUT, W, {inputs}, {outputs})"
+    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
+
+
+def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
+    """One with a kernel or, by its channels, without, and one whose window has none."""
+    image = random(rng, bits, 7, 6, channels)
+    operands, sizes = {"IN": packed(image, bits)}, f"6, 7, {channels}"
+    window = layers.Window(3, 3, (2, 2), layers.Pads(0, 1, 1, 0))
+    most = channel_layers.max_pool(image, window)
+    calls = [
+        Call(
+            text=f"pulp_nn_maxpool_u{bits}(IN, OUT, {sizes}, {most.shape[1]}, {most.shape[0]}, 3, 3, 0, 1, 1, 0, 2, 2)",
+            operands=operands,
+            expected=packed(most, bits),
+            values=most,
+        )
+    ]
+    for rows, columns, step, factor in ((2, 2, 2, 1030), (3, 2, 1, 901)):
+        window = layers.Window(rows, columns, (step, step), layers.Pads(1, 0, 0, 1))
+        sums = channel_layers.window_sums(image, window)
+        means = np.clip(sums * (factor // (rows * columns)) + 300 >> 10, 0, (1 << bits) - 1)
+        sides = f"{means.shape[1]}, {means.shape[0]}, {columns}, {rows}, 1, 0, 0, 1, {step}, {step}"
+        call = f"xpulp_nn_avgpool_u{bits}_u{bits}(IN, OUT, {factor}, 10, 300, {sizes}, {sides}, 1)"
+        calls.append(Call(text=call, operands=operands, expected=packed(means, bits), values=means))
+    return calls
+
+
+def add(rng: np.random.Generator, *, requantised: bool) -> Call:
+    first, second = random(rng, 8, 3, 4, 6), random(rng, 4, 3, 4, 6)
+    scales = (140, 90, 8), (1800, 200, 8)
+    total = sum(
+        channel_layers.scaled(values, scale, 8, signed=False).astype(int)
+        for values, scale in zip((first, second), scales, strict=True)
+    )
+    total = total * 3 + 5 >> 3 if requantised else total
+    results = np.clip(total, 0, 255)
+    numbers = ", ".join(str(number) for scale in scales for number in scale)
+    call = f"pulp_nn_add_u8_u4_u8(IN, W, OUT, {numbers}, 3, 5, 3, 4, 3, 6, {requantised:d})"
+    return Call(
+        text=call,
+        operands={"IN": packed(first, 8), "W": packed(second, 4)},
+        expected=packed(results, 8),
+        values=results,
+    )
+
+
+def calls_of(rng: np.random.Generator) -> list[Call]:
+    return [
+        # whole words and groups; a rest of pixels; a rest of channels, of the input too
+        conv(rng, "pulp_nn_conv_u8_u8_i8", "6x6x8:8x3x3:s=2x1,p=1x0x0x2"),
+        conv(rng, "xpulp_nn_conv_u8_u4_i4_4x4", "5x7x8:12x2x3:s=2x1,p=1x0x0x2"),
+        conv(rng, "pulp_nn_conv_u8_u4_i4", "5x5x6:6x3x2:s=2x1,p=1x0x0x2"),
+        conv(rng, "xpulp_nn_mix_conv_u4_u8_i8", "4x5x8:5x3x1:s=2x1,p=1x0x0x2"),
+        conv(rng, "pulp_nn_conv_i8_i8_i8", "4x5x3:7x3x3:s=2x1,p=1x0x0x2"),
+        # plain single pixels are read where they are
+        conv(rng, "pulp_nn_pointwise_u8_u8_i8", "5x3x12:8x1x1:p=0"),
+        depthwise(rng, "pulp_nn_depthwise_u8_u8_i8", "5x6x5:3x3:p=0x2x1x0"),
+        depthwise(rng, "pulp_nn_depthwise_u8_u4_i4", "5x6x6:2x5:p=0x1x1x0"),
+        depthwise(rng, "xpulp_nn_depthwise_u4_u8_i8", "5x5x6:3x2:p=0x2x1x0"),
+        # in quarters, of bytes, nibbles and crumbs; by blocks, where rows are no whole words; few
+        linear(rng, "pulp_nn_linear_u8_u8_i8", 64, 12),
+        linear(rng, "pulp_nn_linear_u4_u4_i4", 64, 24),
+        linear(rng, "pulp_nn_linear_u8_u2_i8", 16, 32),
+        linear(rng, "pulp_nn_linear_u8_u4_i4", 32, 8),
+        linear(rng, "pulp_nn_linear_u8_i32_i8", 23, 9),
+        linear(rng, "xpulp_nn_linear_u4_u8_i8", 14, 7),
+        linear(rng, "pulp_nn_linear_out_32", 16, 3),
+        *pools(rng, 8, 8),
+        *pools(rng, 3, 8),
+        add(rng, requantised=False),
+        add(rng, requantised=True),
+    ]  # fmt: skip
+
+
+_LITTLE_MEMORY = (
+    "#ifdef LEFT",
+    "    void *left = xp_l1_malloc(LEFT);",
+    "    for (uint32_t size = 1 << 17; size > 8;)",
+    "        if (xp_l1_malloc(size) == NULL) size /= 2;",
+    "    xp_l1_free(left);",
+    "#endif",
+)
+"""Takes what there is of the TCDM but for some bytes: too few for some layers, and for all channels of others."""
+
+
+def program(calls: list[Call]) -> str:
+    """An application that makes the calls, each operand in the TCDM and as long as it must be."""
+    lines = ["#include <pmsis.h>", "#include <pulp_nn_kernels.h>", "#include <string.h>"]
+    body: list[str] = []
+    for number, call in enumerate(calls):
+        names = {"NULL": "NULL", "OUT": f"(void *)(out{number} + {GUARD + call.offset})"}
+        for operand in ("IN", "W", "BIAS", "KAPPA", "LAMBDA"):
+            name = f"{operand.lower()}{number}"
+            names[operand] = "NULL"
+            if operand in call.operands:
+                # what a kernel reads in words may begin anywhere
+                offset = call.offset if operand in ("IN", "W") else 0
+                content = ", ".join(map(str, bytes(offset) + call.operands[operand]))
+                lines.append(f"PI_L1 static uint8_t {name}[] __attribute__((aligned(4))) = {{{content}}};")
+                names[operand] = f"(void *)({name} + {offset})"
+        size = len(call.expected) + call.offset + 2 * GUARD
+        lines.append(f"PI_L1 uint8_t out{number}[{size}] __attribute__((aligned(4)));")
+        words = [names.get(word, word) for word in call.text.partition("(")[2].rstrip(")").split(", ")]
+        body.append(f"    {call.name}({', '.join(words)});")
+    fills = [f"    memset(out{number}, {GUARDED[0]}, sizeof out{number});" for number in range(len(calls))]
+    team = ["static void team(void *unused) {", "    (void)unused;", *body, "}"]
+    main = [
+        "int main(void) {",
+        *fills,
+        *_LITTLE_MEMORY,
+        "    pi_cl_team_fork(NUM_CORES, team, NULL);",
+        "    return 0;",
+        "}",
+    ]
+    return "\n".join([*lines, *team, *main])
+
+
+@pytest.fixture(scope="module")
+def library(public_library) -> Options:
+    """Options for programs that call what the tests here call, of a library built once."""
+    calls = [f"{call.name}(" for call in calls_of(np.random.default_rng())]
+    refused = [f"{text.partition(':')[0]}(" for text in REFUSED]
+    precisions = ["8x8x8", "8x8x2", "8x4x4", "8x8x4", "8x4x8", "4x4x8", "4x8x8", "4x4x4", "i8x8xi8"]
+    return public_library(CORE, precisions, (EXAMPLE / "network.c").read_text(), *refused, *calls)
+
+
+def simulated(elf: Path, cores: int, **options) -> Ran:
+    """Run on so many cores of a cluster, or with 0 on one alone."""
+    return run(elf, ClusterConfig(core=CORE, cores=cores, **options) if cores else CORE, quantum=16)
+
+
+def with_cores(options: Options, cores: int, **memory: int) -> Options:
+    """The options for so many cores of a cluster, or with 0 for one alone."""
+    return replace(options, cluster=ClusterLayout(cores=cores, **memory) if cores else None)
+
+
+@pytest.mark.flow
+def test_calls_of_an_application_equal_numpy(tmp_path, library):
+    rng = np.random.default_rng(3)
+    calls = calls_of(rng)
+    assert all(np.unique(call.values, return_counts=True)[1].max() <= call.values.size // 2 for call in calls)
+    for cores, offset in ((0, 0), (3, 1)):
+        for call in calls:
+            call.offset = offset if "32" not in call.name else 0
+        (tmp_path / "main.c").write_text(program(calls))
+        elf = tmp_path / f"main{cores}.elf"
+        options = replace(with_cores(library, cores), define=("LEFT=1700",) if cores else ())
+        build([tmp_path / "main.c"], elf, options=options)
+        ran = simulated(elf, cores)
+        assert ran.end.text == "pass"
+        for number, call in enumerate(calls):
+            guard = GUARDED * GUARD
+            expected = guard + GUARDED * call.offset + call.expected + guard
+            assert ran.read(f"out{number}", len(expected)) == expected, f"{cores} cores: {call.text}"
+
+
+_OPERANDS = "data, NULL, NULL, data, weights, NULL, NULL, 0"
+_WINDOW = "4, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0"
+REFUSED = {
+    "pulp_nn_conv_u4_u4_i4: ch_in must be whole bytes of channels, not 3": f"{_OPERANDS}, 3, 4, 4, 3, 4, 4, {_WINDOW}",
+    "pulp_nn_conv_u4_u4_i4: out_shift must be 0..31, not 40": f"{_OPERANDS}, 40, 4, 4, 8, 4, 4, {_WINDOW}",
+    "pulp_nn_linear_u4_u4_i4: num_o_neurons must be whole bytes of elements, not 5": "data, NULL, data, weights, "
+    "NULL, NULL, 0, 3, 8, 5, 0, 0",
+    "pulp_nn_conv_u4_u4_i4: memory left to xp_l1_malloc must be at least 55752 bytes, not less": f"{_OPERANDS}, "
+    f"3, 4, 4, 1024, 4, 4, {_WINDOW}",
+}
+"""What is printed, by the arguments of the function that is named first."""
+
+
+@pytest.mark.flow
+def test_what_a_function_cannot_take_ends_the_program(tmp_path, library):
+    calls = "\n".join(
+        f"    if (which == {number}) {text.partition(':')[0]}({arguments});"
+        for number, (text, arguments) in enumerate(REFUSED.items())
+    )
+    source = f"""
+#include <pmsis.h>
+#include <pulp_nn_kernels.h>
+PI_L1 static uint8_t data[64];
+static int8_t weights[64];
+volatile int which = -1;
+static void team(void *unused) {{
+    (void)unused;
+{calls}
+}}
+int main(void) {{
+    pi_cl_team_fork(NUM_CORES, team, NULL);
+    return 0;
+}}
+"""
+    (tmp_path / "main.c").write_text(source)
+    elf = tmp_path / "main.elf"
+    build([tmp_path / "main.c"], elf, options=replace(with_cores(library, 2, tcdm=8 << 10), heap=1 << 10))
+    config = ClusterConfig(core=CORE, cores=2, tcdm_bytes=8 << 10)
+    for number, text in enumerate(REFUSED):
+        ran = run(elf, config, patch={"which": number})
+        assert not ran.end.ok
+        assert ran.errors + ran.output == f"{text}\n"
+
+
+def test_names_are_declared_once_and_aliases_are_of_one_function():
+    functions = list(PublicFunctions([Precision.parse("8x8x8"), Precision.parse("4x8x2")], Rule.BN32, CORE))
+    names = [name for function in functions for name in function.names]
+    assert len(names) == len(set(names))
+    text = public_header(functions)
+    assert all(text.count(f"void {name}(") == 1 for name in names)
+    assert {f"{prefix}_{kind}_u4_u2_i8" for prefix in PREFIXES for kind in ("conv", "depthwise", "linear")} < set(names)
+    assert {"xpulp_nn_conv_u4_u2_i8_4x4", "pulp_nn_linear_u4_i32_i8", "pulp_nn_conv_HoWo_parallel"} < set(names)
+
+
+def test_kappa_of_64_bits_has_functions_of_the_same_names():
+    narrow, wide = (
+        {function.name: function for function in PublicFunctions([Precision.parse("8x8x8")], rule, CORE)}
+        for rule in (Rule.BN32, Rule.BN64)
+    )
+    assert narrow.keys() == wide.keys()
+    for name, wanted in (("pulp_nn_conv_u8_u8_i8", "int64_t *kappa"), ("pulp_nn_avgpool_u8_u8", "int64_t lambda")):
+        assert wanted in wide[name].prototype(name)
+        assert wanted not in narrow[name].prototype(name)
+
+
+def test_all_usual_precisions_have_a_convolution():
+    assert len({(one.x, one.w, one.y) for one in usual_precisions()}) == 3**3
+
+
+@pytest.mark.parametrize(
+    ("precision", "rule", "text"),
+    [
+        ("8x8x8", Rule.THRESHOLDS, "--requantise with --pulp-nn must be bn32 or bn64, not thresholds"),
+        ("8xu8x8", Rule.BN32, "--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not 8xu8x8"),
+        ("8x8xi32", Rule.BN32, "--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not 8x8xi32"),
+    ],
+)
+def test_what_the_public_libraries_do_not_have(precision, rule, text):
+    with pytest.raises(InputError, match=f"^{text}$"):
+        PublicFunctions([Precision.parse(precision)], rule, CORE)
+
+
+@pytest.mark.flow
+def test_an_application_computes_the_same_as_loops(tmp_path, library):
+    elf = tmp_path / "network.elf"
+    options = replace(with_cores(library, 2), define=("SIDE=4",))
+    build([EXAMPLE / "network.c", EXAMPLE / "loops.c"], elf, options=options)
+    ran = simulated(elf, 2)
+    assert ran.end.ok, ran.output
+    *steps, everything = ran.output.splitlines()
+    assert len(steps) == 6
+    assert all(line.endswith(" cycles, 0 wrong bytes") for line in steps)
+    ours, loops = [int(word) for word in everything.split() if word.isdecimal()][:2]
+    assert loops > 2 * ours

@@ -1,0 +1,80 @@
+"""Quantisers of sums and of additions: every number there can be, against fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.networks.importers.additions import addition
+from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
+from xpulpnn_sw.networks.importers.levels import Affine, uniform_levels
+from xpulpnn_sw.networks.importers.values import Map, Sums
+
+
+def source(low: int, high: int, bits: int, *, signed: bool, channels: int = 2, stage: str = "input") -> Map:
+    return Map(
+        stage=stage,
+        places=np.arange(channels).reshape(1, channels),
+        shape=(1, 1, channels),
+        bits=bits,
+        signed=signed,
+        low=low,
+        high=high,
+        scale=Fraction(1),
+        offset=Fraction(0),
+    )
+
+
+def quantised(real: Fraction, scale: Fraction, low: int, high: int) -> int:
+    """To the nearest, halves to even numbers, as Fraction rounds."""
+    return min(max(round(real / scale), low), high)
+
+
+@pytest.mark.parametrize("factor", [Fraction(1, 3), Fraction(-1, 3), Fraction(-1, 7)])
+@pytest.mark.parametrize("weights", [[3, 4], [-3, -1], [-4, 3]])
+@pytest.mark.parametrize("summand", [Fraction(1, 5), Fraction(5), Fraction(-5)])
+def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int], summand: Fraction) -> None:
+    """Filters are turned then, and so is the range of their sums, which may lie on one side of 0, with all steps."""
+    taken = source(0, 3, 2, signed=False)
+    ends = [[weight * end for end in (0, 3)] for weight in weights]
+    sums = Sums(
+        name="product",
+        kernel="linear",
+        layer="2:1",
+        sources=(taken,),
+        weights=np.array([weights]),
+        weight_bits=4,
+        channels=(Affine(a=factor, b=summand),),
+        least=(sum(map(min, ends)),),
+        most=(sum(map(max, ends)),),
+        shape=(1, 1, 1),
+        places=np.array([[0]]),
+    )
+    levels = uniform_levels(Fraction(1, 2), Fraction(0), -8, 7, "ROUND")
+    assembly = NetworkAssembly("turned", print)
+    assembly.quantised(sums, levels)
+    network = assembly.finish().network
+    inputs = np.array([[first, second] for first in range(4) for second in range(4)])
+    found = run_reference(network, inputs)[-1].ravel()
+    expected = [quantised(factor * int(np.dot(one, weights)) + summand, Fraction(1, 2), -8, 7) for one in inputs]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("factors", [(Fraction(1), Fraction(2, 3)), (Fraction(1, 2), Fraction(-3, 4))])
+@pytest.mark.parametrize("low", [None, Fraction(-2)])
+def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], low: Fraction | None) -> None:
+    """What is clipped where the results do not end cannot be right, and is counted."""
+    first, second = source(0, 15, 4, signed=False), source(-8, 7, 4, signed=True)
+    levels = uniform_levels(Fraction(4, 5), Fraction(3), -8, 7, "ROUND")
+    found = addition((first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low), levels)
+    wrong = 0
+    for x0 in range(16):
+        for x1 in range(-8, 8):
+            real = factors[0] * x0 + factors[1] * x1 + Fraction(1, 7)
+            real = real if low is None else max(real, low)
+            expected = min(max(round(real / Fraction(4, 5) + 3), -8), 7)
+            got = found.factors[0] * x0 + found.factors[1] * x1 + found.summand >> found.shift
+            wrong += min(max(got, -8), 7) != expected
+    assert (found.pairs, found.differing) == (256, wrong)
+    assert (wrong == 0) == (low is None)

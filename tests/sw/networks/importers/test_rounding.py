@@ -1,0 +1,98 @@
+"""Weights as integers: by themselves, and with errors that make up for each other."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xpulpnn_sw.networks.importers.onnx_node import OnnxNode
+from xpulpnn_sw.networks.importers.onnx_probes import probes
+from xpulpnn_sw.networks.importers.rounding import FilterInputs, best_scale, rounded
+
+
+def correlated(rng: np.random.Generator, count: int) -> Any:
+    """Inputs as they are behind a convolution: not below 0, neighbours alike."""
+    mixed = rng.normal(0, 1, (count, 8)) @ np.random.default_rng(1).normal(0, 1, (8, 24))
+    return np.maximum(mixed + 0.3 * rng.normal(0, 1, mixed.shape), 0)
+
+
+@pytest.mark.parametrize("most", [1, 7, 127])
+@pytest.mark.parametrize("one_scale", [False, True])
+def test_sums_are_nearer_than_with_nearest_weights(most: int, one_scale: bool) -> None:
+    """For inputs that it has not seen."""
+    rng = np.random.default_rng(most)
+    rows = rng.normal(0, 1, (6, 24))
+    seen, others = correlated(rng, 400), correlated(rng, 400)
+    errors: list[float] = []
+    for inputs in (None, FilterInputs(products=seen.T @ seen / len(seen))):
+        whole, scales = rounded(rows, most, inputs, one_scale=one_scale)
+        assert whole.dtype == np.int64
+        assert np.abs(whole).max() <= most
+        assert len({*scales}) == (1 if one_scale else 6)
+        errors.append(float(np.square(others @ (rows - whole * scales[:, np.newaxis]).T).sum()))
+    assert errors[1] < 0.6 * errors[0]
+
+
+def test_weights_that_are_integers_stay() -> None:
+    rng = np.random.default_rng(3)
+    whole = rng.integers(-7, 8, (5, 24))
+    whole[:, 0] = 7
+    seen = correlated(rng, 100)
+    found, scales = rounded(whole * 0.25, 7, FilterInputs(products=seen.T @ seen / 100), one_scale=False)
+    assert (found == whole).all()
+    assert scales == pytest.approx([0.25] * 5)
+
+
+def test_inputs_that_are_always_0_and_filters_of_0() -> None:
+    nothing = FilterInputs(products=np.zeros((4, 4)))
+    whole, scales = rounded(np.array([[1.0, -0.5, 0.25, 0.0], [0.0] * 4]), 7, nothing, one_scale=False)
+    assert whole.tolist() == [[7, -4, 2, 0], [0, 0, 0, 0]]
+    assert np.isfinite(scales).all()
+
+
+def test_scales_are_those_of_least_error() -> None:
+    values = np.array([0.1, -0.2, 0.3, 2.0])
+    best = best_scale(values, -7, 7)
+    errors = [
+        np.square(np.clip(np.rint(values / scale), -7, 7) * scale - values).sum()
+        for scale in (best, best / 2, best * 2)
+    ]
+    assert errors[0] == min(errors)
+    assert best_scale(np.zeros(3), -7, 7) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape", "weights", "attributes"),
+    [
+        ("Conv", (1, 3, 7, 6), (4, 3, 3, 2), {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+        ("Conv", (1, 2, 7, 6), (3, 2, 2, 2), {"dilations": [2, 1]}),
+        ("Conv", (1, 2, 6, 6), (3, 2, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+        ("Gemm", (1, 5), (3, 5), {"transB": 1}),
+        ("Gemm", (1, 5), (5, 3), {}),
+        ("MatMul", (1, 5), (5, 3), {}),
+    ],
+)
+def test_what_filters_meet(operator: str, shape: Any, weights: Any, attributes: dict[str, Any]) -> None:
+    """Their products with the weights are the layer."""
+    helper: Any = pytest.importorskip("onnx.helper")
+    reference: Any = pytest.importorskip("onnx.reference")
+    rng = np.random.default_rng(5)
+    given = {"x": rng.normal(0, 1, shape).astype(np.float32), "w": rng.normal(0, 1, weights).astype(np.float32)}
+    proto = helper.make_node(operator, ["x", "w"], ["y"], **attributes)
+    values = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
+    node = OnnxNode(operator=operator, name="", inputs=("x", "w"), outputs=("y",), attributes=values, proto=proto)
+    (found,) = probes((node,), {}).values()
+    expected = reference.ReferenceEvaluator(proto).run(None, given)[0]
+    filters = given["w"].T if found.is_turned else given["w"].reshape(len(given["w"]), -1)
+    sums = found.probe(given) @ filters.T
+    expected = expected[0].reshape(len(filters), -1).T if expected.ndim == 4 else expected
+    np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_no_probes_of_groups_and_sequences() -> None:
+    onnx: Any = pytest.importorskip("onnx")
+    proto = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+    rest = {"inputs": ("x", "w"), "outputs": ("y",), "proto": proto, "operator": "Conv", "name": ""}
+    assert not probes((OnnxNode(**rest, attributes={"group": 2}),), {})
+    (found,) = probes((OnnxNode(**rest, attributes={}),), {"w": np.ones((2, 3, 4))}).values()
+    assert found.probe({"x": np.ones((1, 3, 9))}).size == 0

@@ -1,0 +1,169 @@
+"""TFLite models: what the network computes is what TFLite does with real numbers, rounded once per operator."""
+
+import re
+from contextlib import suppress
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import tflite
+
+from xpulpnn.errors import InputError, XpulpnnError
+from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sim.tools.png import read_png
+from xpulpnn_sw.networks.form import read_network, written
+from xpulpnn_sw.networks.importers.tflite_file import TfliteOperator, TfliteTensor, read_graph
+
+from .tflite_models import NONE, RELU, RELU6, SAME, VALID, Graph, check, check_layers, convolving, imported, window
+
+TANH = tflite.ActivationFunctionType.TANH
+
+
+def residual():
+    """Two branches and their sum, other zero points than -128, a non-square filter, padding by an operator."""
+    g = Graph((1, 9, 8, 4), 0.02, 11, seed=1)
+    a = g.weighted("CONV_2D", g.input, (6, 3, 2, 4), (1, 5, 4, 6), 0.05, -128, **convolving((2, 2), SAME, RELU))
+    padded = g.operator("PAD", (a, g.numbers([[0, 0], [1, 0], [2, 1], [0, 0]])), (1, 6, 7, 6), 0.05, -128)
+    b = g.weighted("CONV_2D", padded, (6, 2, 4, 6), (1, 5, 4, 6), 0.11, 7, **convolving((1, 1), VALID))
+    c = g.weighted("CONV_2D", a, (6, 1, 1, 6), (1, 5, 4, 6), 0.07, -20, **convolving())
+    d = g.operator("ADD", (b, c), (1, 5, 4, 6), 0.13, -3, FusedActivationFunction=NONE)
+    e = g.weighted(
+        "DEPTHWISE_CONV_2D", d, (1, 3, 3, 6), (1, 5, 4, 6), 0.09, -60, axis=3, **convolving(), DepthMultiplier=1
+    )
+    m = g.operator("MEAN", (e, g.numbers([1, 2])), (1, 6), 0.07, -100)
+    f = g.weighted("FULLY_CONNECTED", m, (5, 6), (1, 5), 0.1, 3, FusedActivationFunction=NONE, WeightsFormat=0)
+    g.operator("SOFTMAX", (f,), (1, 5), 1 / 256, -128)
+    return g
+
+
+def pooled():
+    """One colour, whose convolution is a depthwise one in the file; pools; a map that becomes a row."""
+    g = Graph((1, 10, 6, 1), 1 / 255, -128, seed=2)
+    depthwise = convolving((2, 1), SAME, RELU6) | {"DepthMultiplier": 8}
+    a = g.weighted("DEPTHWISE_CONV_2D", g.input, (1, 5, 3, 8), (1, 5, 6, 8), 6 / 255, -128, axis=3, **depthwise)
+    b = g.operator(
+        "MAX_POOL_2D", (a,), (1, 3, 3, 8), 6 / 255, -128, **window((2, 2), SAME, FilterHeight=3, FilterWidth=2)
+    )
+    c = g.operator(
+        "AVERAGE_POOL_2D", (b,), (1, 2, 1, 8), 6 / 255, -128, **window((1, 1), VALID, FilterHeight=2, FilterWidth=3)
+    )
+    d = g.operator("RESHAPE", (c, g.numbers([1, 16])), (1, 16), 6 / 255, -128)
+    g.weighted("FULLY_CONNECTED", d, (7, 16), (1, 7), 0.05, 0, FusedActivationFunction=NONE, WeightsFormat=0)
+    return g
+
+
+def test_residual(tmp_path):
+    notes = []
+    described, distances = check(residual(), tmp_path, note=notes.append)
+    assert max(distances)[0] == 1
+    assert min(same for _, same in distances) > 0.98
+    assert [stage.name for stage in described.network.stages] == [
+        "conv0", "conv2", "pointwise3", "add4", "depthwise5", "avgpool6", "linear7",
+    ]  # fmt: skip
+    assert [stage.pad for stage in described.network.stages] == [11, 0, 0, 0, -3, 0, 0]
+    assert described.network.stages[3].sources == ("conv2", "pointwise3")
+    text, arrays = written(described, "net.npz")
+    (tmp_path / "net.npz").write_bytes(arrays)
+    (tmp_path / "net.json").write_text(text)
+    again, samples = read_network(tmp_path / "net.json"), np.arange(288).reshape(1, 9, 8, 4) % 256
+    for one, other in zip(*(run_reference(net.network, net.batch(samples)) for net in (described, again)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert notes == ["operator 8 (SOFTMAX) is left out: results are the codes before it"]
+
+
+@pytest.mark.parametrize("graph", [residual, pooled])
+def test_in_64_bits_codes_are_those_of_tflite(tmp_path, graph):
+    _, distances = check(graph(), tmp_path, wide=True)
+    assert set(distances) == {(0, 1.0)}
+
+
+def with_operator(number, kind=None, **options):
+    """The residual model with another operator, or with other options."""
+    g = residual()
+    one = g.operators[number]
+    g.operators[number] = TfliteOperator(
+        index=number, kind=kind or one.kind, inputs=one.inputs, outputs=one.outputs, options=one.options | options
+    )
+    return g
+
+
+def with_tensor(name, number=0, **changes):
+    """The residual model with another tensor, the ``number``-th of this name."""
+    g = residual()
+    place = [place for place, one in enumerate(g.tensors) if one.name == name][number]
+    one = g.tensors[place]
+    fields = {field: getattr(one, field) for field in ("name", "shape", "type", "scales", "zeros", "axis", "data")}
+    g.tensors[place] = TfliteTensor(**(fields | changes))
+    return g
+
+
+AXES = np.array([1, 3], np.int32)
+LARGE = np.full(6, 2**31 - 1, np.int32)
+BAD = {
+    "operator 6 (LOGISTIC): operators": with_operator(6, "LOGISTIC"),
+    "operator 2 (CONV_2D): dilation": with_operator(2, DilationHFactor=0),
+    "operator 2 (CONV_2D): CONV_2D2 must be INT8": with_tensor("CONV_2D2", type="INT16"),
+    "operator 2 (CONV_2D): output must be 5x4x6": with_tensor("CONV_2D2", shape=(1, 1, 1, 6)),
+    "operator 2 (CONV_2D): fused activation": with_operator(2, FusedActivationFunction=TANH),
+    "input of the model: input must be INT8": with_tensor("input", type="FLOAT32"),
+    "input of the model: input must be a batch of 1": with_tensor("input", shape=(2, 9, 8, 4)),
+    "operator 6 (MEAN): axes": with_tensor("numbers", 1, data=AXES),
+    "operator 0 (CONV_2D): zero points of weights": with_tensor("weights", zeros=np.full(6, 2)),
+    "operator 0 (CONV_2D): sums must be of 32 bits": with_tensor("bias", data=LARGE),
+    "operator 0 (CONV_2D): weights must be in the file": with_tensor("weights", data=None),
+}
+
+
+@pytest.mark.parametrize("named", BAD)
+def test_what_cannot_be_mapped_is_named(tmp_path, named):
+    with pytest.raises(InputError, match=f"^{re.escape(named)}") as found:
+        imported(BAD[named].written(tmp_path / "model.tflite"))
+    assert "\n" not in str(found.value)
+
+
+def test_damaged_files(tmp_path):
+    path = tmp_path / "model.tflite"
+    whole = pooled().written(path).read_bytes()
+    for length in range(0, len(whole), 97):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=r"^model must be a (whole )?TFLite file, not "):
+            imported(path)
+    # bytes that are others: another network, or a line
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        content = np.frombuffer(whole, np.uint8).copy()
+        content[rng.integers(8, len(whole), 3)] = rng.integers(0, 256, 3)
+        path.write_bytes(content.tobytes())
+        with suppress(XpulpnnError):
+            imported(path)
+
+
+def test_two_outputs(tmp_path):
+    with pytest.raises(InputError, match=r"^outputs of the model must be 1, not 2$"):
+        imported(residual().written(tmp_path / "model.tflite", outputs=(20, 21)))
+
+
+def test_samples(tmp_path):
+    path = residual().written(tmp_path / "model.tflite")
+    samples = np.arange(288).reshape(1, 9, 8, 4) % 256
+    assert (imported(path).batch(samples) == samples - 128).all()
+    # -1..1 in steps of 0.02 around the code 11
+    scaled = imported(path, samples=(Fraction(-1), Fraction(1))).batch(samples)
+    right = np.clip(np.round((samples / 127.5 - 1) / np.float32(0.02) + 11), -128, 127)
+    assert np.abs(scaled - right).max() <= 1
+    assert (scaled == right).mean() > 0.99
+
+
+def test_resnet8(nets):
+    """Images that are classified, and how far each layer by itself is from TFLite's rounding."""
+    path = nets / "resnet8_int8.tflite"
+    graph, described = read_graph(path), imported(path)
+    files = sorted((nets / "cifar20").glob("*.png"))
+    images = np.stack([read_png(file) for file in files])
+    found = run_reference(described.network, described.batch(images))
+    codes = images.astype(np.int64) - 128
+    distances = check_layers(graph.tensors, graph.operators, described.network, found, codes)
+    assert max(distances)[0] == 1
+    assert min(same for _, same in distances) > 0.98
+    labels = [int(file.stem.rpartition("_")[2]) for file in files]
+    assert (found[-1].argmax(axis=1) == labels).sum() >= 18

@@ -1,0 +1,264 @@
+"""TFLite models that grow operator by operator, and what they compute on real numbers, rounded once per operator."""
+
+import re
+
+import flatbuffers
+import numpy as np
+import tflite
+
+from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.registry import import_model
+from xpulpnn_sw.networks.importers.tflite_file import TfliteOperator, TfliteTensor
+
+SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
+NONE, RELU, RELU6, RELU_1 = (
+    getattr(tflite.ActivationFunctionType, name) for name in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+)
+KINDS = {"QUANTIZE": NONE, "RELU": RELU, "RELU6": RELU6, "RELU_N1_TO_1": RELU_1}
+"""Operators that do nothing else."""
+
+TABLES = {
+    "CONV_2D": "Conv2DOptions",
+    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
+    "FULLY_CONNECTED": "FullyConnectedOptions",
+    "ADD": "AddOptions",
+    "SUB": "SubOptions",
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+}
+
+
+class Graph:
+    """A model that grows: operators return the tensor that they compute."""
+
+    def __init__(self, shape, scale=0.05, zero=-128, seed=0):
+        self.rng, self.tensors, self.operators = np.random.default_rng(seed), [], []
+        self.input = self.tensor("input", shape, scale, zero)
+
+    def tensor(self, name, shape, scale=1.0, zero=0, kind="INT8", data=None, axis=0):
+        scales = np.atleast_1d(np.float32(scale)).astype(np.float64)
+        zeros = np.full(len(scales), zero)
+        self.tensors.append(
+            TfliteTensor(name=name, shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data)
+        )
+        return len(self.tensors) - 1
+
+    def operator(self, kind, inputs, shape, scale, zero, **options):
+        output = self.tensor(f"{kind}{len(self.operators)}", shape, scale, zero)
+        number = len(self.operators)
+        self.operators.append(
+            TfliteOperator(index=number, kind=kind, inputs=tuple(inputs), outputs=(output,), options=options)
+        )
+        return output
+
+    def weighted(self, kind, x, filters, shape, scale, zero, *, axis=0, biased=True, one_scale=False, **options):
+        """An operator with random weights of these shapes, a scale for each channel or one for all, and biases."""
+        channels = filters[axis]
+        scales = self.rng.uniform(0.002, 0.02, 1 if one_scale else channels)
+        data = self.rng.integers(-127, 128, filters).astype(np.int8)
+        w = self.tensor("weights", filters, scales, data=data, axis=axis)
+        bias = self.rng.integers(-3000, 3000, channels).astype(np.int32)
+        b = self.tensor("bias", (channels,), scales, kind="INT32", data=bias)
+        return self.operator(kind, (x, w, b if biased else -1), shape, scale, zero, **options)
+
+    def numbers(self, values):
+        data = np.array(values, np.int32)
+        return self.tensor("numbers", data.shape, kind="INT32", data=data)
+
+    def written(self, path, **changes):
+        path.write_bytes(flat(self.tensors, self.operators, **changes))
+        return path
+
+
+def window(stride=(1, 1), padding=SAME, activation=NONE, **others):
+    return {
+        "Padding": padding,
+        "StrideH": stride[0],
+        "StrideW": stride[1],
+        "FusedActivationFunction": activation,
+        **others,
+    }
+
+
+def convolving(*arguments, **options):
+    return window(*arguments, **options) | {"DilationHFactor": 1, "DilationWFactor": 1} | options
+
+
+def vector(b, start, values, put):
+    start(b, len(values))
+    for value in reversed(values):
+        put(value)
+    return b.EndVector()
+
+
+def made(b, table, **fields):
+    getattr(tflite, f"{table}Start")(b)
+    for name, value in fields.items():
+        getattr(tflite, f"{table}Add{name}")(b, value)
+    return getattr(tflite, f"{table}End")(b)
+
+
+def flat(tensors, operators, *, inputs=(0,), outputs=None):
+    """The bytes of a model."""
+    b = flatbuffers.Builder(1024)
+    kinds = sorted({one.kind for one in operators})
+    buffers, rows = [made(b, "Buffer")], []
+    for one in tensors:
+        number = 0
+        if one.data is not None:
+            number = len(buffers)
+            buffers.append(made(b, "Buffer", Data=b.CreateByteVector(one.data.tobytes())))
+        scale = vector(b, tflite.QuantizationParametersStartScaleVector, one.scales, b.PrependFloat32)
+        zero = vector(b, tflite.QuantizationParametersStartZeroPointVector, one.zeros, b.PrependInt64)
+        fields = {"Scale": scale, "ZeroPoint": zero, "QuantizedDimension": one.axis}
+        quantisation, name = made(b, "QuantizationParameters", **fields), b.CreateString(one.name)
+        shape = vector(b, tflite.TensorStartShapeVector, one.shape, b.PrependInt32)
+        kind = getattr(tflite.TensorType, one.type)
+        rows.append(made(b, "Tensor", Shape=shape, Type=kind, Buffer=number, Name=name, Quantization=quantisation))
+    steps = []
+    for one in operators:
+        fields = {"OpcodeIndex": kinds.index(one.kind)}
+        fields["Inputs"] = vector(b, tflite.OperatorStartInputsVector, one.inputs, b.PrependInt32)
+        fields["Outputs"] = vector(b, tflite.OperatorStartOutputsVector, one.outputs, b.PrependInt32)
+        if one.kind in TABLES:
+            fields["BuiltinOptions"] = made(b, TABLES[one.kind], **one.options)
+            fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, TABLES[one.kind])
+        steps.append(made(b, "Operator", **fields))
+    numbers = [getattr(tflite.BuiltinOperator, kind) for kind in kinds]
+    codes = [made(b, "OperatorCode", BuiltinCode=one, DeprecatedBuiltinCode=one) for one in numbers]
+    ends = operators[-1].outputs if outputs is None and operators else outputs or ()
+    graph = made(
+        b,
+        "SubGraph",
+        Tensors=vector(b, tflite.SubGraphStartTensorsVector, rows, b.PrependUOffsetTRelative),
+        Inputs=vector(b, tflite.SubGraphStartInputsVector, inputs, b.PrependInt32),
+        Outputs=vector(b, tflite.SubGraphStartOutputsVector, ends, b.PrependInt32),
+        Operators=vector(b, tflite.SubGraphStartOperatorsVector, steps, b.PrependUOffsetTRelative),
+    )
+    fields = {
+        "OperatorCodes": vector(b, tflite.ModelStartOperatorCodesVector, codes, b.PrependUOffsetTRelative),
+        "Subgraphs": vector(b, tflite.ModelStartSubgraphsVector, [graph], b.PrependUOffsetTRelative),
+        "Buffers": vector(b, tflite.ModelStartBuffersVector, buffers, b.PrependUOffsetTRelative),
+    }
+    b.Finish(made(b, "Model", Version=3, **fields), b"TFL3")
+    return bytes(b.Output())
+
+
+# -- TFLite's operators on real numbers
+
+
+def real(tensor, codes):
+    return (codes - tensor.zeros[0]) * tensor.scales[0]
+
+
+def ends(tensor, activation):
+    """The least and the greatest code behind an activation."""
+    scale, zero = tensor.scales[0], tensor.zeros[0]
+    low = {RELU: 0, RELU6: 0, RELU_1: -1}.get(activation)
+    high = {RELU6: 6, RELU_1: 1}.get(activation)
+    least = -128 if low is None else max(-128, zero + round(low / scale))
+    return least, 127 if high is None else min(127, zero + round(high / scale))
+
+
+def rounded(tensor, values, activation=NONE):
+    """Codes of real results: halves away from zero, then the fused activation."""
+    steps = values / tensor.scales[0]
+    codes = np.trunc(steps + np.copysign(0.5, steps)) + tensor.zeros[0]
+    return np.clip(codes, *ends(tensor, activation)).astype(np.int64)
+
+
+def spread(weights, options):
+    """Filters ``[out][row][column][in]`` with their gaps."""
+    rows, columns = options["DilationHFactor"], options["DilationWFactor"]
+    filters, height, width, channels = weights.shape
+    whole = np.zeros((filters, (height - 1) * rows + 1, (width - 1) * columns + 1, channels))
+    whole[:, ::rows, ::columns] = weights
+    return whole
+
+
+def views(values, reach, options, outside):
+    """``[image, row, column, ky, kx, channel]``: what each window sees."""
+    stride = options["StrideH"], options["StrideW"]
+    around = [(0, 0)]
+    for size, length, step in zip(values.shape[1:3], reach, stride, strict=True):
+        missing = max((-(-size // step) - 1) * step + length - size, 0) if options["Padding"] == SAME else 0
+        around.append((missing // 2, missing - missing // 2))
+    padded = np.pad(values, [*around, (0, 0)], constant_values=outside)
+    seen = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=(1, 2))
+    return seen[:, :: stride[0], :: stride[1]].transpose(0, 1, 2, 4, 5, 3)
+
+
+def results(tensors, one, known):
+    """The codes of an operator's output."""
+    x, output = tensors[one.inputs[0]], tensors[one.outputs[0]]
+    values, options = real(x, known[one.inputs[0]]), one.options
+    activation = options.get("FusedActivationFunction", NONE)
+    if one.kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
+        w, b = (tensors[number] for number in one.inputs[1:])
+        axis = 3 if one.kind == "DEPTHWISE_CONV_2D" else 0
+        scales = w.scales.reshape([-1 if dimension == axis else 1 for dimension in range(w.data.ndim)])
+        weights, bias = w.data * scales, b.data * w.scales * x.scales[0] if one.inputs[2] >= 0 else 0
+        if one.kind == "FULLY_CONNECTED":
+            return rounded(output, values.reshape(len(values), -1) @ weights.T + bias, activation)
+        weights = spread(weights, options)
+        seen = views(values, weights.shape[1:3], options, 0.0)
+        if one.kind == "CONV_2D":
+            return rounded(output, np.einsum("nyxijc,oijc->nyxo", seen, weights) + bias, activation)
+        copies = np.repeat(seen, weights.shape[3] // values.shape[3], axis=-1)
+        return rounded(output, np.einsum("nyxijc,ijc->nyxc", copies, weights[0]) + bias, activation)
+    if one.kind in ("ADD", "SUB"):
+        second = real(tensors[one.inputs[1]], known[one.inputs[1]])
+        return rounded(output, values + (second if one.kind == "ADD" else -second), activation)
+    if one.kind in KINDS:
+        return rounded(output, values, KINDS[one.kind])
+    if one.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        seen = views(values, (options["FilterHeight"], options["FilterWidth"]), options, -np.inf)
+        pooled = seen.mean(axis=(3, 4)) if one.kind == "AVERAGE_POOL_2D" else seen.max(axis=(3, 4))
+        return rounded(output, pooled, activation)
+    if one.kind == "MEAN":
+        return rounded(output, values.mean(axis=(1, 2)))
+    codes = known[one.inputs[0]]
+    if one.kind == "PAD":
+        around = [tuple(pair) for pair in tensors[one.inputs[1]].data]
+        return np.pad(codes, around, constant_values=x.zeros[0])
+    assert one.kind in ("RESHAPE", "SQUEEZE")
+    return codes.reshape(len(codes), *output.shape[1:])
+
+
+def imported(path, **options):
+    return import_model(path, ImportOptions(name="model", **options))
+
+
+def check_layers(tensors, operators, network, found, codes):
+    """By layer, how far codes are from those of TFLite's operator on the same inputs, and how many are the same."""
+    own = {}
+    for stage, values in zip(network.stages, found, strict=True):
+        number, clips = re.search(r"(\d+)(_clip)?$", stage.name).groups()
+        one = operators[int(number)]
+        activation = KINDS.get(one.kind, one.options.get("FusedActivationFunction", NONE))
+        # unsigned codes are 128 more in the network, or such that the greatest are 255
+        more = 255 - ends(tensors[one.outputs[0]], activation)[1] if clips else 128
+        own[int(number)] = values.astype(np.int64) - (0 if stage.precision.y_signed else more)
+    known, distances = {0: codes}, []
+    for one in operators:
+        if one.kind == "SOFTMAX":
+            continue
+        right = results(tensors, one, known)
+        known[one.outputs[0]] = right
+        if one.kind not in ("PAD", "RESHAPE", "SQUEEZE"):
+            known[one.outputs[0]] = own.pop(one.index).reshape(right.shape)
+            differences = np.abs(known[one.outputs[0]] - right)
+            distances.append((int(differences.max()), float((differences == 0).mean())))
+            # something that could differ
+            assert np.unique(right).size > min(right[0].size // 20, 20)
+    assert not own
+    return distances
+
+
+def check(graph, tmp_path, **options):
+    """The network of a graph, and the distances of its layers for a few random inputs."""
+    described = imported(graph.written(tmp_path / "model.tflite"), **options)
+    codes = graph.rng.integers(-128, 128, (4, *graph.tensors[0].shape[1:]))
+    found = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))
+    return described, check_layers(graph.tensors, graph.operators, described.network, found, codes)

@@ -1,0 +1,82 @@
+"""Convolutions that leave their columns partly pooled, and the poolings that take them so, on the simulator."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import LayerError
+from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
+from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sw.kernels.folding import fold, is_stored
+from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.networks.folded import folded
+
+from ..runs import check, computed
+
+
+def test_by_hand():
+    columns = np.array([[5, 9, 2, 3, -4, -7, -6, -5]])[:, :, np.newaxis]
+    assert fold(columns)[0, :, 0].tolist() == [5, 9, 3, 0, -4, -4, -5, 0]
+    assert is_stored(columns)[0, :, 0].tolist() == [1, 1, 1, 0] * 2
+
+
+@pytest.mark.parametrize("element", ["u8", "i8", "u4", "i4", "u2", "i2"])
+@pytest.mark.parametrize("text", ["6x8x16", "5x4x7", "9x12x20"])
+def test_poolings_of_folded_maps(text: str, element: str):
+    """Rows cut off below or not; one group of columns and several; what is not stored may be anything."""
+    chosen, precision = kind("maxpool"), Precision.parse(f"{element}x{element}x{element}")
+    layer = chosen.layer.parse(f"{text}:3x3:s=2,p=0x1x0x1{':relu' if precision.x_signed else ''}")
+    least = -(1 << (precision.x - 1)) if precision.x_signed else 0
+    shape = (layer.height, layer.width, layer.channels)
+    values = np.random.default_rng(len(text)).integers(least, least + (1 << precision.x), shape)
+    tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), activations=values, folded=True)
+    for cores in (1, 3):
+        check(layer, precision, "xpulpnn", tensors, cores=cores, specialise=cores == 3)
+
+
+@pytest.mark.parametrize("widths", ["8x8x8", "i8xi8xi8", "4x4x4", "2x2x2", "8x8x4", "8x8x2", "8x4xi4"])
+@pytest.mark.parametrize("rule", [Rule.BN32, Rule.SHIFT])
+def test_convolutions_that_fold(widths: str, rule: Rule):
+    """Channels that fill words of results, and others behind them."""
+    chosen, precision = kind("conv"), Precision.parse(widths)
+    layer = chosen.layer.parse("3x4x8:20x3x3")
+    tensors = chosen.tensors(layer, precision, np.random.default_rng(3), rule)
+    whole = reference(layer, tensors, precision)
+    for cores in (1, 2):
+        run = chosen.build(
+            layer, precision, "x2_4x4", replace(tensors, folded=True), cores=cores, specialise=cores == 2
+        )
+        got = computed(run, cores)
+        np.testing.assert_array_equal(got[:, 0], whole[:, 0])
+        np.testing.assert_array_equal(got[:, 1], whole[:, :3].max(axis=1))
+        np.testing.assert_array_equal(got[:, 2], whole[:, 2:].max(axis=1))
+
+
+def test_what_is_folded():
+    """All convolutions of the network but for cores that do not requantise, and where a row has no whole blocks."""
+    network, _ = random_network(4, seed=1)
+    config = preset("xpulpnn2")
+    variants = [stage.fastest(config.extensions, config.widths) for stage in network.stages]
+    changed = folded(network, variants)
+    assert [getattr(stage.tensors, "folded", False) for stage in changed.stages] == [True] * 6 + [False]
+    assert [stage.layer for stage in changed.stages] == [stage.layer for stage in network.stages]
+    for others in (["nn_4x4", *variants[1:]], ["x2_4x2", *variants[1:]]):
+        assert [stage.tensors.folded for stage in folded(network, others).stages[:4]] == [False, False, True, True]
+
+
+def test_what_cannot_be_folded():
+    chosen, precision = kind("maxpool"), Precision.parse("8xu8x8")
+    for text in ("8x6x4:3x3:s=2,p=0x1x0x1", "8x8x4:3x3:s=2", "8x8x4:2x2:s=2"):
+        layer = chosen.layer.parse(text)
+        tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), folded=True)
+        with pytest.raises(LayerError, match=r"^pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of "):
+            chosen.build(layer, precision, "xpulpnn", tensors)
+    chosen = kind("conv")
+    layer = chosen.layer.parse("4x4x4:4x3x3")
+    tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), folded=True)
+    with pytest.raises(LayerError, match=r"^variant of folded results must be one that requantises, not nn_4x4$"):
+        chosen.build(layer, Precision.uniform(8), "nn_4x4", tensors)

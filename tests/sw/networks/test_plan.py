@@ -1,0 +1,127 @@
+"""Memory of networks in C: nothing lies on what is still needed, and weights are there before their layer."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.random_graphs import random_graph
+
+from xpulpnn.config import preset
+from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.c_programs.names import c_string, comment_text, identifiers
+from xpulpnn_sw.networks.c_programs.plan import MemoryPlan, planned_memory
+from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes
+from xpulpnn_sw.networks.network import NETWORK_INPUT
+from xpulpnn_sw.networks.suited import suited
+from xpulpnn_sw.networks.whole_words import filled_input
+
+CORE = preset("xpulpnn")
+
+
+def runs_of(network, image):
+    variants = [stage.fastest(CORE.extensions, CORE.widths) for stage in network.stages]
+    return kernels(network, image, variants, cores=2, specialise=False)
+
+
+def chain(*widths: int):
+    """Fully connected layers, a row of so many elements between them."""
+    builder = NetworkBuilder("chain")
+    for number, (inputs, outputs) in enumerate(pairwise(widths)):
+        arrays = {"weights": np.ones((outputs, inputs), int), "shift": np.array(1)}
+        builder.add(f"row{number}", "linear", f"{inputs}:{outputs}", "8x8x8", arrays, requantise="shift")
+    network = builder.finish().network
+    return network, runs_of(network, np.zeros(widths[0], int))
+
+
+def owners(plan: MemoryPlan, step: int) -> dict[int, str]:
+    """Whose the bytes in use are in a step; fails if one is of two."""
+    found: dict[int, str] = {}
+    for piece in plan.pieces:
+        if piece.first <= step <= piece.last:
+            for address in range(plan.places[piece.name], plan.places[piece.name] + piece.size):
+                assert address not in found, (piece.name, found[address])
+                found[address] = piece.name
+    return found
+
+
+@pytest.mark.parametrize("seed", [5, 49])
+@pytest.mark.parametrize("memory", [None, 1 << 16])
+def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
+    """Looked at step by step: what was written stays until it has been read."""
+    original, inputs = random_graph(seed, images=1)
+    network = suited(original)
+    runs = runs_of(network, filled_input(inputs[0], network))
+    plan = planned_memory(network, runs, memory)
+    assert [step.layer for step in plan.steps if step.layer is not None] == list(range(len(runs)))
+    present: dict[int, str] = {}
+    weights: dict[str, bool] = {}
+    for number, step in enumerate(plan.steps):
+        mine = owners(plan, number)
+        # bytes that have another owner now have lost their content
+        present = {address: name for address, name in present.items() if mine.get(address, name) == name}
+        if step.layer is None:
+            assert memory is not None
+        else:
+            stage, run = network.stages[step.layer], runs[step.layer]
+            for edge in edges(network, runs):
+                if edge.reader == step.layer and edge.source != NETWORK_INPUT:
+                    name = f"{edge.source}.output"
+                    assert sum(owner == name for owner in present.values()) >= length(run, edge.symbol)
+            if memory is not None and weight_bytes(run):
+                assert weights.pop(f"{stage.name}.weights")
+            present |= {address: name for address, name in mine.items() if name == f"{stage.name}.output"}
+        if step.load is not None:
+            weights[f"{network.stages[step.load].name}.weights"] = True
+    last = f"{network.stages[-1].name}.output"
+    assert last in present.values()
+    assert not weights
+    assert plan.extent <= (memory or plan.extent)
+
+
+def test_weights_come_as_early_as_there_is_room():
+    """Three layers of 4 KiB of weights each: during the layer before, unless two do not fit."""
+    network, runs = chain(64, 64, 64, 64)
+    usual = planned_memory(network, runs, 1 << 16)
+    assert [(step.layer, step.load) for step in usual.steps] == [(None, 0), (0, 1), (1, 2), (2, None)]
+    tight = planned_memory(network, runs, usual.extent - 2048)
+    assert [(step.layer, step.load) for step in tight.steps] == [
+        (None, 0),
+        (0, None),
+        (None, 1),
+        (1, None),
+        (None, 2),
+        (2, None),
+    ]
+    assert tight.extent <= usual.extent - 2048
+
+
+def test_the_largest_stays_outside_where_there_is_too_little_room():
+    """Rows of 64, 128, 64 and 64 elements: 8 KiB of weights in both layers before the last."""
+    network, runs = chain(64, 128, 64, 64)
+    plan = planned_memory(network, runs, 6000)
+    assert plan.left == (0, 1)
+    assert not plan.outside
+    assert [(step.layer, step.load) for step in plan.steps] == [(None, None), (0, None), (1, 2), (2, None)]
+    assert plan.extent <= 6000
+    none = planned_memory(network, runs, 0)
+    assert (none.left, none.extent, none.pieces) == ((0, 1, 2), 0, ())
+    assert {piece.name for piece in none.outside} == {"input", "row0.output", "row1.output", "row2.output"}
+    both = MemoryPlan(steps=none.steps, pieces=none.outside, places=none.outside_places)
+    assert all(owners(both, step) for step in range(len(both.steps)))
+
+
+def test_the_input_comes_before_a_layer_without_weights():
+    builder = NetworkBuilder("pooled")
+    builder.add("pool", "maxpool", "4x4x4:2x2:s=2", "8x8x8")
+    network = builder.finish().network
+    plan = planned_memory(network, runs_of(network, np.zeros((4, 4, 4), int)), 1 << 12)
+    assert [(step.layer, step.load) for step in plan.steps] == [(None, None), (0, None)]
+
+
+def test_names_of_any_network_are_names_in_c():
+    found = identifiers(["conv 1", "conv_1", "conv-1", "größe", "1"])
+    assert found == {"conv 1": "conv_1", "conv_1": "conv_1_2", "conv-1": "conv_1_3", "größe": "gr__e", "1": "1"}
+    assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in found.values())
+    assert comment_text("ends */ here\\\n") == "ends * / here??"
+    assert c_string('say "a\\b"\n') == r'"say \"a\\b\"?"'

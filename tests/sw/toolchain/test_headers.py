@@ -1,0 +1,274 @@
+"""The generated headers: every instruction compiled by every compiler and read back from the object code."""
+
+import random
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from xpulpnn.config import PRESETS
+from xpulpnn.isa.fields import FieldKind
+from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
+from xpulpnn_sw.assembly.disasm import disassemble
+from xpulpnn_sw.toolchain import compilers
+from xpulpnn_sw.toolchain.headers.generate import GENERATOR, config_header, headers, intrinsics_header
+from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic, c_name, intrinsics
+from xpulpnn_sw.toolchain.headers.pulp import BUILTINS, pulp_header
+
+INTRINSICS = intrinsics(INSNS)
+FULL = PRESETS["xpulpnn-full"]
+ARGUMENTS = ("rs1", "rs2", "rd", "rs3")
+"""Parameters of the test functions, in a0 to a3."""
+
+A0, RA_RETURN = 10, 0x8082
+SEED = 7
+
+
+@pytest.fixture(scope="module")
+def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with headers that declare every row, pv.qnt too."""
+    folder = tmp_path_factory.mktemp("include")
+    (folder / "xpulpnn.h").write_text(intrinsics_header(INSNS))
+    (folder / "xp_config.h").write_text(config_header(FULL))
+    (folder / "cross").mkdir()
+    (folder / "cross" / "xp_config.h").write_text(config_header(replace(FULL, mac_load_cross=True)))
+    (folder / "cross" / "xpulpnn.h").write_text(intrinsics_header(INSNS))
+    (folder / "pulp_builtins.h").write_text(pulp_header(INSNS, GENERATOR))
+    return folder
+
+
+def compile_text(kind: str, text: str, folder: Path, include: Path, level: str = "-O1") -> subprocess.CompletedProcess:
+    found = compilers.find(kind)
+    source = folder / "source.c"
+    source.write_text(text)
+    flags = [*compilers.target_flags(kind), level, f"-I{include}", f"-I{compilers.RUNTIME / 'include'}", "-Wall"]
+    command = [*found.command, *flags, "-Werror", "-c", str(source), "-o", str(folder / "object.o")]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def values_of(insn: Insn, rng: random.Random) -> dict[str, int]:
+    """A legal value for every operand that is no register."""
+    values: dict[str, int] = {}
+    for token in insn.tokens:
+        field = token.field
+        if field.kind is not FieldKind.REGISTER:
+            legal = [value for value in range(field.low, field.high + 1, field.step) if token.accepts(value)]
+            values[field.name] = rng.choice([legal[0], legal[-1], *rng.sample(legal, min(4, len(legal)))])
+    return values
+
+
+def use(number: int, item: Intrinsic, values: dict[str, int]) -> str:
+    """A function in a section of its own that calls the intrinsic once."""
+    arguments = ", ".join(
+        "yes"
+        if name == "boff13"
+        else str(values[name])
+        if name in values
+        else f"&{name}"
+        if name == "rs1" and item.insn.writes_base
+        else name
+        for name in item.parameters
+    )
+    call = f"{item.name}({arguments})"
+    body = f"result = {call};" if item.has_result else f"{call};"
+    after = "yes: result = 3;" if "boff13" in item.parameters else ""
+    used = "place[0] = rs1; " if item.insn.writes_base else ""
+    parameters = ", ".join(f"uint32_t {name}" for name in ARGUMENTS)
+    return (
+        f'__attribute__((section(".text.use{number}"), used)) static uint32_t use{number}({parameters}) '
+        f"{{ uint32_t result = 0; {body} {used}return result; {after} return result; }}"
+    )
+
+
+def in_assembly(number: int, item: Intrinsic, values: dict[str, int]) -> str:
+    """A function that holds the macro for asm statements, with registers a0, a1, ... in assembler order."""
+    names = [token.field.name for token in item.insn.tokens]
+    registers = {name: f"a{index}" for index, name in enumerate(names)}
+    operands = ", ".join(f'"{values.get(name, registers[name])}"' for name in names)
+    macro = item.name.replace("xp_", "XP_ASM_", 1)
+    return (
+        f'__attribute__((section(".text.asm{number}"), used)) static void asm{number}(void) '
+        f"{{ __asm__ volatile({macro}({operands})); }}"
+    )
+
+
+def words_of(section: bytes) -> list[int]:
+    words: list[int] = []
+    place = 0
+    while place < len(section):
+        size = 4 if section[place] & 3 == 3 else 2
+        words.append(int.from_bytes(section[place : place + size], "little"))
+        place += size
+    return words
+
+
+def traced(words: list[int], decoder: Decoder) -> list[tuple[Insn, int, dict[int, str]]]:
+    """The instructions beyond the base set, each with the arguments that the registers hold before it."""
+    holds = {A0 + index: name for index, name in enumerate(ARGUMENTS)}
+    found: list[tuple[Insn, int, dict[int, str]]] = []
+    for word in words:
+        insn = decoder.decode(word)
+        assert insn is not None, hex(word)
+        if insn.size == 2:
+            word = expand_compressed(word)
+            insn = decoder.decode(word)
+            assert insn is not None
+        fields = insn.decode(word)
+        if insn.extension not in BASE_EXTENSIONS:
+            found.append((insn, word, dict(holds)))
+        source = next((fields[name] for name in ("rs1", "rs2") if fields.get(name)), 0)
+        copied = (insn.mnemonic == "addi" and fields["imm12"] == 0) or (insn.mnemonic == "add" and 0 in fields.values())
+        if insn.writes_rd:
+            holds[fields["rd"]] = holds.get(source, "") if copied else ""
+    return found
+
+
+@pytest.mark.flow
+def test_every_instruction_compiles_to_its_word(kind: str, tmp_path: Path, include: Path):
+    rng = random.Random(SEED)
+    chosen = [(number, item, values_of(item.insn, rng)) for number, item in enumerate(INTRINSICS)]
+    with_macro = [entry for entry in chosen if entry[1].assembler_macro()]
+    lines = ["#include <xpulpnn.h>", "extern volatile uint32_t place[];"]
+    lines += [use(*entry) for entry in chosen] + [in_assembly(*entry) for entry in with_macro]
+    done = compile_text(kind, "\n".join(lines), tmp_path, include)
+    assert done.returncode == 0, done.stderr[:2000]
+
+    decoder = Decoder(INSNS)
+    with (tmp_path / "object.o").open("rb") as file:
+        elf = ELFFile(file)
+        code = {section.name: section.data() for section in elf.iter_sections()}
+    for number, item, values in chosen:
+        insn = item.insn
+        found = traced(words_of(code[f".text.use{number}"]), decoder)
+        assert len(found) == 1, item.name
+        _, word, holds = found[0]
+        assert insn.matches(word), f"{item.name}: {disassemble(word)}"
+        fields = insn.decode(word)
+        # the label of a branch is placed by the linker
+        assert fields.items() >= {name: value for name, value in values.items() if name != "boff13"}.items(), item.name
+        for token in insn.tokens:
+            name = token.field.name
+            if token.field.kind is FieldKind.REGISTER and (name != "rd" or item.accumulator):
+                assert holds[fields[name]] == name, f"{item.name}: {name} in {disassemble(word)}"
+    assert len(with_macro) > 400
+    for number, item, values in with_macro:
+        names = [token.field.name for token in item.insn.tokens]
+        operands = {name: values.get(name, A0 + index) for index, name in enumerate(names)}
+        assert [word for _, word, _ in traced(words_of(code[f".text.asm{number}"]), decoder)] == [
+            item.insn.encode(**operands)
+        ], item.name
+
+
+OUT_OF_RANGE = (
+    "xp_clipi(x, 32)",
+    "xp_add_sci_b(x, -33)",
+    "xp_extracti(x, 32, 0)",
+    "xp_lw_post(&p, 2048)",
+    "xp_mlsdotsp_b(x, &p, 24)",
+    "xp_mldotsp_b(&p, 24)",
+    "xp_rqu_b(x, x, 4, x)",
+    "xp_rqs_c(x, x, 16, x)",
+    "xp_rqld(2, &p)",
+    "xp_cu_load(&p, 4)",
+    "xp_lp_counti(2, 5)",
+    "xp_lp_setupi(0, 5, 7)",
+)
+
+
+@pytest.mark.flow
+def test_constants_out_of_range_are_errors(kind: str, tmp_path: Path, include: Path):
+    no_result = [call for call in OUT_OF_RANGE if call.startswith(("xp_lp", "xp_cu_load", "xp_rqld"))]
+    uses = [f"{call};" if call in no_result else f"sink = {call};" for call in OUT_OF_RANGE]
+    lines = ["#include <xpulpnn.h>", "extern volatile int sink;", "void f(int x, char *p) {", *uses, "}"]
+    done = compile_text(kind, "\n".join(lines), tmp_path, include)
+    assert done.returncode != 0
+    wrong = {int(line) for line in re.findall(r"source\.c:(\d+):(?:\d+:)? [Ee]rror", done.stderr)}
+    assert wrong == {number for number, line in enumerate(lines, 1) if line in uses}, done.stderr
+
+
+@pytest.mark.flow
+def test_both_update_bits_where_the_core_has_them(kind: str, tmp_path: Path, include: Path):
+    text = """#include <xpulpnn.h>
+    int f(int x, char *p) {
+        x = xp_mlsdotsp_b(x, &p, 24);
+        x ^= xp_mldotsup_n(&p, 31);
+        xp_rqld(1, &p);
+        return xp_rqs_c(x, x, 15, x);
+    }"""
+    assert compile_text(kind, text, tmp_path, include / "cross").returncode == 0
+    with (tmp_path / "object.o").open("rb") as file:
+        words = words_of(ELFFile(file).get_section_by_name(".text.f").data())
+    found = [disassemble(word).split() for word in words if word & 0x7F == 0x77]
+    assert [line[0] for line in found] == ["pv.mlsdotsp.b", "pv.mldotsup.n", "pv.rqld", "pv.rqs.c"]
+    assert [found[0][-1], found[1][-1], found[2][1], found[3][-1]] == ["24", "31", "1,", "15"]
+    # the same with a core that has none of it
+    assert compile_text(kind, text, tmp_path, include).returncode != 0
+
+
+def test_names_are_unique_and_cover_the_table():
+    names = [item.name for item in INTRINSICS]
+    rows = {insn.mnemonic + insn.operands.removesuffix("'") for insn in INSNS if insn.extension not in BASE_EXTENSIONS}
+    assert len(set(names)) == len(names) == len(rows)
+    assert [
+        c_name(find(*key)) for key in (("p.lw", "rd,imm12(rs1!)"), ("p.lw", "rd,rs2(rs1!)"), ("p.sw", "rs2,rs3(rs1)"))
+    ] == [
+        "xp_lw_post",
+        "xp_lw_postr",
+        "xp_sw_rr",
+    ]
+    assert c_name(find("pv.cusdotup.b.2")) == "xp_cusdotup_b_2"
+    assert c_name(find("p.mulsNR")) == "xp_mulsNR"
+
+
+def test_headers_declare_what_the_core_has():
+    def declared(config) -> dict[str, bool]:
+        texts = headers(config)
+        assert all(text.startswith(f"/* Generated by {GENERATOR}") for text in texts.values())
+        names = set(re.findall(r"(?:#define|XP_INLINE \w+) (\w+)", "".join(texts.values())))
+        wanted = "xp_sdotsp_b xp_sdotsp_n xp_mlsdotsp_b xp_nn_load xp_cusdotsp_c_0 xp_cu_load XP_HAVE_XPULPNN "
+        wanted += "XP_HAVE_WIDTH_4 __builtin_pulp_sdotsp4 __builtin_pulp_sdotsp8 __builtin_pulp_mlsdotsp4_v3 "
+        wanted += "__builtin_pulp_binsert"
+        return {name: name in names for name in wanted.split()}
+
+    absent = dict.fromkeys(declared(FULL), False)
+    assert all(declared(FULL).values())
+    assert declared(replace(FULL, mac_load_cu=False)) == declared(FULL) | {
+        "xp_cusdotsp_c_0": False,
+        "xp_cu_load": False,
+    }
+    ri5cy = ("xp_sdotsp_b", "__builtin_pulp_sdotsp4", "__builtin_pulp_binsert")
+    assert declared(PRESETS["ri5cy"]) == absent | dict.fromkeys(ri5cy, True)
+    plain = replace(PRESETS["ri5cy"], xpulpv2=False)
+    assert declared(plain) == absent
+    assert "xp_hwloop.h" not in headers(plain)["xpulpnn.h"]
+    counters = config_header(replace(FULL, performance_counters=True))
+    assert "XP_HAVE_PERFORMANCE_COUNTERS" in counters
+    assert "XP_HAVE_PERFORMANCE_COUNTERS" not in config_header(FULL)
+
+
+def test_builtins_refer_to_existing_functions():
+    names = {c_name(insn) for insn in INSNS} | {"xp_nn_load"}
+    assert {need for item in BUILTINS for need in item.needs} <= names
+    spelled = [item.name for item in BUILTINS]
+    assert len(set(spelled)) == len(spelled)
+    called = {call for item in BUILTINS for call in re.findall(r"\b(xp_\w+)\(", item.body)}
+    helpers = {"xp_pulp_binsert", "xp_pulp_pack4", "xp_pulp_nn_load", "xp_hart_id"}
+    assert called - helpers <= names
+
+
+def test_signs_of_results():
+    signed = {item.name for item in INTRINSICS if "int32_t xp_rd" in "".join(item.lines()).replace("uint32_t", "")}
+    assert {"xp_lb_post", "xp_clip", "xp_addNi", "xp_mulhhsNR", "xp_mlsdotsup_c", "xp_dotusp_h"} <= signed
+    assert not {"xp_lbu_post", "xp_clipu", "xp_adduNi", "xp_mulhhuNR", "xp_mlsdotup_c", "xp_dotup_h"} & signed
+
+
+def test_quantisation_is_declared_where_it_exists():
+    text = intrinsics_header(insn for insn in INSNS if insn.extension is Extension.XPULPQNT)
+    assert "xp_qnt_n(" in text
+    assert "xp_qnt_c(" in text
+    assert "xp_add_b" not in text

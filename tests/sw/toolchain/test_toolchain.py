@@ -1,0 +1,214 @@
+"""``xpulpnn cc`` and the runtime: programs from both compilers, run on the instruction-set simulator."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.reference.programs.elf import load
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sw.toolchain import build as toolchain
+from xpulpnn_sw.toolchain import build_options, compilers
+from xpulpnn_sw.toolchain.build import CompileError, Options
+
+from ..elf import SOURCES, run
+
+FULL = PRESETS["xpulpnn-full"]
+CODE, RAM = 0x1C00_0000, 0x1000_0000
+
+
+@pytest.fixture
+def program(kind: str, tmp_path: Path) -> Callable[..., Path]:
+    """Builds a program of ``c``."""
+
+    def build(name: str, **options) -> Path:
+        path = tmp_path / f"{name}.elf"
+        toolchain.build([SOURCES / name], path, compiler=kind, options=Options(config=FULL, **options))
+        return path
+
+    return build
+
+
+def quotient(a: int, b: int) -> tuple[int, int]:
+    """Division of C: toward zero."""
+    size = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return size, a - size * b
+
+
+def wrapped(value: int, bits: int = 64) -> int:
+    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+def expected_output() -> str:
+    big, huge, small = -0x123456789ABCDEF, 0xFEDCBA9876543210, -1234567
+    ratio, rest = quotient(big, small)
+    thousands, units = quotient(small, 1000)
+    return "\n".join(
+        [
+            "0 -1|   42|42   |-0042|+42| 42",
+            "4000000000 beef BEEF 0xff 010 10|     00a|z%",
+            "text|   right|left    |cu|    x|0x1234",
+            f"1 1 -7 64 4294967295 {huge:x} {big}",
+            f"[{small:10d}][{huge:<22d}][{big:020d}][%][%q]",
+            f"{ratio} {rest}",
+            f"{huge // 1000003} {huge % 1000003}",
+            f"{wrapped(big * small)} {huge >> 13} {big >> 13}",
+            f"{thousands} {units} {(small % (1 << 32)) // 7}",
+            f"9 {21 << 33}",
+            "fifirst 1 1 7 165",
+            "42 0 1 12-over",
+            "no new line",
+        ]
+    )
+
+
+@pytest.mark.flow
+def test_program(program, kind: str):
+    path = program("program.c", stack=4096, ram=64 << 10)
+    # .bss is not part of the file, so memory may hold anything there
+    ran = run(path, FULL, patch={"cleared": 1})
+    assert ran.end.ok, ran.end.text
+    assert ran.output == expected_output()
+    assert ran.errors == "to the error output, unfinished"
+
+    executable = load(path)
+    assert executable.entry == executable.symbols["_start"] == CODE + 0x80
+    assert executable.symbols["xp_vectors"] == CODE
+    assert executable.symbols["__stack_top"] == RAM + 4096
+    assert executable.tohost % 64 == 0
+    assert abs(executable.fromhost - executable.tohost) == 64
+    inside = [(segment.address, segment.address + segment.size) for segment in executable.segments]
+    places = ((CODE, CODE + (4 << 20)), (RAM, RAM + (64 << 10)))
+    assert all(any(first <= low and high <= last for first, last in places) for low, high in inside)
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_features(program, level: str):
+    """Two custom lines are up from the start, so that an interrupt comes as soon as its line is enabled."""
+    ran = run(program("features.c", opt=level), FULL, at={1: 0b11 << 16})
+    assert ran.end.ok, f"{ran.end.text}: line of features.c"
+
+
+TRAPS = (
+    (0, 0x1000 + 2, r"exception: mcause 2, mepc 0x1c00[0-9a-f]{4}\n"),
+    (1, 0x1000 + 3, r"exception: mcause 3, mepc 0x1c00[0-9a-f]{4}\n"),
+    (2, 0x2000 + 7, r"interrupt without handler: line 7\n"),
+    (3, 0x3000, ""),
+    (4, 0x3000, r".*traps\.c:\d+: assertion failed: depth == 0\n"),
+    (6, 0x7FFF_FFFF, ""),
+    (7, 1, ""),
+)
+STACK_OVERFLOW = 5
+
+
+@pytest.mark.flow
+def test_ends_by_traps_and_codes(program):
+    path = program("traps.c", stack=8192)
+    for mode, code, message in TRAPS:
+        ran = run(path, FULL, at={1: 1 << 7}, patch={"mode": mode})
+        assert (ran.end.reason, ran.end.code) == (Reason.FAIL, code), (mode, ran.end.text)
+        assert ran.output == "before"
+        assert re.fullmatch(message, ran.errors), ran.errors
+    ran = run(path, FULL, patch={"mode": STACK_OVERFLOW})
+    assert ran.end.reason is Reason.BAD_ACCESS
+    assert RAM - 4096 < ran.end.address < RAM, ran.end.text
+
+
+@pytest.mark.flow
+def test_a_program_that_does_not_fit_is_not_written(program, kind: str, tmp_path: Path):
+    with pytest.raises(CompileError, match="ram"):
+        program("traps.c", stack=1024, ram=1024)
+    assert list(tmp_path.iterdir()) == []
+
+
+def command(*arguments: object) -> int:
+    return execute(["cc", *map(str, arguments)])
+
+
+@pytest.mark.flow
+def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    written("more/value.h", "enum { VALUE = 30 };")
+    main = written(
+        "main.c", '#include "value.h"\nint other(void);\nint main(void) { return VALUE + EXTRA + other() - 42; }'
+    )
+    other = written("other.S", ".globl other\nother:\n li a0, FROM_ASSEMBLY\n ret\n")
+    options = f"--compiler {kind} -I more -D EXTRA=5 -DFROM_ASSEMBLY=7 -Os -X=-Wall --preset xpulpnn-full".split()
+    assert command(main, other, "-o", "out/prog.elf", "--json", "out/cc.json", *options) == 0
+    assert capfd.readouterr() == ("out/prog.elf\n", "")
+    assert read_results(tmp_path / "out/cc.json")[0] == {"files": ["out/prog.elf"], "compiler": kind}
+    assert run(tmp_path / "out/prog.elf", FULL).end.ok
+
+    assert command(main, "-S", *options) == 0
+    assert "main:" in Path("main.s").read_text()
+
+    broken = written("broken.c", "int main(void) { return oops; }\n")
+    assert command(broken, "--compiler", kind) == 1
+    out, error = capfd.readouterr()
+    assert out == "main.s\n"
+    assert re.match(r"broken\.c:", error)
+    assert "oops" in error
+    assert not Path("broken.elf").exists()
+
+
+@pytest.mark.flow
+def test_instructions_of_another_core_are_not_declared(compiler: str, written, capfd: pytest.CaptureFixture[str]):
+    main = written("main.c", "#include <xpulpnn.h>\nint main(void) { return xp_sdotsp_n(0, 0, 0); }")
+    assert command(main, "--compiler", compiler, "--preset", "ri5cy") == 1
+    assert "xp_sdotsp_n" in capfd.readouterr().err
+
+
+def test_headers_only(written, capfd: pytest.CaptureFixture[str]):
+    assert command("--headers", "headers", "--preset", "ri5cy", "--set", "performance-counters=on") == 0
+    names = set(capfd.readouterr().out.split())
+    assert names == {str(path) for path in Path("headers").rglob("*") if path.is_file()}
+    assert {"headers/pulp_builtins.h", "headers/xpulpnn.h", "headers/link.ld", "headers/README.txt"} <= names
+    assert "XP_HAVE_PERFORMANCE_COUNTERS" in Path("headers/xp_config.h").read_text()
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compilers.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compilers.util, "find_spec", lambda name: None)
+    hint = r"must be installed \(apt-get install gcc-riscv64-unknown-elf, or pip install ziglang\), not missing"
+    with pytest.raises(ToolError, match=f"^C compiler {hint}$"):
+        toolchain.find()
+    with pytest.raises(ToolError, match=f"^zig {hint}$"):
+        toolchain.find("zig")
+    monkeypatch.setattr(compilers.shutil, "which", lambda name: "/bin/zig" if name == "zig" else None)
+    assert toolchain.find() == compilers.Compiler("zig", ("/bin/zig", "cc"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("", "FILE"),
+        ("main.c --compiler tcc", "--compiler"),
+        ("none.c", "source must be an existing file, not none.c"),
+        ("main.py", "source must end in one of .c"),
+        ("main.c --ram 0", "--ram"),
+        ("main.c --ram 192M --stack 193M", "stack must be 1..201326592 bytes, the size of the ram"),
+        ("main.c main.c -S -o x.s", "-o must be left out with -S and several files"),
+        ("a.c -march=rv64gc", "options must leave instruction set and linking model to the preset"),
+        ("a.c -T none.ld", "-T must be an existing linker script"),
+        ("a.c -o a.c", "-o must be another file than the sources"),
+        ("-c a.o", "source must end in one of .c, .S, .s with -c"),
+        ("a.c -MMD", "-MMD must come with -c or -S"),
+        ("main.c --cores 4", "--cores must come with --cluster"),
+        ("main.c --cluster --cores 99", "cores must be 1 to 16, not 99"),
+    ],
+)
+def test_bad_arguments(arguments: str, named: str, written, refused, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compilers.shutil, "which", lambda name: "/bin/true")
+    for name in ("main.c", "a.c", "a.o"):
+        written(name)
+    assert refused("cc", *arguments.split()).startswith(named)
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("0x100", 256), ("64K", 65536), ("3m", 3 << 20)])
+def test_sizes(text: str, size: int):
+    assert build_options.parse_size(text, "size") == size

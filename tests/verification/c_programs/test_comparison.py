@@ -1,0 +1,94 @@
+"""Random C programs: the same results on this machine and on the core, and a wrong pass that is noticed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.verification.c_programs.comparison import Setting, host_compiler, run_seeds, run_texts, shrink
+from xpulpnn_sim.verification.c_programs.program import program
+from xpulpnn_sw.assembly.looppass import accesses, hwloops
+from xpulpnn_sw.assembly.looppass.operation import Operation, make
+from xpulpnn_sw.toolchain import compilers
+
+SEED = 70
+
+
+@pytest.fixture(params=compilers.COMPILERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    try:
+        compilers.find(request.param)
+        host_compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+    return request.param
+
+
+@pytest.mark.flow
+def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    level = {"gcc": "2", "zig": "s"}[kind]
+    options = ("--seed", SEED, "--c-compilers", kind, "--c-levels", level, "--jobs", 1, "--json", tmp_path / "c.json")
+    assert main(["verify", "--c-programs", "10", *map(str, options)]) == 0
+    summary = read_results(tmp_path / "c.json")[0]
+    assert (summary["programs"], summary["differences"], summary["failing_seeds"]) == (10, 0, [])
+    assert summary["hardware_loops"] > summary["loops"] // 2 > 50
+    assert summary["increments"] > 50
+    assert summary["executed"]["with"] < summary["executed"]["without"]
+    assert "hardware loops" in capsys.readouterr().out
+
+
+def one_more(original: Callable[..., list[Operation] | None]) -> Callable[..., list[Operation] | None]:
+    """A count that is too large by one."""
+
+    def count(*arguments, **options):
+        operations = original(*arguments, **options)
+        if operations is not None:
+            register = next(iter(operations[-1].writes))
+            operations.append(make("addi", rd=register, rs1=register, imm12=1))
+        return operations
+
+    return count
+
+
+def unmoved(original: Callable[..., Operation | None]) -> Callable[..., Operation | None]:
+    """Other accesses keep their offsets when the step of their base moves."""
+    return lambda operation, register, by: original(operation, register, 0)
+
+
+def always_private(original: Callable[..., bool]) -> Callable[..., bool]:
+    """A counter goes away although it is read later."""
+    return lambda *arguments: True
+
+
+FAULTS = {
+    "count": (hwloops, "_count", one_more),
+    "liveness": (hwloops.HardwareLoops, "_is_private", always_private),
+}
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("fault", ["count", "liveness"])
+def test_a_wrong_pass_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch):
+    setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find().kind, level="-O2")
+    place, name, wrong = FAULTS[fault]
+    monkeypatch.setattr(place, name, wrong(getattr(place, name)))
+    failures = run_seeds(range(SEED, SEED + 4), setting).failures
+    assert failures
+    assert all(failure.plain == failure.host != failure.passed for failure in failures)
+
+
+@pytest.mark.flow
+def test_a_failure_becomes_small(monkeypatch: pytest.MonkeyPatch):
+    setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find().kind, level="-O2")
+    monkeypatch.setattr(accesses, "_shifted", unmoved(accesses._shifted))
+    failure = next(iter(run_seeds(range(SEED, SEED + 4), setting).failures))
+    small = shrink(failure)
+    assert len(small.pieces) < len(failure.pieces)
+    text = program(small.seed, small.pieces)
+    assert run_texts({small.seed: text}, setting).failures == [replace(small, pieces=failure.pieces)]
+    assert str(small.seed) in small.text

@@ -1,0 +1,94 @@
+"""Random programs for several harts: the same again, complete, and within their memory."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.errors import InputError
+from xpulpnn_sim.reference.golden.dma import moves, word_count
+from xpulpnn_sim.verification.clusters.generator import generate
+from xpulpnn_sim.verification.clusters.layout import ARENA, L2_ARENA, L2_SHARED_PIECE, SHARED_PIECE
+from xpulpnn_sim.verification.clusters.program import Phase
+from xpulpnn_sim.verification.clusters.transfers import Transfers
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.labels import Labels
+
+pytestmark = pytest.mark.unit
+
+FOUR = ClusterConfig(core=preset("ri5cy"), cores=4)
+
+
+def kinds(blocks: tuple[Block, ...]) -> set[str]:
+    return {block.kind for block in blocks} | {kind for block in blocks for kind in kinds(block.children)}
+
+
+def test_a_seed_decides_everything():
+    program = generate(FOUR, 7)
+    assert program.text() == generate(FOUR, 7).text()
+    assert program.text() != generate(FOUR, 8).text()
+    executable = program.executable()
+    assert executable.tohost == program.tohost
+    assert {function.name for function in executable.functions} >= {"hart0", "hart1", "hart2", "hart3", "exception"}
+
+
+def test_everything_comes():
+    programs = [generate(FOUR, seed, budget=2000) for seed in range(12)]
+    met = {phase.kind for program in programs for phase in program.phases}
+    assert met == {"registers", "nothing", "barrier", "event", "tasks", "timer"}
+    found = set().union(*(kinds(part) for program in programs for phase in program.phases for part in phase.parts))
+    assert found >= {"transfer", "event unit", "shared view", "own event", "registers", "window: shared test&set"}
+    assert found >= {"counts 0", "counts 1", "counts 2", "counts 3", "memory", "branch", "trap"}
+    assert {program.l2_tohost for program in programs} == {False, True}
+
+
+def test_what_is_not_there_is_not_used():
+    config = replace(FOUR, dma=False, sw_events=1, barriers=1)
+    programs = [generate(config, seed, budget=1000) for seed in range(12)]
+    assert "barrier" not in {phase.kind for program in programs for phase in program.phases}
+    found = set().union(*(kinds(part) for program in programs for phase in program.phases for part in phase.parts))
+    assert not found & {"transfer", "own event"}
+
+
+def test_counters_are_those_of_the_blocks_left():
+    counting = Block("around", (), (Block("counts 1", ("nop",)), Block("counts 3", ("nop",)), Block("counts 1", ())))
+    program = replace(generate(FOUR, 0), phases=(Phase("one", ((counting,), (), (), (counting,))),))
+    assert program.counts() == {1: 4, 3: 2}
+
+
+def test_transfers_stay_in_their_pieces():
+    pieces = (ARENA, SHARED_PIECE, L2_ARENA, L2_SHARED_PIECE)
+    transfers = Transfers(Random(1), Labels())
+    seen = set()
+    for _ in range(400):
+        lines = transfers.block(()).head
+        words = [int(line.removeprefix("li s1, "), 0) for line in lines if line.startswith("li s1, ")]
+        while words:
+            count = word_count(words[0])
+            command, words = words[:count], words[count:]
+            seen.add(command[0] >> 17)
+            sources, targets = moves(command)
+            assert len(np.unique(targets)) == len(targets)
+            assert not np.intersect1d(sources, targets).size
+            for side in (sources, targets):
+                assert any(base <= side.min() and side.max() < base + size for base, size in pieces)
+    # both directions, lines on either side, told or not
+    assert len(seen) > 12
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (replace(FOUR, tcdm_bytes=0x8000), "tcdm_bytes must be at least 65536, not 32768"),
+        (
+            replace(FOUR, core=replace(preset("ri5cy"), xpulpv2=False)),
+            "xpulpv2 must be true for programs of several harts, not false: they wait with p.elw",
+        ),
+    ],
+)
+def test_clusters_that_cannot_run_them(config, message):
+    with pytest.raises(InputError) as raised:
+        generate(config, 0)
+    assert str(raised.value) == message

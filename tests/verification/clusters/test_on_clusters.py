@@ -1,0 +1,210 @@
+"""Random programs and litmus tests on Verilated clusters: no difference, and every fault of the hardware found."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.verilog import emit
+from xpulpnn_sim.cli import verify_cluster
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.cosimulation.model import session
+from xpulpnn_sim.cosimulation.model.build import build_model
+from xpulpnn_sim.cosimulation.model.libraries import cluster_rig, simulated
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads import program_run
+from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, Fault, FaultyCluster
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.verification.clusters import cluster_trials
+from xpulpnn_sim.verification.clusters.cluster_trials import (
+    ClusterPlan,
+    ClusterResult,
+    Reached,
+    run_one,
+    run_seed,
+    shrink,
+)
+from xpulpnn_sim.verification.clusters.generator import generate
+from xpulpnn_sim.verification.clusters.litmus import TESTS
+from xpulpnn_sim.verification.clusters.litmus_run import LitmusProgram, run_litmus
+from xpulpnn_sim.verification.clusters.program import ClusterProgram
+from xpulpnn_sim.verification.random.blocks import Block
+
+pytestmark = pytest.mark.cosim
+
+CONFIG = simulated(
+    ClusterConfig(
+        core=preset("ri5cy"),
+        cores=4,
+        banks=8,
+        tcdm_bytes=0x1_0000,
+        icache_private=0,
+        memories="ports",
+        rvfi=True,
+    )
+)
+CACHED = ClusterConfig(core=simulated(preset("ri5cy")), cores=2, banks=4, dma=False)
+BUDGET = 2500
+MACHINE = Machine(max_cycles=150_000, l2_latency=4, fetch_latency=2)
+BY_NAME = {test.name: test for test in TESTS}
+
+
+@pytest.fixture(scope="module")
+def library() -> Path:
+    emitted = emit(FaultyCluster(CONFIG), "cluster", config=CONFIG, both_edges=True)
+    return build_model(replace(cluster_rig(emitted.text, emitted.manifest), both_edges=True))
+
+
+@pytest.fixture
+def plan(library) -> ClusterPlan:
+    return ClusterPlan(config=CONFIG, label="", library=library)
+
+
+def lines_of(fault: int) -> tuple[str, ...]:
+    return f"li t1, 0x{FAULT_WORD:x}", f"addi s0, zero, {fault}", "sw s0, 0(t1)"
+
+
+def program(seed: int, fault: int = 0) -> ClusterProgram:
+    """A random program that begins a fault in its first phase."""
+    made = generate(CONFIG, seed, budget=BUDGET)
+    first, *rest = made.phases
+    parts = ((Block("fault", lines_of(fault)), *first.parts[0]), *first.parts[1:])
+    return replace(made, phases=(replace(first, parts=parts), *rest))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_difference(plan, seed):
+    reached = Reached()
+    verdict = run_one(program(seed), plan, replace(plan.machine(seed), max_cycles=200_000), reached)
+    assert (verdict.reason, verdict.text) == (Reason.PASS, "pass")
+    assert all(reached.accesses.values())
+    assert reached.misaligned > 50
+    assert reached.stalls["bank_conflict"] > 0
+
+
+def test_blocks_end_anywhere(plan, monkeypatch):
+    monkeypatch.setattr(session, "BLOCK_RETIREMENTS", 64)
+    assert run_one(program(3), plan, MACHINE).text == "pass"
+
+
+def test_instruction_caches():
+    plan = ClusterPlan(config=CACHED, label="", l2_latency=20)
+    result = run_seed(5, plan)
+    assert result.verdict.text == "pass"
+    assert result.coverage.stalls["fetch"] > 100
+
+
+DIFFERENCE, HANGS = {Reason.DIFFERENCE}, {Reason.DEADLOCK, Reason.MAX_CYCLES}
+FAULTS = [
+    (Fault.LOST_EVENT, HANGS, "core 1: waits for barrier 0"),
+    (Fault.EARLY_BARRIER, DIFFERENCE, "event unit: the access of offset 0x"),
+    (Fault.DROPPED_GRANT, HANGS, "core 3: waits for the grant of an access"),
+    (Fault.SWAPPED_BANKS, DIFFERENCE, "bus_addr must be 0x1000"),
+    (Fault.WRONG_STORE, DIFFERENCE, "bus_wdata must be"),
+    (Fault.UNMARKED, DIFFERENCE, "bus_we must be 0x1, not 0x0"),
+    (Fault.SILENT_ACCESS, DIFFERENCE, "bus_req must be 0x1, not 0x0"),
+    (Fault.LOST_MARK, DIFFERENCE, "bus_we must be 0x1, not 0x0"),
+    (Fault.DMA_BYTE, DIFFERENCE, "DMA engine"),
+    (Fault.DMA_EVENT, HANGS, "waits for an event"),
+    (Fault.DMA_STATUS, DIFFERENCE, "DMA engine: transfer"),
+    (Fault.TIMER_STEP, DIFFERENCE, "event"),
+    (Fault.ANY_MUTEX, DIFFERENCE, "event unit: the access of offset 0xc0"),
+]
+
+
+@pytest.mark.parametrize(("fault", "reasons", "told"), FAULTS, ids=[fault.name for fault, *_ in FAULTS])
+def test_faults_are_found(plan, fault, reasons, told):
+    verdicts = (run_one(program(seed, fault), plan, MACHINE) for seed in range(1, 6))
+    verdict = next(one for one in verdicts if one.reason is not Reason.PASS)
+    assert verdict.reason in reasons
+    assert told in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (Fault.SWAPPED_BANKS, "must be"),
+        (Fault.WRONG_STORE, "must be"),
+        (Fault.SILENT_ACCESS, "grants must be 0x00000001, not 0x00000000: accesses that the bus has granted"),
+        (Fault.LOST_MARK, "rd_wdata must be 0x"),
+    ],
+)
+def test_lock_step_alone_finds_faults(library, fault, told):
+    result = program_run.run_program(program(1, fault).executable(), CONFIG, MACHINE, lockstep=True, library=library)
+    assert result.mismatches == 1
+    assert result.difference is not None
+    assert told in result.difference
+    assert result.difference.startswith("difference at hart ")
+
+
+def test_a_failure_becomes_short(plan, monkeypatch):
+    monkeypatch.setattr(cluster_trials, "generate", lambda config, seed: program(seed, Fault.WRONG_STORE))
+    full = program(1, Fault.WRONG_STORE)
+    result = ClusterResult(1, plan, run_one(full, plan, MACHINE), Reached(), 0.0)
+    small, verdict = shrink(result, runs=15)
+    assert verdict.reason is Reason.DIFFERENCE
+    assert len(small.text()) < len(full.text()) / 2
+
+
+@pytest.mark.parametrize("name", ["SB", "TAS"])
+def test_litmus(library, name):
+    histogram, result = run_litmus(BY_NAME[name], CONFIG, MACHINE, 60, library=library)
+    assert (result.exit.text, result.mismatches) == ("pass", 0)
+    assert sum(histogram.counts.values()) == 60
+    assert not histogram.forbidden
+    assert not histogram.unseen
+
+
+def test_a_test_set_that_marks_nothing_is_seen(library, monkeypatch):
+    text = LitmusProgram._text
+    fault = "\n".join(["start:", *lines_of(Fault.UNMARKED)])
+    monkeypatch.setattr(LitmusProgram, "_text", lambda self: text(self).replace("start:", fault, 1))
+    program = LitmusProgram(BY_NAME["TAS"], CONFIG, 60)
+    result = program_run.run_program(program.executable(), CONFIG, MACHINE, library=library)
+    assert result.exit.text == "pass"
+    assert sum(program.outcomes(result).forbidden.values()) > 50
+
+
+OPTIONS = ("--cores", "4", "--preset", "ri5cy", "--banks", "8", "--icache", "ideal", "--set", "tcdm_bytes=65536")
+
+
+@pytest.fixture
+def command(library, monkeypatch):
+    for module in (verify_cluster, program_run):
+        monkeypatch.setattr(module, "model_library", lambda *_arguments, **_options: library)
+    return lambda *options: main(["verify", *OPTIONS, "--jobs", "1", *options])
+
+
+def test_the_command(command, tmp_path, capfd):
+    record = tmp_path / "found.json"
+    assert command("--instructions", "1000", "--seed", "9", "--json", str(record)) == 0
+    found = read_results(record)[0]
+    assert (found["differences"], found["failing_seeds"], found["complete"]) == (0, [], True)
+    assert found["instructions"] >= 1000
+    assert set(found["configurations"]) == {
+        "--cores 4 --preset ri5cy --banks 8 --icache ideal --arbiter counter --set tcdm_bytes=65536"
+    }
+    assert "differences" in capfd.readouterr().out
+
+
+def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeypatch, capfd):
+    for module in (cluster_trials, verify_cluster):
+        monkeypatch.setattr(module, "generate", lambda config, seed: program(seed, Fault.WRONG_STORE))
+    assert command("--instructions", "1000", "--seed", "1", "--no-shrink", "-o", str(tmp_path)) == 1
+    told = capfd.readouterr().out
+    assert "program 1 fails:\ndifference at hart" in told
+    assert "again: xpulpnn verify cluster --cores 4 --preset ri5cy" in told
+    assert "--seed 1 --instructions 1" in told
+    assert "hart0:" in (tmp_path / "fail1.S").read_text()
+    assert (tmp_path / "fail1.elf").read_bytes().startswith(b"\x7fELF")
+
+
+def test_the_command_runs_litmus_tests(command, tmp_path, capfd):
+    record = tmp_path / "found.json"
+    assert command("--litmus", "5", "--json", str(record)) == 0
+    found = read_results(record)[0]
+    assert (found["forbidden"], found["rounds"], found["failures"]) == (0, 5, [])
+    assert {one["test"] for one in found["tests"]} == set(BY_NAME)
+    assert "store buffering" in capfd.readouterr().out

@@ -1,0 +1,242 @@
+"""Crosses counted in programs of a few instructions, each counted by hand."""
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn.isa.retirement import CAUSE_INTERRUPT, WaitCause
+from xpulpnn_sim.cosimulation.model.coverage_model import WAITED
+from xpulpnn_sim.verification.coverage.collector import Collector
+from xpulpnn_sim.verification.coverage.crosses import crosses_of
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.program import Program
+from xpulpnn_sim.verification.random.reference import ReferenceDesign
+
+pytestmark = pytest.mark.unit
+
+CONFIG = PRESETS["xpulpnn"]
+FULL = PRESETS["xpulpnn2"]
+ADDI, ADD, LW = "addi rd,rs1,imm12", "add rd,rs1,rs2", "lw rd,imm12(rs1)"
+
+
+def run(text, config=CONFIG):
+    """Retirements of the instructions between two labels of a program on the simulator."""
+    program = Program(
+        (Block("directed", ("begin:", *filter(None, map(str.strip, text.replace("\n", ";").split(";"))), "done:")),)
+    )
+    executable = program.executable()
+    end, records, _ = ReferenceDesign(config).run(executable, limit=2000)
+    assert end.ok, end.text
+    pcs = records["pc_rdata"]
+    inside = np.flatnonzero((pcs >= executable.symbols["begin"]) & (pcs < executable.symbols["done"]))
+    # what a handler does in between is part of it
+    return records[inside[0] : inside[-1] + 1].copy()
+
+
+def counted(records, *families, config=CONFIG):
+    """Crosses of some families with their counts, and the collector."""
+    collector = Collector(config)
+    collector.add(records)
+    crosses = crosses_of(config)
+    found = {}
+    for number in np.flatnonzero(collector.counts).tolist():
+        family, place = crosses.place(number)
+        if family.name in families:
+            found[family.label(place)] = int(collector.counts[number])
+    return found, collector
+
+
+ROW = "pv.mlsdotup.b rd~,(rs1!),nnimm5"
+PROGRAMS = {
+    "operands come from the last write": (
+        """
+        addi a0, zero, 1; mul a1, a0, a0; add a0, a1, a0; add a2, a0, a1
+        addi zero, zero, 0; addi zero, zero, 0
+        add a3, a2, a1; add a4, a2, zero
+        """,
+        ("operand",),
+        {
+            "mul rd,rs1,rs2, rs1, ALU, 1 before": 1,
+            "mul rd,rs1,rs2, rs2, ALU, 1 before": 1,
+            f"{ADD}, rs1, multiply, 1 before": 1,
+            f"{ADD}, rs2, ALU, 2 before": 1,
+            f"{ADD}, rs1, ALU, 1 before": 1,
+            f"{ADD}, rs2, multiply, 2 before": 1,
+            f"{ADD}, rs1, ALU, 3 before": 1,
+        },
+    ),
+    "both registers of a post-increment": (
+        "addi a1, sp, 0; p.lw a0, 4(a1!); add a2, a0, a1; sw a2, 0(a1)",
+        ("operand", "overwrite"),
+        {
+            "p.lw rd,imm12(rs1!), rs1, ALU, 1 before": 1,
+            f"{ADD}, rs1, load, 1 before": 1,
+            f"{ADD}, rs2, post-increment, 1 before": 1,
+            "sw rs2,stimm12(rs1), rs2, ALU, 1 before": 1,
+            "sw rs2,stimm12(rs1), rs1, post-increment, 2 before": 1,
+        },
+    ),
+    "overwrites are no operands": (
+        "lw a0, 0(sp); addi a0, zero, 1; addi zero, zero, 0; lw a0, 0(sp); addi a0, a0, 1",
+        ("operand", "overwrite"),
+        {f"{ADDI}, load, 1 before": 1, f"{LW}, ALU, 2 before": 1, f"{ADDI}, rs1, load, 1 before": 1},
+    ),
+    "compressed instructions read what their expansions do": (
+        "addi a0, zero, 0; c.addi a0, 1; c.mv a1, a0; c.add a1, a0",
+        ("operand",),
+        {
+            "c.addi rd~-0,ci6, rs1, ALU, 1 before": 1,
+            "c.mv rd,rs2-0, rs2, ALU, 1 before": 1,
+            "c.add rd~,rs2-0, rs1, ALU, 1 before": 1,
+            "c.add rd~,rs2-0, rs2, ALU, 2 before": 1,
+        },
+    ),
+    "entries of the register file of Mac&Load": (
+        """
+        addi a1, sp, 0; pv.mlsdotup.b zero, (a1!), 16; pv.mlsdotup.b zero, (a1!), 8
+        addi zero, zero, 0; pv.mlsdotup.b zero, (a1!), 0; pv.mlsdotup.b zero, (a1!), 2
+        """,
+        ("NN-RF",),
+        {
+            f"{ROW}, weight, 1 before": 1,
+            f"{ROW}, weight, 3 before": 1,
+            f"{ROW}, activation, 2 before": 1,
+            f"{ROW}, activation, 3 before": 1,
+        },
+    ),
+    "parameters of the requantisation": (
+        "addi a1, sp, 0; pv.rqld 0, (a1!); pv.rqld 1, (a1!); pv.rqu.b a0, a2, a3, 1",
+        ("NN-RF",),
+        {"pv.rqu.b rd~,rs1,rs2,lane2, kappa, 2 before": 1, "pv.rqu.b rd~,rs1,rs2,lane2, lambda, 1 before": 1},
+    ),
+    "ends of loops": (
+        "lp.setupi 0, 3, last; mul a0, a1, a2; add a3, a0, a0; last: sub a1, a3, a0",
+        ("loop end", "across a loop end"),
+        {"sub rd,rs1,rs2, last of the body": 2, "mul rd,rs1,rs2, first of the body": 2, "multiply, ALU": 2},
+    ),
+    "branches are no ends of loops": (
+        "beq zero, zero, over; addi a0, zero, 1; over: addi a0, zero, 2",
+        ("loop end",),
+        {},
+    ),
+    "reserved words": (
+        ".half 0x8002; addi a0, zero, 1; .half 0x6101; .half 0x0000",
+        ("reserved word",),
+        {"c.jr rs1-0": 1, "c.addi16sp ci10-0": 1, "c.addi4spn rd',ciw10-0": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "families", "wanted"), PROGRAMS.values(), ids=list(PROGRAMS))
+def test_crosses_of_a_program(text, families, wanted):
+    found, collector = counted(run(text, FULL), *families, config=FULL)
+    assert found == wanted
+    # loaded values are never there at once on a core, but on the simulator they are
+    assert families != ("operand",) or not len(collector.impossible)
+
+
+def test_waits_and_whether_forwarding_was_at_once():
+    text = """
+    lw a0, 0(sp)
+    add a1, a0, a0
+    add a2, a1, zero
+    """
+    records = run(text)
+    records[WAITED] = [1 << WaitCause.GRANT | 1 << WaitCause.RESPONSE, 1 << WaitCause.LOAD_USE, 0]
+    found, collector = counted(records, "wait", "timing")
+    assert found == {
+        f"{LW}, grant": 1,
+        f"{LW}, response": 1,
+        f"{ADD}, load_use": 1,
+        "ALU, load, 1 before, after a wait": 2,
+        "ALU, ALU, 1 before, at once": 1,
+    }
+    assert not len(collector.impossible)
+
+
+def test_what_cannot_be_is_told():
+    records = run("add a1, a0, a0")
+    records[WAITED] = 1 << WaitCause.MULTICYCLE
+    _, collector = counted(records)
+    crosses = collector.crosses
+    assert [crosses.label(number) for number in collector.impossible] == [f"wait: {ADD}, multicycle"]
+    assert crosses.reason(int(collector.impossible[0])) == "the instruction computes for a single cycle"
+
+
+def test_access_faults():
+    text = """
+    li a0, 0x10002058
+    sw zero, 0(a0)
+    mul a1, a0, a0
+    """
+    found, _ = counted(run(text), "access fault", "operand")
+    assert found["sw rs2,stimm12(rs1), fails"] == 1
+    assert found["mul rd,rs1,rs2, behind what fails"] == 1
+    # nothing is forwarded to what is dropped, nor across a handler
+    assert "mul rd,rs1,rs2, rs1, ALU, 2 before" not in found
+    assert not any(name.startswith("sw rs2,stimm12(rs1), rs1") for name in found)
+
+
+def test_interrupts():
+    records = run("mul a0, a1, a1\n addi zero, zero, 0\n addi zero, zero, 0\n add a2, a0, a0")
+    # the two in the middle are the handler's
+    records["intr"][1] = 1
+    records["cause"][1] = CAUSE_INTERRUPT | 7
+    records[WAITED][1] = 1 << WaitCause.TRAP
+    records["pc_wdata"][0] = records["pc_rdata"][3]
+    names = ("interrupt", "interrupt line", "interrupt and wait", "across an interrupt", "wait", "operand")
+    found, collector = counted(records, *names)
+    assert found == {
+        "mul rd,rs1,rs2, last retired": 1,
+        f"{ADD}, first not retired": 1,
+        "7": 1,
+        "trap": 1,
+        "ALU, multiply": 2,
+    }
+    assert not len(collector.impossible)
+
+
+def test_interrupts_at_the_end_of_a_loop():
+    text = """
+    lp.setupi 0, 4, last
+    mul a0, a1, a2
+    last: sub a1, a3, a0
+    """
+    records = run(text)
+    # one jump back, the handler in place of what comes next, then once more the end of the loop
+    records = records[[1, 2, 0, 3, 4]]
+    records["intr"][2] = 1
+    records["cause"][2] = CAUSE_INTERRUPT | 11
+    found, _ = counted(records, "interrupt in a loop")
+    assert found == {"ALU, behind it": 1}
+    records = records[[0, 2, 1, 3, 4]]
+    found, _ = counted(records, "interrupt in a loop")
+    assert found == {"ALU, before it": 1}
+
+
+def test_programs_add_up():
+    first, second = run("addi a0, zero, 1\n addi a0, a0, 1"), run("addi a0, zero, 1")
+    collector = Collector(CONFIG)
+    collector.add(first)
+    collector.add(second)
+    crosses = crosses_of(CONFIG)
+    place = crosses.families["instruction"].axes[0].index(ADDI)
+    assert collector.counts[crosses.starts["instruction"] + place] == 3
+    assert crosses.starts["instruction"] + place not in collector.holes
+
+
+def test_registers_read_and_written():
+    text = """
+    csrrs a0, mscratch, zero
+    csrrw zero, mscratch, a0
+    csrrci a0, mepc, 0
+    csrrsi a0, mepc, 1
+    csrrs a0, mhartid, zero
+    csrrw zero, mhartid, zero
+    csrrs a0, 0x123, zero
+    """
+    found, _ = counted(run(text), "CSR")
+    # handlers read mcause and mepc and write mepc themselves
+    own = {name: count for name, count in found.items() if name.startswith(("mscratch", "mhartid"))}
+    assert own == {"mscratch, read": 1, "mscratch, written": 1, "mhartid, read": 1, "mhartid, written": 1}
+    assert {"mepc, read", "mepc, written"} <= found.keys()

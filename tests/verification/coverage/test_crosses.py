@@ -1,0 +1,107 @@
+"""Which crosses there are, and which of them are out of reach."""
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn.isa.table import find
+from xpulpnn_sim.verification.coverage.crosses import NO_CROSS, REACHABLE, crosses_of
+from xpulpnn_sim.verification.coverage.kinds import Kind, Producer, Reads, kind_of, producers_of, reads_of
+
+pytestmark = pytest.mark.unit
+
+RI5CY = PRESETS["ri5cy"]
+LARGEST = PRESETS["xpulpnn2"]
+
+
+def state(config, family, *names):
+    """State of a place by the names of its values, and the reason if it is out of reach."""
+    grid = crosses_of(config).families[family]
+    place = tuple(axis.index(name) for axis, name in zip(grid.axes, names, strict=True))
+    number = int(grid.states[place])
+    return grid.reasons[number - 1] if number > 0 else {REACHABLE: "to reach", NO_CROSS: "no cross"}[number]
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "operands", "slots", "entries"),
+    [
+        ("add", None, ("rs1", "rs2"), ()),
+        ("lui", None, (), ()),
+        ("p.mac", None, ("rs1", "rs2", "rd"), ()),
+        ("p.sw", "rs2,rs3(rs1!)", ("rs1", "rs2", "rd"), ()),
+        ("c.lwsp", None, ("rs1",), ()),
+        ("c.addi4spn", None, ("rs1",), ()),
+        ("c.mv", None, ("rs2",), ()),
+        ("c.addi", None, ("rs1",), ()),
+        ("c.swsp", None, ("rs1", "rs2"), ()),
+        ("c.jal", None, (), ()),
+        ("csrrwi", None, (), ()),
+        ("pv.mlsdotup.b", None, ("rs1", "rd"), ("activation", "weight")),
+        ("pv.rqu.b", None, ("rs1", "rs2", "rd"), ("kappa", "lambda")),
+    ],
+)
+def test_what_rows_read(mnemonic, operands, slots, entries):
+    assert reads_of(find(mnemonic, operands)) == Reads(slots, entries)
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "operands", "kind", "producers"),
+    [
+        ("mul", None, Kind.MULTIPLY, (Producer.MULTIPLY,)),
+        ("mulhsu", None, Kind.MULTIPLY_HIGH, (Producer.MULTIPLY_HIGH,)),
+        ("pv.sdotsp.b", None, Kind.MULTIPLY, (Producer.MULTIPLY,)),
+        ("remu", None, Kind.DIVISION, (Producer.DIVISION,)),
+        ("p.lw", "rd,imm12(rs1!)", Kind.LOAD, (Producer.LOAD, Producer.BASE)),
+        ("p.sb", "rs2,stimm12(rs1!)", Kind.STORE, (Producer.BASE,)),
+        ("pv.mlsdotup.b", None, Kind.MAC_LOAD, (Producer.MAC_LOAD, Producer.MAC_LOAD_BASE)),
+        ("pv.rqld", None, Kind.PARAMETER, (Producer.BASE,)),
+        ("c.jal", None, Kind.JUMP, (Producer.LINK,)),
+        ("lp.setup", None, Kind.LOOP, ()),
+        ("sw", None, Kind.STORE, ()),
+    ],
+)
+def test_kinds_and_producers(mnemonic, operands, kind, producers):
+    row = find(mnemonic, operands)
+    assert (kind_of(row), producers_of(row)) == (kind, producers)
+
+
+@pytest.mark.parametrize(
+    ("config", "family", "names", "wanted"),
+    [
+        (RI5CY, "operand", ("add rd,rs1,rs2", "rs2", "load", "3 before"), "to reach"),
+        (RI5CY, "operand", ("add rd,rs1,rs2", "rd", "load", "3 before"), "no cross"),
+        (RI5CY, "operand", ("add rd,rs1,rs2", "rs2", "Mac&Load", "3 before"), "no cross"),
+        (RI5CY, "wait", ("add rd,rs1,rs2", "mac_load"), "no cross"),
+        (LARGEST, "wait", ("add rd,rs1,rs2", "mac_load"), "to reach"),
+        (RI5CY, "wait", ("add rd,rs1,rs2", "grant"), "the instruction does not access memory"),
+        (RI5CY, "wait", ("lw rd,imm12(rs1)", "grant"), "to reach"),
+        (RI5CY, "wait", ("lui rd,uimm20", "load_use"), "an instruction that reads no register waits for none"),
+        (RI5CY, "wait", ("lbu rd,imm12(rs1)", "misaligned"), "the instruction does not access memory across words"),
+        (RI5CY, "wait", ("c.jr rs1-0", "jump_register"), "to reach"),
+        (RI5CY, "wait", ("jal rd,joff21", "jump_register"), "only jalr waits for its base apart from others"),
+        (RI5CY, "interrupt", ("ecall", "first not retired"), "to reach"),
+        (RI5CY, "loop end", ("c.j cj12", "last of the body"), "it goes to its own target"),
+        (RI5CY, "timing", ("ALU", "load", "1 before", "at once"), "the value is late by a cycle"),
+        (RI5CY, "timing", ("ALU", "load", "2 before", "at once"), "to reach"),
+        (RI5CY, "timing", ("system", "load", "2 before", "at once"), "no cross"),
+        (LARGEST, "NN-RF", ("pv.rqu.n rd~,rs1,rs2,lane3", "lambda", "1 before"), "to reach"),
+        (LARGEST, "NN-RF", ("pv.rqu.n rd~,rs1,rs2,lane3", "weight", "1 before"), "no cross"),
+    ],
+)
+def test_states(config, family, names, wanted):
+    assert state(config, family, *names) == wanted
+
+
+def test_every_place_has_a_number_of_its_own():
+    crosses = crosses_of(RI5CY)
+    assert sum(family.states.size for family in crosses.families.values()) == crosses.count == len(crosses.states)
+    family = crosses.families["loop end"]
+    number = crosses.starts["loop end"] + 3
+    assert crosses.place(number) == (family, 3)
+    assert crosses.label(number) == f"loop end: {family.axes[0][1]}, first of the body"
+
+
+def test_each_place_out_of_reach_has_a_reason():
+    crosses = crosses_of(LARGEST)
+    for family in crosses.families.values():
+        assert {*family.states.ravel().tolist()} <= {NO_CROSS, REACHABLE, *range(1, len(family.reasons) + 1)}
+        assert all(reason and reason[0].islower() for reason in family.reasons)

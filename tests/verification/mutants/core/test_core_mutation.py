@@ -1,0 +1,175 @@
+"""Mutants of a core: where they are, how they are found, what is kept, and what the command says."""
+
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.proofs.units.mutant_proof import DIFFERENT, EQUIVALENT, Judge
+from xpulpnn_sim.proofs.units.mutated_gates import Change, read_mutated
+from xpulpnn_sim.tools.results import Results, digest
+from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.verification.mutants.core import core_mutants
+from xpulpnn_sim.verification.mutants.core.design import MutatedCore, command_in, write_part
+from xpulpnn_sim.verification.mutants.core.judges import Work
+from xpulpnn_sim.verification.mutants.core.places import chosen_places
+from xpulpnn_sim.verification.random.trials import Plan
+
+SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")
+"""Settings of a core that is compiled in less time than others."""
+
+INNER = """module \\core.lsu.inner
+  wire input 1 \\a
+  wire output 2 \\y
+  cell $not $1
+    parameter \\A_SIGNED 0
+    parameter \\A_WIDTH 1
+    parameter \\Y_WIDTH 1
+    connect \\A \\a
+    connect \\Y \\y
+  end
+end
+module \\core.lsu
+  wire input 1 \\a
+  wire output 2 \\y
+  wire \\b
+  wire \\unused
+  cell \\core.lsu.inner \\inner
+    connect \\a \\a
+    connect \\y \\b
+  end
+  cell $not $2
+    parameter \\A_SIGNED 0
+    parameter \\A_WIDTH 1
+    parameter \\Y_WIDTH 1
+    connect \\A \\b
+    connect \\Y \\y
+  end
+  cell $not $3
+    parameter \\A_SIGNED 0
+    parameter \\A_WIDTH 1
+    parameter \\Y_WIDTH 1
+    connect \\A \\b
+    connect \\Y \\unused
+  end
+end
+module \\core
+  wire input 1 \\a
+  wire output 2 \\y
+  cell \\core.lsu \\lsu
+    connect \\a \\a
+    connect \\y \\y
+  end
+end
+"""
+
+
+def place(cell: str, bit: int = 0, port: str = "A") -> str:
+    return f"mutate -mode inv -module core -cell {cell} -port {port} -portbit {bit} -wire w -wirebit 0 -src /a.py:3"
+
+
+@pytest.mark.unit
+def test_parts_get_shares_by_the_roots_of_their_places() -> None:
+    large = [place(f"$flatten\\backend.\\alu.${number}") for number in range(100)]
+    small = [place(f"$flatten\\controller.${number}") for number in range(25)]
+    top = [place("$7"), place("$8", port="CLK")]
+    taken = chosen_places([*large, *small, *top], 16, 1)
+    parts = [mutant.module for mutant in taken]
+    assert {name: parts.count(name) for name in parts} == {"backend.alu": 10, "controller": 5, "core": 1}
+    assert [mutant.number for mutant in taken] == list(range(1, 17))
+    assert len({mutant.cell for mutant in taken}) == 16
+    # what only documents is left out, and sources of others are none
+    assert taken[-1].command == f"mutate -mode inv -module core -cell {taken[-1].cell} -port A -portbit 0"
+    assert {mutant.source for mutant in taken} == {""}
+    assert chosen_places([*large, *small, *top], 16, 1) == taken
+    assert chosen_places([*large, *small, *top], 16, 2) != taken
+    # a clock is no place
+    assert len(chosen_places([*large, *small, *top], 500, 1)) == 126
+
+
+@pytest.mark.unit
+def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
+    (tmp_path / "unit.il").write_text(INNER)
+    cells = ("$flatten\\lsu.\\inner.$1", "$flatten\\lsu.$2", "$flatten\\lsu.$3")
+    mutants = chosen_places([place(cell, port="Y") for cell in cells], 3, 1)
+    yosys = find_yosys()
+    part = write_part("lsu", tmp_path, yosys)
+    changes = [Change(number=mutant.number, command=command_in(part, "lsu", mutant)) for mutant in mutants]
+    gates = read_mutated(tmp_path / f"{part}.il", part, changes, yosys)
+    judge = Judge(gates=gates, abc="", timeout_s=1)
+    verdicts = {mutant.cell: judge.compare(mutant.number).verdict for mutant in mutants}
+    assert verdicts == dict(zip(cells, (DIFFERENT, DIFFERENT, EQUIVALENT), strict=True))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--instructions", "0"], "--instructions must be at least 1, not 0"),
+        (["--mutants", "0"], "--mutants must be at least 1, not 0"),
+        (
+            ["--preset", "huge"],
+            "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge",
+        ),
+    ],
+)
+def test_bad_input_is_told_in_one_line(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutate", "core", *options]) == 2
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+@pytest.mark.unit
+def test_what_was_not_found_runs_again_when_there_is_more_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutants = chosen_places([place(f"$flatten\\lsu.${number}") for number in range(4)], 4, 1)
+    core = MutatedCore(library=tmp_path / "none.so", digest="", mutants=mutants)
+    asked: list[tuple[int, ...]] = []
+
+    def judged(work: Work) -> None:
+        asked.append(work.waiting)
+        killed = {mutant: "check" if mutant % 2 else "" for mutant in work.waiting}
+        for mutant, how in killed.items():
+            work.verdicts.keep(str(mutant), {"killed": how, "test": "a program", "programs": work.programs}, work.key)
+
+    monkeypatch.setattr(core_mutants, "mutated_core", lambda *_: core)
+    monkeypatch.setattr(core_mutants, "judge", judged)
+    plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
+
+    def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
+        settings = core_mutants.Settings(count=4, seed=1, instructions=instructions, jobs=1, limit_s=1, proof_s=proof_s)
+        found = core_mutants.judge_core(plan, settings, tmp_path, yosys, resume=resume, told=lambda *_: None)
+        return [one.killed or one.proof for one in found]
+
+    runs = [run(instructions=many, resume=again) for many, again in ((5, False), (5, True), (6, True), (6, False))]
+    assert runs == [["check", "", "check", ""]] * 4
+    assert asked == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
+    # what is known to change nothing does not
+    proofs, key = Results(tmp_path / "proofs"), digest(core.mutants, core.digest)
+    proofs.keep("2", {"proof": "legal", "example": "", "proof_s": 1}, key)
+    proofs.keep("unchanged", [4], key)
+    assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]
+    assert len(asked) == 3
+
+
+@pytest.mark.cosim
+def test_programs_find_mutants_of_a_core(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = tmp_path / "report.json"
+    words = ["mutate", "core", "--preset", "ri5cy", "--mutants", "6", "--proof", "0", "--instructions", "500"]
+    words += [word for setting in SMALL for word in ("--set", setting)]
+    assert main([*words, "--jobs", "1", "-o", "out", "--json", str(report)]) == 0
+    found = read_results(report)[0]["cores"]["ri5cy"]
+    killed = [mutant for mutant in found["mutants"] if mutant["killed"]]
+    assert len(found["mutants"]) == 6
+    assert len(killed) >= 3
+    assert found["random"] + found["directed"] + found["costs"] == len(killed)
+    assert found["alive"] == 6 - len(killed)
+    assert "ri5cy" in capsys.readouterr().out
+    # the table of all campaigns has this one
+    assert main(["mutate", "--summary", "-o", "out"]) == 0
+    assert f"core-ri5cy-{'-'.join(SMALL).replace('=', '-')}" in capsys.readouterr().out

@@ -1,0 +1,81 @@
+"""Directed programs on the simulator, and the cost program."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.verification.costs.cost_row import CostRow
+from xpulpnn_sim.verification.costs.cost_rows import cost_rows
+from xpulpnn_sim.verification.costs.measurement import cost_program, lines_of, measure
+from xpulpnn_sim.verification.directed.case import Directed
+from xpulpnn_sim.verification.directed.programs import DIRECTED, programs_of
+from xpulpnn_sim.verification.random.layout import SIGNATURE
+from xpulpnn_sim.verification.random.reference import ReferenceDesign
+
+FULL = replace(PRESETS["xpulpnn-full"], qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
+STEPS = 60_000
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
+def test_results(case):
+    executable = case.program().executable()
+    design = ReferenceDesign(FULL)
+    end, _, iss = design.run(executable, limit=STEPS, irq_rate=0.005 * case.interrupts, seed=1)
+    assert end.ok, end.text
+    assert case.problems(iss.memory.read_bytes) == []
+
+
+@pytest.mark.unit
+def test_a_wrong_result_is_told():
+    case = Directed("sum", "addi a0, zero, 5\n sw a0, 0(s11)", (6,))
+    _, _, iss = ReferenceDesign(FULL).run(case.program().executable(), limit=STEPS)
+    assert case.problems(iss.memory.read_bytes) == ["sum: result 0 must be 0x00000006, not 0x00000005"]
+
+
+@pytest.mark.unit
+def test_configurations_run_what_they_have():
+    assert len(programs_of(FULL)) == len(DIRECTED)
+    names = {case.name.split(":")[0] for case in programs_of(PRESETS["ri5cy"])}
+    assert "hardware loops" in names
+    assert not names & {"Mac&Load", "C&U"}
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-full"])
+def test_cost_program_runs(preset):
+    rows = cost_rows(PRESETS[preset])
+    executable = cost_program(rows).executable()
+    end, records, _ = ReferenceDesign(PRESETS[preset]).run(executable, limit=STEPS)
+    assert end.ok, end.text
+    assert not records["trap"].any()
+    assert all(executable.symbols[f"from{number}"] % 4 == 0 for number in range(len(rows)))
+
+
+@pytest.mark.unit
+def test_measured_cycles_are_those_beyond_one_per_instruction():
+    rows = [
+        CostRow("first", "slow", "mulh a0, a0, a1", {WaitCause.MULTICYCLE: 4}),
+        CostRow("second", "use", "lw a0, 0(sp)\n addi a1, a0, 0", {WaitCause.LOAD_USE: 1}, is_extra=True),
+        CostRow("first", "fast", "add a0, a0, a1", {}),
+    ]
+    executable = cost_program(rows).executable()
+    base = executable.entry
+    account = np.zeros((1 << 10, len(WaitCause)), np.uint64)
+    account[:, WaitCause.NONE] = 1
+    for name, cause, cycles in (("from0", WaitCause.MULTICYCLE, 4), ("to1", WaitCause.LOAD_USE, 2)):
+        # after the marker before the row; the marker behind it waits for the row too
+        account[(executable.symbols[name] - base) // 2 + 2 * (name == "from0"), cause] = cycles
+    measured = measure(rows, executable, account, base)
+    assert [one.cycles for one in measured] == [5, 2, 1]
+    first, second = lines_of(measured)
+    assert (first.group, first.documented, first.found, first.wrong) == ("first", "1 to 5", "1 to 5", [])
+    assert [one.row.name for one in second.wrong] == ["use"]
+
+
+@pytest.mark.unit
+def test_results_fit_behind_the_signature():
+    assert all(SIGNATURE + 4 * len(case.expected) < 0x10007F00 for case in DIRECTED)

@@ -1,0 +1,123 @@
+"""Random programs: reproducible, always ending, inside their memory, reaching every row."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.reference.programs.elf import load
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.coverage import Coverage
+from xpulpnn_sim.verification.random.elf_file import elf_bytes
+from xpulpnn_sim.verification.random.generator import STYLES, generate
+from xpulpnn_sim.verification.random.reference import ReferenceDesign
+from xpulpnn_sim.verification.random.stress import random_stress
+from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sw.assembly.asm import assemble
+
+FULL = PRESETS["xpulpnn-full"]
+EVERYTHING = replace(FULL, qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
+STEPS = 100_000
+PROGRAMS = 24
+"""Enough to reach every row of the largest configuration."""
+
+
+def run_programs(config, seeds):
+    """Coverage of some programs on the simulator, none of which may fail."""
+    plan = Plan(config=config, label="")
+    total = Coverage()
+    for seed in seeds:
+        case = plan.case(seed)
+        end, records, _ = ReferenceDesign(config).run(
+            case.program.executable(), limit=STEPS, irq_rate=case.machine.irq_rate, seed=seed
+        )
+        assert end.ok, f"seed {seed}: {end.text}"
+        total.add(records, config)
+    return total
+
+
+@pytest.mark.flow
+def test_programs_end_and_reach_every_row():
+    coverage = run_programs(EVERYTHING, range(PROGRAMS))
+    assert coverage.missing(EVERYTHING) == []
+    assert set(coverage.traps) == {1, 2, 3, 5, 7, 11}
+    assert len(coverage.interrupts) > 10
+    assert coverage.loop_ends > 500
+    assert coverage.misaligned > 100
+    assert coverage.taken > 100
+    # sums that are not clipped: shifts, factors and summands must fit each other
+    assert coverage.inside > coverage.requantised / 4 > 100
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-cu"])
+def test_other_configurations_stay_inside_their_rows(preset):
+    coverage = run_programs(PRESETS[preset], range(100, 102))
+    executed = {key for key, count in coverage.rows.items() if count}
+    assert not [key for key in executed if key[0].startswith(("pv.ml", "pv.rq"))]
+
+
+@pytest.mark.unit
+def test_a_seed_is_a_program_whatever_the_hash_seed():
+    code = (
+        "from xpulpnn.config import PRESETS; from xpulpnn_sim.verification.random.generator import generate;"
+        "import hashlib; text = generate(PRESETS['xpulpnn-full'], 7, interrupts=True).text();"
+        "print(hashlib.sha256(text.encode()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.unit
+def test_every_style_is_chosen():
+    names = {generate(FULL, seed, budget=50).name.split(" program")[0] for seed in range(60)}
+    assert names == set(STYLES)
+
+
+@pytest.mark.unit
+def test_machines_differ_and_can_be_chosen():
+    shown = Counter(random_stress(seed).shown() for seed in range(40))
+    assert len(shown) > 15
+    fixed = random_stress(3, grant_stalls=0.25, irq_rate=0.0, response_latency=None)
+    assert (fixed.grant_stalls, fixed.irq_rate) == (0.25, 0.0)
+
+
+@pytest.mark.unit
+def test_the_listing_assembles_to_the_same_words():
+    program = generate(FULL, 5, interrupts=True)
+    words = assemble(program.listing(["a heading"]), 0x1C000000).words
+    assert words == program.assembled().words
+
+
+@pytest.mark.unit
+def test_written_as_elf_and_read_back(tmp_path):
+    executable = generate(FULL, 3, interrupts=True).executable()
+    path = tmp_path / "program.elf"
+    path.write_bytes(elf_bytes(executable))
+    found = load(path)
+    assert (found.entry, found.tohost) == (executable.entry, executable.tohost)
+    assert [(part.address, part.data) for part in found.segments] == [
+        (part.address, part.data.ljust(part.size, b"\0")) for part in executable.segments
+    ]
+    assert dict(found.symbols) == dict(executable.symbols)
+    assert found.functions == executable.functions
+
+
+@pytest.mark.unit
+def test_bytes_of_a_block_are_an_upper_bound():
+    block = Block("test", ("start: li a0, 0x12345678", "c.nop", "end:"), (Block("child", ("add a0, a0, a0",)),))
+    assert block.bytes == 16
+    assert len(assemble("\n".join(block.lines())).to_bytes()) == 14

@@ -1,0 +1,134 @@
+"""Shrinking, proved with faults put into the simulator that stands in for the design."""
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.program import Program
+from xpulpnn_sim.verification.random.shrink import Case, Shrinker, minimise_list
+from xpulpnn_sim.verification.random.stress import Stress
+from xpulpnn_sim.verification.random.trials import Plan, listing, reference_design, run_case, run_seed, shrink
+from xpulpnn_sw.assembly.asm import assemble
+
+pytestmark = pytest.mark.flow
+
+SHORT = 2000
+"""Steps of a program that is quick to shrink."""
+PLAN = Plan(config=PRESETS["xpulpnn-full"], label="--preset xpulpnn-full")
+
+
+class StaleAccumulator:
+    """A Mac&Load right after a loading one on the same rd gets one bit wrong: what a missing interlock would do."""
+
+    def __init__(self):
+        self.previous = None
+
+    def __call__(self, iss, retired):
+        before, self.previous = self.previous, retired
+        if before is None or before.fetched is None or retired.fetched is None:
+            return
+        both = before.fetched.insn.is_mac_load and retired.fetched.insn.is_mac_load
+        if both and before.nn is not None and retired.rd and retired.rd == before.rd:
+            iss.state.regs[retired.rd] ^= 1
+            retired.rd_value ^= 1
+
+
+def lost_iteration(iss, retired):
+    """Hardware loop 0 counts down twice when it goes back."""
+    at_end = retired.pc == iss.csrs["lpend0"] and retired.next_pc == iss.csrs["lpstart0"]
+    if at_end and retired.cause is None and iss.csrs["lpcount0"] > 1:
+        iss.csrs["lpcount0"] -= 1
+
+
+def clobbered_by_interrupt(iss, retired):
+    """The first instruction of an interrupt handler changes a register."""
+    if retired.interrupt is not None:
+        iss.state.regs[10] ^= 1
+
+
+def failing(fault, longest=SHORT, seeds=range(60)):
+    """The first random program that shows a fault and is quick to shrink."""
+    for seed in seeds:
+        result = run_seed(seed, PLAN, reference_design(fault()))
+        if result.verdict.reason is Reason.DIFFERENCE and result.verdict.instructions < longest:
+            return result
+    raise AssertionError("no program shows the fault")
+
+
+def body(case):
+    """The lines that are left, without labels."""
+    lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
+    return [line for line in lines if not line.endswith(":")]
+
+
+@pytest.fixture(scope="module")
+def stale():
+    """A failure of the first fault and its minimal form."""
+    result = failing(StaleAccumulator)
+    return result, shrink(result, reference_design(StaleAccumulator()))
+
+
+def test_mac_load_fault_shrinks_to_two_instructions(stale):
+    _, case = stale
+    lines = body(case)
+    assert len(lines) == 2, lines
+    assert all(line.startswith(("pv.mlsdot", "pv.cusdot")) for line in lines)
+    assert (case.machine.irq_rate, case.machine.grant_stalls) == (0.0, 0.0)
+    assert run_case(case, PLAN, reference_design(StaleAccumulator())).reason is Reason.DIFFERENCE
+    assert run_case(case, PLAN, reference_design()).reason is Reason.PASS
+
+
+def test_loop_fault_keeps_the_loop():
+    # the handler of interrupts has a loop of its own
+    quiet = (seed for seed in range(60) if not PLAN.case(seed).machine.irq_rate)
+    result = failing(lambda: lost_iteration, seeds=quiet)
+    case = shrink(result, reference_design(lost_iteration), runs=100)
+    lines = body(case)
+    assert len(lines) <= 8, lines
+    assert any("lp" in line for line in lines)
+
+
+def test_interrupt_fault_keeps_the_interrupts():
+    result = failing(lambda: clobbered_by_interrupt)
+    full = PLAN.case(result.seed)
+    case = shrink(result, reference_design(clobbered_by_interrupt), runs=60)
+    assert case.machine.irq_rate >= full.machine.irq_rate
+    assert case.program.statements < full.program.statements // 4
+    assert run_case(case, PLAN, reference_design(clobbered_by_interrupt)).reason is Reason.DIFFERENCE
+
+
+def test_the_listing_tells_how_to_see_it_again(stale):
+    result, case = stale
+    text = listing(case.program, case.machine, result)
+    heading = text.splitlines()[:3]
+    assert heading[0] == "# Written by xpulpnn verify: minimal program that fails"
+    command = f"xpulpnn verify --preset xpulpnn-full --seed {result.seed} --instructions 1"
+    assert heading[1] == f"# from: {command}"
+    assert heading[2] == f"# machine: ideal memory, no interrupts, seed {case.machine.seed}"
+    assert assemble(text, 0x1C000000).words == case.program.assembled().words
+
+
+def test_minimal_list():
+    tried = []
+
+    def fails(items):
+        tried.append(items)
+        return {3, 11} <= set(items)
+
+    assert minimise_list(range(20), fails) == (3, 11)
+    assert len(tried) < 60
+
+
+def test_a_program_that_does_not_assemble_is_not_tried():
+    asked = []
+
+    def fails(case):
+        asked.append(case.program.text())
+        return "add a0" in case.program.text()
+
+    blocks = (Block("branch", ("beq a0, a1, out",), (Block("inside", ("add a0, a0, a1",)),), ("out:",)),)
+    case = Shrinker(fails).shrink(Case(Program(blocks), Stress(grant_stalls=0.5)))
+    assert body(case) == ["add a0, a0, a1"]
+    assert case.machine.grant_stalls == 0.0
+    assert not [text for text in asked if "out" in text.split("main:")[1] and "out:" not in text]
