@@ -2,8 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
-_DIGIT = 2
-"""Bits of the multiplier per row (radix 4)."""
+_DIGIT = 2  # bits of the multiplier per row (radix 4)
 
 
 def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:

@@ -2,8 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
-GROUP = 4
-"""Places joined before the parallel network, which then has few enough nodes to be worth its area."""
+GROUP = 4  # places joined before the parallel network, which then has few enough nodes to be worth its area
 
 
 def _every(period: int, bits: int, width: int) -> Const:

@@ -37,8 +37,7 @@ from xpulpnn.isa.machine import XLEN, Interrupt
 from xpulpnn.isa.retirement import MEANINGS, WIDTHS
 
 CLUSTER_ID_BITS = 6
-CORE_ID_BITS = 5
-"""Bits of mhartid below the number of the cluster."""
+CORE_ID_BITS = 5  # bits of mhartid below the number of the cluster
 
 CLUSTER_EVENTS = 2
 TIMERS = 2

@@ -20,8 +20,7 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 
-SHARED_BYTES = PRIVATE_EVENT_UNIT - CONTROL
-"""Size of the peripherals that the cores share."""
+SHARED_BYTES = PRIVATE_EVENT_UNIT - CONTROL  # size of the peripherals that the cores share
 
 
 class Destination(enum.Enum, shape=3):

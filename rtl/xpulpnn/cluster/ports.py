@@ -13,11 +13,9 @@ RUN_BYTES = 256
 WRITE_BLOCK_BYTES = 64
 """The transfers of a run of writes to an aligned block of this size follow each other, with no read between."""
 
-REQUEST_FIELDS = ("addr", "we", "be", "wdata")
-"""What belongs to a request of OBI."""
+REQUEST_FIELDS = ("addr", "we", "be", "wdata")  # what belongs to a request of OBI
 
-RESPONSE_FIELDS = ("rdata", "err")
-"""What belongs to a response of OBI."""
+RESPONSE_FIELDS = ("rdata", "err")  # what belongs to a response of OBI
 
 
 class BankSignature(wiring.Signature):

@@ -9,7 +9,6 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS
 
 XLEN = 32
-"""Low bits of an instruction; both set in 32-bit instructions."""
 
 
 def expansion_wiring(insn: Insn) -> list[int | None]:

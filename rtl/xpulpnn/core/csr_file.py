@@ -26,8 +26,7 @@ from xpulpnn.isa.machine import (
 
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in CSRS if csr.group is CsrGroup.HWLOOP)
-STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
-"""Registers kept here bit by bit."""
+STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")  # registers kept here bit by bit
 
 
 class StoredCsr:

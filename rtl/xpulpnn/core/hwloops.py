@@ -8,8 +8,7 @@ from xpulpnn.core.control import HwLoopOp
 from xpulpnn.core.pipeline import HwLoopSignature
 
 LOOPS = 2
-REGISTERS = ("lpstart", "lpend", "lpcount")
-"""Registers of a loop in the order of their CSR addresses."""
+REGISTERS = ("lpstart", "lpend", "lpcount")  # registers of a loop in the order of their CSR addresses
 
 
 class HwLoops(wiring.Component):

@@ -11,8 +11,7 @@ from xpulpnn.core.pipeline import InsnSignature
 from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.isa.machine import HALF_BITS
 
-COMPRESSED_HALVES, WORD_HALVES = 1, 2
-"""Length of an instruction in half-words."""
+COMPRESSED_HALVES, WORD_HALVES = 1, 2  # length of an instruction in half-words
 
 
 class IfStage(wiring.Component):

@@ -4,8 +4,7 @@ from amaranth.hdl import Mux
 
 from xpulpnn.core.control import HwLoopOp
 
-SETUP_BYTES = 4
-"""Distance from lp.setup to the first instruction of the body."""
+SETUP_BYTES = 4  # distance from lp.setup to the first instruction of the body
 
 
 def set_up_loop(hwloop, op, payload, op_a, target):

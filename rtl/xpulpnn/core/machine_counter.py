@@ -6,8 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.isa.machine import XLEN
 
-BEFORE_FULL = (1 << XLEN) - 2
-"""Lower half whose successor carries with the next event."""
+BEFORE_FULL = (1 << XLEN) - 2  # Lower half whose successor carries with the next event
 
 
 class MachineCounter(wiring.Component):

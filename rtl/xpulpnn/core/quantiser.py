@@ -9,8 +9,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_BYTES, QUANTISED_PIXELS, XLEN
 
-BLOCK_BITS = 6
-"""Address bits that the search changes: it stays within an aligned block of 64 bytes."""
+BLOCK_BITS = 6  # address bits that the search changes: it stays within an aligned block of 64 bytes
 
 
 class QuantiserCtrl(data.Struct):

@@ -9,8 +9,7 @@ from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE, ExceptionCause
 from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
 
-XLEN_32 = 1
-"""Code of 32-bit registers in the field ixl."""
+XLEN_32 = 1  # code of 32-bit registers in the field ixl
 
 
 class RvfiSignature(wiring.Signature):

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-MIN_ELEMENTS = 8
-"""Number of registers from which on an array with a loop reads better than each by itself."""
+MIN_ELEMENTS = 8  # number of registers from which on an array with a loop reads better than each by itself
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 _TOKEN = re.compile(r"\d+'h[0-9a-f]+|\w+|\W")

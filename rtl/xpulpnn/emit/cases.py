@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from xpulpnn.emit.tree import Patterns, overlap
 
-Case = tuple[Patterns, list[str]]
-"""Patterns (none: default) and the lines they select."""
+Case = tuple[Patterns, list[str]]  # Patterns (none: default) and the lines they select
 
 PRIORITY_WIDTH = 17
 """Width of a selector from which on a case may rely on the order of its patterns; in narrower ones, where the text

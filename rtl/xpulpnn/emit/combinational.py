@@ -14,8 +14,7 @@ from xpulpnn.emit.process import Note, ProcessPrinter
 from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, sig_width
 from xpulpnn.emit.tree import Branch, Choice, Node, merged, tree, without_repeats
 
-_MAX_ARMS = 3
-"""Conditions in one conditional expression, beyond which ``if`` reads better."""
+_MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
 
 
 class _Block:

@@ -10,8 +10,7 @@ from itertools import groupby
 from xpulpnn.emit.operators import BITWISE, COMPARISONS, REDUCTIONS
 from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, bits, const_bits, sig_width
 
-_MAX_PIECES = 2
-"""Parts of a value up to which it reads better than a mask."""
+_MAX_PIECES = 2  # parts of a value up to which it reads better than a mask
 
 _IDENTITY = {"$and": Const("1"), "$or": Const("0"), "$xor": Const("0")}
 _OPPOSITE = {"$eq": "$ne", "$ne": "$eq", "$lt": "$ge", "$ge": "$lt", "$gt": "$le", "$le": "$gt"}

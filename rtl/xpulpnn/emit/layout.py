@@ -3,8 +3,7 @@
 from textwrap import wrap
 
 INDENT = "    "
-COLUMNS = 116
-"""Width beyond which a line is broken, without its indentation."""
+COLUMNS = 116  # width beyond which a line is broken, without its indentation
 
 _BREAKS = {", ": 0, " ? ": 1, " : ": 1, " | ": 2, " ^ ": 3, " & ": 4, " == ": 5, " + ": 6, " - ": 6}
 """Where a line may be broken, and how gladly: before these operators, or after a comma."""

@@ -23,11 +23,9 @@ from xpulpnn.emit.purpose import Purposes
 from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice, Statement
 from xpulpnn.emit.style import Style, is_reset_port
 
-_MAX_OPERATORS = 6
-"""Operators in one expression, beyond which an intermediate net reads better."""
+_MAX_OPERATORS = 6  # operators in one expression, beyond which an intermediate net reads better
 
-_MAX_COPIES = 3
-"""Places where a single operator is repeated rather than given a net."""
+_MAX_COPIES = 3  # places where a single operator is repeated rather than given a net
 
 
 class Nets:

@@ -9,11 +9,9 @@ from xpulpnn.emit.layout import COLUMNS, INDENT
 from xpulpnn.emit.rtlil import Assign, Sig, Slice, bits, sig_width
 from xpulpnn.emit.tree import Branch, Choice, Node, is_empty
 
-_NOTE = 16
-"""Columns below which a note that is cut off says too little."""
+_NOTE = 16  # Columns below which a note that is cut off says too little
 
-Path = tuple[tuple[str, ...], ...]
-"""The way to a case: for each choice on it the patterns, of which one matched."""
+Path = tuple[tuple[str, ...], ...]  # the way to a case: for each choice on it the patterns, of which one matched
 
 Note = Callable[[Path], Sequence[str]]
 """What a case is for, such as instructions: names, as many of which are shown as there is room for."""

@@ -32,8 +32,7 @@ class Slice:
     width: int
 
 
-Sig = tuple[Const | Slice, ...]
-"""A value: chunks, most significant first."""
+Sig = tuple[Const | Slice, ...]  # a value: chunks, most significant first
 
 
 def sig_width(sig: Sig) -> int:

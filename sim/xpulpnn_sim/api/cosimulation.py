@@ -16,14 +16,11 @@ from xpulpnn_sw.layers.precision import Precision
 
 DEFAULT_WIDTHS = (8, 4, 2)
 
-DEFAULT_CONFIG = "xpulpnn-full"
-"""The preset that all variants of the paper run on: they use both forms of Mac&Load."""
+DEFAULT_CONFIG = "xpulpnn-full"  # the preset that all variants of the paper run on: they use both forms of Mac&Load
 
-BEYOND_CONFIG = "xpulpnn2"
-"""That of the variants beyond the paper, where none was asked for."""
+BEYOND_CONFIG = "xpulpnn2"  # that of the variants beyond the paper, where none was asked for
 
-MOST_CYCLES = 1 << 40
-"""No kernel is given up."""
+MOST_CYCLES = 1 << 40  # No kernel is given up
 
 
 def cosim(

@@ -19,8 +19,7 @@ from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sim.reference.programs.exits import STDOUT, Exit, Output
 
 DEFAULT_CONFIG = "xpulpnn2"
-DEFAULT_LIMIT = 1_000_000_000
-"""Cycles or instructions after which a program is given up."""
+DEFAULT_LIMIT = 1_000_000_000  # cycles or instructions after which a program is given up
 
 
 def run(

@@ -27,35 +27,27 @@ _SINGLE_BITS = ("1x1x1", "1x1xi32", "1x1x8", "1x1x4", "1x1x2", "8x1x8", "8x1x1",
 
 _SIGNS = tuple(product((False, True), repeat=3))
 
-Turn = tuple[tuple[Precision, ...], str]
-"""Precisions of the same widths, and a variant."""
+Turn = tuple[tuple[Precision, ...], str]  # precisions of the same widths, and a variant
 
-_TIMED = 0.25
-"""Share of layers that run with memory that lets wait."""
+_TIMED = 0.25  # share of layers that run with memory that lets wait
 
-_EXTREME = 0.125
-"""Share of layers whose operands are at the ends of their ranges."""
+_EXTREME = 0.125  # share of layers whose operands are at the ends of their ranges
 
-_UNSURROUNDED = 0.5
-"""Share of layers with zeros around the map, of those that may have another value there."""
+_UNSURROUNDED = 0.5  # share of layers with zeros around the map, of those that may have another value there
 
-_TRIES = 1000
-"""Draws of a layer; more fail only if no layer has results that differ."""
+_TRIES = 1000  # draws of a layer; more fail only if no layer has results that differ
 
-_FEW = 8
-"""Results that need not differ."""
+_FEW = 8  # results that need not differ
 
 _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
 """Greatest share of results that have the same value, and the same sign where that is all there is."""
 
-_MOST_CHANNELS = 20
-"""More than two words of the widest elements, and than one of the narrowest."""
+_MOST_CHANNELS = 20  # More than two words of the widest elements, and than one of the narrowest
 
 _MOST_WINDOW = 5
 """Rows and columns; pools have loops of their own up to three, depthwise convolutions keep filters up to three."""
 
-_SINGLE_MAP = frozenset({"avgpool", "maxpool", "relu", "transpose"})
-"""Kernels without weights or a second map."""
+_SINGLE_MAP = frozenset({"avgpool", "maxpool", "relu", "transpose"})  # Kernels without weights or a second map
 
 
 def _conv(rng: Random) -> str:

@@ -15,8 +15,7 @@ from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
 from xpulpnn_sim.cosimulation.checks.vectors import Vector, VectorMismatch, VectorReader, check_golden
 
 ENGINES = ("rtl", "golden")
-DEFAULT_CONFIG = "xpulpnn-full"
-"""Has every instruction that a vector can be of."""
+DEFAULT_CONFIG = "xpulpnn-full"  # Has every instruction that a vector can be of
 
 _BATCH = 1 << 16
 _FIRST = 10

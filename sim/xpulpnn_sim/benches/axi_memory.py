@@ -11,8 +11,7 @@ from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 
 from xpulpnn_sim.benches.cadence import Dut, Stepwise, sample
 
-BOUNDARY = 4096
-"""No burst crosses a multiple of it."""
+BOUNDARY = 4096  # No burst crosses a multiple of it
 
 _FIELDS = {
     "aw": ("awid", "awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot"),
@@ -20,8 +19,7 @@ _FIELDS = {
     "ar": ("arid", "araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot"),
 }
 _INCREMENTING = 1
-_DEEP = 64
-"""Bursts, or transfers, that wait in a channel at most: more than a manager may have under way."""
+_DEEP = 64  # Bursts, or transfers, that wait in a channel at most: more than a manager may have under way
 
 
 class Stalls(NamedTuple):

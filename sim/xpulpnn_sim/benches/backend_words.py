@@ -54,10 +54,8 @@ OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "l
 _LOAD_ONLY_PROBABILITY = 0.25
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _CROSS = 0b11000
-_CU_ENTRY = 1
-"""Weight of the C&U row among the pairs, and of the nn rows that meet it."""
-_ENTRIES = 8
-"""Values of the entry selectors of a Mac&Load immediate."""
+_CU_ENTRY = 1  # weight of the C&U row among the pairs, and of the nn rows that meet it
+_ENTRIES = 8  # values of the entry selectors of a Mac&Load immediate
 
 
 @dataclass(slots=True)

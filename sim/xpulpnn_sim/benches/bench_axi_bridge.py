@@ -23,10 +23,8 @@ _STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Sta
 """Stalls of the memory, and the probability of a cycle in which the initiator pauses."""
 
 _RUNS = 30
-_LIMIT = 16
-"""Transfers that the bridge lets under way at most; the initiator would have twice as many."""
-_PATIENCE = 600
-"""Cycles without a grant or an answer that count as a hang."""
+_LIMIT = 16  # transfers that the bridge lets under way at most; the initiator would have twice as many
+_PATIENCE = 600  # cycles without a grant or an answer that count as a hang
 
 
 class Initiator(Requester[Request]):

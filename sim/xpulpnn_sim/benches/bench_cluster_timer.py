@@ -25,8 +25,7 @@ _SLOW = 0.3
 _CASCADES = 0.5
 _LONG_GAPS = 0.1
 _SHORTENED = 0.3
-_NOWHERE = BLOCK_BYTES - WORD_BYTES
-"""Offset without a register."""
+_NOWHERE = BLOCK_BYTES - WORD_BYTES  # Offset without a register
 _STORED = [register for register in Timer if not register.name.startswith(("START", "RESET"))]
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
 

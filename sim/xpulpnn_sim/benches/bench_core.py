@@ -22,8 +22,7 @@ from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.retirement import Records
 
 HART_ID = 0x0000_03E5
-IDLE_CYCLES = 8
-"""Cycles that the core sleeps, or waits for ``fetch_enable``, before the bench goes on."""
+IDLE_CYCLES = 8  # cycles that the core sleeps, or waits for `fetch_enable`, before the bench goes on
 _CYCLE_LIMIT = 20_000
 
 

@@ -18,11 +18,9 @@ from xpulpnn_sim.reference.golden.cluster_map import destination, ranges
 
 _TRANSFERS = 600
 _NEAR_WORDS = 3
-_BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)
-"""Where accesses outside fail."""
+_BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)  # where accesses outside fail
 
-_BAD_PART = 8
-"""Of each block inside, the second such part fails, whether or not what is there would ever say so."""
+_BAD_PART = 8  # of each block inside, the second such part fails, whether or not what is there would ever say so
 
 
 def _failing(config: ClusterConfig) -> list[range]:

@@ -20,12 +20,10 @@ from xpulpnn_sim.reference.stimuli import near_offsets
 
 STATUS_IDS = 16
 MOST_BYTES = 300
-LINES_REACH = 16000
-"""From the first line of a transfer to its last, at most."""
+LINES_REACH = 16000  # From the first line of a transfer to its last, at most
 
 TCDM_TARGETS = TCDM_BASE + TCDM_BYTES // 2
-L2_TARGETS = L2_BASE + L2_BYTES // 2
-"""Sources are in the lower half of each memory, targets in the upper one."""
+L2_TARGETS = L2_BASE + L2_BYTES // 2  # Sources are in the lower half of each memory, targets in the upper one
 
 STALLED = ObiTiming(0.6, 1, 3)
 FAR = ObiTiming(0.8, 5, 12)
@@ -35,8 +33,7 @@ TELLING = (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST)
 DIRECTIONS = (IN, OUT, WITHIN)
 _PATIENCE = 2000
 _ROUNDS = 10
-_GIVING_CYCLES = 4
-"""From the answer to who gives an identifier back to the answer to who waits for it, at most."""
+_GIVING_CYCLES = 4  # From the answer to who gives an identifier back to the answer to who waits for it, at most
 
 
 Words = list[int]

@@ -27,13 +27,11 @@ from xpulpnn_sim.benches.scoreboard import Scoreboard
 
 STEPS = 340
 _FAULTS = 200
-_TOP = 0xFFFF_FFD0
-"""A base from which execution runs past the end of the address space."""
+_TOP = 0xFFFF_FFD0  # a base from which execution runs past the end of the address space
 NAMES = [f"{name}{loop}" for loop in range(HARDWARE_LOOPS) for name in ("lpstart", "lpend", "lpcount")]
 LATE = (LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE)
 SIDEWAYS = (LoopEffect.JUMP, LoopEffect.TRAP)
-_CYCLE_LIMIT = 60
-"""Cycles per instruction on average after which the pipeline counts as stuck."""
+_CYCLE_LIMIT = 60  # cycles per instruction on average after which the pipeline counts as stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +210,7 @@ def _goes_back(step: LoopStep) -> bool:
     return step.sequel != (step.pc + step.size) & WORD_MASK
 
 
-_GIVES_BACK_OFTEN = 10
-"""Faults, of all rounds, that must have found iterations to be given back."""
+_GIVES_BACK_OFTEN = 10  # Faults, of all rounds, that must have found iterations to be given back
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

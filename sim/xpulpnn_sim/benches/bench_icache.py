@@ -20,12 +20,10 @@ from xpulpnn_sim.reference.golden.icache import CacheLevel
 from xpulpnn_sim.reference.stimuli import near_offsets
 
 _FETCHES = 150
-_LATE = 4
-"""Cycles after which an event has been counted."""
+_LATE = 4  # cycles after which an event has been counted
 
 _TIMINGS = [PROMPT, ObiTiming(1.0, 20, 20), ObiTiming(0.5, 1, 40)]
-_WARM_LATENCY = 3
-"""Cycles from the grant of a fetch to its answer if only the shared cache has its line."""
+_WARM_LATENCY = 3  # cycles from the grant of a fetch to its answer if only the shared cache has its line
 
 
 class Counts(NamedTuple):
@@ -78,8 +76,7 @@ class Flusher(Background):
                 code.settle()
 
 
-Stream = Sequence[int | None]
-"""Addresses that a core fetches, None for a cycle without."""
+Stream = Sequence[int | None]  # addresses that a core fetches, None for a cycle without
 
 
 async def fetch_all(

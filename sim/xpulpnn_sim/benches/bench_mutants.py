@@ -20,8 +20,7 @@ from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results
 
-_PASSED = 42
-"""Exit status of a process whose test has passed: no simulator ends with it by itself."""
+_PASSED = 42  # Exit status of a process whose test has passed: no simulator ends with it by itself
 
 
 def tests_of(bench: str) -> list[Any]:

@@ -17,12 +17,10 @@ from xpulpnn_sim.benches.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.icache import CacheLevel
 
 _FETCHES = 250
-_SLOW = 20
-"""Cycles for an answer of a memory from which less is fetched."""
+_SLOW = 20  # cycles for an answer of a memory from which less is fetched
 
 _PREFETCH = [0, 1][: 1 + bench_data()["prefetch"]]
-_NEXT_LEVEL = ObiTiming(1.0, 2, 2)
-"""As the shared cache answers a hit."""
+_NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # As the shared cache answers a hit
 _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 _FLUSH_PROBABILITY = 0.01
 

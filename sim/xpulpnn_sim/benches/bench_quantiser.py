@@ -26,10 +26,8 @@ _GAP_PROBABILITY = 0.3
 _ABANDON_PROBABILITY = 0.15
 _CORNER_PROBABILITY = 0.4
 _CORNERS = (0, 1, HALF_MASK, HALF_MASK >> 1, (HALF_MASK >> 1) + 1)
-_NEAR = 4
-"""Distance of a pixel from a threshold that it is compared with, at most, where it is near one."""
-_LAST_BITS = 6
-"""An address whose low half has ones above so many bits is in the last block of 64 KiB."""
+_NEAR = 4  # distance of a pixel from a threshold that it is compared with, at most, where it is near one
+_LAST_BITS = 6  # an address whose low half has ones above so many bits is in the last block of 64 KiB
 _CYCLE_LIMIT = 200
 
 

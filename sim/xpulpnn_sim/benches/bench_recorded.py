@@ -24,8 +24,7 @@ from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.scoreboard import audit
 from xpulpnn_sim.tools.forks import Forks
 
-LOOK, CLOCK = 0, 1
-"""Frames in which outputs were looked at, and frames at a rising edge of the clock."""
+LOOK, CLOCK = 0, 1  # frames in which outputs were looked at, and frames at a rising edge of the clock
 
 COMPARED, DECIDES, NEITHER = 0, 1, 2
 """An observed value is compared with an expected one, or the bench may depend on it, or it is not used."""

@@ -9,10 +9,8 @@ from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.assembly.asm import assemble
 
 DATA_WORDS = 64
-DONE_ADDRESS = 0x2000_0000
-"""A store here ends the run."""
-FAILING = (0x3000_0000, 0x10)
-"""First address and size of words that the bus answers with an error."""
+DONE_ADDRESS = 0x2000_0000  # a store here ends the run
+FAILING = (0x3000_0000, 0x10)  # First address and size of words that the bus answers with an error
 
 _START = """
     li x8, {data}; addi x16, x8, 64

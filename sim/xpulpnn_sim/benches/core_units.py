@@ -44,8 +44,7 @@ from xpulpnn_sim.benches.benched import (
 )
 from xpulpnn_sim.benches.runner import SIMULATORS
 
-FULL = preset("xpulpnn-full")
-"""The preset with every row the hardware can execute."""
+FULL = preset("xpulpnn-full")  # the preset with every row the hardware can execute
 
 
 def _part(name: str, applies: Callable[[Insn], bool]) -> RowControl:

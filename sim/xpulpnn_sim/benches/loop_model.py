@@ -7,8 +7,7 @@ from random import Random
 from xpulpnn.isa.machine import WORD_MASK, XLEN
 
 HARDWARE_LOOPS = 2
-START, END, COUNT = range(3)
-"""Registers of a loop in the order of their CSR addresses."""
+START, END, COUNT = range(3)  # registers of a loop in the order of their CSR addresses
 REGISTERS_PER_LOOP = 3
 LOOP_SETUPS = {
     "STARTI": (START,),
@@ -20,8 +19,7 @@ LOOP_SETUPS = {
 }
 """Registers set by each set-up operation."""
 
-SPAN_BYTES = 96
-"""Executions are led back when they have gone this far beyond their base."""
+SPAN_BYTES = 96  # Executions are led back when they have gone this far beyond their base
 _RECENT = 6
 _SMALL_COUNTS = (0, 1, 2, 2, 3, 4)
 _LARGE_COUNT_PROBABILITY = 0.25

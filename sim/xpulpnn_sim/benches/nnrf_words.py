@@ -7,8 +7,7 @@ import numpy as np
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS
 from xpulpnn_sim.reference.stimuli import random_words
 
-PARAMETERS = ("nn_kappa", "nn_lambda")
-"""Outputs of the entries behind the weights."""
+PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries behind the weights
 
 
 def accesses(entries: int, beats: int, rng: Random) -> dict[str, np.ndarray]:

@@ -14,8 +14,7 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.cadence import Driven, Dut, Stepwise, sample
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
-OUTSTANDING_LIMIT = {"instr": 4}
-"""Requests granted and not answered at most, by port; one at others."""
+OUTSTANDING_LIMIT = {"instr": 4}  # Requests granted and not answered at most, by port; one at others
 
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
@@ -68,8 +67,7 @@ class ObiTiming:
     slowest: int = 1
 
 
-PROMPT = ObiTiming()
-"""Grants at once and answers in the next cycle."""
+PROMPT = ObiTiming()  # grants at once and answers in the next cycle
 
 SLOW = ObiTiming(0.5, 1, 4)
 

@@ -12,8 +12,7 @@ from cocotb.triggers import Event
 from xpulpnn_sim.benches.cadence import Driven, Dut, Stepwise, sample
 from xpulpnn_sim.benches.obi import ALL_BYTES, ENABLED, WordMemory
 
-_PATIENCE = 8000
-"""Cycles without a grant or an answer after which the unit counts as stuck."""
+_PATIENCE = 8000  # cycles without a grant or an answer after which the unit counts as stuck
 
 
 @dataclass(slots=True)

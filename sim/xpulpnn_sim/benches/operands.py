@@ -18,8 +18,7 @@ _FIELD_WIDTH_LSB = 5
 _NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
 _BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
 
-OperandColumns = dict[str, U32]
-"""OperandColumns by port."""
+OperandColumns = dict[str, U32]  # OperandColumns by port
 
 
 def replicate(value: U32, width: int) -> U32:

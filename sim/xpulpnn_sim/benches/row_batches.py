@@ -47,8 +47,7 @@ class Batch:
                 board.compare({name: self.expected[name][mine]}, {name: column[mine]}, context, label)
 
 
-ControlledInsn = tuple[Insn, dict[str, int]]
-"""A row and the values of the control ports for it."""
+ControlledInsn = tuple[Insn, dict[str, int]]  # a row and the values of the control ports for it
 
 
 def rows_with_controls() -> list[ControlledInsn]:

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 RUN_BYTES = 256
-BLOCK_BYTES = 64
-"""No other request comes between writes of a run to such an aligned block."""
+BLOCK_BYTES = 64  # No other request comes between writes of a run to such an aligned block
 
 
 class Request(NamedTuple):

@@ -23,8 +23,7 @@ from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.handover import DATA_VARIABLE, SEED_VARIABLE
 from xpulpnn_sim.tools.verilator import MAKE_VARIABLES, require_verilator, verilator_folder
 
-SIMULATORS = ("verilator", "icarus")
-"""Simulators the benches run on."""
+SIMULATORS = ("verilator", "icarus")  # Simulators the benches run on
 
 # cocotbext-axi uses names that cocotb has newer ones for; the last filter that fits a warning counts.
 _WARNINGS = "error::DeprecationWarning,ignore::DeprecationWarning:cocotbext.axi.stream"

@@ -33,8 +33,7 @@ from xpulpnn_sw.toolchain.foreign_build import write_all
 
 ARCHIVE_SUFFIX = ".a"
 _SUFFIXES = {Stage.PREPROCESSED: ".i", Stage.ASSEMBLY: ".s", Stage.OBJECT: ".o"}
-_IN_RUNTIME = ("m", "c", "gcc")
-"""Libraries that our runtime and every link have."""
+_IN_RUNTIME = ("m", "c", "gcc")  # libraries that our runtime and every link have
 
 _TARGET_OPTIONS = ("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-flto", "-fpic", "-fPIC", "-fpie", "-fPIE")
 

@@ -25,8 +25,7 @@ ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
 _MILLION = 1e6
 _PERCENT = 100
 
-_CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
-"""Stalls that the banks are the reason of."""
+_CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()  # stalls that the banks are the reason of
 
 
 @arguments

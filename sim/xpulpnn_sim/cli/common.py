@@ -25,10 +25,8 @@ from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.interrupts import single_interrupt
 
 OK = 0
-FAILED = 1
-"""Exit code when a check failed."""
-INTERRUPTED = 130
-"""Exit code of a run that was interrupted."""
+FAILED = 1  # Exit code when a check failed
+INTERRUPTED = 130  # Exit code of a run that was interrupted
 
 
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
@@ -36,8 +34,7 @@ TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
 RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
 """Whether the standard output is for results as JSON alone."""
 
-SCHEMA = 1
-"""Version of the form of all results as JSON."""
+SCHEMA = 1  # version of the form of all results as JSON
 
 
 def write_json(path: Path | None, result: Any) -> None:
@@ -106,8 +103,7 @@ def matching(patterns: Iterable[str], names: Sequence[str], must: str) -> set[st
     return taken
 
 
-_PLAIN_WIDTH = 200
-"""Columns of output that does not go to a terminal."""
+_PLAIN_WIDTH = 200  # columns of output that does not go to a terminal
 
 
 def output() -> Console:
@@ -121,8 +117,7 @@ def tell(*lines: object) -> None:
     output().print(*lines, sep="\n", markup=False, soft_wrap=True)
 
 
-_NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")
-"""Cells that stand to the right."""
+_NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # cells that stand to the right
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str = "") -> Table:
@@ -167,10 +162,8 @@ def pairs(figures: Mapping[str, object]) -> Table:
     return shown
 
 
-_FIRST_LINE_S = 10.0
-"""Seconds before the first line of progress, and the shortest time between two."""
-_LINES = 20
-"""Lines of progress in a run of any length, about, after which they come less often."""
+_FIRST_LINE_S = 10.0  # seconds before the first line of progress, and the shortest time between two
+_LINES = 20  # lines of progress in a run of any length, about, after which they come less often
 
 
 Item = TypeVar("Item")

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-_SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")
-"""Options of the command whose value may follow at once."""
-_JOINED = ("-W", "-f", "-m", "-U")
-"""Options for the compiler whose value follows at once, or as the next word."""
+_SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of the command whose value may follow at once
+_JOINED = ("-W", "-f", "-m", "-U")  # options for the compiler whose value follows at once, or as the next word
 _ALONE = ("-g", "-w", "-pedantic", "-pipe", "-MMD", "-MD", "-MP")
 _WITH_WORD = ("-include", "-isystem", "-iquote", "-MF", "-MT", "-Xlinker")
 _LINKED = ("-L", "-l")

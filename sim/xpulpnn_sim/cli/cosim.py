@@ -48,13 +48,11 @@ _VARIANT = (
     "which an unknown name lists; or all. Of the default and of all those that the core can run."
 )
 
-_BEFORE, _AFTER = 50, 20
-"""Instructions in the waveforms before and after a mismatch."""
+_BEFORE, _AFTER = 50, 20  # instructions in the waveforms before and after a mismatch
 
 _MILLION = 1e6
 
-_BEGINNING = 2000
-"""Cycles of waveforms when nothing is wrong."""
+_BEGINNING = 2000  # cycles of waveforms when nothing is wrong
 
 
 @arguments

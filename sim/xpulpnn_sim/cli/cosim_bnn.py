@@ -16,8 +16,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
 from xpulpnn_sw.kernels.bnn.classifier import CLASSIFIER_VARIANTS
 
-_WINDOW, _CRUMBS = "window", "crumbs"
-"""The variant of one core only, and the one that counts by ``p.cnt`` only."""
+_WINDOW, _CRUMBS = "window", "crumbs"  # the variant of one core only, and the one that counts by `p.cnt` only
 
 _PAPER = {
     SOFTWARE: (84_078_092, 86.5e6),

@@ -15,8 +15,7 @@ from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.job import Task
 from xpulpnn_sim.cosimulation.workloads.cifar10 import CLASSES, IMAGE, WIDTHS, normalised, random_network, trained
 
-_PAPER_CYCLES = 4_862_000
-"""Of the PULP-NN paper, 8 bit, one core."""
+_PAPER_CYCLES = 4_862_000  # of the PULP-NN paper, 8 bit, one core
 
 
 @arguments

@@ -20,8 +20,7 @@ from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.top_names import ALL_TOPS
 from xpulpnn_sim.tools.tops import emit_top
 
-DEFAULT_PREFIX = "xpulpnn_"
-"""Begins the names of the modules that ``generate`` writes."""
+DEFAULT_PREFIX = "xpulpnn_"  # Begins the names of the modules that `generate` writes
 
 
 @arguments

@@ -16,8 +16,7 @@ from xpulpnn_sw.toolchain.compilers import COMPILERS
 
 WIDTHS = ("16", "8", "4", "2", "1")
 
-KERNELS = "; ".join(f"{one.name}: {one.help}" for one in KINDS.values())
-"""The kernels, with what they are, as help."""
+KERNELS = "; ".join(f"{one.name}: {one.help}" for one in KINDS.values())  # the kernels, with what they are, as help
 
 Kernel = Annotated[str, Parameter(choices=tuple(KINDS), help=KERNELS, metavar="KERNEL", show_choices=False)]
 

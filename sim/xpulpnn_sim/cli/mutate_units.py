@@ -93,8 +93,7 @@ def run(options: UnitMutationOptions) -> int:
     return OK if is_complete else incomplete(f"{len(found)} of {len(units)} units")
 
 
-Told = Callable[[str, int, int], None]
-"""Hears what is being done, how much of it is, and of how much."""
+Told = Callable[[str, int, int], None]  # Hears what is being done, how much of it is, and of how much
 
 
 def hunt(
@@ -115,8 +114,7 @@ def hunt(
 
 
 _ALL = "all"
-_WHOLE = ("core", "backend", "cluster_axi")
-"""Benches of several units together, which have benches of their own."""
+_WHOLE = ("core", "backend", "cluster_axi")  # benches of several units together, which have benches of their own
 
 
 def _units(names: Sequence[str]) -> list[str]:

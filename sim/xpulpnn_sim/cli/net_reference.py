@@ -17,8 +17,7 @@ from xpulpnn_sim.cosimulation.networks.images import FORMS, read_images
 from xpulpnn_sw.networks.form import read_network
 
 _DIGITS = 4
-_MOST_CLASSES = 20
-"""Of which a table is shown."""
+_MOST_CLASSES = 20  # of which a table is shown
 
 
 @arguments

@@ -26,11 +26,9 @@ from xpulpnn_sim.cosimulation.networks.summary import records
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
 
-_MOST_CLASSES = 20
-"""Of which a table is shown."""
+_MOST_CLASSES = 20  # of which a table is shown
 
-_MOST_REPORTS = 10
-"""Runs whose mismatches are shown."""
+_MOST_REPORTS = 10  # Runs whose mismatches are shown
 
 
 _COUNTS = tuple(str(count) for count in range(1, MAX_CORES + 1))

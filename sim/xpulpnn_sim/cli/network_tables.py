@@ -12,8 +12,7 @@ _MILLION = 1e6
 _KIB = 1024
 _FJ_PER_NJ = 1e6
 
-_MOST_CAUSES = 8
-"""Of lost cycles that fit into a table."""
+_MOST_CAUSES = 8  # of lost cycles that fit into a table
 
 Record = dict[str, Any]
 

@@ -15,14 +15,11 @@ from xpulpnn_sim.cli.values import Count, Natural, NewFile, Preset, Probability,
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
-DEFAULT_PRESET = "xpulpnn2"
-"""The core where neither a command nor a program says otherwise."""
+DEFAULT_PRESET = "xpulpnn2"  # the core where neither a command nor a program says otherwise
 
-BOTH_FORMS = "xpulpnn-full"
-"""The core of commands whose result depends on having both forms of Mac&Load."""
+BOTH_FORMS = "xpulpnn-full"  # the core of commands whose result depends on having both forms of Mac&Load
 
-IDEAL = "ideal"
-"""Instructions are fetched without delay."""
+IDEAL = "ideal"  # instructions are fetched without delay
 
 
 _SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}

@@ -31,8 +31,7 @@ from xpulpnn_sim.proofs.pipeline.rules import Rule, rules
 from xpulpnn_sim.proofs.riscv_formal.counterexample import WAVEFORM, retirements, write_waveform
 
 _LEAST_DEPTH = 5
-_FAULTS_OF = "xpulpnn2"
-"""Preset whose core has all units with faults."""
+_FAULTS_OF = "xpulpnn2"  # Preset whose core has all units with faults
 
 _FOOT = "cycle: the last after reset that was searched to its end, or the one in which it fails; any: by induction"
 

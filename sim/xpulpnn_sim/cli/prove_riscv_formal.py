@@ -33,8 +33,7 @@ from xpulpnn_sim.proofs.riscv_formal.seeded import FaultOutcome, find_faults
 from xpulpnn_sim.proofs.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
 
 _MOST_DEPTH = 200
-_LEAST_DEPTH = 6
-"""Cycle in which an instruction has certainly been able to retire, and one before it."""
+_LEAST_DEPTH = 6  # cycle in which an instruction has certainly been able to retire, and one before it
 
 _FOOT = (
     "cycle: the one after reset in which what retires is checked; without a verdict, the last searched to its end; "

@@ -24,8 +24,7 @@ from xpulpnn_sim.proofs.units.equivalence import structures
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
 
 _TITLE = "each unit against its definition, for all inputs"
-_CLUSTER = "cluster"
-"""Preset of the cluster whose parts are proved."""
+_CLUSTER = "cluster"  # preset of the cluster whose parts are proved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +37,7 @@ class Subject:
     broken: Callable[[], Sequence[Sequence[Claim]]]  # make the claims
 
 
-Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]
-"""Of a configuration and its fields that are fixed."""
+Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]  # of a configuration and its fields that are fixed
 
 
 def _unit(name: str, top: str, config: CoreConfig, about: ModuleType, *needs: str, key: object = None) -> Subject:
@@ -121,8 +119,7 @@ UNITS: Mapping[str, Subjects] = {
 }
 """Subjects of each unit."""
 
-_ALL: Mapping[str, Subjects] = {**UNITS, "dotp": _dot_products}
-"""The same with the dot products, which take longest."""
+_ALL: Mapping[str, Subjects] = {**UNITS, "dotp": _dot_products}  # the same with the dot products, which take longest
 
 
 DOTP, EVERY = "dotp", "all"

@@ -8,8 +8,7 @@ from rich.table import Table
 
 from xpulpnn_sim.cli.common import table
 
-_SHOWN = 12
-"""Steps that are shown at most: those of the beginning and of the end."""
+_SHOWN = 12  # steps that are shown at most: those of the beginning and of the end
 
 _COLUMNS = (
     *("tile", "rows", "channels", "begin", "computed", "end"),

@@ -12,8 +12,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.files import require_place, require_writable
 from xpulpnn_sim.tools.lists import chosen, words
 
-STANDARD_OUTPUT = Path("-")
-"""What stands for the standard output in the place of a file."""
+STANDARD_OUTPUT = Path("-")  # what stands for the standard output in the place of a file
 
 
 def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
@@ -84,8 +83,7 @@ def _file(_kind: type, tokens: Sequence[Token]) -> Path:
     return path
 
 
-NewFile = Annotated[Path, Parameter(converter=_file, metavar="FILE")]
-"""A file that can be written."""
+NewFile = Annotated[Path, Parameter(converter=_file, metavar="FILE")]  # a file that can be written
 NewFolder = Annotated[Path, Parameter(converter=_folder, metavar="DIR")]
 """A folder that files can be written into, or that can be made."""
 

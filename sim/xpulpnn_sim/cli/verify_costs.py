@@ -14,8 +14,7 @@ from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import Line, lines_of
 from xpulpnn_sim.verification.random.designs import measured_costs
 
-_SHOWN = 5
-"""Wrong rows listed of each group."""
+_SHOWN = 5  # Wrong rows listed of each group
 
 
 @arguments

@@ -20,8 +20,7 @@ from xpulpnn_sim.verification.coverage.steering import aimed, steered
 from xpulpnn_sim.verification.random.spread import Runner, results, runner, work
 from xpulpnn_sim.verification.random.trials import Plan
 
-SHOWN = 20
-"""Holes told on the terminal."""
+SHOWN = 20  # Holes told on the terminal
 
 
 @arguments

@@ -21,8 +21,7 @@ from xpulpnn_sim.proofs.instructions.instruction_proofs import REFUTED, Proofs, 
 from xpulpnn_sim.proofs.instructions.seeded import seeded
 from xpulpnn_sim.tools.yosys import Yosys
 
-STATEMENTS = "statements"
-"""What has the fault, if not a module."""
+STATEMENTS = "statements"  # what has the fault, if not a module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,17 +34,14 @@ from xpulpnn_sim.exploration.timing import longest_path
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 
-REVISION = "4"
-"""Part of the settings: raised when this flow's results change without any setting changing."""
+REVISION = "4"  # part of the settings: raised when this flow's results change without any setting changing
 
 _AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
 _COMMANDS = "flat.abc"
 
-MEMORY = "$mem_v2"
-"""Type of memories in netlists of Yosys."""
+MEMORY = "$mem_v2"  # type of memories in netlists of Yosys
 
-_MACRO = "xpulpnn_macro"
-"""Attribute of memories that are not mapped."""
+_MACRO = "xpulpnn_macro"  # attribute of memories that are not mapped
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOut
 from xpulpnn_sim.exploration.sta import find_opensta
 from xpulpnn_sim.exploration.timing import longest_paths
 
-REVISION = "1"
-"""Part of the settings: raised when this flow's results change without any setting changing."""
+REVISION = "1"  # part of the settings: raised when this flow's results change without any setting changing
 
 CORE = "xpulpnn.core.core.Core"
 

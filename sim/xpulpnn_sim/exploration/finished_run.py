@@ -22,8 +22,7 @@ REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
 """What a run writes beside the folders of its points; the first one tells whose they are."""
 
-_SHOWN_RATES = 24
-"""Rows of rates that are printed; files have all of them."""
+_SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
 
 _REPORT_PACKAGES = ("markupsafe", "plotly")
 

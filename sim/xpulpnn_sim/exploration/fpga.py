@@ -23,15 +23,13 @@ from xpulpnn_sim.tools.yosys import find_yosys
 
 Device = Literal["ecp5", "ice40"]
 
-REVISION = "2"
-"""Part of the settings: raised when this flow's results change without any setting changing."""
+REVISION = "2"  # part of the settings: raised when this flow's results change without any setting changing
 
 _TARGET_MHZ = 100
 """Clock asked of placement and routing where none is given: above what the large components reach, so that nothing is
 left undone."""
 
-_PS = 1000
-"""Picoseconds in the nanoseconds that nextpnr reports."""
+_PS = 1000  # picoseconds in the nanoseconds that nextpnr reports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,7 @@ from xpulpnn_sim.exploration.search import Found, Search
 from xpulpnn_sim.exploration.space import Point
 from xpulpnn_sim.exploration.task import PointStep, Task, plan
 
-_WORTH_TELLING_S = 60.0
-"""Estimated time from which the size of a run is told before it starts."""
+_WORTH_TELLING_S = 60.0  # Estimated time from which the size of a run is told before it starts
 
 
 class Watcher:

@@ -15,16 +15,14 @@ _TIMED = "stime -p"
 _SPEED_PS = 1000.0
 """Delay that the speed script asks the mapper for without a clock: out of reach, so that it does what it can."""
 
-SCRIPTS = ("area", "speed")
-"""For area, or for speed."""
+SCRIPTS = ("area", "speed")  # For area, or for speed
 
 _STATISTICS = "stats.txt"
 """Where ``stime -d`` appends cells, area and delay, in whole ps: the wheel loses what ABC prints."""
 
 _NATIVE_ALIAS = "alias stat print_stats"
 
-DESIGN, LIBRARY, CONSTRAINTS = "design.v", "library.lib", "library.constr"
-"""Inputs of the scripts."""
+DESIGN, LIBRARY, CONSTRAINTS = "design.v", "library.lib", "library.constr"  # inputs of the scripts
 
 
 def abc_commands(script: str, clock_ps: float | None = None) -> str:

@@ -22,11 +22,9 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage
 
-PIECE_CYCLES = 6000
-"""About so long a piece takes on the core."""
+PIECE_CYCLES = 6000  # About so long a piece takes on the core
 
-PIECE_WINDOW_CYCLES = 2048
-"""Of these its switching is counted."""
+PIECE_WINDOW_CYCLES = 2048  # of these its switching is counted
 
 _FJ_PER_NJ = 1e6
 _DIGITS = 4

@@ -8,16 +8,14 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES
 
 CLUSTER = "cluster"
-WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")
-"""Components that are mapped part by part, and run kernels."""
+WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped part by part, and run kernels
 
 DEFAULT_TOP = "ex-stage"
 DEFAULT_PRESET, DEFAULT_CLUSTER_PRESET = "xpulpnn", "cluster"
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 DEFAULT_OUTPUT = Path("build/explore")
-MOST_POINTS = 200
-"""Points to run without being asked for so many."""
+MOST_POINTS = 200  # points to run without being asked for so many
 
 _SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
 """Options that ``paper`` decides itself."""

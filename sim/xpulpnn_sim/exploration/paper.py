@@ -15,19 +15,16 @@ from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 BASELINE, EXTENDED, BEYOND = "ri5cy", "xpulpnn", "xpulpnn2"
 COMPARED = (BASELINE, EXTENDED, BEYOND)
-VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", BEYOND: "x2_4x4"}
-"""What runs fastest on each."""
+VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", BEYOND: "x2_4x4"}  # what runs fastest on each
 
 PAPER_TOPS = ("ex-stage", "core")
 MATMUL = "matmul:8:xpulpv2_4x2:32x64x16"
 """All cores run the 8-bit MatMul with the instructions of XpulpV2, as in the paper; small, since gates run it."""
 
 BITS = (8, 4, 2)
-LAYER = "conv", "16x16x32:64x3x3"
-"""The layer of the papers, for its cycles."""
+LAYER = "conv", "16x16x32:64x3x3"  # the layer of the papers, for its cycles
 
-LAYER_ROWS = "conv", "4x16x32:64x3x3"
-"""Four of its sixteen rows of pixels, for its energy: gates run them."""
+LAYER_ROWS = "conv", "4x16x32:64x3x3"  # four of its sixteen rows of pixels, for its energy: gates run them
 
 OWN_MATMUL = "matmul", "32x64x16"
 LAYER_WINDOW = 8 * WINDOW_CYCLES

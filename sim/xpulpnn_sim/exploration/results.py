@@ -6,8 +6,7 @@ from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 
-Configuration = CoreConfig | ClusterConfig
-"""Of a point: of a component of a core, or of one of a cluster."""
+Configuration = CoreConfig | ClusterConfig  # of a point: of a component of a core, or of one of a cluster
 
 _Record = TypeVar("_Record")
 

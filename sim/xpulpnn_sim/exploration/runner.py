@@ -20,8 +20,7 @@ Report = Callable[[str, str, bool], None]
 """Told the label of a point, the name of a finished step and whether its result was known already."""
 
 
-UNFINISHED = "interrupted before the end of"
-"""How the error of a point begins that an interrupted run did not finish."""
+UNFINISHED = "interrupted before the end of"  # how the error of a point begins that an interrupted run did not finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,14 +20,11 @@ from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.space import Point, Skipped, make_point
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 
-PRESET = "preset"
-"""Name of the choice among presets."""
+PRESET = "preset"  # name of the choice among presets
 
-_BATCH = 8
-"""Points proposed before any of their results is told."""
+_BATCH = 8  # Points proposed before any of their results is told
 
-_PATIENCE = 20
-"""Proposals in a row that are known or impossible, after which one is drawn from those left."""
+_PATIENCE = 20  # proposals in a row that are known or impossible, after which one is drawn from those left
 
 _FOR_SIMULATORS = "regfile"
 

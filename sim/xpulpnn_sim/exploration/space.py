@@ -14,11 +14,9 @@ from xpulpnn.settings import apply_settings, with_setting
 from xpulpnn_sim.exploration.results import Configuration
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 
-MOST_COMBINATIONS = 100_000
-"""Of presets and swept values; more take long to look at, let alone to run."""
+MOST_COMBINATIONS = 100_000  # of presets and swept values; more take long to look at, let alone to run
 
-_LONGEST_NAME = 120
-"""Characters of a folder; file systems take about 250."""
+_LONGEST_NAME = 120  # characters of a folder; file systems take about 250
 
 
 def folder_name(label: str) -> str:

@@ -25,20 +25,17 @@ from xpulpnn_sim.exploration.space import Point, folder_name
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.user_cache import ignore_before
 
-ResultField = Literal["flows", "kernels", "energies"]
-"""Field of :class:`~xpulpnn_sim.exploration.results.PointResult` that a step adds to."""
+ResultField = Literal["flows", "kernels", "energies"]  # field of `PointResult` that a step adds to
 
 _FIELDS: tuple[ResultField, ...] = ("flows", "kernels", "energies")
 
 StepResult = FlowResult | EnergyResult | dict[str, Any]
 
-POINTS = "points"
-"""Folder of all points below that of a run."""
+POINTS = "points"  # folder of all points below that of a run
 
 RESULT = "result.json"
 CONFIGURATION = "config.json"
-LOG = "log.txt"
-"""File in the folder of a point that gets what its steps and their tools print."""
+LOG = "log.txt"  # file in the folder of a point that gets what its steps and their tools print
 
 Emit = Callable[[str, Configuration], EmittedDesign]
 

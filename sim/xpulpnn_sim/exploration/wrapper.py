@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-WRAPPER = "registered_wrapper"
-"""Name of the wrapper's module."""
+WRAPPER = "registered_wrapper"  # name of the wrapper's module
 
-INSTANCE = "design"
-"""Name of the component in it."""
+INSTANCE = "design"  # name of the component in it
 
 INPUTS, RESET, OUTPUTS, FOLD = "source.driven", "source.reset", "sink.sampled", "sink.folded"
 """Registers of the wrapper, by their names in the flat netlist."""

@@ -10,8 +10,7 @@ from xpulpnn.isa.cluster import BLOCK_BYTES
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 
-Words = npt.NDArray[np.uint32]
-"""A column of 32-bit words."""
+Words = npt.NDArray[np.uint32]  # a column of 32-bit words
 
 OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, BLOCK_BYTES.bit_length() - 1)
 """Bits of an address that tell the words of a block of registers."""

@@ -25,19 +25,14 @@ from xpulpnn_sim.tools.jobs import Call, Pool, Result, Versions
 from xpulpnn_sim.tools.worker_process import Answer, CallError, Shared, WorkerProcess, pack
 
 _CONNECT_S = 5.0
-_CHECK_S = 60.0
-"""Time in which every worker must have told its versions."""
-_VERSIONS_S = 120.0
-"""Longest time in which the process that tells the versions of a worker must have ended."""
-_LOOK_S = 2.0
-"""Time between looks for workers."""
-_LONELY_S = 60.0
-"""Time without any worker after which a run gives up."""
+_CHECK_S = 60.0  # time in which every worker must have told its versions
+_VERSIONS_S = 120.0  # longest time in which the process that tells the versions of a worker must have ended
+_LOOK_S = 2.0  # time between looks for workers
+_LONELY_S = 60.0  # time without any worker after which a run gives up
 
 _ADDRESS = re.compile(r"(?:(?:tcp|tls)://)?(\[[0-9a-fA-F:]+\]|[^/:\[\]]+):(\d{1,5})")
 
-_known_versions: dict[str, Answer] = {}
-"""What this worker has told, by a hash of the function that asked."""
+_known_versions: dict[str, Answer] = {}  # what this worker has told, by a hash of the function that asked
 _asking = threading.Lock()
 
 

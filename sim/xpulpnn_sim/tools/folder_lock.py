@@ -11,8 +11,7 @@ from typing import TextIO
 
 from xpulpnn.errors import InputError
 
-LOCK = ".lock"
-"""File in the folder that says who uses it; there is none when nobody does."""
+LOCK = ".lock"  # file in the folder that says who uses it; there is none when nobody does
 
 
 @contextmanager

@@ -4,19 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-LESS, MORE = "\u2193", "\u2191"
-"""Tell which way is better."""
+LESS, MORE = "\u2193", "\u2191"  # tell which way is better
 
 _ARROWS = {"less": LESS, "more": MORE}
 
-TableCell = str | float | int | None
-"""Text, a number that its column formats, or nothing."""
+TableCell = str | float | int | None  # text, a number that its column formats, or nothing
 
-POINT, ERROR = "point", "error"
-"""Names of the columns of labels, and of the reasons why points failed."""
+POINT, ERROR = "point", "error"  # names of the columns of labels, and of the reasons why points failed
 
-MISSING = "-"
-"""Shown where there is no figure."""
+MISSING = "-"  # Shown where there is no figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from xpulpnn.errors import ToolError
 
-ZERO, ONE, DONT_CARE = 0, 1, -1
-"""Nets of the constants: Yosys numbers its own from 2 on."""
+ZERO, ONE, DONT_CARE = 0, 1, -1  # nets of the constants: Yosys numbers its own from 2 on
 
 GATES: Mapping[str, tuple[str, int]] = {
     "$_AND_": ("AB", 0b1000),

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_SAMPLES = {0: 1, 2: 3, 6: 4}
-"""Samples of a pixel by colour type: grey, or red, green and blue, then what is covered."""
+_SAMPLES = {0: 1, 2: 3, 6: 4}  # samples of a pixel by colour type: grey, or red, green and blue, then what is covered
 
 _FORM = "8-bit RGB or grey without interlace"
 _COLOURS = 3

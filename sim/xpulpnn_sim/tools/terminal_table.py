@@ -12,8 +12,7 @@ from xpulpnn_sim.tools.named_table import ERROR, Column, NamedTable
 
 _ERROR_WIDTH = 44
 _GROUP_WIDTH = 16
-_GAP = 2
-"""Characters in the terminal: a line of an error, a line of a group's heading, the space between columns."""
+_GAP = 2  # characters in the terminal: a line of an error, a line of a group's heading, the space between columns
 
 
 class TerminalTable:

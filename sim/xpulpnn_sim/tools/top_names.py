@@ -1,7 +1,6 @@
 """Names of the components that ``tools.tops`` builds, which takes longer to import than many commands run."""
 
-CORE_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core")
-"""Components of a core."""
+CORE_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core")  # components of a core
 
 CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),
@@ -9,5 +8,4 @@ CLUSTER_NAMES = (
 )
 """Components of a cluster."""
 
-ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES)
-"""All that can be generated."""
+ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES)  # all that can be generated

@@ -17,16 +17,14 @@ from xpulpnn_sim.tools.files import write_text
 
 CACHE_VARIABLE = "XPULPNN_CACHE"
 
-DEFAULT = "default"
-"""What :func:`cache_place` returns where no variable says where the cache is to be."""
+DEFAULT = "default"  # what `cache_place` returns where no variable says where the cache is to be
 
 _FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times", "papers", "runs", "widths")
 """Folders of the cache; compiled models are beside them."""
 _FILES = ("*.so", "*.a", "*.lock", "building-*")
 """Compiled models, the library they share, locks of builds, and folders of builds."""
 
-_started = 0.0
-"""Time since the epoch, in seconds, before which entries do not count in this process."""
+_started = 0.0  # time since the epoch, in seconds, before which entries do not count in this process
 
 
 def cache_place() -> tuple[Path, str]:

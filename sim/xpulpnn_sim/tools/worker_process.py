@@ -22,11 +22,9 @@ from typing import Any
 
 from xpulpnn.errors import ToolError, XpulpnnError
 
-_GRACE_S = 5.0
-"""Time in which a process that says nothing more ends by itself."""
+_GRACE_S = 5.0  # time in which a process that says nothing more ends by itself
 
-_LOOK_S = 0.5
-"""Time between looks whether anybody still wants the result."""
+_LOOK_S = 0.5  # time between looks whether anybody still wants the result
 
 _BOOTSTRAP = (
     "import sys; sys.path[:] = {path!r}; from xpulpnn_sim.tools.worker_process import serve; serve({alive}, {calls})"

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from xpulpnn.errors import ToolError
 
-VARIABLE = "XPULPNN_YOSYS"
-"""Environment variable that says which Yosys runs where no option does."""
+VARIABLE = "XPULPNN_YOSYS"  # Environment variable that says which Yosys runs where no option does
 
 WHEEL, NATIVE = "wheel", "native"
 CHOICES = f"{WHEEL}, {NATIVE} or the path of a program"

@@ -13,8 +13,7 @@ from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import BYTE_BITS
 
-OUTSTANDING = 16
-"""Transfers that are under way at most."""
+OUTSTANDING = 16  # transfers that are under way at most
 
 _KIND = data.StructLayout({"write": 1, "last": 1})
 

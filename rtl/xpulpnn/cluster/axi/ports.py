@@ -6,13 +6,11 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
-LENGTH_BITS = 8
-"""Of the number of transfers in a burst, less one."""
+LENGTH_BITS = 8  # of the number of transfers in a burst, less one
 
 RESPONSE_BITS = 2
 BURST_INCREMENTING = 1
-CACHE_BUFFERABLE = 2
-"""Memory attribute: may be kept by a buffer, is not cached."""
+CACHE_BUFFERABLE = 2  # Memory attribute: may be kept by a buffer, is not cached
 
 _ADDRESS = {
     "id": 1,

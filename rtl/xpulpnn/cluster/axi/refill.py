@@ -9,11 +9,9 @@ from xpulpnn.cluster.axi.address_channel import AddressChannel
 from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
 from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_OFFSET_BITS, REFILL_BITS, REFILL_BYTES, RefillSignature
 
-OUTSTANDING = 16
-"""Transfers that are under way at most."""
+OUTSTANDING = 16  # transfers that are under way at most
 
-_INSTRUCTION = 4
-"""Protection bit of fetches."""
+_INSTRUCTION = 4  # Protection bit of fetches
 
 
 class AxiRefill(wiring.Component):

@@ -12,14 +12,11 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-OUTSTANDING = 16
-"""Accesses under way at most, per port."""
+OUTSTANDING = 16  # Accesses under way at most, per port
 
-PLACES = 3
-"""Accesses that wait for grants at most."""
+PLACES = 3  # accesses that wait for grants at most
 
-HALVES = WINDOW_BYTES // WORD_BYTES
-"""Ports to the TCDM, one per word of a window."""
+HALVES = WINDOW_BYTES // WORD_BYTES  # ports to the TCDM, one per word of a window
 
 
 def access_layout(writes):

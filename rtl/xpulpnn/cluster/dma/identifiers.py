@@ -6,8 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.cluster.dma.queue import DEPTH
 
-STATUS_IDS = 16
-"""Identifiers that the status register has room for."""
+STATUS_IDS = 16  # identifiers that the status register has room for
 
 
 def number_shape(count: int) -> range:

@@ -11,8 +11,7 @@ from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, TCDM_BASE, DmaCommand
 from xpulpnn.isa.machine import XLEN
 
-DEPTH = 8
-"""Transfers that wait at most; the one that the engine writes is none of them."""
+DEPTH = 8  # transfers that wait at most; the one that the engine writes is none of them
 
 TCDM_ADDRESS_BITS = exact_log2(TCDM_SPACE)
 

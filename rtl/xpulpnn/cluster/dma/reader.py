@@ -11,8 +11,7 @@ from xpulpnn.cluster.ports import DmaPortSignature
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import XLEN
 
-ROWS = OUTSTANDING
-"""Windows that are awaited or kept."""
+ROWS = OUTSTANDING  # windows that are awaited or kept
 
 
 class Reader(wiring.Component):

@@ -8,13 +8,11 @@ from amaranth.utils import ceil_log2
 from xpulpnn.isa.cluster import EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-OFFSET_BITS = 10
-"""Bits of an address within a private view."""
+OFFSET_BITS = 10  # bits of an address within a private view
 
 WORD_SHIFT = ceil_log2(WORD_BYTES)
 
-REGION_BITS = 6
-"""Bits of an address within a group of registers; mutexes and triggers have groups of their own."""
+REGION_BITS = 6  # bits of an address within a group of registers; mutexes and triggers have groups of their own
 
 MUTEX_REGION = EventRegister.MUTEX >> REGION_BITS
 TRIGGER_REGIONS = (

@@ -19,8 +19,7 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES
 
-VIEW_BITS = 13
-"""Bits of an address that tell the registers of the view apart."""
+VIEW_BITS = 13  # bits of an address that tell the registers of the view apart
 
 
 class SharedView(wiring.Component):

@@ -11,8 +11,7 @@ LINE_OFFSET_BITS = (ICACHE_LINE_BYTES - 1).bit_length()
 LINE_NUMBER_BITS = XLEN - LINE_OFFSET_BITS
 REFILL_BYTES = 8
 REFILL_BITS = REFILL_BYTES * BYTE_BITS
-LINE_BEATS = ICACHE_LINE_BYTES // REFILL_BYTES
-"""Transfers of the refill port that a line takes."""
+LINE_BEATS = ICACHE_LINE_BYTES // REFILL_BYTES  # transfers of the refill port that a line takes
 
 
 class LineSignature(wiring.Signature):

@@ -14,8 +14,7 @@ from xpulpnn.cluster.icache.ports import (
 )
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 
-LEAST_DEPTH = 2
-"""Of a queue that has numbers for its entries."""
+LEAST_DEPTH = 2  # of a queue that has numbers for its entries
 
 
 class RefillPort(wiring.Component):

@@ -12,8 +12,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import MASTER_BITS, NO_MASTER
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-PATIENCE_BITS = 4
-"""A master that yields to the cores is served after 2 to the power of this cycles at the latest."""
+PATIENCE_BITS = 4  # a master that yields to the cores is served after 2 to the power of this cycles at the latest
 
 
 def access_layout(words: int) -> data.StructLayout:

@@ -8,8 +8,7 @@ from xpulpnn.isa.machine import HALF_BYTES, QUANTISED_PIXELS, WORD_BYTES
 from xpulpnn_sw.kernels.program import Program
 
 _BYTES = {"b": 1, "h": HALF_BYTES, "w": WORD_BYTES}
-_RELOADS = 0b11000
-"""Bits of the selector of a Mac&Load of which one loads an entry."""
+_RELOADS = 0b11000  # bits of the selector of a Mac&Load of which one loads an entry
 
 
 def access_bytes(program: Program) -> NDArray[np.int64]:

@@ -20,17 +20,14 @@ from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.reference.golden.dma import moves, word_count
 from xpulpnn_sim.reference.programs.exits import NameOf
 
-_ANSWER = 1
-"""Cycles between the grant of an access at a command port and its retirement."""
+_ANSWER = 1  # cycles between the grant of an access at a command port and its retirement
 
-_PATIENCE = 10_000
-"""Cycles after the last byte within which the end of a transfer must be told."""
+_PATIENCE = 10_000  # cycles after the last byte within which the end of a transfer must be told
 
 _PORTS = 4
 _STATUS_IDS = 16
 _LANES = np.arange(WORD_BYTES)
-_WRITE, _LINES, _ACCESS = range(3)
-"""What happens in a cycle, in its order: memory first."""
+_WRITE, _LINES, _ACCESS = range(3)  # what happens in a cycle, in its order: memory first
 
 
 class _WrongError(Exception):

@@ -31,8 +31,7 @@ from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sim.reference.programs.exits import NameOf, place
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
 
-_HISTORY = 8
-"""Retirements shown before the one that differs."""
+_HISTORY = 8  # Retirements shown before the one that differs
 
 Values = dict[str, U32]
 
@@ -282,8 +281,7 @@ def _csr_row(csr: Csr, config: CoreConfig, boot_address: int, hart_id: int | Non
     return csr.address, flags, (hart_id or 0) if is_hart_id else value, writable
 
 
-Checker = Callable[[Block], Findings]
-"""Takes blocks in program order."""
+Checker = Callable[[Block], Findings]  # Takes blocks in program order
 
 
 class Checks:

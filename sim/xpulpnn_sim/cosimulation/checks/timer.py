@@ -10,11 +10,9 @@ from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
 from xpulpnn_sim.reference.programs.exits import NameOf
 
-_ANSWER = 1
-"""Cycles between the grant of an access at the timer's own port and its retirement."""
+_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
 
-_TIMERS = 2
-"""Kind of event line."""
+_TIMERS = 2  # kind of event line
 
 
 class TimerCheck:

@@ -32,8 +32,7 @@ from xpulpnn_sim.cosimulation.workloads.stream_run import run_stream
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.reference.programs.retirement import Records
 
-CHUNK = 8192
-"""Vectors per stream."""
+CHUNK = 8192  # Vectors per stream
 
 _POINTER = 5
 _LOW_BITS = 12

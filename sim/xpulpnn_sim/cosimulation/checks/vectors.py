@@ -28,16 +28,14 @@ from xpulpnn_sim.reference.golden.dotp import ACTIVATION_SELECT, WEIGHT_SELECT, 
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS, execute
 
-VECTOR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}
-"""Numbers in the register fields of every vector's word."""
+VECTOR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}  # numbers in the register fields of every vector's word
 
 _BYTE = 0xFF
 _PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
 _WITH_ENTRIES = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
 
 
-Origin = tuple[str, int]
-"""File and line."""
+Origin = tuple[str, int]  # file and line
 
 
 @dataclass(slots=True, kw_only=True)

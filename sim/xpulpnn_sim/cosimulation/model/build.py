@@ -35,8 +35,7 @@ ALIKE_FLAGS = ("-fno-dfg", "-fno-table")
 """For a design with a repeated module: both passes would name variables and tables of each instance differently, which
 makes each a function of its own."""
 
-COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")
-"""For a model that counts which lines and bits are used."""
+COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")  # For a model that counts which lines and bits are used
 
 # Only the evaluation runs every cycle; of the run-time library what writes waveforms does work that lasts.
 _OPTIMISATION = {
@@ -61,8 +60,7 @@ _UNOPTIMISED = {
 
 
 _BUILDING = "building-"
-_ABANDONED_S = 3600
-"""Age in seconds of a private folder whose build can no longer be under way."""
+_ABANDONED_S = 3600  # age in seconds of a private folder whose build can no longer be under way
 
 
 def require_tools() -> None:

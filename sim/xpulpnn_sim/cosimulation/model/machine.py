@@ -11,11 +11,9 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
 
-USUAL_L2_BYTES = 8 << 20
-"""Memory that networks may take unless another size is given."""
+USUAL_L2_BYTES = 8 << 20  # memory that networks may take unless another size is given
 
-WATCHDOG_CYCLES = 100_000
-"""Cycles without a retirement after which a hart is taken to hang."""
+WATCHDOG_CYCLES = 100_000  # cycles without a retirement after which a hart is taken to hang
 
 _FULL_SCALE = 1 << 32
 ALL_CYCLES = (0, (1 << 64) - 1)

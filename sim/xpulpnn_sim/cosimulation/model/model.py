@@ -29,11 +29,9 @@ from xpulpnn_sim.cosimulation.model.schema import (
 )
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
 
-Windows = Mapping[int, NDArray[np.uint8]]
-"""Memory by base address; bases and sizes are multiples of 4."""
+Windows = Mapping[int, NDArray[np.uint8]]  # memory by base address; bases and sizes are multiples of 4
 
-Lines = NDArray[np.uint32]
-"""Interrupt lines of each retirement of a block."""
+Lines = NDArray[np.uint32]  # Interrupt lines of each retirement of a block
 
 U32 = NDArray[np.uint32]
 

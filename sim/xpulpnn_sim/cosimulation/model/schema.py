@@ -16,8 +16,7 @@ from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, WORD_FIELDS
 
-KEPT_ERRORS = 64
-"""Differences of a block whose details are kept."""
+KEPT_ERRORS = 64  # differences of a block whose details are kept
 
 
 class Event(IntFlag):
@@ -136,8 +135,7 @@ LINE_EVENT = 128
 """In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt
 and timers. ``address`` is the word of the lines."""
 
-STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)
-"""Columns of an account."""
+STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)  # columns of an account
 
 VALUE_FIELDS = (
     *("rs1", "rs2", "rd_old", "act", "wgt", "loaded"),
@@ -145,8 +143,7 @@ VALUE_FIELDS = (
 )
 """Arrays that the compiled checker distributes the values of retirements to: operands, results, and whose they are."""
 
-NO_GROUP = 2**32 - 1
-"""Group of instructions without results to compare."""
+NO_GROUP = 2**32 - 1  # group of instructions without results to compare
 
 _CHARGED_BEFORE = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.CSR)
 """Waits that the instruction before has caused."""
@@ -188,11 +185,9 @@ GRANT = _dtype("cycle", "hart address we be wdata unused")
 ACTIVITY = _dtype("first last", "read written")
 """A while in which a DMA engine moves data from or to the memory outside: first and last cycle of a grant, bytes."""
 
-INTERRUPT = _dtype("cycle", "line unused")
-"""A line that rises at a cycle, of hart 0."""
+INTERRUPT = _dtype("cycle", "line unused")  # a line that rises at a cycle, of hart 0
 
-STREAM_INSN = _dtype("", "word pc kind")
-"""One instruction of the text of a stream."""
+STREAM_INSN = _dtype("", "word pc kind")  # one instruction of the text of a stream
 
 POKE = _dtype("position", "address word")
 """A word of memory that changes just before the stream position ``position`` executes."""
@@ -245,8 +240,7 @@ REFILL = PortKind("refill", ("req", "addr"), ("gnt", "rvalid", "err", "rdata", "
 LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
 """What inside a cluster raises event lines: of the DMA engine a bit for each core, of the timers one for each."""
 
-KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES)
-"""In the order in which they travel."""
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES)  # in the order in which they travel
 
 _STRUCTS = {
     "Retirement": RETIREMENT,

@@ -21,11 +21,9 @@ from xpulpnn_sim.reference.programs.exits import Exit, NameOf, Reason
 from xpulpnn_sim.reference.programs.retirement import Records
 from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
 
-BLOCK_RETIREMENTS = 1 << 16
-"""Retirements handed over at a time."""
+BLOCK_RETIREMENTS = 1 << 16  # Retirements handed over at a time
 
-CHUNK_CYCLES = 1 << 20
-"""Cycles between two looks at the progress when nothing is recorded."""
+CHUNK_CYCLES = 1 << 20  # cycles between two looks at the progress when nothing is recorded
 
 RESTING = Event.ENDLESS_LOOP | Event.STUCK
 
@@ -39,8 +37,7 @@ _WITHOUT_ANSWER = {
 Observer = Callable[[Sequence[Records]], None]
 """Takes the retirements of each hart in a piece of the run, in program order; valid only during the call."""
 
-Progress = Callable[[int], None]
-"""Takes the count of cycles, or of instructions of a stream, from time to time."""
+Progress = Callable[[int], None]  # Takes the count of cycles, or of instructions of a stream, from time to time
 
 
 @dataclass(slots=True)

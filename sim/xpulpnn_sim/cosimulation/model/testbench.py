@@ -15,11 +15,9 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.schema import KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.reference.programs.retirement import WORD_FIELDS
 
-TOP = "testbench"
-"""Module of the wrapper."""
+TOP = "testbench"  # module of the wrapper
 
-CONTROL_FILE = f"{TOP}.vlt"
-"""File of instructions to the simulator."""
+CONTROL_FILE = f"{TOP}.vlt"  # file of instructions to the simulator
 
 RECORD_BITS = 32 * len(WORD_FIELDS)
 

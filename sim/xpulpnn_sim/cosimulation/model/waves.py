@@ -30,8 +30,7 @@ from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 SAVE_SUFFIX, FILTERS_SUFFIX = ".gtkw", ".filters"
 
-SCOPE = f"{TOP}.{TOP}"
-"""Where the waveform has the instance ``core``: inside the shim of the simulation."""
+SCOPE = f"{TOP}.{TOP}"  # where the waveform has the instance `core`: inside the shim of the simulation
 
 
 INSTRUCTION, REGISTER, CSR, CAUSE = "instruction", "register", "csr", "cause"
@@ -101,8 +100,7 @@ _CLUSTER_GROUPS: Mapping[str, Mapping[str, str]] = {
 
 _IN_DEMUX = "answering to_tcdm to_event_unit to_peripherals to_ext to_hole tcdm__gnt tcdm__rvalid"
 _CLOSED = frozenset({"retirement"})
-_NESTED = "/"
-"""Between the names of a group and of the one it is in."""
+_NESTED = "/"  # Between the names of a group and of the one it is in
 
 
 @dataclass(frozen=True, slots=True)

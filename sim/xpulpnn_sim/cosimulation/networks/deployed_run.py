@@ -24,8 +24,7 @@ from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_progr
 from xpulpnn_sw.networks.deployment import Deployment
 from xpulpnn_sw.networks.kernels import OUTPUT, length, weight_bytes
 
-_LOAD, _STORE = "load", "store"
-"""Names of the steps that compute no layer."""
+_LOAD, _STORE = "load", "store"  # names of the steps that compute no layer
 
 
 def deployed_network(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgram:

@@ -10,17 +10,13 @@ Record = Mapping[str, Any]
 _HEIGHT, _MEMORY_HEIGHT = 430, 520
 _KIB = 1024
 _PERCENT = 100
-_GAP = 0.06
-"""Between pieces of memory that follow each other, as a part of a step."""
+_GAP = 0.06  # Between pieces of memory that follow each other, as a part of a step
 
-_MARGIN = 1.03
-"""Of an axis above what it shows."""
+_MARGIN = 1.03  # of an axis above what it shows
 
-_LABELLED = 0.03
-"""Of the axis, from which height on the name of a piece of memory is written into it."""
+_LABELLED = 0.03  # of the axis, from which height on the name of a piece of memory is written into it
 
-_LONG = 9
-"""Layers from which on headings are turned."""
+_LONG = 9  # layers from which on headings are turned
 
 _INSTRUCTIONS = "instructions"
 _CAUSES = {

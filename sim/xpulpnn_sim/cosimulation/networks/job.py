@@ -16,8 +16,7 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.network import Network
 
-CHECKS = ("first", "all", "none")
-"""Which images have every retirement checked; the results of every layer are, of all."""
+CHECKS = ("first", "all", "none")  # Which images have every retirement checked; the results of every layer are, of all
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

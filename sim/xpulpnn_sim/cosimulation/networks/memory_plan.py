@@ -8,8 +8,7 @@ from xpulpnn_sw.kernels.tiling.operands import DmaTransfer
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network
 
 _RESULTS = ("output", "ahead")
-_INPUTS = ("input", "first", "second")
-"""What copies of the network's input are called by the layers that read it."""
+_INPUTS = ("input", "first", "second")  # what copies of the network's input are called by the layers that read it
 
 
 def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[str, Any]]:

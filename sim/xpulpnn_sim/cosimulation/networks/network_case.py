@@ -15,8 +15,7 @@ from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.suited import suited
 from xpulpnn_sw.networks.whole_words import filled_input
 
-_KEPT = 8
-"""Networks that are kept as they are computed."""
+_KEPT = 8  # networks that are kept as they are computed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

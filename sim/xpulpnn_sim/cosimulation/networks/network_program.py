@@ -22,11 +22,9 @@ from xpulpnn_sw.networks.whole_words import filled_input
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, Options
 from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
 
-_RUNTIME_TCDM = 64
-"""Bytes of the TCDM that the runtime has for itself beside the stacks."""
+_RUNTIME_TCDM = 64  # bytes of the TCDM that the runtime has for itself beside the stacks
 
-_PROGRAM = 64 * KIB
-"""Bytes of a program without networks and examples, more than it takes."""
+_PROGRAM = 64 * KIB  # bytes of a program without networks and examples, more than it takes
 
 _MOST_SAMPLE = 255
 

@@ -15,8 +15,7 @@ from xpulpnn_sim.tools.named_table import Column, NamedTable
 from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
 
 _MOST_PICTURES = 24
-_MOST_CLASSES = 20
-"""For which there is a plot of labels and answers."""
+_MOST_CLASSES = 20  # for which there is a plot of labels and answers
 
 _FJ_PER_NJ = 1e6
 

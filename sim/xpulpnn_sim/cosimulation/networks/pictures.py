@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MAGIC = b"\x89PNG\r\n\x1a\n"
-_KINDS = {1: 0, 3: 2}
-"""Colour type of a file by its colours: grey, or red, green and blue."""
+_KINDS = {1: 0, 3: 2}  # Colour type of a file by its colours: grey, or red, green and blue
 
 _MOST = 255
 

@@ -13,11 +13,9 @@ from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layers.windows import Windows
 from xpulpnn_sw.networks.network import Stage
 
-_PIXELS = 4
-"""Of a row at least: what kernels compute at a time."""
+_PIXELS = 4  # of a row at least: what kernels compute at a time
 
-_CHANNELS = 16
-"""At least, and what their number is a multiple of, so that they fill words of any width."""
+_CHANNELS = 16  # At least, and what their number is a multiple of, so that they fill words of any width
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome
 from xpulpnn_sim.tools.jobs import completed, executor, versions_of
 
-_MOST_REMOTE = 16
-"""Runs of a call on another machine at most: what is lost by an interrupt."""
+_MOST_REMOTE = 16  # runs of a call on another machine at most: what is lost by an interrupt
 
-_TIMEOUT_S = 3600.0
-"""Longest time of one on another machine, the compilation of its model included."""
+_TIMEOUT_S = 3600.0  # longest time of one on another machine, the compilation of its model included
 
 Finished = tuple[Item, Outcome]
 

@@ -31,8 +31,7 @@ from xpulpnn_sw.kernels.programs.cluster import cluster_program
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
 HARDWARE, SOFTWARE = "hardware", "software"
-POPCOUNTS = (HARDWARE, SOFTWARE)
-"""How bits are counted: by ``p.cnt``, or by shifts and masks."""
+POPCOUNTS = (HARDWARE, SOFTWARE)  # how bits are counted: by `p.cnt`, or by shifts and masks
 
 _OPERATIONS = {"xor": ("xor",), "compare": ("slt", "slti", "sltu", "sltiu")}
 """Instructions that are counted, as in the paper: words compared, and numbers that become bits."""

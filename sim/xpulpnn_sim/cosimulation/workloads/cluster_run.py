@@ -47,8 +47,7 @@ from xpulpnn_sw.kernels.programs.tiled import TiledProgram, Tiling, tiled_progra
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.products import divides
 
-ENGINE = "cluster"
-"""What ran a kernel, in its record."""
+ENGINE = "cluster"  # what ran a kernel, in its record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,8 +37,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
-MAX_IRQ_RATE = 0.03
-"""Interrupts must not come faster than their handler takes."""
+MAX_IRQ_RATE = 0.03  # Interrupts must not come faster than their handler takes
 
 ENGINES = ("stream", "core")
 """What runs a kernel: the back end fed with the executed instructions, or the core with the kernel as a program."""

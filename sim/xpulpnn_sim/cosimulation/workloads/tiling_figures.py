@@ -9,8 +9,7 @@ from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sw.kernels.programs.tiled import TIMES, TiledProgram
 from xpulpnn_sw.kernels.tiling.plan import TileStep
 
-RELEASED, BEGIN, DONE, READY = range(len(TIMES))
-"""Places of the times in the report of a core."""
+RELEASED, BEGIN, DONE, READY = range(len(TIMES))  # places of the times in the report of a core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

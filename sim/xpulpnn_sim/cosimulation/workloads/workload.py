@@ -23,8 +23,7 @@ from xpulpnn_sw.kernels.layout import Image
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.programs.bare import BareProgram
 
-DIGITS = 4
-"""Digits of fractions in records."""
+DIGITS = 4  # digits of fractions in records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,7 @@ from xpulpnn_sw.kernels.programs.bare import bare_program
 
 Top = Literal["backend", "core"]
 
-_CHUNK_CYCLES = 512
-"""Cycles of a window that follow each other; the chunks of a window are spread evenly over the run."""
+_CHUNK_CYCLES = 512  # cycles of a window that follow each other; the chunks of a window are spread evenly over the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,8 +11,7 @@ from xpulpnn_sim.exploration.liberty_expression import Expression
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
 
-CLOCK = "clk"
-"""Port of the clock, if there is one."""
+CLOCK = "clk"  # port of the clock, if there is one
 
 
 @dataclass(frozen=True, slots=True, eq=False)

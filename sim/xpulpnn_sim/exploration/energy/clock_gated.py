@@ -13,16 +13,14 @@ from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.user_cache import cache_directory, counts, store
 from xpulpnn_sim.tools.yosys import find_yosys
 
-REVISION = "3"
-"""Part of the name in the cache: raised when the netlists change without any setting changing."""
+REVISION = "3"  # part of the name in the cache: raised when the netlists change without any setting changing
 
 METHOD = "mapped module by module for area, registers with an enable behind clock gates"
 """How it differs from the netlists that areas and delays are told of."""
 
 _DFF = "xpulpnn_gated_dff"
 _REGISTERS = ("$_DFF_P_", GATED, "$_SDFF_PP?_", "$_SDFFE_PP?P_", "$_SDFFCE_PP?P_")
-_GATED = 3
-"""Registers that share an enable, at least, before they get a clock gate."""
+_GATED = 3  # registers that share an enable, at least, before they get a clock gate
 
 _GATED_BOX = f"(* blackbox *) module {_DFF}(input C, input D, input E, output Q); endmodule\n"
 _COMMANDS = "modules.abc"

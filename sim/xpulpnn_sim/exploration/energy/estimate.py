@@ -19,18 +19,15 @@ from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult
 from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import find_yosys
 
-SLEW_FO4 = 1.5
-"""Transition time assumed at every pin, in FO4 delays of the library."""
+SLEW_FO4 = 1.5  # Transition time assumed at every pin, in FO4 delays of the library
 
-STEP_FO4 = 0.5
-"""Time step of the glitch simulation, likewise."""
+STEP_FO4 = 0.5  # time step of the glitch simulation, likewise
 
 PERIOD_NS = 10.0
 
 _DIGITS = 4
 
-_circuits: dict[tuple[str, str], Circuit] = {}
-"""The last netlist that was read, by its file and the library."""
+_circuits: dict[tuple[str, str], Circuit] = {}  # the last netlist that was read, by its file and the library
 
 
 def estimate_energy(

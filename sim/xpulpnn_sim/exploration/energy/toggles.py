@@ -12,12 +12,10 @@ from xpulpnn_sim.exploration.energy.circuit import Circuit, Gate, expression
 from xpulpnn_sim.exploration.liberty_expression import Expression
 from xpulpnn_sim.tools.netlists import ONE
 
-NetWords = NDArray[np.uint64]
-"""Values of a net, one bit per clock cycle, the first cycle least significant."""
+NetWords = NDArray[np.uint64]  # values of a net, one bit per clock cycle, the first cycle least significant
 
 BITS = 64
-BLOCK_WORDS = 64
-"""Words evaluated at a time, so that waveforms stay in the processor's cache."""
+BLOCK_WORDS = 64  # words evaluated at a time, so that waveforms stay in the processor's cache
 
 _ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _ONE = np.uint64(1)

@@ -17,8 +17,7 @@ BLOCKS = {
 }
 """Blocks by the names of their instances in the cluster."""
 
-REST = "rest"
-"""Gates of the cluster itself, those that serve several blocks, and bridges around it."""
+REST = "rest"  # gates of the cluster itself, those that serve several blocks, and bridges around it
 
 _PER_KILO = 1000.0
 _KIBIT = 1024

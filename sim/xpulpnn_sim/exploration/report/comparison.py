@@ -12,8 +12,7 @@ from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FJ_PER_PJ = 1000.0
-_NS_MHZ = 1000.0
-"""Nanoseconds times megahertz in one cycle."""
+_NS_MHZ = 1000.0  # Nanoseconds times megahertz in one cycle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +138,7 @@ def kernel_conditions(record: Mapping[str, Any]) -> str:
     )
 
 
-Spread = tuple[float, float]
-"""The least and the largest of several runs."""
+Spread = tuple[float, float]  # the least and the largest of several runs
 
 
 def _spread(values: Iterable[float | None]) -> Spread | None:

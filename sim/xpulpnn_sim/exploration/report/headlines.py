@@ -9,8 +9,7 @@ from xpulpnn_sim.exploration.report.scaling import clustered
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
-_PS_GHZ = 1000.0
-"""Picoseconds times gigahertz in one cycle."""
+_PS_GHZ = 1000.0  # Picoseconds times gigahertz in one cycle
 
 _UM2_PER_MM2 = 1e6
 _MHZ_PER_GHZ = 1000.0

@@ -16,18 +16,14 @@ from xpulpnn_sim.exploration.results import (
 from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, layout
 
 _ENERGY_COLOURS = {"switching": "#0072b2", "internal": "#8cc9ef", "clock": "#e69f00", "leakage": "#5b5b5b"}
-_SHOWN_MODULES = 16
-"""Modules with an energy bar of their own; the others share one."""
+_SHOWN_MODULES = 16  # modules with an energy bar of their own; the others share one
 _ITSELF, _ITSELF_COLOUR = "(top itself)", "#b8c0ca"
 _TOP_COLOUR, _OWN_COLOUR = "#eef1f5", "#dfe4ea"
 _GE_PER_KGE = 1000.0
-_TICK = 40
-"""Characters of a name beside a bar."""
-_DIFFERENT = 0.005
-"""Part by which a figure of a detailed view is off that of the tables, if it is another one."""
+_TICK = 40  # characters of a name beside a bar
+_DIFFERENT = 0.005  # part by which a figure of a detailed view is off that of the tables, if it is another one
 
-Column = tuple[str, Sequence[float], str]
-"""Name, values and colour of bars."""
+Column = tuple[str, Sequence[float], str]  # name, values and colour of bars
 
 
 def point_name(points: Sequence[PointResult], number: int) -> str:

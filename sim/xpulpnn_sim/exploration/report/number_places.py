@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot
 
-_WIDTH = 520
-"""Pixels of the plot's inside, usually; it depends on the window."""
-_NEAR = 5
-"""Pixels within which marks count as one."""
-_MOST = 4
-"""Numbers that are written beside a mark; of more the first ones."""
+_WIDTH = 520  # pixels of the plot's inside, usually; it depends on the window
+_NEAR = 5  # Pixels within which marks count as one
+_MOST = 4  # numbers that are written beside a mark; of more the first ones
 _PLACES = (
     ("top center", 0, -13),
     ("middle right", 1, 0),

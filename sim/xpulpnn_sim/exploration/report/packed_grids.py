@@ -6,8 +6,7 @@ from typing import Any
 
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 
-Record = Mapping[str, Any]
-"""Figures of a product, under the names of its JSON record."""
+Record = Mapping[str, Any]  # figures of a product, under the names of its JSON record
 
 
 @dataclass(slots=True)
@@ -101,8 +100,7 @@ def _best(records: Sequence[Record]) -> list[Grid]:
     return [found[name] for name in (*ISAS, "bit-serial") if name in found]
 
 
-_SHOWN = 99
-"""Largest number of iterations told; more make no difference."""
+_SHOWN = 99  # largest number of iterations told; more make no difference
 
 
 def _iterations(records: Sequence[Record]) -> list[Grid]:

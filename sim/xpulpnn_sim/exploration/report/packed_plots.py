@@ -8,8 +8,7 @@ from xpulpnn_sim.exploration.report.packed_grids import Grid, Record, grids
 from xpulpnn_sim.tools.pages import PALETTE, Page, Plot, layout
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon")
-_DASHES = ("solid", "dot", "dash")
-"""Of the lines that have the same colour."""
+_DASHES = ("solid", "dot", "dash")  # of the lines that have the same colour
 _MAP_HEIGHT, _LINE_HEIGHT = 430, 520
 _BREAK_EVEN_SCALE = [[0.0, "#d55e00"], [0.5, "#ffffff"], [1.0, "#0072b2"]]
 _DEPTH_SCALE = [[0.0, "#ffffff"], [1.0, "#56b4e9"]]

@@ -6,19 +6,16 @@ from typing import Any
 
 from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, SYMBOLS, layout
 
-Record = Mapping[str, Any]
-"""Figures of a kernel on a cluster, under the names of their JSON record."""
+Record = Mapping[str, Any]  # figures of a kernel on a cluster, under the names of their JSON record
 
 _GROUP = ("kernel", "layer", "precision", "variant", "banks", "arbiter", "placement")
 """What runs of one line have in common; only the number of cores differs."""
 
-_NAMED = {"banks": "{} banks"}
-"""How what is not its own name is called in the legend."""
+_NAMED = {"banks": "{} banks"}  # how what is not its own name is called in the legend
 
 _HEIGHT = 520
 _PERCENT = 100
-_GAP = 0.09
-"""Between the two plots, as a fraction of the width."""
+_GAP = 0.09  # Between the two plots, as a fraction of the width
 
 
 def _group(record: Record) -> tuple[Any, ...]:

@@ -11,8 +11,7 @@ from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable, Tabl
 
 _PERCENT = 100.0
 _PS_PER_NS = 1000.0
-_LEAD = [Column(name="no.", digits=0), Column(name=POINT)]
-"""Columns that every table of points begins with."""
+_LEAD = [Column(name="no.", digits=0), Column(name=POINT)]  # columns that every table of points begins with
 
 
 def _marked(points: Sequence[PointResult], info: RunInfo) -> frozenset[int]:

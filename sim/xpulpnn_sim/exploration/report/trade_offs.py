@@ -19,8 +19,7 @@ _TRADE_OFFS = (
 )
 """Name, heading, figure to the right and figure upwards; only MAC per cycle (rate) is better when larger."""
 
-CHOICES = {"area": "flow", "delay": "flow", "rate": "kernel", "energy": "workload"}
-"""What is chosen to have a figure."""
+CHOICES = {"area": "flow", "delay": "flow", "rate": "kernel", "energy": "workload"}  # what is chosen to have a figure
 
 _HEIGHT = 400
 _ALL = "all points"

@@ -6,8 +6,7 @@ from typing import Any
 
 from xpulpnn_sw.networks.importers.widths import LayerWidths
 
-Assignment = tuple[LayerWidths, ...]
-"""Bits of the layers with weights, in their order."""
+Assignment = tuple[LayerWidths, ...]  # bits of the layers with weights, in their order
 
 
 def text_of(widths: Assignment) -> str:

@@ -10,8 +10,7 @@ from xpulpnn_sw.networks.importers.widths import LayerWidths
 
 Evaluate = Callable[[Sequence[Assignment]], Sequence[Point]]
 
-_LOOKED_AT = 6
-"""Changes evaluated for a step of the descent: those that were best when they were last evaluated."""
+_LOOKED_AT = 6  # Changes evaluated for a step of the descent: those that were best when they were last evaluated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +71,7 @@ class Space:
         return found
 
 
-Change = tuple[int, int, int]
-"""A layer, and steps of its weights and of what it reads."""
+Change = tuple[int, int, int]  # a layer, and steps of its weights and of what it reads
 
 
 def search(space: Space, evaluate: Evaluate, trials: int, floor: float) -> list[Point]:

@@ -8,11 +8,9 @@ from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.isa.cluster import NO_MASTER, TCDM_BASE, EventLine
 
-FAULT_WORD = TCDM_BASE + 0xF7FC
-"""A store of the number of a fault by core 0 begins it."""
+FAULT_WORD = TCDM_BASE + 0xF7FC  # a store of the number of a fault by core 0 begins it
 
-_SELDOM = 5
-"""Low bits of a word that select the accesses that go wrong now and then."""
+_SELDOM = 5  # Low bits of a word that select the accesses that go wrong now and then
 
 
 class Fault(IntEnum):

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from xpulpnn_sim.proofs.emitter.module_logic import Literals, ModuleLogic, Pin, RegisterBit
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph, GateKind
 
-DEFINITION, IMAGE = 0, 1
-"""Sides: the module that defines, and the one that shall be equal to it."""
+DEFINITION, IMAGE = 0, 1  # Sides: the module that defines, and the one that shall be equal to it
 
-StateBit = tuple[int, int]
-"""Side and net of a register bit."""
+StateBit = tuple[int, int]  # Side and net of a register bit
 
 Prover = Callable[[GateGraph, Sequence[tuple[int, int]]], frozenset[int] | None]
 """Given pairs of literals: None if each is proved equal, else the inputs (literals) that are 1 where one is not."""

@@ -8,8 +8,7 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.words import of_cell
 from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order
 
-Pin = tuple[str, str]
-"""Instance (empty: the module itself) and port."""
+Pin = tuple[str, str]  # Instance (empty: the module itself) and port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKin
 _MOST_READINGS = 8
 
 
-_Column = tuple[int, ...]
-"""Operands of an adder's column, up to two literals, as they are added."""
+_Column = tuple[int, ...]  # operands of an adder's column, up to two literals, as they are added
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph, GateKind
 
 _NAMED = re.compile(r"^(input|output) (\d+) (\d+) (.+)$", re.MULTILINE)
 
-UNKNOWN = 2
-"""A value that a constant does not fix."""
+UNKNOWN = 2  # a value that a constant does not fix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,16 +19,13 @@ from xpulpnn_sim.proofs.engine.constant_gates import constant_gates
 from xpulpnn_sim.proofs.engine.gate_graph import TRUE, GateKind
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Inequality
 
-Monomial = frozenset[int]
-"""Product of nodes; the empty one is 1."""
+Monomial = frozenset[int]  # product of nodes; the empty one is 1
 
-Polynomial = dict[Monomial, int]
-"""Coefficient of each monomial, modulo the word size."""
+Polynomial = dict[Monomial, int]  # coefficient of each monomial, modulo the word size
 
 _WORD_BITS = 32
 _MODULO = 1 << _WORD_BITS
-MOST_TERMS = 6_000
-"""Terms that the dot products need."""
+MOST_TERMS = 6_000  # terms that the dot products need
 
 _ONE: Monomial = frozenset()
 _READINGS = ((), (True,), (False, True))

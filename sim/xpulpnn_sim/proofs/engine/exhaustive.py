@@ -12,8 +12,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import require_tools
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph, GateKind
 
-CASES = 256
-"""Cases simulated at once, one per bit of a vector."""
+CASES = 256  # Cases simulated at once, one per bit of a vector
 
 _LANE_BITS = 8
 _SLICE_S = 0.5

@@ -192,8 +192,7 @@ def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[i
     return [*word, *[fill] * (width - len(word))][:width]
 
 
-Operation = Callable[..., int]
-"""Literal of a cell's output, given the graph and the literals at its input pins."""
+Operation = Callable[..., int]  # literal of a cell's output, given the graph and the literals at its input pins
 
 
 def _operation(table: int, inputs: int) -> Operation:

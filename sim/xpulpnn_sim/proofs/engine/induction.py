@@ -12,8 +12,7 @@ from xpulpnn_sim.tools.yosys import find_yosys
 PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
 """Verdicts: holds in every cycle after a reset; does not, as a counterexample shows; neither was shown."""
 
-_START_S = 60
-"""Seconds Yosys may take besides solving."""
+_START_S = 60  # seconds Yosys may take besides solving
 
 _RESET = "rst"
 _BEYOND, _FAR_BEYOND = 3, 10

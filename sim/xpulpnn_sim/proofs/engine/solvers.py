@@ -13,22 +13,18 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.tools.abc import run_abc
 from xpulpnn_sim.tools.yosys import find_yosys
 
-NEVER, SOMETIMES, UNKNOWN = "never", "sometimes", "unknown"
-"""Whether a literal is ever 1."""
+NEVER, SOMETIMES, UNKNOWN = "never", "sometimes", "unknown"  # whether a literal is ever 1
 
-WITNESS = "counterexample.aiw"
-"""File with the inputs of a counterexample as ABC writes it."""
+WITNESS = "counterexample.aiw"  # file with the inputs of a counterexample as ABC writes it
 
-_START_S = 60
-"""Seconds Yosys may take besides solving."""
+_START_S = 60  # seconds Yosys may take besides solving
 
 _GRACE_S, _LONG_GRACE_S = 15.0, 120.0
 """Seconds beyond the limit in which ABC may read, simplify and end; and those on the graph of a core."""
 
 _NO_STATE = "Does not work for combinational networks"
 
-_SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"
-"""Commands of ABC that make one gate of those it proves equal."""
+_SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"  # commands of ABC that make one gate of those it proves equal
 
 
 class GaveUpError(Exception):

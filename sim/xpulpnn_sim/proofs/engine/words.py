@@ -6,8 +6,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, extended
 from xpulpnn_sim.tools.netlists import NetlistCell
 
-Word = list[int]
-"""Literals, lowest bit first."""
+Word = list[int]  # Literals, lowest bit first
 
 
 def constant(value: int, width: int) -> Word:

@@ -9,8 +9,7 @@ from amaranth.lib import wiring
 
 from xpulpnn.errors import ToolError
 
-Wrong = Callable[[Value, "Unit"], Any]
-"""Makes of the value that is assigned the one of the faulty unit."""
+Wrong = Callable[[Value, "Unit"], Any]  # makes of the value that is assigned the one of the faulty unit
 
 
 class Unit:
@@ -77,8 +76,7 @@ class Seeded(Elaboratable):
         return fragment
 
 
-_Place = tuple[int, int, int]
-"""Identity of a signal, and the first of its bits and the one behind the last."""
+_Place = tuple[int, int, int]  # identity of a signal, and the first of its bits and the one behind the last
 
 
 class _Change:

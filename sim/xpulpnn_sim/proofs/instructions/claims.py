@@ -15,8 +15,7 @@ from xpulpnn_sim.proofs.instructions.passage import Passage
 _LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6)}
 """Codes of the set-up instructions that write each register of a loop."""
 
-_FIELDS = {"rs1": 15, "rs2": 20, "rd": 7, "rs3": 7}
-"""Lowest bit of each register field."""
+_FIELDS = {"rs1": 15, "rs2": 20, "rd": 7, "rs3": 7}  # Lowest bit of each register field
 
 
 class Equality(NamedTuple):

@@ -17,16 +17,13 @@ from xpulpnn_sim.proofs.instructions.integers import Integers, Number, constant,
 from xpulpnn_sim.reference.statements import interpreter
 
 _BEYOND = frozenset({"CSR", "trap", "wait", "MIE", "mepc"})
-_SYSTEM = frozenset({"fence.i"})
-"""Names of what is not executed here, and operations that only the controller knows."""
+_SYSTEM = frozenset({"fence.i"})  # names of what is not executed here, and operations that only the controller knows
 
-_READ_AS = {"rs3": "rd"}
-"""Register fields that are read through the port of another."""
+_READ_AS = {"rs3": "rd"}  # Register fields that are read through the port of another
 
 _BITWISE: Mapping[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
 
-Word = Sequence[int]
-"""Literals, lowest bit first."""
+Word = Sequence[int]  # Literals, lowest bit first
 
 GateEffects = interpreter.StatementEffects[Number, int]
 """What an instruction does, each effect with the literal of its condition; words have 32 literals and no sign."""

@@ -23,8 +23,7 @@ from xpulpnn_sw.assembly.disasm import disassemble
 _RESULTS = "instructions"
 
 
-PROVED, REFUTED, UNDECIDED = "proved", "REFUTED", "time is up"
-"""Verdicts."""
+PROVED, REFUTED, UNDECIDED = "proved", "REFUTED", "time is up"  # Verdicts
 
 _VERDICTS = {NEVER: PROVED, SOMETIMES: REFUTED, UNKNOWN: UNDECIDED}
 

@@ -11,8 +11,7 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 
 _CASES = 64
 
-Number = list[int]
-"""Literals of an exact integer; never empty."""
+Number = list[int]  # literals of an exact integer; never empty
 
 
 def trimmed(number: Sequence[int]) -> Number:

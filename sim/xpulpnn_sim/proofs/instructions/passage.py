@@ -47,8 +47,7 @@ class Control:
     mult: Mapping[str, slice]  # of the dot-product unit and of the multiplier
 
 
-_MULT, _DIVIDER, _DOTP = 1, 2, 3
-"""Codes of the units left out."""
+_MULT, _DIVIDER, _DOTP = 1, 2, 3  # codes of the units left out
 
 _DIV = {"signed": slice(0, 1), "remainder": slice(1, 2)}
 

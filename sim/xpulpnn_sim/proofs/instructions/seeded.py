@@ -7,8 +7,7 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.notation import definition
 
-_RARE = 0x5A3C_96F0
-"""Value of a source in the one case that is wrong; even, since it may be an address."""
+_RARE = 0x5A3C_96F0  # value of a source in the one case that is wrong; even, since it may be an address
 
 _SOURCES = ("rs1", "rs2", "rd")
 

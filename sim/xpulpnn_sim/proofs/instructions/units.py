@@ -13,11 +13,9 @@ from xpulpnn_sim.proofs.instructions.backend import Frame
 from xpulpnn_sim.proofs.instructions.integers import Integers, Number, constant, low, trimmed, unsigned
 
 _HALF = 16
-_WORD_OP, _HALF_OP, _HIGH_OP = 0, 1, 2
-"""Kinds of multiplication in the multiplier's control word."""
+_WORD_OP, _HALF_OP, _HIGH_OP = 0, 1, 2  # kinds of multiplication in the multiplier's control word
 
-Layout = Mapping[str, slice]
-"""Bits of each field of a control word."""
+Layout = Mapping[str, slice]  # bits of each field of a control word
 
 
 def _extended(bits: Sequence[int], signed: int, z: Integers) -> Number:

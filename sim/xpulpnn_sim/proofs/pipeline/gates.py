@@ -14,11 +14,9 @@ from xpulpnn_sim.proofs.pipeline.rules import Rule, rules
 from xpulpnn_sim.proofs.pipeline.seen import Seen, seen_signals
 from xpulpnn_sim.tools.yosys import Yosys
 
-MODULE = "scene"
-"""Module of the core, its memories and the properties."""
+MODULE = "scene"  # module of the core, its memories and the properties
 
-WRONG, PARTS = "wrong", "parts"
-"""Outputs of the graph: whether anything is wrong, and what."""
+WRONG, PARTS = "wrong", "parts"  # outputs of the graph: whether anything is wrong, and what
 
 BROKEN, INVARIANTS = "broken", "invariants"
 """Outputs of the graph: whether anything is wrong or an invariant does not hold, and which invariant."""

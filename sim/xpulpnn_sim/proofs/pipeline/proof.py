@@ -29,8 +29,7 @@ from xpulpnn_sim.tools.yosys import Yosys
 PROVED, PASSED, FAILED, UNDECIDED = "proved", "passes", "FAILS", "time is up"
 """Verdicts: holds in every cycle; in those searched; does not; they were not searched to the end."""
 
-RESULTS = "results"
-"""Folder with the outcomes."""
+RESULTS = "results"  # folder with the outcomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,7 @@ from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import Yosys
 
-RESULTS = "results"
-"""Folder with the outcomes."""
+RESULTS = "results"  # folder with the outcomes
 _MOST_TOGETHER = 12
 _STAMP = "core.json"
 _CORES = "core-"
@@ -150,8 +149,7 @@ def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> Named:
     return _cores[key]
 
 
-_cores: dict[str, Named] = {}
-"""Graphs of cores that this process has read."""
+_cores: dict[str, Named] = {}  # graphs of cores that this process has read
 
 
 def _together(checks: Sequence[Check]) -> list[list[Check]]:

@@ -10,8 +10,7 @@ from xpulpnn.errors import EncodingError
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sw.assembly.disasm import disassemble
 
-WAVEFORM = "example.vcd"
-"""File with the waveform, in the folder of the check."""
+WAVEFORM = "example.vcd"  # file with the waveform, in the folder of the check
 
 _WRAPPER = "wrapper."
 

@@ -62,8 +62,7 @@ _MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
 MOVES = (*_MOVES, PLACES)
 """For the ways of values through the pipeline: none is made, and all that values decide is free."""
 
-ORDER = (*_MOVES, REGISTERS, FORWARDED)
-"""For what retires when."""
+ORDER = (*_MOVES, REGISTERS, FORWARDED)  # For what retires when
 
 ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOP_ENDS, TARGETS)
 """For the ways of the program counter."""
@@ -71,17 +70,13 @@ ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOP_END
 PROGRESS = (REGISTERS, FORWARDED, SUMS, COMPARISONS, LOADS, RESULTS, CSRS, CSR_WRITES, HANDLERS, CONSTANTS, LOOP_ENDS)
 """For whether anything retires: what takes how long stays."""
 
-FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)
-"""For the instruction port."""
+FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)  # For the instruction port
 
-REQUESTS = tuple(cut for cut in ORDER if cut not in (FETCH, SUMS))
-"""For requests on both ports."""
+REQUESTS = tuple(cut for cut in ORDER if cut not in (FETCH, SUMS))  # For requests on both ports
 
-ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))
-"""For the data port."""
+ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))  # For the data port
 
-CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)
-"""For CSRs: their contents stay."""
+CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)  # For CSRs: their contents stay
 
 EVERY = tuple(dict.fromkeys((*ORDER, *MOVES, *ADDRESSES, *PROGRESS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)))
 """All that a check may cut."""

@@ -13,8 +13,7 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import Cutpoint, commands, kept_w
 from xpulpnn_sim.proofs.riscv_formal.testbench import MODULE
 from xpulpnn_sim.tools.yosys import Yosys
 
-GATES = "core.il"
-"""File with the gates of all modules."""
+GATES = "core.il"  # file with the gates of all modules
 
 GRAPH, NAMES = "core.aig", "core.map"
 """Files with the core as a graph, some wires of it cut, and with the names of its inputs and outputs."""

@@ -8,8 +8,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.aiger import UNKNOWN, Aiger, ClockedGraph, Named, at
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 
-CORE = "core_"
-"""What the names of outputs of the core begin with as inputs of a check."""
+CORE = "core_"  # what the names of outputs of the core begin with as inputs of a check
 
 CHECK, TRIGGER, RESET = "check", "trig", "reset"
 """Inputs of a check: it looks in this cycle; the instruction that it is about retires in this one."""

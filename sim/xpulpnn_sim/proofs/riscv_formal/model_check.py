@@ -16,8 +16,7 @@ from xpulpnn_sim.proofs.riscv_formal.suite import FAIR, Check, Suite
 from xpulpnn_sim.proofs.riscv_formal.testbench import CONSTANT, TOP, top_text
 from xpulpnn_sim.tools.yosys import Yosys
 
-PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"
-"""Outcomes of a check."""
+PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"  # outcomes of a check
 
 _BAD, _SIMPLE = "bad.aig", "simple.aig"
 _SCRIPT = """read_verilog -sv -formal -I. check.sv
@@ -37,8 +36,7 @@ aigmap
 opt_clean
 write_aiger -map check.map check.aig
 """
-_LOWER = "async2sync\nchformal -lower\n"
-"""What a Yosys needs that keeps properties as cells with their trigger."""
+_LOWER = "async2sync\nchformal -lower\n"  # what a Yosys needs that keeps properties as cells with their trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,19 +24,16 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     of_instruction,
 )
 
-VARIABLE = "XPULPNN_RISCV_FORMAL"
-"""Environment variable that says where riscv-formal is where no option does."""
+VARIABLE = "XPULPNN_RISCV_FORMAL"  # Environment variable that says where riscv-formal is where no option does
 
-DEPTH = 15
-"""Cycle after reset in which most checks look, unless another is asked for."""
+DEPTH = 15  # Cycle after reset in which most checks look, unless another is asked for
 
 _ISA = "rv32imc"
 _ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 _CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
 _BUS = ("bus_imem", "bus_imem_fault", "bus_dmem_fault")
 _TRIGGERED = ("unique", "hang", "liveness")
-_LIVENESS_WINDOW = 36
-"""Cycles in which the next instruction must retire with fair memories."""
+_LIVENESS_WINDOW = 36  # cycles in which the next instruction must retire with fair memories
 _HANG_CYCLE = 25
 _CUTS = {
     "reg": MOVES,
@@ -54,15 +51,12 @@ _ORDER = (
     "always @(posedge clock) if (reset) expected <= 0; else if (core_rvfi_valid) expected <= expected + 1;",
     "always @* if (check && core_rvfi_valid) assert (core_rvfi_order == expected);",
 )
-_TRAP_STATE = ("mstatus", "mepc", "mcause")
-"""CSRs that traps write too."""
+_TRAP_STATE = ("mstatus", "mepc", "mcause")  # CSRs that traps write too
 _COUNTERS = ("mcycle", "minstret")
 
-FAIR = "RISCV_FORMAL_FAIRNESS"
-"""Macro of checks in which the memories grant and answer soon."""
+FAIR = "RISCV_FORMAL_FAIRNESS"  # macro of checks in which the memories grant and answer soon
 
-OWN = "own"
-"""Checker of the checks that are our own."""
+OWN = "own"  # checker of the checks that are our own
 
 NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
 TRUE_DATA, COUNTS = "XPULPNN_TRUE_DATA", "XPULPNN_COUNTS"

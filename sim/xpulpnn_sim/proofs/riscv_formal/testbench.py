@@ -17,11 +17,9 @@ from xpulpnn_sim.proofs.riscv_formal.suite import (
     Check,
 )
 
-MODULE = "surrounded_core"
-"""Module of the core between its memories."""
+MODULE = "surrounded_core"  # module of the core between its memories
 
-TOP = "seen"
-"""Module of a check: what it sees of the core."""
+TOP = "seen"  # module of a check: what it sees of the core
 
 CONSTANT = ("boot_addr", "hart_id", "watched", "watched_first", "watched_register")
 """Inputs of the core between its memories that do not change."""
@@ -44,8 +42,7 @@ _WFI, _MRET = "32'h10500073", "32'h30200073"
 _IS_COUNTER = " || ".join(f"{CORE}csr_addr == 12'h{csr_address(name):03x}" for name in _WIDE_CSRS)
 _CSR_PARTS = ("rmask", "wmask", "rdata", "wdata")
 
-_TRAPS = "fault"
-"""Checker that looks at the CSR that traps write."""
+_TRAPS = "fault"  # checker that looks at the CSR that traps write
 
 _TRAPPED = {"rmask": "32'b0", "wmask": "{32{rvfi_trap}}", "rdata": "32'b0", "wdata": f"{CORE}cause"}
 """What a trap does to mcause."""

@@ -9,8 +9,7 @@ from xpulpnn_sim.reference.golden.compressed import expanded
 
 _HALF, _WORD = 16, 32
 _QUADRANT_BITS = 2
-_QUADRANTS = 3
-"""Those of compressed words; the fourth one is that of words of 32 bits."""
+_QUADRANTS = 3  # those of compressed words; the fourth one is that of words of 32 bits
 
 
 def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:

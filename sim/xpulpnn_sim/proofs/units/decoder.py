@@ -13,10 +13,8 @@ from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Fault, none, rare, shown
 
 _WORD = 32
-_RETURN = 0x0000_8067
-"""jalr x0, 0(x1)."""
-_LOAD = 0x0000_0003
-"""lb x0, 0(x0)."""
+_RETURN = 0x0000_8067  # jalr x0, 0(x1)
+_LOAD = 0x0000_0003  # lb x0, 0(x0)
 
 
 def _rows(config: CoreConfig) -> list[Insn]:

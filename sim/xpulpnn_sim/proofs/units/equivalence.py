@@ -14,16 +14,14 @@ from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, clocked_gates
 from xpulpnn_sim.proofs.engine.exhaustive import simulate
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DotpOperands, DotpOperation, Signs, operation
 
-METHODS = ("algebra", "sat", "exhaustive", "random")
-"""Ways to compare a structure with the definition; see :func:`check`."""
+METHODS = ("algebra", "sat", "exhaustive", "random")  # ways to compare a structure with the definition; see `check`
 
 EQUAL, LANES, SAMPLED, DIFFERENT, UNDECIDED = "equal", "equal lane by lane", "no difference", "different", "undecided"
 """Verdicts: proved for all operands; shown for all operands of each lane alone; not refuted; refuted; not finished."""
 
 _FIRST_CASES = 1024
 _RANDOM_BLOCKS = 1 << 18
-_SAT_WIDTH = 4
-"""Widest elements that SAT is tried on unless asked for: it takes minutes for products of 8 bits."""
+_SAT_WIDTH = 4  # Widest elements that SAT is tried on unless asked for: it takes minutes for products of 8 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

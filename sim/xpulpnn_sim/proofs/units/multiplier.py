@@ -29,8 +29,7 @@ from xpulpnn_sim.proofs.units.unit_proof import Claim, Fault, none, rare, shown
 _MUL, _REQUANTISE = "mul", "pv.rq*, kappa * x + lambda"
 _WORD, _HALF, _SHIFT_BITS = 32, 16, 5
 _MOST_TERMS = 20_000
-_BEFORE_SHIFT = 3
-"""Code of ``op`` that no instruction has: the sum of ``HALF`` without its shift."""
+_BEFORE_SHIFT = 3  # code of `op` that no instruction has: the sum of `HALF` without its shift
 
 
 class _Run:

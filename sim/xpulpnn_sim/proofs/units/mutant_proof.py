@@ -14,12 +14,10 @@ EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
 
 EVERYWHERE = "all inputs and states"
 SITUATIONS = "all situations that occur"
-REACHED = "all states that are reached"
-"""For which inputs and registers a mutant is equivalent."""
+REACHED = "all states that are reached"  # for which inputs and registers a mutant is equivalent
 
 OUTPUTS = "outputs from reset on"
-ANY_STATE = "outputs or registers, in a state that may never be reached"
-"""What a mutant is shown to change."""
+ANY_STATE = "outputs or registers, in a state that may never be reached"  # what a mutant is shown to change
 
 _CASES = 1 << 11
 _FRAMES = 40

@@ -20,14 +20,11 @@ from xpulpnn_sim.tools.netlists import (
 )
 from xpulpnn_sim.tools.yosys import Yosys
 
-SELECT = "mutant_select"
-"""Input that says which mutant it is; 0 is the unit itself."""
+SELECT = "mutant_select"  # input that says which mutant it is; 0 is the unit itself
 
-NEXT = "next "
-"""What the names of bits that go into registers begin with."""
+NEXT = "next "  # what the names of bits that go into registers begin with
 
-Bit = tuple[str, int, int]
-"""Name of a bit that is observed, its literal in the unit and its literal in the mutant."""
+Bit = tuple[str, int, int]  # name of a bit that is observed, its literal in the unit and its literal in the mutant
 
 _BASE = "base.il"
 _SCRIPT = """read_rtlil {base}

@@ -28,8 +28,7 @@ _DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
 _FIRST_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
 """Bytes, as in the instruction table: from the thresholds of one pixel to those of the other, and of the first step."""
 
-State = dict[int, int]
-"""Literal of each register bit."""
+State = dict[int, int]  # literal of each register bit
 
 
 class _Search:

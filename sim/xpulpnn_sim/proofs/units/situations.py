@@ -20,12 +20,10 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.units.mutant_proof import Held, Occurring, Situation
 
-_NO_REGISTER = 0x1F << 20
-"""The field rs2 as bits of a word."""
+_NO_REGISTER = 0x1F << 20  # the field rs2 as bits of a word
 
 _SHIFT_LSB = 25
-_SHIFT = 0x1F << _SHIFT_LSB
-"""The field of the number of places as bits of a word."""
+_SHIFT = 0x1F << _SHIFT_LSB  # the field of the number of places as bits of a word
 
 _LANE_SELECTS = ("pv.extract", "pv.extractu", "pv.insert")
 

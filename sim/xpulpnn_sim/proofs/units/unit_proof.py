@@ -10,8 +10,7 @@ from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
 """Verdicts: proved for all inputs, refuted, not finished."""
 
-Ports = Mapping[str, Sequence[int]]
-"""Literals of each port, lowest bit first."""
+Ports = Mapping[str, Sequence[int]]  # literals of each port, lowest bit first
 
 Fault = Callable[[GateGraph, dict[str, list[int]]], None]
 """Changes the literals that a unit gets at its ports; its definition keeps the true ones."""

@@ -4,8 +4,7 @@ from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn_sim.publishing.packages.checks import Checks
 from xpulpnn_sim.publishing.packages.memory_map import NOWHERE
 
-_RELOADS_WEIGHT = 0b10000
-"""Selector of a Mac&Load that reloads weight 0."""
+_RELOADS_WEIGHT = 0b10000  # selector of a Mac&Load that reloads weight 0
 
 
 def failed_fetch(checks: Checks) -> None:

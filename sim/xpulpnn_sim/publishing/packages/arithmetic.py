@@ -10,11 +10,9 @@ from xpulpnn_sim.reference.statements.machine import Hart, Statements, result
 from xpulpnn_sw.assembly.disasm import render
 
 _NOT_COMPUTED = frozenset({"auipc", "fence", "fence.i", "mret", "wfi", "ecall", "ebreak", "csrrw", "csrrs", "csrrc"})
-_A, _B, _D = 10, 11, 12
-"""Registers a0, a1 and a2: rs1, rs2 and rd of the instructions checked."""
+_A, _B, _D = 10, 11, 12  # registers a0, a1 and a2: rs1, rs2 and rd of the instructions checked
 
-_SEARCHES = 6
-"""Executions of each pv.qnt."""
+_SEARCHES = 6  # executions of each pv.qnt
 
 _BOTH_RELOADS = 0b11
 _RELOAD_LSB = 3

@@ -20,8 +20,7 @@ from xpulpnn_sim.publishing.packages.unit_testbench import unit_testbench
 from xpulpnn_sim.publishing.packages.units import BUILDERS
 from xpulpnn_sim.tools.files import write_text
 
-DEFAULT_CLOCK_NS = 10.0
-"""Period that synthesis aims at unless another is asked for."""
+DEFAULT_CLOCK_NS = 10.0  # period that synthesis aims at unless another is asked for
 
 _DELAYS = ', whose delays are options: `make icarus ARGS="+latency=4 +stall=30"`.'
 _VECTORS = "It applies the vectors of `tb/{top}_vectors.lst`, one per clock cycle."

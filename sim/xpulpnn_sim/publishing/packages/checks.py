@@ -9,20 +9,15 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import enabled
 
-_RESULT = "gp"
-"""Register that walks through the results."""
+_RESULT = "gp"  # register that walks through the results
 
-OPERANDS = 0x400
-"""Bytes of operands that the program may read; copied from nowhere, random."""
+OPERANDS = 0x400  # bytes of operands that the program may read; copied from nowhere, random
 
-SCRATCH = 0x80
-"""Bytes that the program may write."""
+SCRATCH = 0x80  # bytes that the program may write
 
-CORNERS = (0, 1, WORD_MASK, 0x8000_0000, 0x7FFF_FFFF, 0x8000_8000, 0x7F80_FF01)
-"""Operands that carry, borrow or wrap."""
+CORNERS = (0, 1, WORD_MASK, 0x8000_0000, 0x7FFF_FFFF, 0x8000_8000, 0x7F80_FF01)  # operands that carry, borrow or wrap
 
-Expected = int | Callable[[dict[str, int]], int]
-"""A word, or how it follows from the labels of the program."""
+Expected = int | Callable[[dict[str, int]], int]  # a word, or how it follows from the labels of the program
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,9 @@
 
 from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, RESETS, Design
 
-IO_FRACTION = 0.2
-"""Part of the period that is spent outside, before inputs and after outputs."""
+IO_FRACTION = 0.2  # part of the period that is spent outside, before inputs and after outputs
 
-CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")
-"""Inputs that do not change while a core runs."""
+CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # inputs that do not change while a core runs
 
 
 def constraints(design: Design) -> str:

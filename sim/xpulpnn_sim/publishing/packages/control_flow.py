@@ -11,8 +11,7 @@ from xpulpnn.isa.machine import (
 from xpulpnn_sim.publishing.packages.checks import CORNERS, Checks
 from xpulpnn_sim.reference.statements.machine import result
 
-DRIVEN_HART_ID = 0x25
-"""What the testbench drives on ``hart_id``."""
+DRIVEN_HART_ID = 0x25  # what the testbench drives on `hart_id`
 
 _BRANCH_WORDS = (*CORNERS[:5], 7)
 

@@ -12,14 +12,11 @@ from xpulpnn_sim.publishing.packages.listing import hex_words
 from xpulpnn_sim.publishing.packages.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, NOWHERE, RESULTS_AT
 from xpulpnn_sim.publishing.packages.template import fill, template
 
-SIMULATED_NS = 10
-"""Period of the clock in simulation."""
+SIMULATED_NS = 10  # period of the clock in simulation
 
-_CYCLES_PER_WORD = 8
-"""Of the watchdog, for the fastest memory, by words of the program."""
+_CYCLES_PER_WORD = 8  # of the watchdog, for the fastest memory, by words of the program
 
-_SHORTEST_GAP = 16
-"""Words."""
+_SHORTEST_GAP = 16  # words
 
 _DRIVEN = {
     "boot_addr": f"32'h{MEMORY_BASE + 0x80:08x}",

@@ -10,21 +10,16 @@ from xpulpnn_sim.publishing.packages.checks import Checks
 from xpulpnn_sim.publishing.packages.vectors import dot_product
 from xpulpnn_sim.reference.statements.machine import sx, zx
 
-FILTERS, PIXELS, WORDS = 4, 2, 6
-"""Rows of weights and activations, and words of a row."""
+FILTERS, PIXELS, WORDS = 4, 2, 6  # rows of weights and activations, and words of a row
 
-_SPARE = 1
-"""Words behind a row: the loops with Mac&Load fetch one ahead."""
+_SPARE = 1  # words behind a row: the loops with Mac&Load fetch one ahead
 
 _ROW = (WORDS + _SPARE) * WORD_BYTES
-_SUMS = ("a2", "a3", "a4", "a5", "a6", "a7", "s2", "s3")
-"""Accumulators, filter by filter."""
+_SUMS = ("a2", "a3", "a4", "a5", "a6", "a7", "s2", "s3")  # Accumulators, filter by filter
 
-_WEIGHTS = ("s4", "s5", "s6", "s7")
-"""Pointers to the rows of weights."""
+_WEIGHTS = ("s4", "s5", "s6", "s7")  # pointers to the rows of weights
 
-_ACTIVATIONS = ("s8", "s9")
-"""Pointers to the rows of activations."""
+_ACTIVATIONS = ("s8", "s9")  # pointers to the rows of activations
 
 _SHIFT = 6
 _RELOAD_ACTIVATION, _RELOAD_WEIGHT, _WEIGHT_LSB = 8, 16, 1

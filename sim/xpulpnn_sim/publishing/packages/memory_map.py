@@ -9,11 +9,9 @@ MEMORY_WORDS = 1 << 15
 OPERANDS_AT, SCRATCH_AT, RESULTS_AT, EXPECTED_AT = 0x1_0000, 0x1_0800, 0x1_1000, 0x1_8000
 """Places in memory, in bytes from its start; the code comes first."""
 
-NOWHERE = 0x4000_0000
-"""An address outside the memory and the device."""
+NOWHERE = 0x4000_0000  # an address outside the memory and the device
 
-DEVICE_BASE = 0x8000_0000
-"""Registers of the testbench: end of the program, interrupt lines now, interrupt lines later."""
+DEVICE_BASE = 0x8000_0000  # registers of the testbench: end of the program, interrupt lines now, interrupt lines later
 
 
 def places() -> Mapping[str, int]:

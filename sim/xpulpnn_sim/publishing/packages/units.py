@@ -24,8 +24,7 @@ from xpulpnn_sim.publishing.packages.vectors import Vector, Vectors, dot_product
 from xpulpnn_sim.reference.statements.machine import result
 
 _SEED = 20
-_PER_CONTROL_WORD = 12
-"""Vectors of every control word."""
+_PER_CONTROL_WORD = 12  # vectors of every control word
 
 _DIRECT_IMMEDIATES = frozenset({ImmSel.I_TYPE, ImmSel.SIMM5, ImmSel.IMM6_UNSIGNED})
 """Immediates that are operand b as they are; the others are a matter of ID."""

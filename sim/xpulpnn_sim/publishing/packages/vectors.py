@@ -11,8 +11,7 @@ from xpulpnn_sim.publishing.packages.checks import CORNERS
 from xpulpnn_sim.publishing.packages.design import Port
 from xpulpnn_sim.reference.statements.machine import sx, zx
 
-_CORNERS = (*CORNERS, 0x8888_7777)
-"""Operands that carry, borrow or wrap in some format."""
+_CORNERS = (*CORNERS, 0x8888_7777)  # operands that carry, borrow or wrap in some format
 
 _CORNERS_PER_WORD = 1 / 4
 

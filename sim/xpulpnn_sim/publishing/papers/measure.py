@@ -8,8 +8,7 @@ from xpulpnn_sim.tools import sources
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import cached_results, digest
 
-_FOLDER = "papers"
-"""Of the records in the cache."""
+_FOLDER = "papers"  # of the records in the cache
 
 _WITHOUT = frozenset(
     {"benches", "cli", "exploration", "guide", "packages", "proofs", "report", "tables", "verification"}

@@ -13,8 +13,7 @@ from xpulpnn_sw.kernels.ulppack.packing import METHODS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import MatmulLayer
 
-BIT_SERIAL, BYTES = "p.cnt", "bytes"
-"""Products of single bits; an element in each byte, with XpulpV2."""
+BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; an element in each byte, with XpulpV2
 
 
 def _measured(point: Point, *, check: bool) -> Record:

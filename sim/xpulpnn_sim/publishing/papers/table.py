@@ -50,8 +50,7 @@ class Quantity:
         return float(found)
 
 
-_LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")
-"""Options that take several values."""
+_LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")  # options that take several values
 
 
 def joined(first: str, second: str) -> str | None:

@@ -9,8 +9,7 @@ import numpy as np
 from xpulpnn_sim.reference.golden.effects import I32, I64
 from xpulpnn_sim.reference.golden.layers import AnyInt, Window, views
 
-_EXACT = ((np.float32, 24), (np.float64, 53))
-"""Floating point, and the bits of the integers that it has all of."""
+_EXACT = ((np.float32, 24), (np.float64, 53))  # Floating point, and the bits of the integers that it has all of
 
 
 def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:

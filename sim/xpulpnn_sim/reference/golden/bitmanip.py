@@ -11,8 +11,7 @@ from xpulpnn_sim.reference.golden import fields
 from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources
 from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
 
-WIDTH_LSB = 5
-"""Position of the width field in the register that describes a bit field; the start is below it."""
+WIDTH_LSB = 5  # position of the width field in the register that describes a bit field; the start is below it
 
 
 def _bit_matrix(value: U32) -> NDArray[np.bool_]:

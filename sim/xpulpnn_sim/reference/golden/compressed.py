@@ -7,10 +7,8 @@ table of patterns and fields.
 _LOAD, _STORE, _BRANCH, _JALR, _JAL = 0x03, 0x23, 0x63, 0x67, 0x6F
 _OP_IMM, _OP, _LUI = 0x13, 0x33, 0x37
 _ADD, _SLL, _XOR, _SRL, _OR, _AND = 0, 1, 4, 5, 6, 7
-_ALTERNATE = 0x20
-"""funct7 of sub and sra."""
-_WORD_SIZE = 2
-"""funct3 of lw and sw."""
+_ALTERNATE = 0x20  # funct7 of sub and sra
+_WORD_SIZE = 2  # funct3 of lw and sw
 _EBREAK = 0x0010_0073
 _ZERO, _RA, _SP = 0, 1, 2
 

@@ -17,8 +17,7 @@ _WINDOW_BYTES = EXT_DATA_BITS // 8
 _LENGTH_MASK = (1 << DMA_LENGTH_BITS) - 1
 _PLAIN_WORDS = 3
 _LINE_WORDS = 2
-_ALLOCATED = 16
-"""Bit of the status from which on it tells the allocated identifiers."""
+_ALLOCATED = 16  # bit of the status from which on it tells the allocated identifiers
 
 
 class Moves(NamedTuple):

@@ -14,8 +14,7 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Bits = NDArray[np.bool_]
 
-BASE_LENGTH = 4
-"""Bytes of an uncompressed instruction."""
+BASE_LENGTH = 4  # bytes of an uncompressed instruction
 
 
 _ABSENT = np.zeros(0, np.uint32)

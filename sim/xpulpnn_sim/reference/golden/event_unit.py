@@ -18,8 +18,7 @@ from xpulpnn.isa.cluster import (
 from xpulpnn.isa.machine import WORD_BYTES
 
 _BARRIER_TRIGGERS = (Barrier.TRIGGER_SELF, Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)
-_GROUP = 0x40
-"""Bytes of a group of registers."""
+_GROUP = 0x40  # bytes of a group of registers
 
 _TRIGGERS = tuple(
     register // _GROUP

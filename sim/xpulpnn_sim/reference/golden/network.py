@@ -13,11 +13,9 @@ from xpulpnn_sim.reference.golden.layers import Pads, Window
 from xpulpnn_sim.reference.golden.packing import element_range
 
 _SIGN_BITS = 1
-_TABLE_BITS = 8
-"""Summands of an addition that scales each are clipped to so many bits."""
+_TABLE_BITS = 8  # summands of an addition that scales each are clipped to so many bits
 
-_CHUNK_ELEMENTS = 1 << 22
-"""Elements of the widest layer's operands that are worked on at once, about."""
+_CHUNK_ELEMENTS = 1 << 22  # elements of the widest layer's operands that are worked on at once, about
 
 _INPUT = "input"
 

@@ -12,8 +12,7 @@ from xpulpnn_sim.reference.golden.effects import I32
 Bytes = NDArray[np.uint8]
 AnyInt = NDArray[np.integer[Any]]
 
-ELEMENT_BITS = (1, 2, 4, 8, 16, 32)
-"""Widths that divide a byte or are whole bytes."""
+ELEMENT_BITS = (1, 2, 4, 8, 16, 32)  # widths that divide a byte or are whole bytes
 
 
 def element_range(bits: int, *, signed: bool) -> tuple[int, int]:

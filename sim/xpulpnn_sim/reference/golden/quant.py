@@ -9,17 +9,14 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.reference.golden import fields
 from xpulpnn_sim.reference.golden.effects import I32, U32, Effects, Sources
 
-ReadHalf = Callable[[U32], U32]
-"""Half-words in memory at the given byte addresses, zero-extended."""
+ReadHalf = Callable[[U32], U32]  # Half-words in memory at the given byte addresses, zero-extended
 
-PIXEL_DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
-"""Bytes from the thresholds of pixel 0 to those of pixel 1."""
+PIXEL_DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}  # bytes from the thresholds of pixel 0 to those of pixel 1
 
 FIRST_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
 """Bytes from the middle threshold to that of the next level; each level halves it."""
 
-SEARCH_BLOCK = 64
-"""Steps of the search stay within an aligned block of this many bytes."""
+SEARCH_BLOCK = 64  # steps of the search stay within an aligned block of this many bytes
 
 HALF_WORD_BITS = 16
 

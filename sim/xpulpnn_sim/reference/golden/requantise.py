@@ -15,8 +15,7 @@ PARAMETER_BYTES = 4
 _HALF = 1 << 16
 _WORD = 1 << 32
 _SHIFTS = 32
-_LANE_FIELD = 1 << 28
-"""Place value of the lane in an instruction word."""
+_LANE_FIELD = 1 << 28  # Place value of the lane in an instruction word
 
 
 def load_parameter(insn: Insn, src: Sources) -> Effects:

@@ -8,8 +8,7 @@ from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn.isa.cluster import NO_MASTER, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 
-PATIENCE = 16
-"""Cycles after which a master that yields to the cores comes first: it has lost one less."""
+PATIENCE = 16  # cycles after which a master that yields to the cores comes first: it has lost one less
 
 
 class Request(NamedTuple):

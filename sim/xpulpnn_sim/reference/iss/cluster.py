@@ -32,8 +32,7 @@ from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
 from xpulpnn_sw.toolchain.core_note import core_name, require_core
 
 DEFAULT_QUANTUM = 64
-_REPORT = 1 << 17
-"""Instructions between two reports of progress."""
+_REPORT = 1 << 17  # instructions between two reports of progress
 
 
 _LOOPS = "endless loop"

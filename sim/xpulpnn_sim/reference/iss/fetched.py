@@ -27,8 +27,7 @@ from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
 from xpulpnn_sim.reference.statements.compiled import maker
 
-_WORDS = 1 << 14
-"""Words whose instructions are kept."""
+_WORDS = 1 << 14  # words whose instructions are kept
 
 REGISTER_MASK = REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20

@@ -12,8 +12,7 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun
 
 _WORD_BYTES = np.uint32(4)
-_BLOCK = 1 << 17
-"""Instructions of a block of the sequence."""
+_BLOCK = 1 << 17  # instructions of a block of the sequence
 
 
 def kernel_memory(run: KernelRun) -> Memory:

@@ -29,8 +29,7 @@ from xpulpnn_sim.reference.programs.trace import digits_of, line_of, register_na
 
 Record = tuple[int, ...]
 
-HISTORY = 8
-"""Retirements shown before the one that differs."""
+HISTORY = 8  # Retirements shown before the one that differs
 
 PATIENCE = 8
 """Retirements an interrupt may stay pending and enabled without being taken; those under way when it came are fewer."""
@@ -60,8 +59,7 @@ _BASE_WE, _BASE_ADDR, _WDATA = (_AT[name] for name in ("base_we", "base_addr", "
 _ALWAYS = tuple((name, _AT[name]) for name in ("insn", "trap", "cause", "nn_we", "mem_rmask", "mem_wmask", "pc_wdata"))
 """Fields that mean something in every record."""
 
-_ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))
-"""An instruction that traps changes nothing."""
+_ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))  # an instruction that traps changes nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ PAGE_BITS = 12
 _PAGE = 1 << PAGE_BITS
 _ADDRESS_MASK = ADDRESS_SPACE - 1
 
-Listener = Callable[[int, int], None]
-"""Told the address and size of a store."""
+Listener = Callable[[int, int], None]  # Told the address and size of a store
 
 
 class AccessError(Exception):

@@ -24,8 +24,7 @@ from xpulpnn_sim.reference.programs.exits import (
 from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
 from xpulpnn_sw.toolchain.core_note import core_name, require_core
 
-_CHUNK = 1 << 17
-"""Instructions between two reports of progress."""
+_CHUNK = 1 << 17  # instructions between two reports of progress
 
 
 class Halting(Protocol):

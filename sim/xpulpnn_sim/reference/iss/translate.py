@@ -11,11 +11,9 @@ from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.memory import BusError, Memory, PostponedError
 from xpulpnn_sim.reference.statements.compiled import HartOperation, is_compiled, maker
 
-_FAILURES = (BusError, PostponedError)
-"""A store that raises one of these has not happened, or will be executed again."""
+_FAILURES = (BusError, PostponedError)  # a store that raises one of these has not happened, or will be executed again
 
-_WRITTEN = ("rd", "rs1")
-"""Register fields that statements write."""
+_WRITTEN = ("rd", "rs1")  # Register fields that statements write
 
 
 class Translator:

@@ -9,8 +9,7 @@ from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, windows
 
 _SINGLE_CORE_STACK = "__stack_top"
-_CLUSTER_STACKS = "__stacks_top"
-"""Symbols of the linker scripts of the runtime, for one core and for a cluster."""
+_CLUSTER_STACKS = "__stacks_top"  # symbols of the linker scripts of the runtime, for one core and for a cluster
 
 _SPACES = {
     TCDM_ALIAS: "the alias of the TCDM",

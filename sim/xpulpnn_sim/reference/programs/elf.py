@@ -22,8 +22,7 @@ SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 TOHOST, FROMHOST = "tohost", "fromhost"
 
-Window = tuple[int, int]
-"""First address and size of a piece of memory."""
+Window = tuple[int, int]  # First address and size of a piece of memory
 
 MAGIC = b"\x7fELF"
 _HEADER_BYTES = 52

@@ -15,17 +15,14 @@ from enum import StrEnum
 from xpulpnn.isa.machine import ADDRESS_SPACE
 
 SYS_WRITE = 64
-CALL = struct.Struct("<4Q")
-"""System call, file descriptor, buffer address, length."""
+CALL = struct.Struct("<4Q")  # System call, file descriptor, buffer address, length
 
 CALL_ALIGNMENT = 8
 STDOUT, STDERR = 1, 2
 TOHOST_PASS = 1
-FROMHOST_DONE = 1
-"""What the host writes to ``fromhost`` when it has served a call."""
+FROMHOST_DONE = 1  # what the host writes to `fromhost` when it has served a call
 
-NameOf = Callable[[int], str]
-"""Symbol and offset of an address, empty if there is none."""
+NameOf = Callable[[int], str]  # Symbol and offset of an address, empty if there is none
 
 
 class Reason(StrEnum):

@@ -293,8 +293,7 @@ class _Files:
         return str(Path(self._folder, place, entry.name.decode(errors="replace")))
 
 
-_NUMBERED_FROM_ZERO = 5
-"""Version of DWARF."""
+_NUMBERED_FROM_ZERO = 5  # version of DWARF
 
 
 def _data_ranges(marks: list[tuple[int, str]], end: int) -> tuple[tuple[int, int], ...]:

@@ -16,5 +16,4 @@ WORD_FIELDS = tuple(field.name for field in RETIREMENT_FIELDS if field.width < O
 RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.uint32) for name in WORD_FIELDS])
 """One retirement, the fields of :data:`~xpulpnn.isa.retirement.RETIREMENT_FIELDS` in their order, without gaps."""
 
-Records = NDArray[Any]
-"""A block of retirements: an array of :data:`RETIREMENT`."""
+Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`

@@ -20,11 +20,9 @@ EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in Exc
 
 _TEXT_COLUMNS = 40
 _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
-RECORD_FIELDS = RETIREMENT.names or ()
-"""Fields of a record."""
+RECORD_FIELDS = RETIREMENT.names or ()  # fields of a record
 
-_DATA_DIGITS = {0b1: 2, 0b11: 4, 0b1111: 8}
-"""Hexadecimal digits of an access by its byte mask."""
+_DATA_DIGITS = {0b1: 2, 0b11: 4, 0b1111: 8}  # Hexadecimal digits of an access by its byte mask
 
 _decoder = Decoder(INSNS)
 

@@ -22,13 +22,11 @@ from xpulpnn_sim.reference.statements.interpreter import StatementEffects, inter
 from xpulpnn_sim.reference.statements.machine import FUNCTIONS
 from xpulpnn_sim.reference.statements.text import PythonArithmetic, PythonValue, literal, undecided
 
-HartOperation = Callable[[], int]
-"""Executes one instruction and returns the address of the next, hardware loops aside."""
+HartOperation = Callable[[], int]  # Executes one instruction and returns the address of the next, hardware loops aside
 
 _Effects = StatementEffects[PythonValue, PythonValue]
 
-_SYSTEM = frozenset({"CSR", "trap", "wait", "MIE", *LOOPS})
-"""Names in statements of instructions that are not compiled."""
+_SYSTEM = frozenset({"CSR", "trap", "wait", "MIE", *LOOPS})  # names in statements of instructions that are not compiled
 
 _NAMESPACE = {"mul": mul, **ELEMENT_NAMES, **{name: FUNCTIONS[name] for name in ("quotient", "remainder", "sx", "zx")}}
 

@@ -18,8 +18,7 @@ from xpulpnn.isa.notation import LOOPS, MEMORY, beyond_notation, is_lane, lane_w
 V = TypeVar("V")
 C = TypeVar("C")
 
-FLAGS = ("MIE", "MPIE")
-"""Bits of mstatus that statements name."""
+FLAGS = ("MIE", "MPIE")  # bits of mstatus that statements name
 
 
 class Arithmetic(Protocol[V, C]):

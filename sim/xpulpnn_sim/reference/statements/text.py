@@ -14,8 +14,7 @@ from xpulpnn_sim.reference.statements.elements import unpacking
 from xpulpnn_sim.reference.statements.machine import FUNCTIONS, INTEGER_COMPARISONS, INTEGER_OPERATORS
 
 _SIGN = 1 << XLEN - 1
-_MANY = 4
-"""Elements from which on they are unpacked together."""
+_MANY = 4  # elements from which on they are unpacked together
 
 _LONGEST_SHIFT = 2 * XLEN
 

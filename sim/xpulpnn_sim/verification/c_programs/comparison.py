@@ -21,15 +21,13 @@ from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import Options, build
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
-BATCH = 20
-"""Programs in one executable: linking and starting take longer than running."""
+BATCH = 20  # programs in one executable: linking and starting take longer than running
 ENGINES = ("iss", "rtl")
 _HOST_COMPILERS = ("gcc", "cc", "clang")
 _DEFINED = ("-fwrapv", "-fno-strict-aliasing", "-w")
 _WITHOUT_DEBUG = ("-O1", "-O3")
 """Levels without debug information, whose labels and directives stand between the instructions otherwise."""
-_LIMIT = 20_000_000
-"""Instructions or cycles of an executable, at most."""
+_LIMIT = 20_000_000  # instructions or cycles of an executable, at most
 _HOST_SECONDS = 60
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from xpulpnn_sim.verification.c_programs.generator import ARRAYS, piece
 
-PIECES = 6
-"""Functions of a program."""
+PIECES = 6  # functions of a program
 _ELEMENTS = 512
 _CALLS = ((0, 0, 0), (1, 3, 7), (13, 5, 2_654_435_761), (-3, 40, 4_294_967_289), (38, -2, 97))
 """Arguments every piece is called with: bounds below, at and above each other."""

@@ -23,8 +23,7 @@ from xpulpnn_sim.verification.random.tally import Tally
 from xpulpnn_sim.verification.random.trials import Trial, Verdict, tried
 
 MAX_CYCLES = 2_000_000
-RUNS = 300
-"""Candidates tried at most for the shortest form of a failure."""
+RUNS = 300  # Candidates tried at most for the shortest form of a failure
 
 _IDEAL_CHANCE = 0.15
 _L2_LATENCIES = (1, 1, 3, 8, 20)

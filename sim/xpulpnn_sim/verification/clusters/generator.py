@@ -18,8 +18,7 @@ from xpulpnn_sim.verification.random.handlers import Handlers
 from xpulpnn_sim.verification.random.labels import Labels
 from xpulpnn_sim.verification.random.system import Features
 
-BUDGET = 16_000
-"""Instructions that a program of eight harts executes, about."""
+BUDGET = 16_000  # instructions that a program of eight harts executes, about
 
 _ALONE: Mapping[str, float] = {
     "arithmetic": 3,
@@ -41,16 +40,13 @@ _ALONE: Mapping[str, float] = {
 }
 """How often each kind of block of programs for one hart is chosen."""
 
-_REQUANTISING: Mapping[str, float] = {"requantise": 5}
-"""The same of those only for cores with pv.rq*."""
+_REQUANTISING: Mapping[str, float] = {"requantise": 5}  # the same of those only for cores with pv.rq*
 
 _ALONE_CHANCE = 0.6
 _FUNCTIONS = 2
-_FUNCTION = 60
-"""Instructions of a function, about."""
+_FUNCTION = 60  # instructions of a function, about
 _MOST_PHASES = 12
-_LONGEST = 40
-"""Blocks of a hart in a phase."""
+_LONGEST = 40  # blocks of a hart in a phase
 _DISTINCT_TRANSFERS = 8
 """Harts up to which each may have two transfers under way: more identifiers than there are would be waited for."""
 

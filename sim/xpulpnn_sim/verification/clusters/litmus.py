@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-MARK = 0xFFFF_FFFF
-"""What a test&set leaves."""
+MARK = 0xFFFF_FFFF  # what a test&set leaves
 
 
 class Kind(Enum):
@@ -28,8 +27,7 @@ class Operation(NamedTuple):
 
 
 Thread = tuple[Operation, ...]
-Outcome = tuple[int, ...]
-"""What all reads have found, thread after thread, then what the variables hold in the end."""
+Outcome = tuple[int, ...]  # what all reads have found, thread after thread, then what the variables hold in the end
 
 _State = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]
 """Operations done by each thread, the memory, what each thread has read."""

@@ -20,13 +20,11 @@ from xpulpnn_sim.verification.random.program import executable_of
 from xpulpnn_sw.assembly.asm import assemble
 
 _TEXT = L2_BASE + 0x80
-_TABLES = L2_BASE + 0x10_0000
-"""Rows of all harts, one for each round; then their results."""
+_TABLES = L2_BASE + 0x10_0000  # rows of all harts, one for each round; then their results
 
 _ROW_WORDS, _RESULT_WORDS = 6, 2
 _VARIABLES = 2
-_SLED = 24
-"""Longest delay of a thread in cycles."""
+_SLED = 24  # longest delay of a thread in cycles
 
 _TCDM_WORDS = TCDM_BASE + 0x1000
 _START, _TOHOST = TCDM_BASE, TCDM_BASE + 0x40

@@ -24,8 +24,7 @@ _UNIT = f"li t1, 0x{PRIVATE_EVENT_UNIT:x}"
 _MOST_WORDS = 4
 """Pushed in a phase; the queue must have room for those of two phases, or a pusher may wait for a hart that waits."""
 
-Parts = list[list[Block]]
-"""What each hart has to do; a meeting adds to them."""
+Parts = list[list[Block]]  # what each hart has to do; a meeting adds to them
 
 
 class Meetings:

@@ -27,8 +27,7 @@ from xpulpnn_sim.verification.random.layout import BASE, MASK, SAVE, SP, WINDOW_
 from xpulpnn_sim.verification.random.program import BareProgram, executable_of, names_of
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
-COUNTS = "counts "
-"""Start of the kind of a block that counts up once the counter whose number follows."""
+COUNTS = "counts "  # start of the kind of a block that counts up once the counter whose number follows
 
 _SP, _MASK, _BASE, _SAVE = (ABI_NAMES[register] for register in (SP, MASK, BASE, SAVE))
 

@@ -28,8 +28,7 @@ from xpulpnn_sim.verification.random.labels import Labels
 from xpulpnn_sim.verification.random.layout import BASE
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
-TEST_SET_LOCKS = 3
-"""The last is taken by its lowest byte."""
+TEST_SET_LOCKS = 3  # the last is taken by its lowest byte
 
 _BASE = ABI_NAMES[BASE]
 _READ_EVENTS = (

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from xpulpnn.isa.retirement import WaitCause
 
-FREE: Mapping[WaitCause, int] = {}
-"""No waits."""
+FREE: Mapping[WaitCause, int] = {}  # No waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,12 @@ from xpulpnn_sim.verification.costs.loop_cost_rows import loop_rows
 from xpulpnn_sim.verification.random.draw import ARITHMETIC, group_of
 from xpulpnn_sim.verification.random.layout import WINDOW
 
-_ALIGNED, _CROSSING = 0, 3
-"""Distances of an access from a word boundary."""
+_ALIGNED, _CROSSING = 0, 3  # distances of an access from a word boundary
 _HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
 _DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
 _DIVIDENDS = (0, 1, 0x7FFF_FFFF, 0x8000_0000, WORD_MASK)
 _BASE_USED = "use of the incremented base in the next instruction"
-_CHAIN = 4
-"""Dependent instructions in a row."""
+_CHAIN = 4  # Dependent instructions in a row
 
 _OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "beq": ((1, 1), (1, 2)),

@@ -15,8 +15,7 @@ from xpulpnn_sim.verification.random.blocks import Block
 from xpulpnn_sim.verification.random.program import Program
 
 _NOP = "addi zero, zero, 0"
-_DRAIN = (_NOP,) * 8
-"""Instructions after which nothing of the setup is under way and the prefetch buffer is full."""
+_DRAIN = (_NOP,) * 8  # instructions after which nothing of the setup is under way and the prefetch buffer is full
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,10 @@ from xpulpnn_sim.verification.random.blocks import Block
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FAILING, LINK
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
-_REPEATS = 6
-"""Copies of what waits for an interrupt."""
-_INTERRUPTED = 40
-"""Iterations of a loop that waits for an interrupt."""
+_REPEATS = 6  # copies of what waits for an interrupt
+_INTERRUPTED = 40  # iterations of a loop that waits for an interrupt
 _TRANSFERS = frozenset({"mret", "ecall", "ebreak"})
-_PENDING = 12
-"""Cycles in which a line may rise while interrupts are off."""
+_PENDING = 12  # cycles in which a line may rise while interrupts are off
 _COUNT = ABI_NAMES[COUNTER]
 _ON, _OFF = "csrrsi zero, mstatus, 8", "csrrci zero, mstatus, 8"
 
@@ -43,8 +40,7 @@ other:
 """
 """Handler of an interrupt that goes on behind an interrupted mret: one that returns to itself would not end."""
 
-Lines = list[str] | None
-"""Lines, or None where there is no way."""
+Lines = list[str] | None  # lines, or None where there is no way
 
 
 class Aims:

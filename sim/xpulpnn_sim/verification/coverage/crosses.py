@@ -33,10 +33,8 @@ from xpulpnn_sim.verification.coverage.kinds import (
     reserved_words,
 )
 
-DISTANCES = 3
-"""Instructions between which values are forwarded or waited for, at most."""
-OVERWRITES = 2
-"""The same for a register that is written again."""
+DISTANCES = 3  # instructions between which values are forwarded or waited for, at most
+OVERWRITES = 2  # the same for a register that is written again
 
 NO_CROSS, REACHABLE = -1, 0
 """States of a place; a positive state is the number of the reason, from 1, why it is out of reach."""
@@ -45,13 +43,10 @@ CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, Wai
 """What instructions wait for once the first has been fetched."""
 
 _MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
-SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})
-"""Those that compute for several cycles."""
+SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})  # those that compute for several cycles
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
-_BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})
-"""Written by an access before its memory has answered."""
-_LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE})
-"""Written behind EX."""
+_BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})  # written by an access before its memory has answered
+_LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE})  # Written behind EX
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
 _BYTES = frozenset({"lb", "lbu", "sb"})
 

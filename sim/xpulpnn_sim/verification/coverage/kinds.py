@@ -79,8 +79,7 @@ _PRODUCER_TEXT = {
     Producer.MAC_LOAD: "Mac&Load",
     Producer.MAC_LOAD_BASE: "base of a Mac&Load",
 }
-NOTHING = -1
-"""In place of a number: there is none."""
+NOTHING = -1  # in place of a number: there is none
 
 _PRODUCER_OF = {
     Kind.ALU: Producer.ALU,
@@ -268,5 +267,4 @@ class Words:
             entry["offset"] = values.get("boff13", values.get("cb9", 0))
 
 
-PARAMETERS = (FIRST_PARAMETER, FIRST_PARAMETER + 1)
-"""Entries of kappa and lambda."""
+PARAMETERS = (FIRST_PARAMETER, FIRST_PARAMETER + 1)  # entries of kappa and lambda

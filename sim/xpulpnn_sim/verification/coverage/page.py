@@ -15,10 +15,8 @@ from xpulpnn_sim.verification.coverage.covered_trials import Total
 from xpulpnn_sim.verification.coverage.crosses import REACHABLE, Crosses, Family, row_name
 from xpulpnn_sim.verification.coverage.rtl import module_table, unused_bits, unused_lines
 
-_MOST = 2000
-"""Holes that the page names."""
-_PLACES = 400
-"""Places out of reach that the page names for each reason."""
+_MOST = 2000  # holes that the page names
+_PLACES = 400  # places out of reach that the page names for each reason
 
 _FORWARDING = (
     "Where an operand comes from, one, two and three instructions before: for each distance at once, then after a "

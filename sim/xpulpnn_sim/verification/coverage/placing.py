@@ -27,8 +27,7 @@ from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
-_SAFE = WINDOW + 0x80
-"""Behind the words that fail."""
+_SAFE = WINDOW + 0x80  # Behind the words that fail
 _SPAN = 0x40
 _NEAR = 16
 _BOTH = 0b11000

@@ -16,10 +16,8 @@ from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _ATTEMPTS = 30
-_SLOT = 0xF0
-"""Offset from the window of words that carry constants and zeros."""
-_ZERO_LANE = 2
-"""Byte that is zero in every address of the memory map, where a requantised zero changes nothing."""
+_SLOT = 0xF0  # offset from the window of words that carry constants and zeros
+_ZERO_LANE = 2  # byte that is zero in every address of the memory map, where a requantised zero changes nothing
 _T0, _T2, _TP, _RA, _SP = (ABI_NAMES[number] for number in (LINK, COUNTER, BASE, RA, SP))
 _READERS = frozenset({"csrrs", "csrrc"})
 _STEP = WORD_BYTES

@@ -14,10 +14,8 @@ _HEAD = b"# SystemC::Coverage-3\n"
 _COUNT = re.compile(rb"' (\d+)$", re.MULTILINE)
 _POINT = re.compile(rb"^C '(.*)' \d+$", re.MULTILINE)
 _BIT = re.compile(r"^(.*?)(?:\[(\d+)\])?(?::(0->1|1->0))?$")
-_OWN = ("testbench", "core_waited")
-"""Modules around the core."""
-_DROPPED = "unused"
-"""Signal of a module that holds what nobody reads, for the sake of lint."""
+_OWN = ("testbench", "core_waited")  # Modules around the core
+_DROPPED = "unused"  # signal of a module that holds what nobody reads, for the sake of lint
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,7 @@ _ROUTINE = f"""auipc a0, 0
 _RESULTS = "a0 t1 a2 a6 a3 a4 s5 s6 s8 a5 a7 s7"
 _DISTANCES = (1, 12, 34, (_UPPER << 12) + 38, 50, 54, 46, 58, 82)
 """What the results up to s8 are behind the start of the routine."""
-_COUNT, _FIRST_HALF = 15, 0x0517
-"""What the routine has counted, and its first half word."""
+_COUNT, _FIRST_HALF = 15, 0x0517  # what the routine has counted, and its first half word
 
 
 def _visit(start: int, fault: int, first: int) -> str:

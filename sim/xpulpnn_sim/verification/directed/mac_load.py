@@ -4,8 +4,7 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.verification.directed.case import Directed, directed, words_at
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
-WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))
-"""Arbitrary words."""
+WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))  # Arbitrary words
 FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
 SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
 """Suffixes of widths, and of whether weights and activations are signed."""

@@ -88,8 +88,7 @@ _NEIGHBOURS = directed(
     "mac_load_dot",
 )
 
-_TURN = (24, 17, 25, 18, 29, 22)
-"""Selectors of one turn."""
+_TURN = (24, 17, 25, 18, 29, 22)  # selectors of one turn
 
 
 def _turn(mnemonic: str) -> str:

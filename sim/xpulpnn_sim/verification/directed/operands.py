@@ -13,10 +13,8 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.verification.directed.case import Directed, directed
 from xpulpnn_sim.verification.random.draw import Draw, Group, group_of
 
-_PINS = {"rd": 12, "rs1": 10, "rs2": 11}
-"""Registers of operands: a2, a0 and a1."""
-_NEXT = "mul s4, s4, s5; addi s4, s4, 1013; srli a2, s4, 15"
-"""Lines that make a word in s4, and its upper half in a2."""
+_PINS = {"rd": 12, "rs1": 10, "rs2": 11}  # registers of operands: a2, a0 and a1
+_NEXT = "mul s4, s4, s5; addi s4, s4, 1013; srli a2, s4, 15"  # lines that make a word in s4, and its upper half in a2
 _ROUNDS = 24
 
 

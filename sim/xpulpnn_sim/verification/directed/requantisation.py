@@ -6,8 +6,7 @@ from xpulpnn_sim.verification.directed.requantised_values import PARAMETERS, VAL
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 _LOAD_FAULT = 5
-_CODE = code_of(33)
-"""The result of most cases."""
+_CODE = code_of(33)  # the result of most cases
 
 
 def _lanes(*codes: int, width: int = 8) -> int:

@@ -8,8 +8,7 @@ from xpulpnn_sim.verification.directed.case import Directed, directed, stored, w
 from xpulpnn_sim.verification.random.layout import WINDOW
 
 _SUFFIX = {8: "b", 4: "n", 2: "c"}
-_OLD = 0xA5C3_96E1
-"""In rd before."""
+_OLD = 0xA5C3_96E1  # in rd before
 
 
 class Case(NamedTuple):

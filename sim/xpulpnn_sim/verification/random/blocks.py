@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from xpulpnn.isa.machine import WORD_BYTES
 
-_LONG = ("li ", "la ")
-"""Statements that may stand for two instructions."""
+_LONG = ("li ", "la ")  # statements that may stand for two instructions
 
 
 def is_label(line: str) -> bool:

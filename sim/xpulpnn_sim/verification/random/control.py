@@ -13,13 +13,10 @@ from xpulpnn_sim.verification.random.system import Features, System
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _X6, _RA = ABI_NAMES[SCRATCH], ABI_NAMES[RA]
-_SHORT_JUMP, _SHORT_BRANCH = 1800, 200
-"""Bytes that compressed jumps and branches reach over."""
+_SHORT_JUMP, _SHORT_BRANCH = 1800, 200  # bytes that compressed jumps and branches reach over
 _DEEPEST = 4
-_SLOW_SCALE = 20
-"""Executions of a wfi at most: each waits for an interrupt."""
-_CHILD_COST = 5
-"""Instructions assumed of a child that is not written yet."""
+_SLOW_SCALE = 20  # executions of a wfi at most: each waits for an interrupt
+_CHILD_COST = 5  # instructions assumed of a child that is not written yet
 _OFFSETS = (0, 0, 0, 8, -4, 2047, -2048)
 
 

@@ -14,8 +14,7 @@ from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.reference.programs.retirement import Records
 from xpulpnn_sim.verification.random.tally import Tally
 
-Key = tuple[str, str]
-"""Mnemonic and operands of a row."""
+Key = tuple[str, str]  # Mnemonic and operands of a row
 
 
 @cache

@@ -52,8 +52,7 @@ def core_design() -> Design:
     return run_core
 
 
-DESIGNS: dict[str, Callable[[], Design]] = {"rtl": core_design, "iss": reference_design}
-"""What ``--engine`` names."""
+DESIGNS: dict[str, Callable[[], Design]] = {"rtl": core_design, "iss": reference_design}  # what `--engine` names
 
 
 def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:

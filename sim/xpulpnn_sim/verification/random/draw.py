@@ -18,17 +18,13 @@ from xpulpnn_sim.verification.random.layout import POOL, RARE, SHIFTS, SLOTS, SP
 from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
-_XPULPV2_WIDTH = 8
-"""Narrowest element of XpulpV2."""
+_XPULPV2_WIDTH = 8  # Narrowest element of XpulpV2
 
-_RECENT_CHANCE = 0.35
-"""How often a source is the register written last."""
+_RECENT_CHANCE = 0.35  # how often a source is the register written last
 _RARE_CHANCE, _ZERO_CHANCE = 0.06, 0.06
 _CORNER_CHANCE = 0.35
-_IGNORED_CHANCE = 0.1
-"""How often bits without meaning are set."""
-_SHIFT_CHANCE = 0.85
-"""How often pv.rq shifts by a register of :data:`SHIFTS`."""
+_IGNORED_CHANCE = 0.1  # how often bits without meaning are set
+_SHIFT_CHANCE = 0.85  # how often pv.rq shifts by a register of `SHIFTS`
 _KINDS, _NN_KIND = 5, 4
 """Kinds of illegal words, and the one of words a bit away from an instruction that uses the NN-RF."""
 
@@ -66,8 +62,7 @@ ARITHMETIC = (
 """Groups whose rows change nothing but their destination."""
 
 _SPECIAL = frozenset({"jal", "jalr", "fence", "fence.i", "ecall", "ebreak", "mret", "wfi"})
-_OWN_FORM = frozenset({"c.addi16sp"})
-"""Rows that write reserved registers; the generator places them itself."""
+_OWN_FORM = frozenset({"c.addi16sp"})  # rows that write reserved registers; the generator places them itself
 
 
 def group_of(insn: Insn) -> Group | None:

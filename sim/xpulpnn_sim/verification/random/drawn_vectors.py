@@ -27,8 +27,7 @@ _BOTH = 0b11000
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _SELECTORS = 8
 _X0_CHANCE, _CORNER_CHANCE, _AIMED_CHANCE = 0.1, 0.4, 0.9
-_SHARES = (3, 3, 1)
-"""How often products, requantisations and loads of parameters are drawn."""
+_SHARES = (3, 3, 1)  # how often products, requantisations and loads of parameters are drawn
 
 
 def _word(rng: Random, width: int) -> int:

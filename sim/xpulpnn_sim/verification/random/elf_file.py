@@ -12,11 +12,9 @@ _SEGMENT = struct.Struct("<8I")
 _SECTION = struct.Struct("<10I")
 _SYMBOL = struct.Struct("<IIIBBH")
 
-_IDENTITY = b"\x7fELF\x01\x01\x01"
-"""32 bit, little-endian, version 1."""
+_IDENTITY = b"\x7fELF\x01\x01\x01"  # 32 bit, little-endian, version 1
 _EXECUTABLE, _RISCV, _VERSION = 2, 243, 1
-_RVC = 1
-"""Flag: compressed instructions."""
+_RVC = 1  # Flag: compressed instructions
 _LOAD, _READ_WRITE, _ALL = 1, 6, 7
 _PROGRAM_BITS, _SYMBOL_TABLE, _STRING_TABLE = 1, 2, 3
 _ALLOCATED_WRITE, _ALLOCATED_CODE = 3, 7

@@ -44,11 +44,9 @@ _BASE: Mapping[str, float] = {
 }
 """How often each kind of block is chosen."""
 
-_QUANTISING: Mapping[str, float] = {"quantise": 4}
-"""The same of those only for cores with pv.qnt."""
+_QUANTISING: Mapping[str, float] = {"quantise": 4}  # the same of those only for cores with pv.qnt
 
-_REQUANTISING: Mapping[str, float] = {"requantise": 6}
-"""And for cores with pv.rq*."""
+_REQUANTISING: Mapping[str, float] = {"requantise": 6}  # and for cores with pv.rq*
 
 STYLES: Mapping[str, Mapping[str, float]] = {
     "balanced": {},
@@ -72,13 +70,10 @@ STYLES: Mapping[str, Mapping[str, float]] = {
 }
 """Weights that a style of program changes."""
 
-BUDGET = 4000
-"""Instructions that a program executes, about."""
-_LONGEST = 900
-"""Statements after which no block is added."""
+BUDGET = 4000  # instructions that a program executes, about
+_LONGEST = 900  # Statements after which no block is added
 _FUNCTIONS = 3
-_FUNCTION_SCALE = 4
-"""Calls that are assumed of a function while it is written."""
+_FUNCTION_SCALE = 4  # calls that are assumed of a function while it is written
 
 
 def initial_registers(draw: Draw) -> Block:

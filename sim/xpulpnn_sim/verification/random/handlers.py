@@ -6,12 +6,10 @@ from xpulpnn.isa.machine import ENTRY, VECTORS
 from xpulpnn_sim.verification.random.draw import ARITHMETIC, Draw, written_fields
 from xpulpnn_sim.verification.random.layout import SAVE_LIMIT, SECOND_TABLE
 
-_LEVEL = 64
-"""Bytes of the save area that one interrupt uses."""
+_LEVEL = 64  # bytes of the save area that one interrupt uses
 _TABLE_WORDS = (SECOND_TABLE - ENTRY) // 4
 _LOOP_CSRS = ("lpstart0", "lpend0", "lpcount0", "lpstart1", "lpend1", "lpcount1")
-_WORK = (8, 9)
-"""Registers the longer handler saves and uses."""
+_WORK = (8, 9)  # registers the longer handler saves and uses
 
 _EXCEPTION = """
 exception:
@@ -96,8 +94,7 @@ class Handlers:
         return lines + [line for name, at in names.items() for line in (f"lw t6, {at}(t5)", f"csrrw zero, {name}, t6")]
 
 
-PLAIN = Handlers()
-"""Nothing but the exception handler; interrupts return at once."""
+PLAIN = Handlers()  # Nothing but the exception handler; interrupts return at once
 
 
 def _filler(draw: Draw) -> str:

@@ -9,10 +9,8 @@ from xpulpnn_sim.verification.random.layout import POOL, SCRATCH
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 INNER, OUTER = 0, 1
-LONGEST_BODY = 3000
-"""Bytes a body may have: branches and setup instructions reach past it."""
-_NEAR_BYTES = 48
-"""Bodies that lp.setupi can span."""
+LONGEST_BODY = 3000  # bytes a body may have: branches and setup instructions reach past it
+_NEAR_BYTES = 48  # bodies that lp.setupi can span
 _LARGEST_IMMEDIATE = 4095
 _X6 = ABI_NAMES[SCRATCH]
 

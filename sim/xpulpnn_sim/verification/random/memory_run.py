@@ -11,23 +11,17 @@ from xpulpnn_sim.verification.random.layout import BASE, LOW_SIZE, MASK, POOL
 from xpulpnn_sim.verification.random.parameters import aimed_lines
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
-_NEAR = 16
-"""Offsets are mostly this small, so that accesses overlap."""
+_NEAR = 16  # Offsets are mostly this small, so that accesses overlap
 _NEAR_CHANCE = 0.75
 _DRIFT_LIMIT = 0x800
 """How far increments may move a base; with the largest offset still within the margin of the window."""
-_SMALL = 0x7F
-"""Largest value of an offset register."""
-_BOTH = 0b11000
-"""Both update bits of a Mac&Load."""
-_INCREMENT = 4
-"""Bytes a Mac&Load moves its base."""
+_SMALL = 0x7F  # largest value of an offset register
+_BOTH = 0b11000  # Both update bits of a Mac&Load
+_INCREMENT = 4  # bytes a Mac&Load moves its base
 _ZERO_BASE_CHANCE = 0.05
-_LOST_CHANCE = 0.15
-"""How often an access may overwrite its own base."""
+_LOST_CHANCE = 0.15  # how often an access may overwrite its own base
 _ATTEMPTS = 20
-_AIMED_CHANCE = 0.2
-"""How often the next in a run of requantisations is one whose result is aimed at."""
+_AIMED_CHANCE = 0.2  # how often the next in a run of requantisations is one whose result is aimed at
 _IMMEDIATE_OFFSETS = frozenset({"imm12", "stimm12", "cl7"})
 _LOADS_AND_STORES = (Group.LOAD, Group.STORE, Group.SHORT_MEMORY)
 
@@ -50,8 +44,7 @@ OPTIONAL = {"quantise": Group.QUANTISE, "requantise": Group.REQUANTISE}
 """Those only for cores that have rows of a group."""
 
 _SYSTEM_CHANCE = 0.04
-_SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")
-"""What may stand between two requantisations."""
+_SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")  # what may stand between two requantisations
 
 
 @dataclass(slots=True)

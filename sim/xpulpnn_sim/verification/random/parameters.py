@@ -12,10 +12,8 @@ from xpulpnn_sim.verification.random.layout import POOL, SCRATCH, SLOTS, SP
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _SHIFT_BITS = 5
-_OUTSIDE = 2
-"""How far beyond the range results are aimed at."""
-_END_CHANCE = 0.4
-"""How often it is an end of the range or just beyond."""
+_OUTSIDE = 2  # how far beyond the range results are aimed at
+_END_CHANCE = 0.4  # how often it is an end of the range or just beyond
 _PARAMETERS = 2
 _X6, _SP = ABI_NAMES[SCRATCH], ABI_NAMES[SP]
 

@@ -32,8 +32,7 @@ from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 CONSTANTS = ((SAVE, SAVE_AREA), (SP, FRAME), (MASK, WINDOW_MASK), (BASE, WINDOW))
 """Registers that programs find set, and their values."""
-_PADDING = 64
-"""Bytes behind the code that a prefetch may touch."""
+_PADDING = 64  # bytes behind the code that a prefetch may touch
 _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 
 

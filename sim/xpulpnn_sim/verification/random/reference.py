@@ -17,8 +17,7 @@ from xpulpnn_sim.reference.programs.exits import Exit, bad_access, bad_fetch, ou
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
 
-Fault = Callable[[Iss, Retired], None]
-"""Called after every retirement; may change both."""
+Fault = Callable[[Iss, Retired], None]  # Called after every retirement; may change both
 
 
 def records_of(retirements: list[tuple[int, Retired]]) -> Records:

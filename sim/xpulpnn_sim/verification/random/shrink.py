@@ -11,11 +11,9 @@ from xpulpnn_sim.verification.random.program import Program
 
 T = TypeVar("T")
 
-RUNS = 1500
-"""Candidates that are tried before the best one so far is accepted."""
+RUNS = 1500  # candidates that are tried before the best one so far is accepted
 _SMALL_NUMBERS = (0, 1, 2, 4)
-_RATES = (0.2, 0.05, 0.01)
-"""Interrupt rates that let a failure come early."""
+_RATES = (0.2, 0.05, 0.01)  # Interrupt rates that let a failure come early
 
 
 class DataclassLike(Protocol):

@@ -18,19 +18,15 @@ from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.designs import DESIGNS
 from xpulpnn_sim.verification.random.trials import run_seed
 
-_REMOTE_PROGRAMS = 4
-"""Programs of a call on another machine, a few seconds of work."""
+_REMOTE_PROGRAMS = 4  # programs of a call on another machine, a few seconds of work
 
-_TIMEOUT_S = 1800.0
-"""Longest time of such a call, the compilation of its model included."""
+_TIMEOUT_S = 1800.0  # longest time of such a call, the compilation of its model included
 
-Program = tuple[int, Any]
-"""Number of a program, and the plan that gives its configuration and machine."""
+Program = tuple[int, Any]  # number of a program, and the plan that gives its configuration and machine
 
 Chunk = list[Program]
 
-Run = Callable[..., list[Any]]
-"""Runs a chunk on the design of the name ``engine``; the results have a verdict."""
+Run = Callable[..., list[Any]]  # Runs a chunk on the design of the name `engine`; the results have a verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

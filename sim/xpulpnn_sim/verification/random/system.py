@@ -26,8 +26,7 @@ _NN_LOADS = (
     ("pv.mldotup.h", "rd,(rs1!),nnimm5", "{0}, ({1}!), 18"),
 )
 """Accesses to the NN-RF: mnemonic, operands of the table, operands of the instruction."""
-_HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")
-"""Rows for instructions written into the code."""
+_HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")  # rows for instructions written into the code
 
 X6 = ABI_NAMES[SCRATCH]
 

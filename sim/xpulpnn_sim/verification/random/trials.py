@@ -20,10 +20,8 @@ from xpulpnn_sim.verification.random.reference import Fault, ReferenceDesign
 from xpulpnn_sim.verification.random.shrink import RUNS, Case, Shrinker
 from xpulpnn_sim.verification.random.stress import Stress, random_stress
 
-_REFERENCE_STEPS = 100_000
-"""Steps after which a program on the simulator has failed; a fault may lead it astray."""
-_SPARE_CYCLES = 1_000
-"""Added to the cycles a shrunk program may take."""
+_REFERENCE_STEPS = 100_000  # Steps after which a program on the simulator has failed; a fault may lead it astray
+_SPARE_CYCLES = 1_000  # added to the cycles a shrunk program may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,9 @@ class Verdict:
         return cls(reason, result.difference or result.exit.text, result.instructions, result.cycles)
 
 
-Observer = Callable[[Records], None]
-"""Takes the retirements of a run, block by block."""
+Observer = Callable[[Records], None]  # Takes the retirements of a run, block by block
 
-Design = Callable[[Executable, CoreConfig, Stress, Observer], Verdict]
-"""Runs a program in lock step with the simulator."""
+Design = Callable[[Executable, CoreConfig, Stress, Observer], Verdict]  # Runs a program in lock step with the simulator
 
 
 def reference_design(fault: Fault | None = None) -> Design:
@@ -111,8 +107,7 @@ class Trial(Generic[PlanType, Reached]):
     wall_s: float  # time it took
 
 
-Result = Trial[Plan, Coverage]
-"""A program of a single core."""
+Result = Trial[Plan, Coverage]  # a program of a single core
 
 
 def tried(seed: int, plan: PlanType, reached: Reached, run: Callable[[Reached], Verdict]) -> Trial[PlanType, Reached]:

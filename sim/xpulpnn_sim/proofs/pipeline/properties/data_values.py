@@ -6,14 +6,11 @@ from xpulpnn.core.control import LsuCtrl
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN, ExceptionCause
 from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies
 
-_WORD = slice(2, XLEN)
-"""Bits of an address that say which word."""
+_WORD = slice(2, XLEN)  # bits of an address that say which word
 
-_IN_WORD = slice(0, 2)
-"""Bits of an address that say which byte of it."""
+_IN_WORD = slice(0, 2)  # bits of an address that say which byte of it
 
-_IN_BYTE = BYTE_BITS.bit_length() - 1
-"""Bits of a number that say which bit of a byte."""
+_IN_BYTE = BYTE_BITS.bit_length() - 1  # bits of a number that say which bit of a byte
 
 
 class HeldBit:

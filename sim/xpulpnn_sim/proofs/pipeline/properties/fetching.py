@@ -6,8 +6,7 @@ from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN, ExceptionCause
 from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies
 
-_WORD = slice(2, XLEN)
-"""Bits of an address that say which word."""
+_WORD = slice(2, XLEN)  # bits of an address that say which word
 
 
 class HeldWord:

@@ -5,11 +5,9 @@ from amaranth.hdl import Array, Cat, Const, Mux, Signal
 from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies
 from xpulpnn_sim.proofs.pipeline.properties.words import Word
 
-RETIREMENTS = 2
-"""Instructions that may retire while an interrupt that could be taken waits: those in EX and WB."""
+RETIREMENTS = 2  # instructions that may retire while an interrupt that could be taken waits: those in EX and WB
 
-_LINES = (3, 7, 11, *range(16, 32))
-"""Usable lines, in the order of the bits that the core keeps of mie."""
+_LINES = (3, 7, 11, *range(16, 32))  # Usable lines, in the order of the bits that the core keeps of mie
 
 _PRIORITY = (*range(31, 15, -1), 11, 3, 7)
 

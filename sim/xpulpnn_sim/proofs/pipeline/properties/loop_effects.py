@@ -8,8 +8,7 @@ from xpulpnn_sim.proofs.pipeline.properties.words import Word
 LOOPS = 2
 REGISTERS = tuple(f"{name}{loop}" for loop in range(LOOPS) for name in ("lpstart", "lpend", "lpcount"))
 
-_STARTI, _ENDI, _COUNT, _COUNTI, _SETUP, _SETUPI = range(6)
-"""funct3 of the set-up instructions."""
+_STARTI, _ENDI, _COUNT, _COUNTI, _SETUP, _SETUPI = range(6)  # funct3 of the set-up instructions
 
 _OPCODE = 0x7B
 _ALL = 0xFFFF_FFFF

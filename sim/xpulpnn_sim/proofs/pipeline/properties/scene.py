@@ -27,15 +27,12 @@ from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
 from xpulpnn_sim.proofs.pipeline.rules import WINDOW, rules
 from xpulpnn_sim.proofs.pipeline.seen import seen_signals
 
-FETCHES, ACCESSES = 4, 1
-"""Transfers that the instruction port and the data port may have under way."""
+FETCHES, ACCESSES = 4, 1  # transfers that the instruction port and the data port may have under way
 
 _OUTSTANDING = 8
-_PARTS = 12
-"""Parts of a property at most."""
+_PARTS = 12  # parts of a property at most
 
-_INVARIANTS = 64
-"""Invariants of a property at most."""
+_INVARIANTS = 64  # invariants of a property at most
 
 _MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "ex_requantise": 5, "late": 2}
 _MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_back"), 1)

@@ -12,8 +12,7 @@ from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.riscv_formal.hardware.tapped import TappedCore
 
-PATIENCE = 1
-"""Cycles that a fair memory lets a request wait for its grant, and a granted one for its answer, at most."""
+PATIENCE = 1  # cycles that a fair memory lets a request wait for its grant, and a granted one for its answer, at most
 
 PASSED = (
     "valid",

@@ -12,8 +12,7 @@ from xpulpnn.core.mult_ctrl import MultOp
 from xpulpnn.isa.machine import XLEN
 
 _HIGH_STEPS = 4
-_DIVIDER_STEPS = 2
-"""Cycles before the one that has the result."""
+_DIVIDER_STEPS = 2  # cycles before the one that has the result
 
 
 class TappedCore(Core):

@@ -15,11 +15,9 @@ from xpulpnn_sim.publishing.packages.template import fill, template
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, RESULTS_AT, cluster_check
 
 _SEED = 20
-_WORDS = 1 << 11
-"""Of the memory outside."""
+_WORDS = 1 << 11  # of the memory outside
 
-_CYCLES_PER_CORE, _CYCLES = 2000, 20_000
-"""Of the watchdog, for the fastest memory."""
+_CYCLES_PER_CORE, _CYCLES = 2000, 20_000  # of the watchdog, for the fastest memory
 
 _DRIVEN = ("cluster_id", "boot_addr", "fetch_enable", "events", "host")
 

@@ -8,8 +8,7 @@ from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, Verd
 from xpulpnn_sim.tools.pages import INK, PALETTE, layout
 
 _PRINTED = "#9aa3ae"
-_FAINT = 0.4
-"""Of printed bars beside ours in the same colour."""
+_FAINT = 0.4  # of printed bars beside ours in the same colour
 _VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.BETTER: ("#0072b2", "circle"),
     Verdict.EQUAL: ("#5b5b5b", "square"),
@@ -17,8 +16,7 @@ _VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.WRONG: ("#a3260b", "x"),
 }
 _ROW_HEIGHT, _FRAME, _BARS_HEIGHT = 24, 120, 400
-_NARROWEST = 1.25
-"""Ends of the axis of ratios at least, the same to both sides."""
+_NARROWEST = 1.25  # ends of the axis of ratios at least, the same to both sides
 _MARGIN = 1.05
 _TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8)
 

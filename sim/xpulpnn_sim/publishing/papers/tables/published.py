@@ -44,8 +44,7 @@ OPEF: Mapping[str, Published] = {
 }
 """XpulpNN: products per instruction of the inner loop, by variant."""
 
-CYCLES_PER_SDOTP = Published("1.08", "section IV-D")
-"""XpulpNN: cycles per SIMD product of the 8-bit MatMul, 4x4 layout."""
+CYCLES_PER_SDOTP = Published("1.08", "section IV-D")  # XpulpNN: cycles per SIMD product of the 8-bit MatMul, 4x4 layout
 
 MATMUL_RATIOS: Mapping[tuple[str, str, int], Published] = {
     ("cu_4x2", "simd_4x2", 8): Published("1.39", "section IV-D"),
@@ -68,8 +67,7 @@ CONV_RATIOS: Mapping[tuple[str, int], Published] = {
 }
 """XpulpNN: how much faster ``nn_4x4`` is over a whole convolution on eight cores than a variant, at a width."""
 
-BANK_GAIN = Published("1.05", "section V-A")
-"""XpulpNN: cycles of C&U with 16 banks over those with 32, eight cores."""
+BANK_GAIN = Published("1.05", "section V-A")  # XpulpNN: cycles of C&U with 16 banks over those with 32, eight cores
 
 CONV_KILOCYCLES: Mapping[int, Published] = {
     1: Published("2586", "table 2"),
@@ -101,8 +99,7 @@ LINEAR_SPEED_UPS: Mapping[int, Published] = {
 }
 """PULP-NN: over one core."""
 
-PEAK = Published("15.5", "section 5(c)")
-"""PULP-NN: MAC per cycle of the 8-bit convolution on eight cores, 4x2 blocks."""
+PEAK = Published("15.5", "section 5(c)")  # PULP-NN: MAC per cycle of the 8-bit convolution on eight cores, 4x2 blocks
 
 CYCLES_PER_MAC: Mapping[int, Published] = {
     4: Published("0.186", "section 5(b)"),
@@ -120,11 +117,9 @@ OVER_RV32IMC: Mapping[int, Published] = {
 EIGHT_OVER_RV32IMC = Published("63", "section 5(b)")
 """PULP-NN: the 8-bit convolution on eight cores over one core without the extensions."""
 
-CHANNELWISE_SPEED_UP = Published("7", "section 5(b), never lower")
-"""PULP-NN: pooling and ReLU on eight cores over one."""
+CHANNELWISE_SPEED_UP = Published("7", "section 5(b), never lower")  # PULP-NN: pooling and ReLU on eight cores over one
 
-MIXED_PEAK = Published("16", "abstract")
-"""PULP-NN-mixed: MAC per cycle on eight cores, the fastest of its 27 kernels."""
+MIXED_PEAK = Published("16", "abstract")  # PULP-NN-mixed: MAC per cycle on eight cores, the fastest of its 27 kernels
 
 CIFAR10_KILOCYCLES: Mapping[int, Published] = {
     1: Published("4862", "section 5(e), 28.6 ms at 170 MHz"),

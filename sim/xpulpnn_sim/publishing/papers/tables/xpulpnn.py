@@ -17,8 +17,7 @@ from xpulpnn_sw.kernels.figures import PAPER_LAYER
 NAME = "xpulpnn"
 
 _MATMUL = "64x288x256"
-_MATMUL_IN_CLUSTER = "64x288x128"
-"""Of the same layer; half the pixels, so that the results fit into the TCDM."""
+_MATMUL_IN_CLUSTER = "64x288x128"  # of the same layer; half the pixels, so that the results fit into the TCDM
 
 _CORES = 8
 _MORE_BANKS = 32

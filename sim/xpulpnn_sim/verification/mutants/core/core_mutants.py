@@ -21,8 +21,7 @@ _VERDICTS = "verdicts"
 _NO_JUDGES = frozenset({"api", "benches", "c_programs", "cli", "clusters", "exploration", "proofs", "publishing"})
 """Folders of sources that have nothing to do with what programs find."""
 
-Told = Callable[[str, int, int], None]
-"""Hears of the progress: what is being done, how much of it, of how much."""
+Told = Callable[[str, int, int], None]  # hears of the progress: what is being done, how much of it, of how much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,11 +24,9 @@ from xpulpnn_sim.verification.mutants.core.places import chosen_places
 from xpulpnn_sim.verification.mutants.units.mutants import Mutant
 
 TOP = "core"
-BASE = "base.il"
-"""File that holds the flat core; the mutants are changes of it."""
+BASE = "base.il"  # file that holds the flat core; the mutants are changes of it
 
-_ENABLE = "mutant_on_"
-"""What the names of the inputs begin with that turn mutants on; the number follows."""
+_ENABLE = "mutant_on_"  # what the names of the inputs begin with that turn mutants on; the number follows
 
 _INNER = "core_mutants"
 _LIST, _DESIGN = "places.ys", "mutants.v"

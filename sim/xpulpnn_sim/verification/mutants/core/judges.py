@@ -21,8 +21,7 @@ from xpulpnn_sim.verification.mutants.core.design import MutatedCore
 from xpulpnn_sim.verification.mutants.core.programs import TIME, Found, Judge, costs, directed_programs, random_programs
 from xpulpnn_sim.verification.random.trials import Plan
 
-SIMULATOR = "simulator"
-"""What the simulator's own checks find."""
+SIMULATOR = "simulator"  # what the simulator's own checks find
 
 _ENDED = 0
 

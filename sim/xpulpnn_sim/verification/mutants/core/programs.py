@@ -23,8 +23,7 @@ from xpulpnn_sim.verification.random.designs import machine_of
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
 from xpulpnn_sim.verification.random.trials import Plan
 
-CHECK, TIME = "check", "time"
-"""What a program finds: something wrong, or no end."""
+CHECK, TIME = "check", "time"  # what a program finds: something wrong, or no end
 
 _DIRECTED_CYCLES = 500_000
 _TIMINGS = {

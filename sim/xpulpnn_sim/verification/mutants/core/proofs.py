@@ -23,8 +23,7 @@ from xpulpnn_sim.verification.mutants.core.design import BASE, TOP, command_in, 
 from xpulpnn_sim.verification.mutants.units.judged import EQUIVALENT, LEGAL
 from xpulpnn_sim.verification.mutants.units.mutants import Mutant
 
-_UNCHANGED = "unchanged"
-"""Record of the mutants that have the gates of the core."""
+_UNCHANGED = "unchanged"  # record of the mutants that have the gates of the core
 
 _UNITS = {
     "backend.ex_stage.alu": "alu",
@@ -43,8 +42,7 @@ _RUNNING = Occurring(
 )
 """What surrounds a core that runs: reset is over, and buses answer what they have granted."""
 
-Proved = tuple[str, str]
-"""A verdict, and the inputs that show a difference."""
+Proved = tuple[str, str]  # a verdict, and the inputs that show a difference
 
 
 @dataclass(frozen=True, slots=True)

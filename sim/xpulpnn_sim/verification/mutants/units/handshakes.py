@@ -32,8 +32,7 @@ _OF_UNITS: Mapping[str, Mapping[str, Sequence[str]]] = {
 _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {"prefetch": ({"take": {0}}, {"valid": {1}})}
 """Values of ports by benches of units, of which some are there in every cycle."""
 
-_ALONE = ("core_demux", "funnelled")
-"""Benches of units whose initiators have one request outstanding at most."""
+_ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have one request outstanding at most
 
 
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str]) -> Occurring:

@@ -13,11 +13,9 @@ from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.benched import BenchedUnit
 from xpulpnn_sim.tools.yosys import Yosys
 
-SELECT = "mutant_select"
-"""Input of the design: number of the mutant, or 0 for none."""
+SELECT = "mutant_select"  # input of the design: number of the mutant, or 0 for none
 
-BASE = "base.il"
-"""File that holds the unit itself as Yosys understands it; the mutants are changes of it."""
+BASE = "base.il"  # file that holds the unit itself as Yosys understands it; the mutants are changes of it
 
 _LIST, _DESIGN = "places.ys", "mutants.v"
 _PLACES_PER_MUTANT = 2

@@ -11,8 +11,7 @@ from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.verification.mutants.units.judged import Judged
 from xpulpnn_sim.verification.mutants.units.mutants import Mutant
 
-RESULT = "result.json"
-"""File in the folder of a unit: its mutants and what became of them, once all have been judged."""
+RESULT = "result.json"  # file in the folder of a unit: its mutants and what became of them, once all have been judged
 
 _PLACE = tuple(field.name for field in fields(Mutant))
 _VERDICT = tuple(field.name for field in fields(Judged) if field.name != "mutant")

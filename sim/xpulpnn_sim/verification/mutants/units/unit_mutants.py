@@ -23,14 +23,11 @@ from xpulpnn_sim.verification.mutants.units.replay import Replayed, replay
 from xpulpnn_sim.verification.mutants.units.summary import RESULT, keep
 
 _VERDICTS, _PROOFS = "verdicts", "proofs"
-Told = Callable[[str, int, int], None]
-"""Hears of the progress: what is being done, how much of it, of how much."""
+Told = Callable[[str, int, int], None]  # hears of the progress: what is being done, how much of it, of how much
 
-_RECORDED_LONGER = 10
-"""What a test may take longer while it is recorded."""
+_RECORDED_LONGER = 10  # what a test may take longer while it is recorded
 
-_NONE = 0
-"""Number of the unit itself."""
+_NONE = 0  # number of the unit itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
