@@ -19,7 +19,7 @@ pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.flow
 
-FAKES = Path(__file__).parent.parent / "explorer"
+FAKES = Path(__file__).parent.parent / "exploration"
 
 EXPLORE = """
 import sys

@@ -33,8 +33,11 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     """Accuracies are those of networks imported with the same bits, cycles those of a run."""
     folder = model.parent
     record, page = folder / "found.json", folder / "found.html"
-    command = split(model, *CORE, "--bits", "8,2", "--verify", "9", "--floor", "90")
-    assert cli.main([*command, "-o", str(folder / "out"), "--plot", str(page), "--json", str(record)]) == 0
+    command = split(model, *CORE, "--bits", "8,2", "--floor", "90")
+    assert (
+        cli.main([*command, "--verify", "9", "-o", str(folder / "out"), "--plot", str(page), "--json", str(record)])
+        == 0
+    )
     found = read_results(record)[0]
     # weights of 8 bits for the image in any case, four ways for each of the other two layers
     assert (len(found["points"]), found["layers"]) == (16, ["first", "second", "third"])
