@@ -27,7 +27,7 @@ _COLUMNS = 110
 
 Reset = Literal["sync", "async-low"]
 RESETS: tuple[Reset, ...] = ("sync", "async-low")
-"""How registers are reset: synchronously by ``rst``, active high, or asynchronously by ``rst_n``, active low."""
+"""Reset of registers: synchronously by ``rst``, active high, or asynchronously by ``rst_n``, active low."""
 
 _CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)
 """Modules that are instantiated in RTLIL."""

@@ -1,4 +1,4 @@
-"""Where a core's data accesses go."""
+"""Routing of a core's data accesses."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import enum, wiring

@@ -102,7 +102,7 @@ class AluField(enum.Enum, shape=2):
 
 
 class AluFieldPlace(enum.Enum, shape=2):
-    """Where the field lies and how wide it is."""
+    """Place and width of the field."""
 
     OPERAND = 0
     """``op_b[9:5] + 1`` bits from bit ``op_b[4:0]``."""

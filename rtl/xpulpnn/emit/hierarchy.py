@@ -75,7 +75,7 @@ class Emitted:
 ForeignOutputs = Mapping[str, frozenset[str]]  # Output ports of modules that are not described here, by module
 
 _LIBRARY = tuple(f"_{base.__name__}__" for base in wiring.Component.__mro__)
-"""How the names of attributes begin that Amaranth's classes keep to themselves."""
+"""Beginnings of the names of attributes that Amaranth's classes keep to themselves."""
 
 
 class _VariableError(Exception):

@@ -6,7 +6,7 @@ INDENT = "    "
 COLUMNS = 116  # width beyond which a line is broken, without its indentation
 
 _BREAKS = {", ": 0, " ? ": 1, " : ": 1, " | ": 2, " ^ ": 3, " & ": 4, " == ": 5, " + ": 6, " - ": 6}
-"""Where a line may be broken, and how gladly: before these operators, or after a comma."""
+"""Places where a line may be broken, the better ones first: before these operators, or after a comma."""
 
 
 def comment(text: str) -> list[str]:
@@ -35,7 +35,7 @@ def broken(line: str) -> list[str]:
 
 
 def _place(line: str, start: int) -> int | None:
-    """Where to break: after the last operator or comma within the width, at the least depth of nesting."""
+    """Return the place to break: after the last operator or comma within the width, at the least depth of nesting."""
     best: tuple[int, int, int, int] | None = None
     depth = 0
     begin = line.find("= ", start) + 2 if "= " in line[start:] else start + len(INDENT) + 1

@@ -1,4 +1,4 @@
-"""Which nets of a module the text shows, and under which names."""
+"""Nets of a module that the text shows, and their names there."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

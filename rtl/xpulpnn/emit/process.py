@@ -14,7 +14,7 @@ _NOTE = 16  # Columns below which a note that is cut off says too little
 Path = tuple[tuple[str, ...], ...]  # the way to a case: for each choice on it the patterns, of which one matched
 
 Note = Callable[[Path], Sequence[str]]
-"""What a case is for, such as instructions: names, as many of which are shown as there is room for."""
+"""Purpose of a case, such as instructions: names, as many of which are shown as there is room for."""
 
 
 def no_note(path: Path) -> Sequence[str]:

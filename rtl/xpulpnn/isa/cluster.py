@@ -31,7 +31,7 @@ DMA = 0x1020_1800
 """Shared command port."""
 
 PRIVATE_EVENT_UNIT = 0x1020_4000
-"""What a core reads and writes here is its own."""
+"""A core reads and writes its own registers here."""
 
 PRIVATE_DMA = 0x1020_4400
 """Command port of the core itself."""

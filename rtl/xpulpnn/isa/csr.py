@@ -38,7 +38,7 @@ class CsrGroup(Enum):
 
 
 class ResetSource(Enum):
-    """Where a reset value comes from if it is not a constant."""
+    """Source of a reset value that is not a constant."""
 
     CONSTANT = "constant"
     BOOT_ADDRESS = "bits 31:8 of the boot address above the constant"

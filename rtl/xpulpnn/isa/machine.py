@@ -101,13 +101,13 @@ VECTORS = 32
 """Entries of the vector table."""
 
 TEXT_BASE = 0x1C00_0000
-"""Where programs start, with their vector table: the L2 memory of the PULP platforms."""
+"""Address at which programs start, with their vector table: the L2 memory of the PULP platforms."""
 
 ENTRY = TEXT_BASE + VECTORS * VECTOR_BYTES
 """First instruction, behind the vector table."""
 
 DATA_BASE = 0x1000_0000
-"""Where data starts: the L1 scratchpad of the PULP platforms."""
+"""Address at which data starts: the L1 scratchpad of the PULP platforms."""
 
 
 class Cost(Enum):

@@ -1,4 +1,4 @@
-"""Which matrix products show what packing operands is good for: a table, and the sweeps of the ULPPACK paper."""
+"""Matrix products that show the use of packing operands: a table, and the sweeps of the ULPPACK paper."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -204,7 +204,7 @@ SWEEPS: Mapping[str, Callable[[Wanted], Iterator[Point]]] = {
     "bits": _bits,
     "k": _reduction,
 }
-"""What may be shown, by name."""
+"""Sweeps that may be shown, by name."""
 
 
 def sweep_points(names: Sequence[str], wanted: Wanted) -> list[Point]:

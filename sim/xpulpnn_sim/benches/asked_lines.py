@@ -1,4 +1,4 @@
-"""Which lines a core's instruction cache asks for, and when: from what was fetched, answered and flushed, by cycle."""
+"""Lines that a core's instruction cache asks for, by cycle: from what was fetched, answered and flushed, by cycle."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

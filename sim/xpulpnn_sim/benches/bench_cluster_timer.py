@@ -101,7 +101,7 @@ def _written(timer: ClusterTimer, transfer: Transfer) -> int:
 
 
 def _armed(timer: ClusterTimer) -> int:
-    """Which timers will tell the end of their period."""
+    """Return the timers that will tell the end of their period."""
     wanted = TimerConfig.ENABLE | TimerConfig.EVENT
     configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
     return sum((config & wanted == wanted) << place for place, config in enumerate(configs))

@@ -52,7 +52,7 @@ _HABITS: dict[str, dict[str, int]] = {
     "mutex": {"mutex": 8, "registers": 1, "near": 2},
     "dispatch": {"dispatch": 8, "registers": 1, "near": 2},
 }
-"""How often cores access which registers."""
+"""Frequency of accesses to each register."""
 
 
 def store(offset: int, data: int) -> Access:

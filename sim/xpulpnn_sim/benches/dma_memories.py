@@ -24,7 +24,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def _place(address: Any, size: int) -> Any:
-    """Where the byte at an address is in a memory, or those of several: another place if any bit is another one."""
+    """Return the place of a byte in a memory, or those of several: another place if any bit is another one."""
     # the remainders of all powers of two differ from 0
     return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
 

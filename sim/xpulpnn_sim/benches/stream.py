@@ -88,7 +88,7 @@ def sequel_of(item: Retired) -> int:
 
 
 def redirect_of(item: Retired) -> int | None:
-    """Where it transfers control, None if it does not; a trap is no transfer."""
+    """Target to which it transfers control, None if it does not; a trap is no transfer."""
     if item.fetched is None or item.cause is not None:
         return None
     taken = item.fetched.insn.is_jump or (is_branch(item) and item.next_pc != sequel_of(item))

@@ -57,7 +57,7 @@ class CcOptions(Configuration, CompilerChoice, Json):
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE")] = field(default=(), kw_only=False)
     """Sources: .c, .S, .s; objects: .o; libraries: .a."""
     output: Annotated[Path | None, Parameter(alias="-o", metavar="PROG.elf")] = None
-    """What to write (default: first FILE with .elf; with -c, -S each FILE with .o, .s); with -c
+    """File to write (default: first FILE with .elf; with -c, -S each FILE with .o, .s); with -c
     also a library, LIB.a."""
     objects: Annotated[bool, Parameter(name="-c")] = False
     """Stop at objects."""
@@ -102,7 +102,7 @@ class CcOptions(Configuration, CompilerChoice, Json):
 
     @property
     def stage(self) -> Stage | None:
-        """Where to stop before a program."""
+        """Step to stop at before a program."""
         given = ((self.objects, Stage.OBJECT), (self.assembly, Stage.ASSEMBLY), (self.preprocessed, Stage.PREPROCESSED))
         stages = [stage for is_given, stage in given if is_given]
         if len(stages) > 1:

@@ -40,7 +40,7 @@ class ClusterRuns(Jobs, Report):
         tuple[str, ...], listed(ARBITERS, "Who is granted a bank that several want (default counter)")
     ] = ()
     placement: Annotated[tuple[str, ...], listed(PLACEMENTS)] = PLACEMENTS[:1]
-    """How weight streams, and buffers and stacks of the cores, lie in the banks: padded, each two banks further than
+    """Places of weight streams, buffers and stacks of the cores in the banks: padded, each two banks further than
     the one before, or aligned, all from the same bank on."""
     icache: Icache | None = None
     """Give each core of a cluster an instruction cache of so many bytes, and show the kernel's second pass; without it,

@@ -32,7 +32,7 @@ INTERRUPTED = 130  # Exit code of a run that was interrupted
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
 """The words of the command that runs, as they were typed."""
 RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
-"""Whether the standard output is for results as JSON alone."""
+"""True while the standard output is for results as JSON alone."""
 
 SCHEMA = 1  # version of the form of all results as JSON
 
@@ -107,7 +107,7 @@ _PLAIN_WIDTH = 200  # columns of output that does not go to a terminal
 
 
 def output() -> Console:
-    """Where results are printed; wide enough for every table unless a terminal says otherwise."""
+    """Return the console for results, wide enough for every table unless a terminal says otherwise."""
     stream = sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout
     return Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
 
@@ -134,7 +134,7 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: s
 
 
 Columns = Mapping[str, str | Callable[[Any], object]]
-"""What stands under each heading of a record: a format of one argument, such as ``{[cycles]}``, or what computes it."""
+"""Cells of a record by heading: a format of one argument, such as ``{[cycles]}``, or what computes it."""
 
 
 def record_table(columns: Columns, records: Iterable[object], *, title: str = "") -> Table:

@@ -72,7 +72,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     irq_rate: Annotated[float, Parameter(metavar="P")] = 0.0
     """Probability per cycle that an interrupt line rises, with --engine core; the handler uses the stack."""
     check: Literal["results", "all"] = "all"
-    """What is compared: the results in memory, or every instruction too."""
+    """Comparison: the results in memory, or every instruction too."""
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
     """Waveforms around the first mismatch."""
     wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None

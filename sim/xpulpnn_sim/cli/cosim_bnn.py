@@ -40,14 +40,14 @@ class BnnOptions(Simulated, GrantStalls, Seed, Json):
     preset: Preset = DEFAULT_CONFIG
     """Configuration to start from."""
     variant: Annotated[tuple[str, ...], listed(tuple(CLASSIFIER_VARIANTS))] = ()
-    """How bits lie in words: a window of one channel to a word, as in the paper, 32 channels to a word, or these as
+    """Order of bits in words: a window of one channel to a word, as in the paper, 32 channels to a word, or these as
     crumbs of two bits in the second convolution (default all, with --cores all but window)."""
     popcount: Annotated[tuple[str, ...], listed(POPCOUNTS)] = ()
-    """How bits are counted, by hardware or software (default all, with --cores hardware)."""
+    """Count of bits, by hardware or software (default all, with --cores hardware)."""
     cores: Annotated[tuple[str, ...], listed(_CORES)] = ()
     """Run on clusters of so many cores; 1 and without it one core by itself."""
     check: Literal["results", "all"] = "all"
-    """What is compared: the results in memory, or every instruction too."""
+    """Comparison: the results in memory, or every instruction too."""
 
 
 @command

@@ -33,7 +33,7 @@ class Cifar10Options(NetworkRuns, Jobs):
     images: Path | None = None
     """Classify these, 32x32 RGB in files NAME_LABEL.png of a folder, with --network."""
     check: Literal["results", "all"] = "all"
-    """What is compared: the results of every layer, or every instruction too."""
+    """Comparison: the results of every layer, or every instruction too."""
 
 
 @command

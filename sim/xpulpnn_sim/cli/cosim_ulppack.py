@@ -48,7 +48,7 @@ class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
     """Signed weights, stored with an offset."""
     sweep: Annotated[tuple[str, ...], listed(tuple(SWEEPS), "Instead of the table, or with it")] = ("table",)
     check: Literal["results", "all"] = "all"
-    """What is compared: the results in memory, or every instruction too."""
+    """Comparison: the results in memory, or every instruction too."""
 
     @property
     def wanted(self) -> Wanted:

@@ -36,7 +36,7 @@ class GenerateOptions(Configuration, Json):
     reset: Reset = "sync"
     """sync: rst, active high, at the clock edge; async-low: rst_n, active low, at once."""
     initial: Literal["on", "off"] = "on"
-    """Whether registers have initial values too, as FPGAs and simulators know them."""
+    """Registers have initial values too, as FPGAs and simulators know them."""
     split: bool = False
     """One file per module, and TOP.f with their names, instead of TOP.v."""
     package: bool = False

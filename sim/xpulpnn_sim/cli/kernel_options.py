@@ -80,7 +80,7 @@ class Specialising:
 
 @arguments
 class CompilerChoice:
-    """Which C compiler runs."""
+    """Choice of the C compiler."""
 
     compiler: Annotated[str | None, Parameter(choices=COMPILERS)] = None
     """C compiler (default: the first installed)."""

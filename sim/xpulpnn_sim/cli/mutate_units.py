@@ -38,7 +38,7 @@ class MutationOptions(Fresh, Jobs, YosysChoice, Json):
     mutants: Count = 200
     """Mutants of each unit, or of each core."""
     seed: Natural = 1
-    """Which mutants."""
+    """Choice of the mutants."""
     limit: Annotated[int, at_least(1, "S")] = 60
     """Seconds of computing for each test on a mutant."""
     proof: Annotated[int, at_least(0, "S")] = 20

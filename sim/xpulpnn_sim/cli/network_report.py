@@ -59,7 +59,7 @@ class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """Where networks run, and what is checked of them."""
+    """Targets of networks, and the checks of their runs."""
 
     check: str = CHECKS[0]  # of which images every retirement is checked: one of CHECKS
     jobs: int = 1

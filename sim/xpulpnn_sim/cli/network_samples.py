@@ -15,7 +15,7 @@ class Samples:
     """Numbers that a model takes for the samples of images."""
 
     samples: Annotated[str | None, Parameter(metavar="LOW:HIGH")] = None
-    """What the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the codes of the
+    """Values of the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the codes of the
     input as they are)."""
     mean: Annotated[str | None, Parameter(metavar="LIST")] = None
     """Numbers that are subtracted from that, by colour or one for all, before a network of ONNX sees it."""

@@ -30,7 +30,7 @@ Target = TypeVar("Target", CoreConfig, ClusterConfig)
 
 @arguments
 class Json:
-    """Where the result goes for machines."""
+    """Place of the result for machines."""
 
     json: NewFile | None = None
     """Write the result as JSON; - is the standard output."""
@@ -38,7 +38,7 @@ class Json:
 
 @arguments
 class Report:
-    """Where the page goes."""
+    """Place of the page."""
 
     report: NewFile | None = None
     """Write a page with tables and plots, FILE.html."""
@@ -267,7 +267,7 @@ class Fresh:
 
 @arguments
 class YosysChoice:
-    """Which Yosys runs."""
+    """Choice of Yosys."""
 
     yosys: Annotated[
         str,
@@ -285,7 +285,7 @@ class Checking:
     """Extent of the comparison with the simulator."""
 
     check: Check = "all"
-    """What is compared: nothing, results alone, or all retired instructions too."""
+    """Comparison: nothing, results alone, or all retired instructions too."""
 
 
 @arguments

@@ -1,4 +1,4 @@
-"""Where proofs keep their outcomes, and the tools that make them."""
+"""Folder in which proofs keep their outcomes, and the tools that make them."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 
 
 class Workplace(NamedTuple):
-    """Where outcomes are kept, and the tools that make them."""
+    """Folder of the outcomes, and the tools that make them."""
 
     folder: Path
     yosys: Yosys

@@ -57,7 +57,7 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     limit: Annotated[Count, Parameter(name="--max-cycles")] = DEFAULT_LIMIT
     """Give up after N cycles."""
     check: Check = "none"
-    """What is compared: nothing, the end alone (results), or all: operands, result, memory, pc of every instruction."""
+    """Comparison: nothing, the end alone (results), or all: operands, result, memory, pc of every instruction."""
     lockstep: bool = False
     """Compare every instruction with the instruction-set simulator."""
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None

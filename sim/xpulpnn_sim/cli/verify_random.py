@@ -91,7 +91,7 @@ class RandomOptions(StressedPrograms, Dask):
     """Options of the command."""
 
     engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = "rtl"
-    """What is checked."""
+    """Checks of the programs."""
 
 
 @command

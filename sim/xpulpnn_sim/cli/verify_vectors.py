@@ -31,7 +31,7 @@ class VectorOptions(Configuration, Seed, Json):
     """First write the file: N random vectors of the Mac&Loads with both factors from the NN-RF and of the
     requantisation, computed with plain integers."""
     engine: Annotated[str, Parameter(choices=ENGINES)] = "rtl"
-    """What executes them."""
+    """Engine that executes them."""
 
 
 @command

@@ -43,7 +43,7 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a part goes: the instance it becomes, and the number that its nets follow."""
+    """Place of a part: the instance it becomes, and the number that its nets follow."""
 
     instance: str
     offset: int

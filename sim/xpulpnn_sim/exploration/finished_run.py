@@ -20,7 +20,7 @@ from xpulpnn_sim.tools.terminal_table import TerminalTable
 
 REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
-"""What a run writes beside the folders of its points; the first one tells whose they are."""
+"""Files of a run beside the folders of its points; the first one tells whose they are."""
 
 _SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
 

@@ -18,7 +18,7 @@ _SPEED_PS = 1000.0
 SCRIPTS = ("area", "speed")  # For area, or for speed
 
 _STATISTICS = "stats.txt"
-"""Where ``stime -d`` appends cells, area and delay, in whole ps: the wheel loses what ABC prints."""
+"""File to which ``stime -d`` appends cells, area and delay, in whole ps: the wheel loses what ABC prints."""
 
 _NATIVE_ALIAS = "alias stat print_stats"
 

@@ -1,4 +1,4 @@
-"""Which instance of the source each gate of a flat mapped netlist belongs to, and what the source calls its nets.
+"""Instance of the source to which each gate of a flat mapped netlist belongs, and the source's names of nets.
 
 A mapper that sees the whole design at once gives better figures than one that stops at the borders of modules, but its
 gates have lost the instances they come from. They are told from what they compute: source and mapped netlist run the

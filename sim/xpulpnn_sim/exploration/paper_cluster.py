@@ -17,7 +17,7 @@ COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster", "cluster-bf4"): ("32 instead of 16 banks", 4.2),
     ("cluster", "cluster2"): ("additions beyond the paper", None),
 }
-"""What differs between two presets, and the percent of area that it costs in the paper, if it knows it."""
+"""Difference of two presets, and the percent of area that it costs in the paper, if it knows it."""
 
 
 def cluster_points(request: Request) -> tuple[Space, list[list[PointStep]]]:

@@ -61,7 +61,7 @@ class PointStep(Protocol):
 
     @property
     def kind(self) -> ResultField:
-        """Where its result goes."""
+        """Field that takes its result."""
         ...
 
     def settings(self) -> Mapping[str, str]:

@@ -34,7 +34,7 @@ class Call(Future[Result], Generic[Result]):
     """A call that was submitted."""
 
     output: str = ""
-    """What its process and its tools printed, once it has ended; of a call in this very process nothing."""
+    """Output of its process and its tools, once it has ended; of a call in this very process nothing."""
 
     def settle(self, answer: Answer) -> None:
         """Make the end of a call known."""

@@ -28,7 +28,7 @@ _started = 0.0  # time since the epoch, in seconds, before which entries do not 
 
 
 def cache_place() -> tuple[Path, str]:
-    """Where the cache is to be and what says so: a variable of the environment, or the default."""
+    """Place of the cache and its source: a variable of the environment, or the default."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen), CACHE_VARIABLE
     # the convention has relative paths ignored

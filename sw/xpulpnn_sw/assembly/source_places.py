@@ -1,4 +1,4 @@
-"""Which line of the sources a line of assembly text comes from, and messages of assemblers in terms of it."""
+"""Lines of the sources from which assembly text comes, and messages of assemblers in terms of them."""
 
 import re
 from pathlib import Path

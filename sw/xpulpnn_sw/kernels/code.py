@@ -193,7 +193,7 @@ class KernelCode:
         }
 
     def _of_first_step(self) -> dict[str, Term]:
-        """Where the core's channel steps begin, but for weights."""
+        """Starts of the core's channel steps, but for weights."""
         blocking, first = self._blocking, Name("first_step")
         terms: dict[str, Term] = {
             "out0": Argument("output") + first * blocking.step_bytes,

@@ -26,7 +26,7 @@ def fold(values: Ints) -> Ints:
 
 
 def is_stored(values: Ints) -> Ints:
-    """Which elements of such a map are stored, as a map of 0 and 1."""
+    """Return the stored elements of such a map, as a map of 0 and 1."""
     stored = np.ones_like(values)
     stored[:, FOLDED_COLUMNS - 1 :: FOLDED_COLUMNS] = 0
     return stored

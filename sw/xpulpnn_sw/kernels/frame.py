@@ -1,4 +1,4 @@
-"""Where a kernel finds its numbers: constants, registers, or words of its stack frame.
+"""Places of a kernel's numbers: constants, registers, or words of its stack frame.
 
 Everything a kernel derives from its arguments is written down once, as a :class:`~xpulpnn_sw.kernels.terms.Term` over
 their names. A term whose names are all known when the kernel is generated becomes a constant; any other is computed
@@ -230,7 +230,7 @@ class Frame:
         self._b.far_branch("bne", self.home(name) or temporary, ZERO, start)
 
     def address(self, name: str, rd: int) -> None:
-        """Where the number lies, which has no register and is no constant."""
+        """Return the stack slot of a number without a register that is no constant."""
         self._b("addi", rd, SP, self._slots[name])
 
     # -- around it

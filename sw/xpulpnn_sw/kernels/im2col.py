@@ -26,7 +26,7 @@ _PER_PIXEL = (
     *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
     *("stride_x", "stride_x_bytes", "x_end", "target_gap"),
 )
-"""What every pixel needs; kept in registers as far as there are any."""
+"""Numbers that every pixel needs; kept in registers as far as there are any."""
 
 WANTED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
 _NAMED = 13  # registers by name of :class:`_Group`

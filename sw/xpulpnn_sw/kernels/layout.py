@@ -1,4 +1,4 @@
-"""Where the operands of a kernel lie in memory, and how tensors become memory words.
+"""Places of a kernel's operands in memory, and tensors as memory words.
 
 Feature maps are HWC with little-end-first packing, filters ``[out][ky][kx][in]``. Channels are padded with zeros to
 whole 32-bit words and to multiples of four (:func:`padded_channels`), of inputs and outputs alike, so that a result is

@@ -33,12 +33,12 @@ class Program:
         return len(self.insns)
 
     def region(self, name: str) -> Bools:
-        """Which static instructions belong to the part ``name``."""
+        """Mark the static instructions of the part ``name``."""
         return np.array([region == name for region in self.regions], dtype=np.bool_)
 
     @cached_property
     def is_dotp(self) -> Bools:
-        """Which static instructions multiply and accumulate whole words: sum-of-dot-product and Mac&Load.
+        """Mark the static instructions that multiply and accumulate whole words: sum-of-dot-product and Mac&Load.
 
         The loads of NN-RF entries (rd = x0), which multiply too but keep nothing, are not counted. Words of single
         bits are multiplied where those that differ are counted.
@@ -55,7 +55,7 @@ class Program:
 
     @cached_property
     def is_mul(self) -> Bools:
-        """Which static instructions of the inner loop are scalar multiplications; of single bits one for each word."""
+        """Mark scalar multiplications of the inner loop; of single bits one for each word."""
         return self.inner & np.array([insn.op == "mul" for insn in self.insns], dtype=np.bool_)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Which pixel groups each of several cores computes.
+"""Pixel groups that each of several cores computes.
 
 Rows that lie ready cost the same everywhere: each core takes a piece. In a convolution the groups on the border of the
 input take longer, so the cores take turns, and each turn begins one core later, lest a core meets the same border in

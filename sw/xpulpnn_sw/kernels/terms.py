@@ -101,4 +101,4 @@ TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "max0": lambda a, b: max(a, 0),
     "min": min,
 }
-"""What operations compute, by mnemonic."""
+"""Functions of the operations, by mnemonic."""

@@ -15,7 +15,7 @@ CHANNELS_PER_BLOCK = 4
 
 
 class LoopStyle(Enum):
-    """Where the operands of the products come from (KERNELS of the papers, one inner loop each)."""
+    """Source of the operands of the products (KERNELS of the papers, one inner loop each)."""
 
     SCALAR = "one element per load, mul and add"
     XPULPV2 = "packed 8-bit words; narrower weights are unpacked in the loop"
@@ -207,7 +207,7 @@ ONE_PIXEL: Mapping[str, Variant] = {
     )
     for variant in (_variant(*style, nch, 1, extensions, widths) for nch in (2, CHANNELS_PER_BLOCK))
 }
-"""Those of layers with a single pixel, by name; with blocks of two channels cores share few of them more evenly."""
+"""Variants of layers with a single pixel, by name; with blocks of two channels cores share few of them more evenly."""
 
 
 def for_pixels(chosen: Variant, pixels: int) -> Variant:
@@ -269,7 +269,7 @@ PLAIN_LEVELS: Mapping[str, ElementLevel] = {
 POOL_LEVELS: Mapping[str, ElementLevel] = {
     name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()
 }
-"""Those of maximum pooling, which also takes the greater of single bits."""
+"""Levels of maximum pooling, which also takes the greater of single bits."""
 
 # those of transpositions: no instruction that xpulpnn adds is of use
 TRANSPOSE_LEVELS: Mapping[str, ElementLevel] = {name: ELEMENT_LEVELS[name] for name in ("rv32im", "xpulpv2")}

@@ -1,4 +1,4 @@
-"""Which functions a library has, and what they are called."""
+"""Functions of a library, and their names."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -49,7 +49,7 @@ _START = (
     sw t1, {trigger}(gp)
 """
 )
-"""What all cores do first. The barrier gathers arrivals also before core 0 has set its masks."""
+"""Code that all cores run first. The barrier gathers arrivals also before core 0 has set its masks."""
 
 _STEP = """
 step{number}:

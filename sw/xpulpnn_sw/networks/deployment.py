@@ -29,7 +29,7 @@ class DeployedStep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deployment:
-    """Where everything is when."""
+    """Memory of every layer over time."""
 
     network: Network
     runs: tuple[KernelRun, ...]

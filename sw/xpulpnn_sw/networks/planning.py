@@ -184,7 +184,7 @@ def _fewer(cores: int) -> Iterator[int]:
 
 
 def _too_much(found: Deployment, memory: int) -> str:
-    """Which layer needs how much, and what for."""
+    """Return the memory that each layer needs, and its purpose."""
     work = [number for number, step in enumerate(found.steps) if step.layer is not None]
     most = max(work, key=found.demand)
     layer = found.steps[most].layer

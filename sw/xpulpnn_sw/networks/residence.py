@@ -1,4 +1,4 @@
-"""Which maps of a network are in the memory of a cluster, from which layer to which, and which are outside."""
+"""Maps of a network in the memory of a cluster, with their first and last layer, and those outside."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Residence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maps:
-    """Where the maps of a network are."""
+    """Places of the maps of a network."""
 
     residences: tuple[Residence, ...]  # those in the memory of the cluster, by map, then by time
     stored: frozenset[str]  # results that layers leave in the memory of the cluster and that are needed outside too
@@ -45,7 +45,7 @@ def _sources_of(network: Network, runs: Sequence[KernelRun]) -> dict[str, list[E
 
 
 def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], away: Away) -> Maps:
-    """Where the maps are if the layers ``tiled`` read and write outside and those ``away`` leave for a while."""
+    """Places of the maps if the layers ``tiled`` read and write outside and those ``away`` leave for a while."""
     writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
     residences: list[Residence] = []
     inputs: dict[tuple[int, str], str] = {}

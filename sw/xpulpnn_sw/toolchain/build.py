@@ -147,7 +147,7 @@ class _Build:
         return output.with_name(f"{output.name}{suffix}")
 
     def runtime_object(self, name: str) -> Path:
-        """Where a part of the runtime is compiled to."""
+        """Return the file to which a part of the runtime is compiled."""
         return self.folder / f"runtime.{name}.o"
 
     def start(self) -> str:

@@ -20,7 +20,7 @@ MAX_RAM = 0x0C00_0000  # bytes between the data and the code of the memory map
 
 
 class Stage(StrEnum):
-    """Where compiling stops."""
+    """Step at which compiling stops."""
 
     PREPROCESSED = "-E"
     ASSEMBLY = "-S"

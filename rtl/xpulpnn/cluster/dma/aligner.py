@@ -82,7 +82,7 @@ class Aligner(wiring.Component):
 
 
 def _deep(position, lane):
-    """Which of the two bytes of a lane is the first from ``position`` on."""
+    """Select the byte of a lane that comes first from ``position`` on, of its two."""
     return position[OFFSET_BITS] ^ (position[:OFFSET_BITS] > lane)
 
 

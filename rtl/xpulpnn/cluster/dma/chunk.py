@@ -16,14 +16,14 @@ BEATS = DmaPortSignature().members["beats"].shape
 
 
 class Side(data.Struct):
-    """Where the bytes of a transfer are, on one of its sides."""
+    """Places of the bytes of a transfer, on one of its sides."""
 
     external: 1
     """Outside; else in the TCDM."""
     fixed: 1
     """All windows are the same one: a port of a peripheral."""
     address: XLEN
-    """Of the first byte."""
+    """Address of the first byte."""
     in_lines: 1
     """Lines of ``count`` bytes, ``stride`` bytes from one to the next; else one line of all bytes."""
     count: DMA_LENGTH_BITS
@@ -43,7 +43,7 @@ class Chunk(data.Struct):
 
     external: 1
     address: XLEN
-    """Of the first byte."""
+    """Address of the first byte."""
     size: range(WINDOW_BYTES + 1)
     """Bytes, 1 to 8; none crosses the end of the window."""
     beats: BEATS

@@ -141,7 +141,7 @@ class CommandQueue(wiring.Component):
         return found
 
     def _sequence(self, m, expected):
-        """Which word comes next; the strides follow their counts."""
+        """Build the choice of the next word; the strides follow their counts."""
         kept = Signal(WIDTHS[Word.COMMAND])
         with m.If(self.begins):
             m.d.sync += kept.eq(self.word)

@@ -25,9 +25,9 @@ class Wait(enum.Enum, shape=3):
     """Likewise; the events it is told are cleared."""
     MUTEX = 3
     WORD = 4
-    """Of the dispatch queue."""
+    """Word of the dispatch queue."""
     ROOM = 5
-    """In the dispatch queue."""
+    """Room in the dispatch queue."""
 
 
 def event_lines(config: ClusterConfig) -> int:

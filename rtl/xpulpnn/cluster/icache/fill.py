@@ -1,4 +1,4 @@
-"""Which lines of a set-associative cache are there, and which is replaced next."""
+"""Lines that a set-associative cache holds, and the one replaced next."""
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring

@@ -81,7 +81,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 
 
 MODEL_COMPILERS = ("clang", "g++")
-"""What compiles models: the clang of the zig wheel, whose models are faster, or the system's compiler."""
+"""Compiler of the models: the clang of the zig wheel, whose models are faster, or the system's compiler."""
 
 
 def compiler() -> str:

@@ -258,7 +258,7 @@ class RetirementChain:
         return np.unique(unknown[:count])
 
     def distribute(self, hart: int, count: int, groups: int) -> tuple[U32, dict[str, U32]]:
-        """Where each group starts, and the arrays :data:`VALUE_FIELDS` of the values of ``count`` records by group."""
+        """Starts of the groups, and the arrays :data:`VALUE_FIELDS` of the values of ``count`` records by group."""
         starts = np.empty(groups + 1, np.uint32)
         values = np.empty((len(VALUE_FIELDS), count), np.uint32)
         self._library.check_distribute(self._handle, hart, groups, _place(starts), _place(values))

@@ -33,7 +33,7 @@ class Event(IntFlag):
     WRONG_REDIRECT = auto()
     STREAM_DONE = auto()
     BAD_TRANSFER = auto()
-    """Of a DMA engine: outside the memory."""
+    """Access of a DMA engine outside the memory."""
     LOST_REQUEST = auto()
     """A core alone has not kept a request until it was granted."""
 
@@ -77,12 +77,12 @@ class Action(IntEnum):
     """Always traps, with the cause ``number``."""
     RETURN = auto()
     CSR_READ = auto()
-    """Of the CSR ``number``; likewise the next ones."""
+    """Value of the CSR ``number``; likewise the next ones."""
     CSR_WRITE = auto()
     CSR_SET = auto()
     CSR_CLEAR = auto()
     SET_LOOP_START = auto()
-    """Of the hardware loop ``number``; likewise the next ones."""
+    """Value of the hardware loop ``number``; likewise the next ones."""
     SET_LOOP_END = auto()
     SET_LOOP_COUNT = auto()
     SET_LOOP = auto()
@@ -238,7 +238,7 @@ DMA = PortKind(
 )
 REFILL = PortKind("refill", ("req", "addr"), ("gnt", "rvalid", "err", "rdata", "rdata_high"))
 LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
-"""What inside a cluster raises event lines: of the DMA engine a bit for each core, of the timers one for each."""
+"""Sources of event lines inside a cluster: of the DMA engine a bit for each core, of the timers one for each."""
 
 KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES)  # in the order in which they travel
 

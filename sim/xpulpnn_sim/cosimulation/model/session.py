@@ -69,7 +69,7 @@ class RunResult:
 
     @property
     def account(self) -> NDArray[np.uint64]:
-        """Where the cycles of all harts went together."""
+        """Causes of the cycles of all harts together."""
         return np.sum(self.accounts, axis=0)
 
     @property

@@ -34,7 +34,7 @@ _LOOP_OPS = {
     "lp.setup": Action.SET_LOOP,
 }
 _UPDATE = Property.READS_RS1 | Property.WRITES_BASE | Property.LOADS | Property.WRITES_NN
-"""What a Mac&Load of the nn form does only with an update bit."""
+"""Effects that a Mac&Load of the nn form has only with an update bit."""
 
 _RD_IS_BASE, _RD_IS_X0 = 1, 2
 

@@ -96,7 +96,7 @@ _CLUSTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "core_0_barriers__1__status dispatch_team irq",
     },
 }
-"""What the cores share."""
+"""Signals that the cores share."""
 
 _IN_DEMUX = "answering to_tcdm to_event_unit to_peripherals to_ext to_hole tcdm__gnt tcdm__rvalid"
 _CLOSED = frozenset({"retirement"})

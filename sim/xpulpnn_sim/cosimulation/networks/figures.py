@@ -116,7 +116,7 @@ def energy_figure(record: Record) -> Figure:
 
 
 def memory_figure(record: Record, *, outside: bool = False) -> Figure:
-    """Which memory is whose in which step; on one core the steps are the layers.
+    """Owner of each memory by step; on one core the steps are the layers.
 
     Of a cluster its own memory, or that ``outside``, as far as it is moved.
     """

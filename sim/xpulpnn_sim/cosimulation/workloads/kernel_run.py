@@ -40,7 +40,7 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 MAX_IRQ_RATE = 0.03  # Interrupts must not come faster than their handler takes
 
 ENGINES = ("stream", "core")
-"""What runs a kernel: the back end fed with the executed instructions, or the core with the kernel as a program."""
+"""Engines of kernels: the back end fed with the executed instructions, or the core with the kernel as a program."""
 
 
 def short_precision(kernel: str, bits: int) -> Precision:

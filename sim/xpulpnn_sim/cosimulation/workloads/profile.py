@@ -1,4 +1,4 @@
-"""Where the cycles of a program go: stalls by cause and cycles by instruction, as the retirement port tells them.
+"""Profile of a program: stalls by cause and cycles by instruction, as the retirement port tells them.
 
 In every cycle an instruction retires or the port names why none does. The model counts both for each instruction; what
 a transfer of control costs belongs to the instruction that transfers, every other wait to the one that waits.
@@ -41,7 +41,7 @@ MEANING = {
     "peripheral": "other registers inside the cluster",
     "external": "memory outside the cluster",
 }
-"""What each cause of a stall stands for."""
+"""Meaning of each cause of a stall."""
 
 
 class Profile:

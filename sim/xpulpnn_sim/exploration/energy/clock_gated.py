@@ -16,7 +16,7 @@ from xpulpnn_sim.tools.yosys import find_yosys
 REVISION = "3"  # part of the name in the cache: raised when the netlists change without any setting changing
 
 METHOD = "mapped module by module for area, registers with an enable behind clock gates"
-"""How it differs from the netlists that areas and delays are told of."""
+"""Difference from the netlists that areas and delays are told of."""
 
 _DFF = "xpulpnn_gated_dff"
 _REGISTERS = ("$_DFF_P_", GATED, "$_SDFF_PP?_", "$_SDFFE_PP?P_", "$_SDFFCE_PP?P_")

@@ -23,7 +23,7 @@ _RETIREMENT = {
     "core": {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_wdata": "boot_addr + 4"},
     "backend": {"valid": "insn__valid & insn__ready", "insn": "insn__payload__word", "pc_rdata": "insn__payload__pc"},
 }
-"""What a netlist without a retirement port pretends to retire: the core a no-operation at its first address in every
+"""Retirement that a netlist without a retirement port pretends: the core a no-operation at its first address in every
 cycle, the back end what it accepts."""
 
 _RIGS = {"core": ("rvfi_", core_rig), "backend": ("rvfi__", backend_rig)}

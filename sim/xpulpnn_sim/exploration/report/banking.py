@@ -8,7 +8,7 @@ from xpulpnn_sim.exploration.report.scaling import Record
 from xpulpnn_sim.tools.pages import INK, layout
 
 _SAME = ("kernel", "layer", "precision", "variant", "arbiter", "placement", "cores")
-"""What runs have in common that differ in their banks."""
+"""Fields that runs share which differ in their banks."""
 
 _NAMES = ("kernel", "layer", "precision", "variant")
 _KINDS = ("cores", "banks", "arbiter", "placement")

@@ -9,7 +9,7 @@ from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, SYMBOLS, layout
 Record = Mapping[str, Any]  # figures of a kernel on a cluster, under the names of their JSON record
 
 _GROUP = ("kernel", "layer", "precision", "variant", "banks", "arbiter", "placement")
-"""What runs of one line have in common; only the number of cores differs."""
+"""Fields that runs of one line share; only the number of cores differs."""
 
 _NAMED = {"banks": "{} banks"}  # how what is not its own name is called in the legend
 

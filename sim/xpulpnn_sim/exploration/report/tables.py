@@ -71,7 +71,7 @@ def _cells(figure: comparison.Figure, point: int) -> list[TableCell]:
 
 
 def _slack_notes(points: Sequence[PointResult]) -> list[str]:
-    """Which points meet the clock that was asked for, by flow."""
+    """Count the points that meet the clock that was asked for, by flow."""
     notes: list[str] = []
     for name in comparison.flow_names(points):
         flows = [comparison.flow_of(point, name) for point in points]
@@ -87,14 +87,14 @@ def _slack_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def _structure_notes(points: Sequence[PointResult]) -> list[str]:
-    """Which flows replace structures of the configurations."""
+    """Name the flows that replace structures of the configurations."""
     flows = [flow for point in points for flow in point.flows if flow.structures]
     told = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
     return [f"{name}: figures with {text}, whatever the preset has." for name, text in told.items()]
 
 
 def _energy_notes(points: Sequence[PointResult]) -> list[str]:
-    """Which netlists energies are of."""
+    """Name the netlists of the energies."""
     found = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
     netlists: dict[str, dict[str, None]] = {}
     for number, energy in found:

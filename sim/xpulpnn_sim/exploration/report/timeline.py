@@ -10,7 +10,7 @@ from xpulpnn_sim.tools.pages import INK, Page, Plot, layout
 
 _LANES = ("cores compute", "DMA moves", "waiting for DMA")
 _COLOURS = {"cores compute": ("#0072b2", "#56b4e9"), "DMA moves": ("#d55e00",), "waiting for DMA": ("#5b5b5b",)}
-"""Of a lane, by turns."""
+"""Colours of a lane, by turns."""
 
 _HEIGHT = 330
 _BAR = 0.6

@@ -1,1 +1,1 @@
-"""Which bits the layers of a network should have: accuracy by the reference, cycles measured on the design."""
+"""Bits for the layers of a network: accuracy by the reference, cycles measured on the design."""

@@ -1,4 +1,4 @@
-"""Which assignments to evaluate: all of them if they are few, else those that a search comes by."""
+"""Assignments to evaluate: all of them if they are few, else those that a search comes by."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -26,4 +26,4 @@ PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {
     "arbiter": _arbiters,
     "event-unit": _event_unit,
 }
-"""What is proved of each part: the arbiters of a bank, of all kinds in the sizes there are, and the event unit."""
+"""Claims about each part: the arbiters of a bank, of all kinds in the sizes there are, and the event unit."""

@@ -24,7 +24,7 @@ class Fault(IntEnum):
     DROPPED_GRANT = 3
     """Requests of core 3 do not reach the TCDM."""
     SWAPPED_BANKS = 4
-    """Of the banks 0 and 1."""
+    """Banks 0 and 1 are exchanged."""
     WRONG_STORE = 5
     """The lowest bit of what is written into bank 2 is inverted."""
     UNMARKED = 6
@@ -32,7 +32,7 @@ class Fault(IntEnum):
     SILENT_ACCESS = 7
     """Now and then bank 1 grants an access and does not make it."""
     LOST_MARK = 8
-    """Of a test&set now and then."""
+    """The mark of a test&set is lost now and then."""
     DMA_BYTE = 9
     """Now and then the DMA engine leaves a byte out."""
     DMA_EVENT = 10

@@ -152,4 +152,4 @@ CORE_FAULTS = (
         "insn_div",
     ),
 )
-"""What may be wrong in the core of the preset ri5cy."""
+"""Faults of the core of the preset ri5cy."""

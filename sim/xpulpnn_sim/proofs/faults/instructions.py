@@ -172,7 +172,7 @@ INSTRUCTION_FAULTS = (
         "p.lh",
     ),
 )
-"""What may be wrong in a core with XpulpV2 and XpulpNN, and the instruction whose proof fails then."""
+"""Faults of a core with XpulpV2 and XpulpNN, and the instruction whose proof fails then."""
 
 PARAMETER_FAULTS = (
     CoreFault(

@@ -102,4 +102,4 @@ SEQUENCE_FAULTS = (
         "progress",
     ),
 )
-"""What may be wrong, at least twice for each property."""
+"""Faults, at least two for each property."""

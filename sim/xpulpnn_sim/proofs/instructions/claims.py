@@ -110,7 +110,7 @@ def _entries(passage: Passage, effects: GateEffects) -> list[Equality]:
 
 
 def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
-    """Where the program goes on: jumps are asked for by ID, branches by EX; else the front end says."""
+    """Address that follows: jumps are asked for by ID, branches by EX; else the front end says."""
     insn, issue, execute, leave = passage.insn, passage.issue, passage.execute, passage.leave
     z = passage.integers
     follows = issue.word("info__next_pc")

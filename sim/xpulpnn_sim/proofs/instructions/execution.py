@@ -26,7 +26,7 @@ _BITWISE: Mapping[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", a
 Word = Sequence[int]  # Literals, lowest bit first
 
 GateEffects = interpreter.StatementEffects[Number, int]
-"""What an instruction does, each effect with the literal of its condition; words have 32 literals and no sign."""
+"""Effects of an instruction, each with the literal of its condition; words have 32 literals and no sign."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,7 @@ CLASSES = {
     "CSR": CSR_ACCESSES,
     "CSR, no loops": (*CSR_ACCESSES, IDLE_LOOPS),
 }
-"""What is free, by the name under which it is shown."""
+"""Free wires, by the names under which they are shown."""
 
 _ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 

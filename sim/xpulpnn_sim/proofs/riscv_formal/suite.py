@@ -44,7 +44,7 @@ _CUTS = {
     "hang": PROGRESS,
     "liveness": PROGRESS,
 }
-"""What is free in checks between instructions; for others, the order of retirements is all that they need."""
+"""Cutpoints of checks between instructions; for others, the order of retirements is all that they need."""
 
 _ORDER = (
     "reg [63:0] expected = 0;",
@@ -60,7 +60,7 @@ OWN = "own"  # checker of the checks that are our own
 
 NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
 TRUE_DATA, COUNTS = "XPULPNN_TRUE_DATA", "XPULPNN_COUNTS"
-"""What a check assumes: no hardware loop is set up; nothing traps, interrupts or returns; no instruction writes two
+"""Assumptions of a check: no hardware loop is set up; nothing traps, interrupts or returns; no instruction writes two
 registers; no wfi retires; the data memory works; mcycle and minstret are not written.
 """
 

@@ -45,7 +45,7 @@ _CSR_PARTS = ("rmask", "wmask", "rdata", "wdata")
 _TRAPS = "fault"  # checker that looks at the CSR that traps write
 
 _TRAPPED = {"rmask": "32'b0", "wmask": "{32{rvfi_trap}}", "rdata": "32'b0", "wdata": f"{CORE}cause"}
-"""What a trap does to mcause."""
+"""Effect of a trap on mcause."""
 
 _ASSUMED: Mapping[str, str] = {
     NO_TRAPS: f"!(rvfi_valid && (rvfi_trap || rvfi_intr || rvfi_insn == {_MRET}))",

@@ -153,4 +153,4 @@ OCCURRING: Mapping[str, Callable[[CoreConfig], Occurring]] = {
     "lsu": _lsu,
     "requantiser": _requantiser,
 }
-"""What occurs at a unit of a core, by the unit's name."""
+"""Inputs that occur at a unit of a core, by the unit's name."""

@@ -168,7 +168,7 @@ _FAMILIES: dict[str, Callable[[Insn], str]] = {
     "system": lambda insn: "csr" if insn.extension is Extension.ZICSR else insn.op,
     "memory": lambda insn: "load" if insn.is_load else "store",
 }
-"""What the rows of a table have in common, in the parts without headings of their own."""
+"""Text that the rows of a table have in common, in the parts without headings of their own."""
 
 _HEADED = frozenset(
     {"lanes", "dots", "moves", "mac-load-nn", "mac-load-cu", "mac-load-cross", "mac-load-dot", "requantise"}

@@ -50,7 +50,7 @@ def formats() -> str:
 
 
 def signs() -> str:
-    """Which factor of a dot product is signed, as the table has it."""
+    """Signed factors of a dot product, as the table has them."""
     shown = (
         ("pv.dotup.b", "rs1", "rs2 or immediate"),
         ("pv.dotusp.b", "rs1", "rs2 or immediate"),

@@ -1,4 +1,4 @@
-"""Where things are in the memory of the testbenches."""
+"""Map of the memory of the testbenches."""
 
 from collections.abc import Mapping
 

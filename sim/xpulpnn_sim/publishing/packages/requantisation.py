@@ -7,7 +7,7 @@ from xpulpnn_sim.publishing.packages.memory_map import places
 from xpulpnn_sim.reference.statements.machine import Statements
 
 _EXECUTIONS = 6
-"""Of each instruction, in lanes of one register: some in a row, without waiting for each other's results."""
+"""Cases of each instruction, in lanes of one register: some in a row, without waiting for each other's results."""
 
 
 def requantisations(checks: Checks) -> None:

@@ -75,7 +75,7 @@ class TcdmModel:
     masters: int  # Cores, then the others
     words: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     accesses: list[BankAccess] = field(default_factory=list[BankAccess])
-    """What the banks did in the last cycle."""
+    """Accesses of the banks in the last cycle."""
     _queues: dict[tuple[int, str], Queue] = field(default_factory=dict[tuple[int, str], Queue])
     _lost: dict[int, int] = field(default_factory=dict[int, int])
     _setting: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])

@@ -140,7 +140,7 @@ class CsrFile:
         return self.values["mepc"]
 
     def next_of_loop(self, pc: int) -> int | None:
-        """Where a hardware loop that ends at ``pc`` continues, or None; counts the iteration down.
+        """Return the address at which a loop ending at ``pc`` continues, or None; counts the iteration down.
 
         To be called before the instruction's own CSR writes, which stay.
         """
@@ -153,5 +153,5 @@ class CsrFile:
 
     @property
     def loop_ends(self) -> tuple[int | None, int | None]:
-        """Where the hardware loops end; None without them."""
+        """Return the ends of the hardware loops; None without them."""
         return self.values.get("lpend0"), self.values.get("lpend1")

@@ -192,7 +192,7 @@ class Lockstep:
         self._waiting = 0
 
     def _interrupt_line(self, record: Record) -> int:
-        """Which interrupt: told by the record, unless the first instruction of the handler traps."""
+        """Return the interrupt: told by the record, unless the first instruction of the handler traps."""
         if not record[_TRAP]:
             return record[_CAUSE] & CAUSE_CODE
         csrs = self.iss.csrs

@@ -28,7 +28,7 @@ MAGIC = b"\x7fELF"
 _HEADER_BYTES = 52
 _EXECUTABLE_SECTION = 0x4
 _ENTRY = Struct("<IIIBBH")
-"""Of a symbol table: place of the name, value, size, binding and kind, visibility, number of the section."""
+"""Entry of a symbol table: place of the name, value, size, binding and kind, visibility, number of the section."""
 _KIND = 0xF
 _UNTYPED, _FUNCTION, _SECTION, _FILE = 0, 2, 3, 4
 _KINDS = {
@@ -242,7 +242,7 @@ def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
 
 
 def _placed(segment: ElfSegment) -> Iterator[Segment]:
-    """Where a segment goes: its content to its load address; where it will live, start-up code may still copy it."""
+    """Place of a segment: its content to its load address; where it will live, start-up code may still copy it."""
     data, load_address, address, size = segment.data(), segment["p_paddr"], segment["p_vaddr"], segment["p_memsz"]
     if load_address == address:
         pieces = [Segment(address, data, size)]

@@ -40,7 +40,7 @@ _RELOCATION_NAMES: Mapping[int, str] = {
     44: "RVC_BRANCH",
     45: "RVC_JUMP",
 }
-"""Those of code; others, such as the permission to relax, are left out of a listing."""
+"""Relocations of code; others, such as the permission to relax, are left out of a listing."""
 
 _SET, _ADD, _SUB = "set", "add", "sub"
 _IN_DATA: Mapping[int, tuple[str, int, int]] = {

@@ -33,4 +33,4 @@ ELEMENT_NAMES: dict[str, Any] = {
     for width in (4, 2)
     for is_signed in (False, True)
 }
-"""What the expressions name: functions for half-words and bytes, tables by byte for smaller elements."""
+"""Names in the expressions: functions for half-words and bytes, tables by byte for smaller elements."""

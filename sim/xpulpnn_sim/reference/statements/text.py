@@ -46,7 +46,7 @@ _ATOM = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class WordElement:
-    """Where an element of a word comes from."""
+    """Source of an element of a word."""
 
     word: str  # name of the word
     lane: int

@@ -67,7 +67,7 @@ class Reached(Tally):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """Which programs to run, and how."""
+    """Programs to run, and their settings."""
 
     config: ClusterConfig
     label: str  # options of the command line that choose it

@@ -38,7 +38,7 @@ _ALONE: Mapping[str, float] = {
     "counted": 0.8,
     "loop": 2.5,
 }
-"""How often each kind of block of programs for one hart is chosen."""
+"""Frequency of each kind of block of programs for one hart."""
 
 _REQUANTISING: Mapping[str, float] = {"requantise": 5}  # the same of those only for cores with pv.rq*
 

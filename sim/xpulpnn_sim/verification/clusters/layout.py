@@ -41,7 +41,7 @@ def frame(hart: int) -> int:
 
 
 def save_area(hart: int) -> int:
-    """Where handlers save registers."""
+    """Address where handlers save registers."""
     return _SAVE_AREAS + _SAVE_BYTES * hart
 
 

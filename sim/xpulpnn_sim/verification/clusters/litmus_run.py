@@ -59,7 +59,7 @@ class LitmusProgram:
         self._harts: list[list[int]] = []
 
     def _variables(self, number: int) -> tuple[int, ...]:
-        """Where the variables of a round lie in memory."""
+        """Return the addresses of the variables of a round."""
         rng = self._rng
         inside = _TCDM_WORDS + _ROUND_BYTES * number
         outside = self._results() + WORD_BYTES * _RESULT_WORDS * self._rounds * self._config.cores

@@ -7,7 +7,7 @@ from xpulpnn_sim.verification.costs.cost_row import FREE, CostRow
 from xpulpnn_sim.verification.random.layout import FAR
 
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
-"""Where bodies begin far away."""
+"""Address of bodies that begin far away."""
 _FAR_BODY = """li a0, 0x{start:x}
 la t1, 75f
 lw t2, 0(t1)

@@ -240,7 +240,7 @@ class _Run:
         return sums - before
 
     def next_at(self, pcs: NDArray[Any], since: Numbers) -> Numbers:
-        """Where each address is executed next after the retirement ``since``; :data:`NOTHING` if it is not."""
+        """Next execution of each address after the retirement ``since``; :data:`NOTHING` if it is not."""
         bits = len(self.records).bit_length()
         if self._keys is None:
             pc = self.records["pc_rdata"].astype(np.int64)

@@ -40,7 +40,7 @@ NO_CROSS, REACHABLE = -1, 0
 """States of a place; a positive state is the number of the reason, from 1, why it is out of reach."""
 
 CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, WaitCause.START))
-"""What instructions wait for once the first has been fetched."""
+"""Causes for which instructions wait once the first has been fetched."""
 
 _MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
 SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})  # those that compute for several cycles

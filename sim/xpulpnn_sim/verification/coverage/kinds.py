@@ -51,7 +51,7 @@ _KIND_TEXT = {Kind.ALU: "ALU", Kind.CSR: "CSR", Kind.MAC_LOAD: "Mac&Load", Kind.
 
 
 class Producer(IntEnum):
-    """Where a register's value comes from."""
+    """Source of a register's value."""
 
     ALU = 0
     MULTIPLY = 1
@@ -188,7 +188,7 @@ _DETAILS = np.dtype(
         ("offset", np.int32),
     ]
 )
-"""Of a word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the kind; bytes; registers
+"""A word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the kind; bytes; registers
 read (0: none) and entries of the NN-RF; what it writes; whether it writes the CSR, branches, goes elsewhere anyway or
 accesses memory; and the offset of a branch.
 """

@@ -57,7 +57,7 @@ def _point(text: str) -> Point:
 
 
 def counted(points: Sequence[Point]) -> NDArray[np.bool_]:
-    """Which points belong to the core and not to what is around it."""
+    """Select the points that belong to the core and not to its surroundings."""
     return np.array([point.module not in _OWN and point.name != _DROPPED for point in points], np.bool_)
 
 

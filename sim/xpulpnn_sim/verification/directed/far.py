@@ -7,9 +7,9 @@ from xpulpnn_sim.verification.directed.case import Directed, directed, stored
 from xpulpnn_sim.verification.random.layout import FAR, FAR_FAILING
 
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0x554, 0x2A8, 0xA58), strict=True))
-"""Where the routine runs."""
+"""Address of the routine."""
 _FAULTS = tuple(base + offset for (base, _), offset in zip(FAR_FAILING, (0x14, 0x28, 0x3C), strict=True))
-"""What it cannot access."""
+"""Address that it cannot access."""
 
 _UPPER = 0x12345
 _ROUTINE = f"""auipc a0, 0
@@ -31,7 +31,7 @@ _ROUTINE = f"""auipc a0, 0
     jalr zero, 0(ra)"""
 _RESULTS = "a0 t1 a2 a6 a3 a4 s5 s6 s8 a5 a7 s7"
 _DISTANCES = (1, 12, 34, (_UPPER << 12) + 38, 50, 54, 46, 58, 82)
-"""What the results up to s8 are behind the start of the routine."""
+"""Offsets of the results up to s8 from the start of the routine."""
 _COUNT, _FIRST_HALF = 15, 0x0517  # what the routine has counted, and its first half word
 
 
@@ -66,7 +66,7 @@ _FAR_CODE = Directed(
 )
 
 _PIECES = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
-"""Where bodies of loops begin."""
+"""Addresses of the bodies of loops."""
 
 
 def _copied(piece: int) -> str:

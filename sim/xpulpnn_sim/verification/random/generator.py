@@ -42,7 +42,7 @@ _BASE: Mapping[str, float] = {
     "counted": 0.6,
     "loop": 2,
 }
-"""How often each kind of block is chosen."""
+"""Frequency of each kind of block."""
 
 _QUANTISING: Mapping[str, float] = {"quantise": 4}  # the same of those only for cores with pv.qnt
 

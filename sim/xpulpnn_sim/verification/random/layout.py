@@ -11,7 +11,7 @@ SECOND_TABLE = TEXT_BASE + 0x100  # Another vector table, for programs that move
 LOW_BASE, LOW_SIZE = 0, 0x1000
 
 FAR, FAR_SIZE = (0x55555000, 0xAAAAA000, 0xE3FFF000), 0x1000
-"""Where more memory begins, empty at first: each bit of an address is 0 in some of it and 1 in other."""
+"""Addresses of more memory, empty at first: each bit of an address is 0 in some of it and 1 in other."""
 
 DATA_SIZE = 0x8000
 WINDOW = DATA_BASE + 0x2000  # where masked base registers point: this address plus at most `WINDOW_MASK`
@@ -19,7 +19,7 @@ WINDOW_MASK = 0xFF  # Small, so that accesses meet each other, and odd, so that 
 FRAME = DATA_BASE + 0x5000  # value of sp
 SLOTS = 0x180  # offset from sp of the words through which constants travel to become loaded values
 SAVE_AREA, SAVE_LIMIT = DATA_BASE + 0x6000, DATA_BASE + 0x6400
-"""Where handlers save registers; nested interrupts stop at the limit."""
+"""Address where handlers save registers; nested interrupts stop at the limit."""
 SIGNATURE = DATA_BASE + 0x7000
 TOHOST = DATA_BASE + 0x7F00
 

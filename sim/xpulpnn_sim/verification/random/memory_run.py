@@ -14,7 +14,7 @@ from xpulpnn_sw.assembly.registers import ABI_NAMES
 _NEAR = 16  # Offsets are mostly this small, so that accesses overlap
 _NEAR_CHANCE = 0.75
 _DRIFT_LIMIT = 0x800
-"""How far increments may move a base; with the largest offset still within the margin of the window."""
+"""Distance by which increments may move a base; with the largest offset still within the margin of the window."""
 _SMALL = 0x7F  # largest value of an offset register
 _BOTH = 0b11000  # Both update bits of a Mac&Load
 _INCREMENT = 4  # bytes a Mac&Load moves its base
@@ -41,7 +41,7 @@ STYLES: dict[str, tuple[Group, ...]] = {
 """Rows of a run by its name."""
 
 OPTIONAL = {"quantise": Group.QUANTISE, "requantise": Group.REQUANTISE}
-"""Those only for cores that have rows of a group."""
+"""Accesses only for cores that have rows of a group."""
 
 _SYSTEM_CHANCE = 0.04
 _SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")  # what may stand between two requantisations

@@ -64,7 +64,7 @@ def reference_design(fault: Fault | None = None) -> Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which programs to run, and how."""
+    """Programs to run, and their settings."""
 
     config: CoreConfig  # configuration of the design
     label: str  # options of the command line that choose the configuration

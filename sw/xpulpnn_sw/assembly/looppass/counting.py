@@ -110,7 +110,7 @@ def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) 
 
 @dataclass(slots=True)
 class _Tracked:
-    """Where the value of a register came from, going back: a register of that time, or a number."""
+    """Trace the value of a register back: to a register of that time, or a number."""
 
     register: int = 0
     number: int | None = None

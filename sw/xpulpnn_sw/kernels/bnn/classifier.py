@@ -26,7 +26,7 @@ CLASSIFIER_VARIANTS: Mapping[str, frozenset[Extension]] = {
     "dense": frozenset({Extension.XPULPV2}),
     "crumbs": frozenset({Extension.XPULPV2, Extension.XPULPNN, Extension.XPULPML_NN}),
 }
-"""How bits lie in words, and what a core needs for that: a window of one channel to a word, as in the paper; 32
+"""Order of bits in words, and the core it needs: a window of one channel to a word, as in the paper; 32
 channels to a word; the same, and in the second convolution 16 channels of two bits."""
 
 

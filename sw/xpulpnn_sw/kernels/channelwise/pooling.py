@@ -246,7 +246,7 @@ class Pooling(ABC):
         self._at_edge("right_edge")
 
     def _row_pointers(self) -> None:
-        """Where the rows of the first window inside begin; a row below the last one is that one again."""
+        """Addresses of the rows of the first window inside; a row below the last one is that one again."""
         b, frame = self.b, self.frame
         work, negative, *_ = self.values
         first, *others = self._pointers

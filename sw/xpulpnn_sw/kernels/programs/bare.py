@@ -58,7 +58,7 @@ wrong:
     li t1, 3
     j end
 """
-"""What follows the function. Any interrupt enters the handler, which uses the stack and counts at ``gp``."""
+"""Code behind the function. Any interrupt enters the handler, which uses the stack and counts at ``gp``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

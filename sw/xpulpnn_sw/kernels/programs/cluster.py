@@ -85,7 +85,7 @@ wrong:
     li t1, 3
     j end
 """
-"""What follows the function. The barrier gathers arrivals also before core 0 has set its masks. The last barrier is for
+"""Code behind the function. The barrier gathers arrivals also before core 0 has set its masks. The last barrier is for
 the reports, whose first word counts the passes until then; what is behind it waits for no event, for good."""
 
 

@@ -44,7 +44,7 @@ start:
     li t1, {line}
     sw t1, {mask}(gp)
 """
-"""What a core does first: its stack, and the events that it waits for."""
+"""Code that a core runs first: its stack, and the events that it waits for."""
 
 _CALLER = (
     "\n    .equ function, {function}"
@@ -118,7 +118,7 @@ sleep:
     j sleep
 """
 )
-"""What follows the function. A step lasts from one barrier to the next. Core 0 commands what is to be moved meanwhile,
+"""Code behind the function. A step lasts from one barrier to the next. Core 0 commands what is to be moved meanwhile,
 does its share, and waits until all is moved, the description of the next step included. The barrier gathers arrivals
 also before core 0 has set its masks."""
 

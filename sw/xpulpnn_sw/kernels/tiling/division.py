@@ -27,7 +27,7 @@ BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves beside the cores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerAddresses:
-    """Where a layer in tiles has what."""
+    """Memory of a layer in tiles."""
 
     sources: tuple[int, ...]  # maps outside, as many as the layer has inputs
     output: int  # its results outside

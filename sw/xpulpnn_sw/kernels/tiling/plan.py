@@ -1,4 +1,4 @@
-"""Which tiles: the division of a layer that fits into the memory and takes the least time by estimate."""
+"""Choice of tiles: the division of a layer that fits into the memory and takes the least time by estimate."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which packing computes a matrix product soonest, and how its row of packed words is cut into chunks."""
+"""Choice of the fastest packing for a matrix product, and the chunks of its row of packed words."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

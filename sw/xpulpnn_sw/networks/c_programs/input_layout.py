@@ -1,4 +1,4 @@
-"""Where the elements of a network's input lie in memory."""
+"""Places of the elements of a network's input in memory."""
 
 from dataclasses import dataclass, replace
 from math import prod
@@ -93,7 +93,7 @@ class InputLayout:
         return words
 
     def bit(self, row: int, column: int, channel: int) -> int:
-        """Where an element begins."""
+        """Return the bit at which an element begins."""
         return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.channel_bits
 
     def describes(self, values: Ints, words: Words) -> bool:

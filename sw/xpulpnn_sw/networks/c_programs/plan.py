@@ -23,7 +23,7 @@ class PlanStep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MemoryPlan:
-    """Where everything is when."""
+    """Memory of every layer over time."""
 
     steps: tuple[PlanStep, ...]  # what happens one after the other
     pieces: tuple[Piece, ...]  # what needs memory in which of the steps

@@ -194,7 +194,7 @@ def truncation(context: ImportContext, node: OnnxNode, given: Given) -> Value:
 
 
 def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callable[[int, int], Bound]:
-    """Where ``rounded(round(x / scale + zero) / unit)`` reaches a result."""
+    """Inputs at which ``rounded(round(x / scale + zero) / unit)`` reaches a result."""
     if mode not in ("ROUND", "FLOOR", "CEIL"):
         raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
 

@@ -16,7 +16,7 @@ MAP_AXES, SEQUENCE_AXES = 4, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedWindow:
-    """Where the windows of an operator lie on a map."""
+    """Return the windows of an operator on a map."""
 
     reach: tuple[int, int]  # rows and columns, with the gaps between
     dilations: tuple[int, int]  # distance of one element to the next, 1 without gaps
@@ -31,7 +31,7 @@ class PlacedWindow:
 
 
 def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads = NO_PADS) -> PlacedWindow:
-    """Where windows of so many elements lie on a map that has ``around`` it what a node before has put there."""
+    """Return the windows of so many elements on a map that a node before has put values ``around``."""
     if len(kernel) != 2 or min(kernel) < 1:
         raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
     strides, dilations = _pair(node, "strides"), _pair(node, "dilations")

@@ -1,4 +1,4 @@
-"""Which importer reads a model, by what its file begins with."""
+"""Choice of the importer of a model, by the beginning of its file."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

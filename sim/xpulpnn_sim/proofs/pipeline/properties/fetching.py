@@ -27,7 +27,7 @@ class HeldWord:
         return (address[_WORD] == self._places[0]) & (address[1] == self._unaligned)
 
     def parts(self, place):
-        """Which halves the word at a word address has: 2 bits."""
+        """Halves that the word at a word address has: 2 bits."""
         return Cat(place == each for each in self._places)
 
     def answered(self, parts, rdata, err):

@@ -57,7 +57,7 @@ class Effects:
                     m.d.comb += after.eq(word.written(old, rs1) & mask)
 
     def _values(self, pc, rs1):
-        """Which set-up instructions set a register, and to what."""
+        """Set-up instructions that set a register, and its value."""
         word = self.word
         offset = Cat(0, Mux(word.funct3 == _SETUPI, word.rs1, word.top12))
         immediate_count = Mux(_among(word.funct3, _COUNTI, _SETUPI), word.top12, rs1)

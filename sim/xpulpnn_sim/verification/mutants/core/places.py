@@ -1,4 +1,4 @@
-"""Where the core is mutated: places that Yosys proposes, shared out over the parts of the core."""
+"""Places of mutants of the core: those that Yosys proposes, shared out over the parts of the core."""
 
 import re
 from collections.abc import Sequence

@@ -116,7 +116,7 @@ def _compared(name: str, result: RunResult) -> Found:
 
 
 def _first_lines(text: str) -> str:
-    """Where a difference is, and what it is, in one line."""
+    """Describe a difference and its place in one line."""
     lines = [line.strip() for line in text.splitlines()]
     return ": ".join(lines[:3])
 

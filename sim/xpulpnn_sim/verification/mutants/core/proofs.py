@@ -40,7 +40,7 @@ _RUNNING = Occurring(
         Answered(request=f"{port}__req", grant=f"{port}__gnt", answer=f"{port}__rvalid") for port in ("instr", "data")
     ],
 )
-"""What surrounds a core that runs: reset is over, and buses answer what they have granted."""
+"""Surroundings of a core that runs: reset is over, and buses answer what they have granted."""
 
 Proved = tuple[str, str]  # a verdict, and the inputs that show a difference
 

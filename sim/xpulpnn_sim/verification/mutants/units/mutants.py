@@ -41,7 +41,7 @@ MODES = {
     "cnot0": "inverted while bit {ctrl} of the port is 0",
     "cnot1": "inverted while bit {ctrl} of the port is 1",
 }
-"""What Yosys does to a bit of a cell's port."""
+"""Change that Yosys makes to a bit of a cell's port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
