@@ -15,7 +15,7 @@ def number_shape(count: int) -> range:
 
 
 class Identifiers(wiring.Component):
-    """Identifiers allocated, and the number of transfers under way with each.
+    """Which identifiers are allocated, and how many transfers are under way with each.
 
     Parameters
     ----------
