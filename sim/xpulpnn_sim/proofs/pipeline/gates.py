@@ -1,5 +1,6 @@
 """A property and the core as one graph of gates."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,10 +152,8 @@ def _seen_wires(name: str, width: int, needed: bool, scene: Scene) -> list[str]:
 
 def latches(end: str, folder: Path, above: int = 0) -> frozenset[int]:
     """Numbers of the latches of a register, from a bit on, by the end of its path."""
-    rows = [line.split(maxsplit=3) for line in (folder / "rule.map").read_text().splitlines()]
-    return frozenset(
-        int(number) for kind, number, bit, name in rows if kind == "latch" and name.endswith(end) and int(bit) >= above
-    )
+    rows = re.findall(r"^latch (\d+) (\d+) (.*)$", (folder / "rule.map").read_text(), re.MULTILINE)
+    return frozenset(int(number) for number, bit, name in rows if name.endswith(end) and int(bit) >= above)
 
 
 def narrowed(rule: Rule, graph: Named, parts: Sequence[str], folder: Path) -> Aiger:
