@@ -7,7 +7,7 @@ from xpulpnn.emit.arrays import MIN_ELEMENTS, ArrayOfRegisters, Element, arrays
 from xpulpnn.emit.expr import literal
 from xpulpnn.emit.layout import INDENT, declared_range
 from xpulpnn.emit.nets import Nets
-from xpulpnn.emit.operators import MEMORY_READ, MEMORY_WRITE, is_clocked, result_port, write_enables
+from xpulpnn.emit.operators import MEMORY_READ, MEMORY_WRITE, is_clocked, result, write_enables
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
 from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
 from xpulpnn.emit.style import Style
@@ -31,12 +31,12 @@ class Clocked:
         self._module = module
         self._nets = nets
         self._style = style
-        self._cells = list(nets.registers())
+        self._cells = nets.registers()
         self._reads = [cell for cell in module.cells if cell.type == MEMORY_READ and is_clocked(cell)]
         self._writes = [cell for cell in module.cells if cell.type == MEMORY_WRITE]
-        self.targets = {self._register(cell) for cell in (*self._cells, *self._reads)}
+        self.targets = {result(cell) for cell in (*self._cells, *self._reads)}
         self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "<=", note)
-        self._blocks = {self._register(cell): self._block(cell) for cell in self._cells}
+        self._blocks = {result(cell): self._block(cell) for cell in self._cells}
         self._index = ""
         self.arrays: dict[str, tuple[ArrayOfRegisters, int]] = {}
         self._find_arrays()
@@ -59,15 +59,10 @@ class Clocked:
                 nets.names[wire] = f"{array.name}[{number}]"
                 self.arrays[wire] = array, number
 
-    def _register(self, cell: Cell) -> str:
-        chunk = cell.ports[result_port(cell)][0]
-        assert isinstance(chunk, Slice)
-        return chunk.wire
-
     def registers(self) -> Iterator[tuple[str, int, int | None]]:
         """Name, width and reset value of each register."""
         for cell in self._cells:
-            wire = self._nets.wires[self._register(cell)]
+            wire = self._nets.wires[result(cell)]
             yield self._nets.names[wire.name], wire.width, None if wire.init is None else int(wire.init, 2)
 
     def declarations(self) -> list[str]:
@@ -78,7 +73,7 @@ class Clocked:
             for memory in self._module.memories.values()
         ]
         kinds: dict[int, list[str]] = {}
-        for wire in (*self._blocks, *map(self._register, self._reads)):
+        for wire in (*self._blocks, *map(result, self._reads)):
             if wire not in nets.ports and wire not in self.arrays:
                 kinds.setdefault(nets.wires[wire].width, []).append(nets.names[wire])
         rows += [f"reg {declared_range(width)}{', '.join(names)};" for width, names in kinds.items()]
@@ -102,7 +97,7 @@ class Clocked:
         nets, rows = self._nets, []
         if self._style.initial:
             for cell in self._cells:
-                wire = nets.wires[self._register(cell)]
+                wire = nets.wires[result(cell)]
                 if wire.init is not None and wire.name not in self.arrays:
                     value = nets.enumerations.label(wire.enumeration, wire.init) or literal(wire.init)
                     rows.append(f"{nets.names[wire.name]} = {value};")
@@ -142,7 +137,7 @@ class Clocked:
 
     def _block(self, cell: Cell) -> _Block:
         """A block with one register."""
-        register = self._register(cell)
+        register = result(cell)
         width = self._nets.wires[register].width
         data = cell.ports["D"]
         process = self._nets.next_state.get(self._nets.whole(data) or "")
@@ -206,7 +201,7 @@ class Clocked:
 
     def _read(self, port: Cell) -> list[str]:
         """A word read, and those parts of it that ports which it sees write at the same time."""
-        printer, register = self._nets.printer, self._register(port)
+        printer, register = self._nets.printer, result(port)
         name = self._nets.names[register]
         lines = [f"{name} <= {printer.word(port)};"]
         seen = int(port.params.get("TRANSPARENCY_MASK", 0))

@@ -8,10 +8,10 @@ from xpulpnn.emit.expr import literal
 from xpulpnn.emit.layout import COLUMNS, INDENT, declared_range
 from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
-from xpulpnn.emit.operators import is_operator, process_target, statement_sigs
+from xpulpnn.emit.operators import is_operator, is_submodule, process_target, result, statement_sigs
 from xpulpnn.emit.order import Piece
 from xpulpnn.emit.process import Note, ProcessPrinter
-from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, sig_width
+from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, sig_width, wires_of
 from xpulpnn.emit.tree import Branch, Choice, Node, merged, tree, without_repeats
 
 _MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
@@ -165,7 +165,9 @@ class Combinational:
         for block in blocks:
             for known in gathered:
                 nodes = merged(known.nodes, block.nodes)
-                if nodes is None or self._connected(reads, known.targets, block.targets):
+                if nodes is None or _reaches(reads, known.targets, block.targets):
+                    continue
+                if _reaches(reads, block.targets, known.targets):
                     continue
                 known.nodes = nodes
                 known.sources |= block.sources
@@ -185,29 +187,22 @@ class Combinational:
         reads: dict[str, set[str]] = {}
         for cell in self._module.cells:
             if is_operator(cell):
-                output = self._netlist.cell_outputs(cell)
-                reads[self._netlist.result(cell)] = _wires(*(s for port, s in cell.ports.items() if port not in output))
+                reads[result(cell)] = _wires(*self._netlist.inputs(cell))
         for process in self._module.processes:
             reads[process_target(process)] = _wires(*statement_sigs(process))
         for name, sig in (*self._nets.aliases.items(), *self._nets.fields.items()):
             reads.setdefault(name, _wires(sig))
         # what an instance drives may follow anything that it reads
         for cell in self._module.cells:
-            outputs = self._netlist.cell_outputs(cell)
-            if cell.type[0] == "\\":
-                inputs = _wires(*(sig for port, sig in cell.ports.items() if port not in outputs))
-                for wire in _wires(*(sig for port, sig in cell.ports.items() if port in outputs)):
+            if is_submodule(cell):
+                inputs, outputs = _wires(*self._netlist.inputs(cell)), self._netlist.cell_outputs(cell)
+                for wire in wires_of(*(sig for port, sig in cell.ports.items() if port in outputs)):
                     reads[wire] = reads.get(wire, set()) | inputs
         return reads
 
-    @staticmethod
-    def _connected(reads: dict[str, set[str]], some: Sequence[str], others: Sequence[str]) -> bool:
-        """Return whether a net of one group follows one of the other."""
-        return _reaches(reads, some, others) or _reaches(reads, others, some)
-
 
 def _wires(*sigs: Sig) -> set[str]:
-    return {chunk.wire for sig in sigs for chunk in sig if isinstance(chunk, Slice)}
+    return set(wires_of(*sigs))
 
 
 def _reaches(reads: dict[str, set[str]], start: Sequence[str], goals: Sequence[str]) -> bool:

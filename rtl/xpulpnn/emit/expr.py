@@ -10,7 +10,7 @@ from itertools import groupby
 
 from xpulpnn.emit.enums import Enumerations
 from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, MEMORY_READ, REDUCTIONS, SHIFTS, UNARY
-from xpulpnn.emit.rtlil import Cell, Const, Enumeration, Sig, Slice, const_bits, sig_width
+from xpulpnn.emit.rtlil import Cell, Const, Enumeration, Sig, Slice, const_bits, sig_width, wires_of
 from xpulpnn.errors import ToolError
 
 _CHAINED = frozenset({"&", "|", "^", "+"})
@@ -91,21 +91,14 @@ class Printer:
 
     def has_inlined(self, sig: Sig) -> bool:
         """Return whether the text of a value is that of an operator, of which no part can be taken."""
-        return any(isinstance(chunk, Slice) and chunk.wire in self._inlined for chunk in sig)
+        return not self._inlined.keys().isdisjoint(wires_of(sig))
 
-    def condition(self, sig: Sig) -> str:
-        """A bit that is tested."""
-        return self._tested(sig, negated=False)
-
-    def negated(self, sig: Sig) -> str:
-        """A bit that is tested for 0."""
-        return self._tested(sig, negated=True)
-
-    def _tested(self, sig: Sig, *, negated: bool) -> str:
+    def condition(self, sig: Sig, *, negated: bool = False) -> str:
+        """A bit that is tested, for 0 if ``negated``."""
         chunk = sig[0]
         cell = self._inlined.get(chunk.wire) if isinstance(chunk, Slice) else None
         if cell is not None and cell.type == "$not":
-            return self._tested(cell.ports["A"], negated=not negated)
+            return self.condition(cell.ports["A"], negated=not negated)
         text = self.sig(sig)
         return f"!{text.operand}" if negated else text.text
 

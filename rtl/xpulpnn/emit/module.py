@@ -8,8 +8,8 @@ from xpulpnn.emit.combinational import Combinational
 from xpulpnn.emit.layout import INDENT, broken, comment, declared_range
 from xpulpnn.emit.names import is_private, port_name
 from xpulpnn.emit.netlist import Netlist
-from xpulpnn.emit.nets import Nets, shown_aliases
-from xpulpnn.emit.operators import is_operator, is_submodule
+from xpulpnn.emit.nets import Nets
+from xpulpnn.emit.operators import is_operator, is_submodule, result, result_port
 from xpulpnn.emit.order import Piece, ordered
 from xpulpnn.emit.process import Note, no_note
 from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice
@@ -68,13 +68,14 @@ class ModuleWriter:
         clocked = Clocked(self._module, nets, self._style, self._note)
         combinational = Combinational(self._module, self._netlist, nets, clocked.arrays, self._note)
         submodules = [cell for cell in self._module.cells if is_submodule(cell)]
+        operators = [cell for cell in self._module.cells if is_operator(cell)]
         pieces = [self._instance(cell) for cell in submodules]
-        pieces += [self._assigned(self._netlist.result(cell), self._operator(cell)) for cell in self._operators()]
+        pieces += [self._operator(cell) for cell in operators if result(cell) not in nets.inlined]
         pieces += combinational.pieces()
         # naming a part of a net when it is first read adds to the nets that are shown
         after = clocked.lines()
         pieces += self._aliases()
-        body = ordered(pieces, self._driven_by_wires())
+        body = ordered(pieces, {name for name in nets.names if name in nets.wires and name not in self._hidden()})
         procedural = clocked.targets | combinational.targets
         initial = clocked.initial()
         declared = self._declarations(clocked, combinational, body)
@@ -110,10 +111,6 @@ class ModuleWriter:
         hidden = self._hidden() | clocked.targets
         return [name for name in names if name not in hidden and not is_private(name)]
 
-    def _driven_by_wires(self) -> set[str]:
-        """Nets that are assigned where they are declared."""
-        return {name for name in self._nets.names if name in self._nets.wires and name not in self._hidden()}
-
     def _declarations(self, clocked: Clocked, combinational: Combinational, body: Sequence[Piece]) -> list[str]:
         """Nets that are not declared where they are assigned."""
         nets = self._nets
@@ -146,37 +143,22 @@ class ModuleWriter:
         settings = ", ".join(f".{name}({_parameter(value)})" for name, value in cell.params.items())
         head = f"{cell.type[1:]} #({settings})" if settings else cell.type[1:]
         lines = [f"{head} {nets.names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
-        reads = [sig for port, sig in cell.ports.items() if port not in interface.outputs]
-        return Piece("", lines, self._sources(reads))
+        return Piece("", lines, nets.sources(self._netlist.inputs(cell)))
 
     def _driven(self, sig: Sig) -> str:
         chunks = [self._nets.target(chunk) for chunk in sig if isinstance(chunk, Slice)]
         return chunks[0] if len(chunks) == 1 else f"{{{', '.join(chunks)}}}"
 
-    def _operators(self) -> list[Cell]:
-        return [
-            cell
-            for cell in self._module.cells
-            if is_operator(cell) and self._netlist.result(cell) not in self._nets.inlined
-        ]
-
-    def _operator(self, cell: Cell) -> tuple[str, set[str]]:
-        output = self._netlist.cell_outputs(cell)
-        enumeration = self._nets.enumerations.of(*(sig for port, sig in cell.ports.items() if port in output))
-        text = self._nets.printer.cell(cell, enumeration).text
-        return text, self._sources([sig for port, sig in cell.ports.items() if port not in output])
-
-    def _sources(self, sigs: Iterable[Sig]) -> set[str]:
-        return self._nets.sources(sigs)
-
-    def _assigned(self, wire: str, value: tuple[str, set[str]]) -> Piece:
-        return self._nets.piece(wire, *value)
+    def _operator(self, cell: Cell) -> Piece:
+        nets = self._nets
+        text = nets.printer.cell(cell, nets.enumerations.of(cell.ports[result_port(cell)])).text
+        return nets.piece(result(cell), text, nets.sources(self._netlist.inputs(cell)))
 
     def _aliases(self) -> list[Piece]:
         nets, pieces = self._nets, []
         done: set[str] = set()
         while True:
-            rest = {name: sig for name, sig in shown_aliases(nets).items() if name not in done}
+            rest = {name: sig for name, sig in nets.shown_aliases().items() if name not in done}
             if not rest:
                 return pieces
             for name, sig in reversed(rest.items()):

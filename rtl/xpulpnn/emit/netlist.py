@@ -15,10 +15,11 @@ from xpulpnn.emit.operators import (
     is_operator,
     is_submodule,
     process_target,
+    result,
     result_port,
     statement_sigs,
 )
-from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, sig_width, wires_of
 
 _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | dict.fromkeys((*UNARY, "$shl"), ("A",))
 
@@ -57,8 +58,7 @@ class Netlist:
     def sigs(self) -> Iterator[Sig]:
         """Every value that something reads, further names aside."""
         for cell in self.module.cells:
-            outputs = self.cell_outputs(cell)
-            yield from (sig for port, sig in cell.ports.items() if port not in outputs)
+            yield from self.inputs(cell)
         for process in self.module.processes:
             yield from statement_sigs(process)
 
@@ -68,14 +68,18 @@ class Netlist:
             return self.outputs[cell.type[1:]]
         return _DRIVING[result_port(cell)] if has_result(cell) else frozenset()
 
+    def inputs(self, cell: Cell) -> list[Sig]:
+        """The values that a cell reads."""
+        outputs = self.cell_outputs(cell)
+        return [sig for port, sig in cell.ports.items() if port not in outputs]
+
     def _rewrite(self, substitute: dict[str, Sig]) -> None:
         """Replace whole nets by other values wherever they are read."""
-
         if not substitute:
             return
 
         def new(sig: Sig) -> Sig:
-            if not any(isinstance(chunk, Slice) and chunk.wire in substitute for chunk in sig):
+            if substitute.keys().isdisjoint(wires_of(sig)):
                 return sig
             chunks: list[Const | Slice] = []
             for chunk in sig:
@@ -133,7 +137,7 @@ class Netlist:
         """Replace operators whose result needs no operator by that result; tells whether there were any."""
         substitute: dict[str, Sig] = {}
         kept = []
-        drivers = {self.result(cell): cell for cell in self.module.cells if is_operator(cell)}
+        drivers = {result(cell): cell for cell in self.module.cells if is_operator(cell)}
         for cell in self.module.cells:
             for port in ("A", "B") if cell.type in BITWISE or cell.type in COMPARISONS else ():
                 driver = self._driver(cell.ports[port], drivers)
@@ -147,7 +151,7 @@ class Netlist:
             if value is None:
                 kept.append(cell)
             else:
-                self._define(self.result(cell), value, substitute)
+                self._define(result(cell), value, substitute)
         changed = len(kept) < len(self.module.cells)
         self.module.cells = kept
         self._rewrite(substitute)
@@ -173,7 +177,7 @@ class Netlist:
                 cell.type = "$sshr" if cell.flag("A_SIGNED") else "$shr"
             if cell.type not in ("$shr", "$sshr"):
                 continue
-            wire = self.wires[self.result(cell)]
+            wire = self.wires[result(cell)]
             if width <= wire.width:
                 continue
             if is_private(wire.name):
@@ -203,7 +207,7 @@ class Netlist:
             for cell in self.module.cells:
                 if cell.type not in LOW_BITS_SUFFICE:
                     continue
-                wire = self.wires[self.result(cell)]
+                wire = self.wires[result(cell)]
                 if is_private(wire.name) and needed[wire.name] < wire.width:
                     wire.width = needed[wire.name]
                     cell.ports["Y"] = (Slice(wire.name, 0, wire.width),)
@@ -214,18 +218,11 @@ class Netlist:
         def unread(wire: str) -> bool:
             return is_private(wire) and not needed[wire]
 
-        cells = [cell for cell in self.module.cells if not has_result(cell) or not unread(self.result(cell))]
+        cells = [cell for cell in self.module.cells if not has_result(cell) or not unread(result(cell))]
         processes = [process for process in self.module.processes if not unread(process_target(process))]
         dropped = len(cells) < len(self.module.cells) or len(processes) < len(self.module.processes)
         self.module.cells, self.module.processes = cells, processes
         return dropped
-
-    @staticmethod
-    def result(cell: Cell) -> str:
-        """The net an operator, register or read port drives."""
-        chunk = cell.ports[result_port(cell)][0]
-        assert isinstance(chunk, Slice)
-        return chunk.wire
 
     def share(self, names: Mapping[Sig, str]) -> None:
         """Let readers of a composed value use the net that has it under a name."""

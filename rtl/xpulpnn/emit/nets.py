@@ -1,7 +1,7 @@
 """Nets of a module that the text shows, and their names there."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xpulpnn.emit.enums import Enumerations
 from xpulpnn.emit.expr import Printer, self_width
@@ -17,10 +17,11 @@ from xpulpnn.emit.operators import (
     is_operator,
     is_submodule,
     process_target,
+    result,
 )
 from xpulpnn.emit.order import Piece
 from xpulpnn.emit.purpose import Purposes
-from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice, Statement
+from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice, Statement, wires_of
 from xpulpnn.emit.style import Style, is_reset_port
 
 _MAX_OPERATORS = 6  # operators in one expression, beyond which an intermediate net reads better
@@ -40,7 +41,9 @@ class Nets:
         self.wires = module.wires
         self.ports = [f"\\{name}" for name in port_names]
         self.clocking = {f"\\{name}" for name in clocking}
-        self.names = {port: self._port_name(port) for port in self.ports}
+        self.names = {
+            port: style.clocking_name(port[1:]) if port in self.clocking else port_name(port[1:]) for port in self.ports
+        }
         self.space = NameSpace(self.names.values())
         shown = {name: sig for name, sig in module.connects.items() if not is_private(name)}
         self.aliases = {name: sig for name, sig in shown.items() if field_base(name) is None}
@@ -67,10 +70,6 @@ class Nets:
         self._claim_next_states()
         self._choose_inlined()
         self._name_rest()
-
-    def _port_name(self, wire: str) -> str:
-        name = wire[1:]
-        return self._style.clocking_name(name) if wire in self.clocking else port_name(name)
 
     def is_inverted(self, wire: str | None) -> bool:
         """Return whether a port has the opposite level of the net that it stands for."""
@@ -127,7 +126,7 @@ class Nets:
             elif len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].width < self.wires[sig[0].wire].width:
                 self._part_names.setdefault(sig[0], name)
         self._netlist.share(composed)
-        used = {chunk.wire for sig in self._netlist.sigs() for chunk in sig if isinstance(chunk, Slice)}
+        used = set(wires_of(*self._netlist.sigs()))
         self.shown_fields += [name for name in self.fields if name in used]
 
     def _name_rest(self) -> None:
@@ -157,8 +156,7 @@ class Nets:
         """Nets with a driver, in the order of the RTLIL."""
         driven = {process_target(process) for process in self._module.processes}
         for cell in self._module.cells:
-            for port in self._netlist.cell_outputs(cell):
-                driven |= {chunk.wire for chunk in cell.ports.get(port, ()) if isinstance(chunk, Slice)}
+            driven.update(wires_of(*(cell.ports.get(port, ()) for port in self._netlist.cell_outputs(cell))))
         return [name for name in self.wires if name in driven]
 
     def _slice(self, chunk: Slice) -> str:
@@ -192,6 +190,10 @@ class Nets:
             return f"!{self.names[wire]}"
         return self.printer.condition(sig)
 
+    def shown_aliases(self) -> Mapping[str, Sig]:
+        """The nets that are other names of a value, with it."""
+        return {name: self.aliases.get(name) or self.fields[name] for name in (*self.aliases, *self.shown_fields)}
+
     def forget(self, name: str) -> None:
         """Leave out a net that only gives something a further name."""
         self.aliases.pop(name, None)
@@ -218,8 +220,7 @@ class Nets:
                 if cell is None:
                     found.add(self._part_names.get(chunk, chunk.wire))
                 else:
-                    output = self._netlist.cell_outputs(cell)
-                    stack += [sig for port, sig in cell.ports.items() if port not in output]
+                    stack += self._netlist.inputs(cell)
         return found
 
     def piece(self, wire: str, text: str, sources: set[str]) -> Piece:
@@ -230,15 +231,12 @@ class Nets:
     # Which nets disappear
 
     def _uses(self) -> Counter[str]:
-        uses: Counter[str] = Counter()
         shown = [self.fields[name] for name in self.shown_fields]
-        for sig in (*self._netlist.sigs(), *self.aliases.values(), *shown):
-            uses.update(chunk.wire for chunk in sig if isinstance(chunk, Slice))
-        return uses
+        return Counter(wires_of(*self._netlist.sigs(), *self.aliases.values(), *shown))
 
-    def registers(self) -> Iterator[Cell]:
+    def registers(self) -> list[Cell]:
         """The registers."""
-        return (cell for cell in self._module.cells if cell.type == REGISTER)
+        return [cell for cell in self._module.cells if cell.type == REGISTER]
 
     def _claim_next_states(self) -> None:
         """Move processes that compute nothing but a register's next state into the register's block."""
@@ -253,14 +251,9 @@ class Nets:
         """Write operators where they are read: up to a readable size if once, single ones also if a few times."""
         uses = self._uses()
         sizes: dict[str, int] = {}
-        cells = {self._netlist.result(cell): cell for cell in self._module.cells if is_operator(cell)}
-        held = {
-            chunk.wire
-            for cell in self._module.cells
-            if is_clocked(cell) or cell.type == MEMORY_WRITE
-            for chunk in cell.ports["CLK"]
-            if isinstance(chunk, Slice)
-        }
+        cells = {result(cell): cell for cell in self._module.cells if is_operator(cell)}
+        clocked = (cell for cell in self._module.cells if is_clocked(cell) or cell.type == MEMORY_WRITE)
+        held = set(wires_of(*(cell.ports["CLK"] for cell in clocked)))
         for sig in (*self._netlist.sigs(), *self.aliases.values(), *self.fields.values()):
             held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole((chunk,)) is None}
 
@@ -270,9 +263,7 @@ class Nets:
                 cell = cells.get(name)
                 sizes[name] = 0
                 if cell is not None and is_private(name) and name not in self.names and name not in held:
-                    output = self._netlist.cell_outputs(cell)
-                    operands = [sig for port, sig in cell.ports.items() if port not in output]
-                    count = 1 + sum(size(chunk.wire) for sig in operands for chunk in sig if isinstance(chunk, Slice))
+                    count = 1 + sum(map(size, wires_of(*self._netlist.inputs(cell))))
                     if self_width(cell) == self.wires[name].width and self._fits(cell, count, uses[name]):
                         sizes[name] = count
             return sizes[name]
@@ -289,8 +280,3 @@ class Nets:
         if cell.type in COMPARISONS or cell.type in REDUCTIONS or cell.type == "$not":
             return operators <= 1
         return operators <= 1 and uses <= _MAX_COPIES
-
-
-def shown_aliases(nets: Nets) -> Mapping[str, Sig]:
-    """The nets that are other names of a value, with it."""
-    return {name: nets.aliases.get(name) or nets.fields[name] for name in (*nets.aliases, *nets.shown_fields)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from xpulpnn.emit.rtlil import Assign, Cell, Sig, Statement, bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Cell, Sig, Statement, bits, sig_width, wires_of
 
 BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
 ARITHMETIC = {"$add": "+", "$sub": "-", "$mul": "*"}
@@ -43,6 +43,11 @@ def is_operator(cell: Cell) -> bool:
 def result_port(cell: Cell) -> str:
     """Name of the port of a cell with a result that drives it."""
     return _RESULTS.get(cell.type, "Y")
+
+
+def result(cell: Cell) -> str:
+    """The net an operator, register or read port drives."""
+    return wires_of(cell.ports[result_port(cell)])[0]
 
 
 def write_enables(port: Cell) -> Iterator[tuple[Sig, int, int]]:

@@ -60,7 +60,7 @@ class ProcessPrinter:
         if not then and not otherwise:
             return []
         if not then:
-            return guarded(f"if ({self._printer.negated(sig)})", otherwise)
+            return guarded(f"if ({self._printer.condition(sig, negated=True)})", otherwise)
         return if_else(self._printer.condition(sig), then, otherwise)
 
     def _choice(self, node: Choice, path: Path) -> list[str]:
@@ -104,7 +104,7 @@ class ProcessPrinter:
         if part != selector and self._printer.has_inlined(part):
             return None
         if len(tested) == 1:
-            return self._printer.condition(part) if tested == "1" else self._printer.negated(part)
+            return self._printer.condition(part, negated=tested == "0")
         return f"{self._printer.sig(part).operand} == {self._label(part, tested)}"
 
     def _label(self, selector: Sig, pattern: str) -> str:

@@ -9,10 +9,10 @@ from xpulpnn.emit.operators import (
     has_result,
     is_submodule,
     process_target,
-    result_port,
+    result,
     statement_sigs,
 )
-from xpulpnn.emit.rtlil import Cell, Sig, Slice, Statement, Switch
+from xpulpnn.emit.rtlil import Cell, Sig, Statement, Switch, wires_of
 
 _WORDS = {
     "$add": "sum",
@@ -44,7 +44,7 @@ class Purposes:
     def __init__(self, netlist: Netlist, names: Mapping[str, str], aliases: Mapping[str, Sig]) -> None:
         self._netlist = netlist
         self._names = names
-        self._drivers = {netlist.result(cell): cell for cell in netlist.module.cells if has_result(cell)}
+        self._drivers = {result(cell): cell for cell in netlist.module.cells if has_result(cell)}
         self._readers: dict[str, list[tuple[str, bool]]] = {}
         for name, sig in aliases.items():
             self._read((sig,), name)
@@ -57,20 +57,18 @@ class Purposes:
             self._read([sig for sig in statement_sigs(process) if sig not in selectors], target)
 
     def _read_cell(self, cell: Cell) -> None:
+        if not is_submodule(cell):
+            if has_result(cell):
+                self._read(self._netlist.inputs(cell), result(cell))
+            return
         outputs = self._netlist.cell_outputs(cell)
         for port, sig in cell.ports.items():
-            if port in outputs:
-                continue
-            if is_submodule(cell):
+            if port not in outputs:
                 self._read((sig,), f"{self._names[cell.name]}_{port}")
-            elif result_port(cell) in cell.ports:
-                self._read((sig,), self._netlist.result(cell))
 
     def _read(self, sigs: list[Sig] | tuple[Sig, ...], target: str, *, decides: bool = False) -> None:
-        for sig in sigs:
-            for chunk in sig:
-                if isinstance(chunk, Slice):
-                    self._readers.setdefault(chunk.wire, []).append((target, decides))
+        for wire in wires_of(*sigs):
+            self._readers.setdefault(wire, []).append((target, decides))
 
     def name(self, wire: str) -> str:
         """A name for a net without one."""

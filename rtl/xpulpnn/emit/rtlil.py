@@ -40,6 +40,11 @@ def sig_width(sig: Sig) -> int:
     return sum(chunk.width for chunk in sig)
 
 
+def wires_of(*sigs: Sig) -> list[str]:
+    """The net of every chunk of some values."""
+    return [chunk.wire for sig in sigs for chunk in sig if isinstance(chunk, Slice)]
+
+
 def bits(sig: Sig, low: int, width: int) -> Sig:
     """Bits ``low`` up to ``low + width - 1`` of a value, fewer if it is narrower."""
     kept: list[Const | Slice] = []

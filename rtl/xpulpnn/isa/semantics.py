@@ -8,7 +8,6 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT
 from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES, RELOAD, RELOAD_OTHER
 
-_UNSIGNED_IMMEDIATES = frozenset({"uimm6", "uimm5", "zimm5"})
 _QNT_DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
 _QNT_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
 
@@ -121,7 +120,6 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
 
 
 _NAME = re.compile(r"\b[A-Za-z]\w*\b")
-_SIZED = "pc + size"
 
 
 def _compressed(insn: Insn) -> tuple[str, ...]:
