@@ -24,7 +24,7 @@ from xpulpnn_sw.assembly.registers import is_register, register_number
 _COMMENT = re.compile(r"(#|//).*")
 _LABEL = re.compile(r"\s*([\w.$]+)\s*:")
 _SPLIT = re.compile(r",(?![^()]*\))")
-_MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>[\w\\@]+)\s*(?P<increment>!?)\s*\)")
+MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>[\w\\@]+)\s*(?P<increment>!?)\s*\)")
 _LOCAL = re.compile(r"(?<![\w.$])(\d+)([bf])(?![\w.$])")
 _LOOP_NAMES = {name: number for number in (0, 1) for name in (f"x{number}", f"l{number}", str(number))}
 _DATA_SIZES = {".word": 4, ".half": 2}
@@ -73,9 +73,10 @@ def _load_immediate(rd: str, value: int) -> Iterator[str]:
         yield f"addi {rd}, {rd}, {low}"
 
 
-def _expand(text: str, constants: Mapping[str, int], pc: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+def expand(
+    mnemonic: str, operands: tuple[str, ...], constants: Mapping[str, int], pc: int
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The instructions a statement stands for."""
-    mnemonic, operands = statement_parts(text)
     name = mnemonic.lower()
     if name == "li" and len(operands) == 2:
         lines = _load_immediate(operands[0], evaluate(operands[1], constants, pc))
@@ -84,7 +85,7 @@ def _expand(text: str, constants: Mapping[str, int], pc: int) -> Iterator[tuple[
     elif (name, len(operands)) in PSEUDO:
         lines = (line.format(*operands) for line in PSEUDO[name, len(operands)])
     else:
-        lines = iter((text,))
+        return iter(((mnemonic, operands),))
     return (statement_parts(line) for line in lines)
 
 
@@ -106,7 +107,7 @@ def _fits_token(token: Token | None, text: str) -> bool:
 
 
 def _fits(operand: Operand, text: str) -> bool:
-    memory = _MEMORY.fullmatch(text)
+    memory = MEMORY.fullmatch(text)
     if not operand.is_memory:
         return operand.value is not None and _fits_token(operand.value, text)
     if memory is None or not is_register(memory["base"]):
@@ -172,7 +173,7 @@ def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token
     """The fields of ``insn`` with what is written for them in operands that :func:`select` found to be its own."""
     for operand, text in zip(insn.forms, operands, strict=True):
         outside, base = text, text
-        if operand.is_memory and (memory := _MEMORY.fullmatch(text)):
+        if operand.is_memory and (memory := MEMORY.fullmatch(text)):
             outside, base = memory["offset"].strip() or "0", memory["base"]
         if operand.value is not None:
             yield operand.value, outside
@@ -207,7 +208,7 @@ class _Assembler:
             for operand in operands:
                 self._add(mnemonic, (operand,), line)
         else:
-            for name, parts in _expand(text, self.symbols, self.pc):
+            for name, parts in expand(mnemonic, operands, self.symbols, self.pc):
                 self._add(name, parts, line)
 
     def _define(self, label: str) -> None:

@@ -11,6 +11,7 @@ PSEUDO: dict[tuple[str, int], tuple[str, ...]] = {
     ("nop", 0): ("addi x0, x0, 0",),
     ("la", 2): ("auipc {0}, %pcrel_hi({1})", "addi {0}, {0}, %pcrel_lo({1})"),
     ("mv", 2): ("addi {0}, {1}, 0",),
+    ("zext.b", 2): ("andi {0}, {1}, 255",),
     ("not", 2): ("xori {0}, {1}, -1",),
     ("neg", 2): ("sub {0}, x0, {1}",),
     ("seqz", 2): ("sltiu {0}, {1}, 1",),

@@ -21,7 +21,20 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sw.assembly.asm import of_same_shape, operand_texts, select, statement_parts, token_value
 from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.assembly.pseudo import candidates
-from xpulpnn_sw.toolchain.headers.encoding import BRANCH_OFFSET, RS2, InsnPart, Slot, directive, is_whole
+from xpulpnn_sw.toolchain.headers.encoding import (
+    BRANCH_OFFSET,
+    FUNCT3,
+    FUNCT7,
+    LOAD_OFFSET,
+    OPCODE,
+    RD,
+    RS1,
+    RS2,
+    STORE_OFFSET,
+    InsnPart,
+    directive,
+    is_whole,
+)
 
 _OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines worth a closer look
 _LINE_MARKER = re.compile(r"\s*#")
@@ -38,8 +51,6 @@ _PAIRS = frozenset({"call", "tail", "la", "lla", "li"})  # what may become two i
 _NO_CODE = (".loc", ".cfi_", ".file", ".size", ".type", ".globl", ".local", ".option", ".set", ".equ", ".weak")
 _POWER_ALIGNMENTS = (".p2align", ".align")
 _INSN_BYTES = 4
-_SLOTS = {"opcode": Slot(0, 7), "funct3": Slot(12, 3), "funct7": Slot(25, 7)}
-_REGISTER_SLOTS = (Slot(7, 5), Slot(15, 5), RS2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +188,14 @@ class _Translation:
             if insn.fmt is not None:
                 missing += f" with elements of {insn.fmt.width} bits"
             raise EncodingError(f"{mnemonic} must be an instruction of the core, which has no {missing}")
-        fields = list(operand_texts(insn, operands))
         values: dict[str, int] = {}
         written: dict[str, str] = {}
-        for token, text in fields:
-            name = token.field.name
-            if token.field.kind is FieldKind.TARGET and not self._is_distance(text):
-                written[name] = text
-            elif token.field.kind is not FieldKind.TARGET and (value := self._value(token, text)) is not None:
-                values[name] = value
-            elif token.field.kind is FieldKind.TARGET:
-                values[name] = token_value(token, text, self._symbols, 0)
+        for token, text in operand_texts(insn, operands):
+            value = self._value(token, text)
+            if value is None:
+                written[token.field.name] = text
             else:
-                written[name] = text
+                values[token.field.name] = value
         if not insn.takes(values) and (other := of_same_shape(insn, values)) in self._rows:
             insn = other
         for token in insn.tokens:
@@ -201,24 +207,17 @@ class _Translation:
             return self._loop_setup(insn, values, name, written[name])
         return _symbolic(insn, values, written)
 
-    def _is_distance(self, target: str) -> bool:
-        try:
-            evaluate(target, {}, 0)
-        except EncodingError:
-            return False
-        return True
-
     def _value(self, token: Token, text: str) -> int | None:
         """The value of an operand, or None if only the assembler can know it."""
         if "\\" in text:
             return None
+        is_target = token.field.kind is FieldKind.TARGET
         try:
-            value = token_value(token, text, self._symbols, 0)
+            return token_value(token, text, {} if is_target else self._symbols, 0)
         except EncodingError:
-            if token.field.kind is FieldKind.IMMEDIATE and token.field.name in ("imm12", "stimm12"):
+            if is_target or token.field.name in (LOAD_OFFSET, STORE_OFFSET):
                 return None
             raise
-        return value
 
     def _loop_setup(self, insn: Insn, values: Mapping[str, int], field: str, target: str) -> str:
         if "\\" in "".join([target, *map(str, values)]):
@@ -234,9 +233,8 @@ class _Translation:
 
 def numeric(word: int) -> str:
     """The directive of a 32-bit word, whatever instruction it is."""
-    opcode, funct3, funct7 = (word >> slot.low & (1 << slot.width) - 1 for slot in _SLOTS.values())
-    registers = ", ".join(f"x{word >> slot.low & (1 << slot.width) - 1}" for slot in _REGISTER_SLOTS)
-    return f".insn r {opcode:#x}, {funct3}, {funct7:#x}, {registers}"
+    registers = ", ".join(f"x{slot.bits(word)}" for slot in (RD, RS1, RS2))
+    return f".insn r {OPCODE.bits(word):#x}, {FUNCT3.bits(word)}, {FUNCT7.bits(word):#x}, {registers}"
 
 
 def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, ...]]:

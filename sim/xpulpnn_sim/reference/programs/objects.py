@@ -25,21 +25,13 @@ _MAPPING = re.compile(r"\$[dx]")
 _SPACING = 1 << 24
 """Sections of an object, which all start at 0, are told apart by bases of our own this far from each other."""
 
-_RELOCATION_NAMES: Mapping[int, str] = {
+_NAMES_IN_ORDER = {
     1: "32",
-    16: "BRANCH",
-    17: "JAL",
-    18: "CALL",
-    19: "CALL_PLT",
-    23: "PCREL_HI20",
-    24: "PCREL_LO12_I",
-    25: "PCREL_LO12_S",
-    26: "HI20",
-    27: "LO12_I",
-    28: "LO12_S",
-    44: "RVC_BRANCH",
-    45: "RVC_JUMP",
+    16: "BRANCH JAL CALL CALL_PLT",
+    23: "PCREL_HI20 PCREL_LO12_I PCREL_LO12_S HI20 LO12_I LO12_S",
+    44: "RVC_BRANCH RVC_JUMP",
 }
+_RELOCATION_NAMES = dict(item for start, names in _NAMES_IN_ORDER.items() for item in enumerate(names.split(), start))
 """Relocations of code; others, such as the permission to relax, are left out of a listing."""
 
 _SET, _ADD, _SUB = "set", "add", "sub"

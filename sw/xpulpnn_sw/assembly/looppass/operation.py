@@ -7,15 +7,15 @@ instruction table. What cannot be read is ``UNKNOWN``, and the function around i
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.csr import csr_address
-from xpulpnn.isa.fields import FieldKind, Operand, Token
+from xpulpnn.isa.fields import WORD_FIELDS, Field, FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, find
+from xpulpnn_sw.assembly.asm import MEMORY, expand, operand_texts, select, statement_parts, token_value
 from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.expressions import evaluate
-from xpulpnn_sw.assembly.pseudo import PSEUDO, candidates
 from xpulpnn_sw.assembly.registers import ABI_NAMES, is_register, register_number
 
 RA, SP, GP, TP = 1, 2, 3, 4
@@ -25,13 +25,11 @@ ARGUMENT_REGISTERS = frozenset(range(A0, A7 + 1))
 ALL = frozenset(range(1, 32))
 
 RETURN_LIVE = CALLEE_SAVED | {RA, SP, GP, TP, A0, A1}  # registers somebody may read after a return
+_CALL_READS = ARGUMENT_REGISTERS | {SP, GP, TP}
 LONGEST = 8  # bytes of the longest expansion of a pseudo-instruction
-_MEMORY = re.compile(r"(?P<offset>.*)\(\s*(?P<base>\w+)\s*(?P<increment>!?)\s*\)")
 _LABEL = re.compile(r"[A-Za-z_.$][\w.$]+|[A-Za-z_]")
-_SPLIT = re.compile(r",(?![^()]*\))")
 _LOOP_CSRS = frozenset(range(0x7C0, 0x7C7))
 _LOOP_OPCODE = 0x7B
-_POST_LOAD, _POST_STORE, _INDEXED = 0x0B, 0x2B, 0x03
 
 
 class FlowKind(Enum):
@@ -112,18 +110,6 @@ class Operation:
         return None
 
 
-def _fits(operand: Operand, text: str) -> bool:
-    memory = _MEMORY.fullmatch(text)
-    if not operand.is_memory:
-        return operand.value is not None and (operand.value.field.kind is FieldKind.REGISTER) == is_register(text)
-    if memory is None or not is_register(memory["base"]) or bool(memory["increment"]) != operand.increment:
-        return False
-    offset = memory["offset"].strip()
-    if operand.value is None:
-        return offset in ("", "0")
-    return is_register(offset) == (operand.value.field.kind is FieldKind.REGISTER)
-
-
 def number(text: str) -> int | None:
     """The value of a constant expression, or None if the linker knows it only."""
     try:
@@ -133,18 +119,15 @@ def number(text: str) -> int | None:
 
 
 def _value(token: Token, text: str) -> int | None:
-    match token.field.kind:
-        case FieldKind.REGISTER:
-            return register_number(text)
-        case FieldKind.CSR if not text[:1].isdigit():
-            try:
-                return csr_address(text)
-            except EncodingError:
-                return None
-        case FieldKind.TARGET | FieldKind.FENCE:
-            return None
-        case _:
-            return number(text or "0")
+    kind = token.field.kind
+    if kind in (FieldKind.TARGET, FieldKind.FENCE):
+        return None
+    if kind is FieldKind.IMMEDIATE or text[:1].isdigit():
+        return number(text)
+    try:
+        return token_value(token, text, {}, 0)
+    except EncodingError:
+        return None
 
 
 def _registers(insn: Insn, values: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
@@ -181,7 +164,7 @@ def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int
     kind = _kind(insn, values, target)
     reads, writes = _registers(insn, values)
     if kind is FlowKind.CALL:
-        reads, writes = reads | ARGUMENT_REGISTERS | {SP, GP, TP}, writes | {RA}
+        reads, writes = reads | _CALL_READS, writes | {RA}
     elif kind is FlowKind.LEAVE:
         reads = ALL if insn.mnemonic == "mret" else reads | RETURN_LIVE
     elif kind in (FlowKind.INDIRECT, FlowKind.SYSTEM, FlowKind.LOOP):
@@ -206,38 +189,36 @@ def unknown(text: str, origin: int) -> Operation:
 
 
 _ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == 4)
+_OPCODE, _FUNCT3, _FUNCT7 = (
+    Field(name, FieldKind.IMMEDIATE, f"{high - low}:0", f"{high}:{low}")
+    for name, low, high in (("opcode", 0, 6), ("funct3", 12, 14), ("funct7", 25, 31))
+)
+_RD, _RS1, _RS2 = (WORD_FIELDS[name] for name in ("rd", "rs1", "rs2"))
+# operands of `.insn` by its form and their number, a base before its offset; a target follows where one is missing
+_DIRECTIVES = {
+    ("r", 6): (_OPCODE, _FUNCT3, _FUNCT7, _RD, _RS1, _RS2),
+    ("i", 5): (_OPCODE, _FUNCT3, _RD, _RS1, WORD_FIELDS["imm12"]),
+    ("s", 5): (_OPCODE, _FUNCT3, _RS2, _RS1, WORD_FIELDS["stimm12"]),
+    ("sb", 5): (_OPCODE, _FUNCT3, _RS1, _RS2),
+}
 
 
 def _directive(text: str, origin: int) -> Operation:
-    head, _, rest = text.removeprefix(".insn").strip().partition(" ")
-    parts = [part.strip() for part in _SPLIT.split(rest)]
+    head, operands = statement_parts(text.removeprefix(".insn"))
     plain: list[str] = []
-    for part in parts:
-        memory = _MEMORY.fullmatch(part)
-        plain += [memory["base"], memory["offset"].strip() or "0"] if memory else [part]
-    target = ""
-    try:
-        registers = {i: register_number(part) for i, part in enumerate(plain) if is_register(part)}
-        numbers = {i: n for i, part in enumerate(plain) if i not in registers and (n := number(part)) is not None}
-        match head, len(plain):
-            case "r", 6:
-                word = numbers[0] | numbers[1] << 12 | numbers[2] << 25
-                word |= registers[3] << 7 | registers[4] << 15 | registers[5] << 20
-            case "i", 5:
-                word = numbers[0] | numbers[1] << 12 | registers[2] << 7 | registers[3] << 15
-                word |= (numbers[4] & 0xFFF) << 20
-            case "s", 5:
-                # rs2, then the base and its offset
-                low, high = numbers[4] & 0x1F, numbers[4] >> 5 & 0x7F
-                word = numbers[0] | numbers[1] << 12 | registers[2] << 20 | registers[3] << 15 | low << 7 | high << 25
-            case "sb", 5:
-                word = numbers[0] | numbers[1] << 12 | registers[2] << 15 | registers[3] << 20
-                target = plain[4]
-            case _:
-                return unknown(text, origin)
-    except (EncodingError, KeyError):
-        return unknown(text, origin)
-    insn = _ALL_ROWS.decode(word)
+    for operand in operands:
+        memory = MEMORY.fullmatch(operand)
+        plain += [memory["base"], memory["offset"].strip() or "0"] if memory else [operand]
+    fields = _DIRECTIVES.get((head, len(plain)), ())
+    target = plain[-1] if head == "sb" else ""
+    word = 0
+    for field, part in zip(fields, plain, strict=False):
+        is_named = is_register(part)
+        value = register_number(part) if is_named else number(part)
+        if value is None or is_named != (field.kind is FieldKind.REGISTER):
+            return unknown(text, origin)
+        word |= field.insert(value)
+    insn = _ALL_ROWS.decode(word) if fields else None
     if insn is None or (target and not _LABEL.fullmatch(target)):
         return unknown(text, origin)
     return _row(text, insn, insn.decode(word), target, origin)
@@ -245,74 +226,57 @@ def _directive(text: str, origin: int) -> Operation:
 
 def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Operation | None:
     """Pseudo-instructions that stand for a choice of words, or for several."""
+    made = partial(Operation, text=text, size=LONGEST, origin=origin)
     match name, operands:
-        case "li", (rd, value) if is_register(rd):
-            constant = number(value)
+        case "li" | "la" | "lla", (rd, value) if is_register(rd):
+            constant = number(value) if name == "li" else None
             values = {} if constant is None else {"li": constant}
-        case "la" | "lla", (rd, _) if is_register(rd):
-            values = dict[str, int]()
-        case "call" | "tail", (_,):
-            kind = FlowKind.CALL if name == "call" else FlowKind.LEAVE
-            reads = ARGUMENT_REGISTERS | {SP, GP, TP} if name == "call" else ALL
-            writes = frozenset({RA}) if name == "call" else frozenset[int]()
-            return Operation(text=text, kind=kind, values={}, reads=reads, writes=writes, size=LONGEST, origin=origin)
+            return made(values=values, writes=frozenset({register_number(rd)} - {0}))
+        case "call", (_,):
+            return made(kind=FlowKind.CALL, values={}, reads=_CALL_READS, writes=frozenset({RA}))
+        case "tail", (_,):
+            return made(kind=FlowKind.LEAVE, values={}, reads=ALL)
         case "call", (link, _) if is_register(link):
             # helpers that save registers have a convention of their own
-            return Operation(
-                text=text, kind=FlowKind.CALL, values={}, reads=ALL, writes=ALL, size=LONGEST, origin=origin
-            )
+            return made(kind=FlowKind.CALL, values={}, reads=ALL, writes=ALL)
         case _:
             return None
-    written = frozenset({register_number(operands[0])} - {0})
-    return Operation(text=text, values=values, writes=written, size=LONGEST, origin=origin)
 
 
 def parse(text: str, origin: int = -1) -> Operation:
     """The operation of one line of assembly without label and comment; never fails, see :func:`unknown`."""
-    mnemonic, *rest = text.split(None, 1)
+    mnemonic, operands = statement_parts(text)
     if mnemonic == ".insn":
         return _directive(" ".join(text.split()), origin)
-    operands: tuple[str, ...] = tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
-    if mnemonic == "zext.b" and len(operands) == 2:
-        mnemonic, operands = "andi", (*operands, "255")
     special = _special(mnemonic, operands, text, origin)
     if special is not None:
         return special
-    if mnemonic == "jalr" and len(operands) == 2 and is_register(operands[1]):
-        mnemonic, operands = "jalr", (operands[0], f"0({operands[1]})")
-    elif (mnemonic, len(operands)) in PSEUDO:
-        lines = PSEUDO[mnemonic, len(operands)]
-        if len(lines) != 1:
-            return unknown(text, origin)
-        name, *last = lines[0].format(*operands).split(None, 1)
-        mnemonic, operands = name, tuple(part.strip() for part in _SPLIT.split(last[0])) if last else ()
-    elif f"{mnemonic}i" in _WITH_IMMEDIATE and len(operands) == 3 and not is_register(operands[2]):
+    if f"{mnemonic}i" in _WITH_IMMEDIATE and len(operands) == 3 and not is_register(operands[2]):
         # the GNU assembler takes an immediate for the last register
         mnemonic = f"{mnemonic}i"
-    for insn in candidates(mnemonic):
-        if insn.size == 4 and len(insn.forms) == len(operands) and all(map(_fits, insn.forms, operands)):
-            return _matched(text, insn, operands, origin)
+    try:
+        expanded = list(expand(mnemonic, operands, {}, 0))
+        if len(expanded) == 1:
+            return _matched(text, *expanded[0], origin)
+    except EncodingError:
+        pass
     return unknown(text, origin)
 
 
 _WITH_IMMEDIATE = frozenset({"addi", "andi", "ori", "xori", "slli", "srli", "srai", "slti", "sltiu"})
 
 
-def _matched(text: str, insn: Insn, operands: tuple[str, ...], origin: int) -> Operation:
-    values: dict[str, int] = {}
-    target = ""
-    for operand, part in zip(insn.forms, operands, strict=True):
-        outside, base = part, part
-        if operand.is_memory and (memory := _MEMORY.fullmatch(part)):
-            outside, base = memory["offset"].strip(), memory["base"]
-        for token, written in ((operand.value, outside), (operand.base, base)):
-            if token is None:
-                continue
-            if token.field.kind is FieldKind.TARGET:
-                target = written
-            value = _value(token, written)
-            if value is not None:
-                values[token.field.name] = value
+def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -> Operation:
+    insn = select(mnemonic, operands)
+    is_bare = any(
+        form.is_memory and not MEMORY.fullmatch(part) for form, part in zip(insn.forms, operands, strict=True)
+    )
+    if insn.size != 4 or is_bare or (insn.match & 0x7F == _LOOP_OPCODE and is_register(operands[0])):
+        # functions with other spellings of the programmer's own stay as they are
+        return unknown(text, origin)
+    written = list(operand_texts(insn, operands))
+    values = {token.field.name: value for token, part in written if (value := _value(token, part)) is not None}
+    target = next((part for token, part in written if token.field.kind is FieldKind.TARGET), "")
     if (target and not _LABEL.fullmatch(target)) or (insn.mnemonic == "auipc" and "uimm20" in values):
         # a distance instead of a label: nothing around it may change its size
         return unknown(text, origin)
