@@ -436,10 +436,10 @@ def test_cosim_without_checks_gives_the_same_cycles(tmp_path, capsys):
 
 @pytest.mark.cosim
 def test_wrong_result_in_memory_fails(capsys, monkeypatch):
-    from xpulpnn_sim.reference.golden import batched
+    from xpulpnn_sim.reference.golden import network
 
-    right = batched.products
-    monkeypatch.setattr("xpulpnn_sim.reference.golden.batched.products", lambda *operands: right(*operands) + 1)
+    right = network.products
+    monkeypatch.setattr("xpulpnn_sim.reference.golden.network.products", lambda *operands: right(*operands) + 1)
     arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2", "--no-check"]
     assert cli.main(arguments) == 1
     assert "output[0][0]: expected" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.exploration import asic
-from xpulpnn_sim.exploration.asic import AsicFlow
+from xpulpnn_sim.exploration.asic import AsicFlow, shuffled
 from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.design import emit_design
 from xpulpnn_sim.exploration.energy.clock_gated import clock_gated_netlist
@@ -23,7 +23,6 @@ from xpulpnn_sim.exploration.mapped_netlist import GATED, MappedNetlist, instanc
 from xpulpnn_sim.exploration.mapping import abc_commands
 from xpulpnn_sim.exploration.origins import Shares
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json, to_json
-from xpulpnn_sim.exploration.shuffled import shuffled
 from xpulpnn_sim.tools.netlists import NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import find_yosys
 

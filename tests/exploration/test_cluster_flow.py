@@ -7,9 +7,8 @@ import pytest
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.assembly import Assembly, assembled
 from xpulpnn_sim.exploration.builtin import builtin_library
-from xpulpnn_sim.exploration.cluster_flow import ClusterFlow
+from xpulpnn_sim.exploration.cluster_flow import Assembly, ClusterFlow, assembled
 from xpulpnn_sim.exploration.liberty_expression import Expression
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from xpulpnn_sim.exploration.earlier_run import remove_earlier
+from xpulpnn_sim.exploration.loop import remove_earlier
 
 pytestmark = pytest.mark.unit
 

@@ -11,7 +11,7 @@ import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.exploration import estimate
+from xpulpnn_sim.exploration import loop
 
 pytestmark = pytest.mark.flow
 
@@ -97,7 +97,7 @@ def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
 
 
 def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(estimate, "_wall_s", lambda result: 7.0)
+    monkeypatch.setattr(loop, "_wall_s", lambda result: 7.0)
     assert run() == 0
     capsys.readouterr()
     assert json.loads((tmp_path / "cache" / "times" / "steps.json").read_text()) == {"dotp a": 7.0}

@@ -8,8 +8,7 @@ from xpulpnn_sim.cli.option_groups import Checking, Jobs, Json, Report
 from xpulpnn_sim.cli.values import listed
 from xpulpnn_sim.publishing.papers.catalogue import TABLES
 from xpulpnn_sim.publishing.papers.measure import measure, runs_of
-from xpulpnn_sim.publishing.papers.report.page import write_page
-from xpulpnn_sim.publishing.papers.report.terminal import named_table
+from xpulpnn_sim.publishing.papers.report.page import named_table, write_page
 from xpulpnn_sim.publishing.papers.table import MeasuredTable, Verdict, measured
 from xpulpnn_sim.tools.terminal_table import TerminalTable
 

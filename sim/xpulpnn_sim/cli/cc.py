@@ -2,19 +2,19 @@
 
 import sys
 import tempfile
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli.command import arguments, command
-from xpulpnn_sim.cli.common import FAILED, OK, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, output, tell, write_json
 from xpulpnn_sim.cli.kernel_options import CompilerChoice
-from xpulpnn_sim.cli.loop_report import loop_record, show_loops
 from xpulpnn_sim.cli.option_groups import Configuration, Json
 from xpulpnn_sim.cli.values import Count, NewFolder, Repeated
 from xpulpnn_sim.tools.files import require_folder
@@ -30,6 +30,35 @@ from xpulpnn_sw.toolchain.cluster_layout import (
 )
 from xpulpnn_sw.toolchain.compilers import CompileError, find
 from xpulpnn_sw.toolchain.foreign_build import write_all
+
+
+def loop_record(report: PassReport) -> dict[str, Any]:
+    """The report as JSON: loops in the order of the text, functions left alone, accesses changed."""
+    return {
+        "loops": [asdict(outcome) for outcome in report.loops],
+        "hardware_loops": report.turned,
+        "refusals": report.refusals(),
+        "skipped_functions": dict(report.skipped),
+        "increments": report.tally.increments,
+        "sums": report.tally.sums,
+    }
+
+
+def show_loops(report: PassReport) -> None:
+    """Print a line for every loop and function left alone, and the sums."""
+    table = Table(title="loops of the C code", title_justify="left", box=None, pad_edge=False)
+    for name in ("function", "place", "hardware loop", "because"):
+        table.add_column(name, overflow="fold")
+    for outcome in report.loops:
+        level = "no" if outcome.level is None else str(outcome.level)
+        table.add_row(outcome.function, outcome.source, level, outcome.reason)
+    for function, reason in report.skipped.items():
+        table.add_row(function, "", "no", reason)
+    console = output()
+    console.print(table)
+    text = f"{report.turned} of {len(report.loops)} loops; accesses: {report.tally.increments} with increment, "
+    console.print(text + f"{report.tally.sums} with a sum for their address", markup=False, soft_wrap=True)
+
 
 ARCHIVE_SUFFIX = ".a"
 _SUFFIXES = {Stage.PREPROCESSED: ".i", Stage.ASSEMBLY: ".s", Stage.OBJECT: ".o"}

@@ -13,8 +13,7 @@ from xpulpnn_sim.cli.values import Count, listed
 from xpulpnn_sim.tools.abc import find_abc
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants.core import core_mutants
-from xpulpnn_sim.verification.mutants.units.judged import EQUIVALENT, LEGAL, Judged
-from xpulpnn_sim.verification.mutants.units.summary import rows_of
+from xpulpnn_sim.verification.mutants.units.summary import EQUIVALENT, LEGAL, Judged, rows_of
 from xpulpnn_sim.verification.random.trials import Plan
 
 _NUMBERS = ("mutants", "random", "directed", "costs", EQUIVALENT, LEGAL, "alive")

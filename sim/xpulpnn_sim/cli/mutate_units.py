@@ -19,8 +19,7 @@ from xpulpnn_sim.tools.files import require_folder
 from xpulpnn_sim.tools.folder_lock import folder_lock
 from xpulpnn_sim.tools.verilator import require_verilator
 from xpulpnn_sim.tools.yosys import find_yosys
-from xpulpnn_sim.verification.mutants.units.judged import Judged
-from xpulpnn_sim.verification.mutants.units.summary import collected, rows_of
+from xpulpnn_sim.verification.mutants.units.summary import Judged, collected, rows_of
 from xpulpnn_sim.verification.mutants.units.unit_mutants import Settings, judge_unit
 
 _FOOT = (

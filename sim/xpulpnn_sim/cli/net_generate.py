@@ -13,7 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, remark, tell, write_json
 from xpulpnn_sim.cli.kernel_options import CompilerChoice, Specialising
-from xpulpnn_sim.cli.network_images import ImageOptions
+from xpulpnn_sim.cli.network_samples import ImageOptions
 from xpulpnn_sim.cli.option_groups import Cores, Json, Seed
 from xpulpnn_sim.cli.values import NewFolder
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options

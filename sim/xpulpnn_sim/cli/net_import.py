@@ -10,8 +10,7 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, output, table, tell, write_json
-from xpulpnn_sim.cli.network_images import ImageOptions
-from xpulpnn_sim.cli.network_samples import Samples, normalisation_of, samples_of
+from xpulpnn_sim.cli.network_samples import ImageOptions, Samples, normalisation_of, samples_of
 from xpulpnn_sim.cli.option_groups import Json
 from xpulpnn_sim.cli.values import NewFile
 from xpulpnn_sim.tools.files import write_bytes, write_text

@@ -7,8 +7,8 @@ from typing import Literal
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.command import arguments, command
-from xpulpnn_sim.cli.network_images import ImageOptions
 from xpulpnn_sim.cli.network_report import Manner, NetworkRuns, run_networks, usable_processors
+from xpulpnn_sim.cli.network_samples import ImageOptions
 from xpulpnn_sim.cli.option_groups import Dask, Fresh
 from xpulpnn_sim.cli.values import Count
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES

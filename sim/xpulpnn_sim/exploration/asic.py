@@ -4,12 +4,15 @@ A design is mapped flattened. Area, delay, path and the area of every instance a
 out, which is kept.
 """
 
+import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from random import Random
 from statistics import median_low
+from typing import Any
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.flow_files import flow_folder
@@ -28,11 +31,27 @@ from xpulpnn_sim.exploration.mapping import (
 from xpulpnn_sim.exploration.origins import SHARED, VECTORS, Shares, with_origins
 from xpulpnn_sim.exploration.packed_netlist import packed
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
-from xpulpnn_sim.exploration.shuffled import shuffled
 from xpulpnn_sim.exploration.sta import find_opensta
 from xpulpnn_sim.exploration.timing import longest_path
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
+
+
+def shuffled(netlist: str, seed: int) -> str:
+    """A netlist (JSON of Yosys) with its modules, cells and wires in an order that ``seed`` draws."""
+    design: dict[str, Any] = json.loads(netlist)
+    random = Random(seed)
+    for module in design["modules"].values():
+        for part in ("cells", "netnames"):
+            module[part] = _in_any_order(module[part], random)
+    return json.dumps({**design, "modules": _in_any_order(design["modules"], random)})
+
+
+def _in_any_order(entries: dict[str, Any], random: Random) -> dict[str, Any]:
+    items = list(entries.items())
+    random.shuffle(items)
+    return dict(items)
+
 
 REVISION = "4"  # part of the settings: raised when this flow's results change without any setting changing
 

@@ -8,10 +8,9 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks import spread
+from xpulpnn_sim.cosimulation.networks import job_run
 from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome, Target, Task
-from xpulpnn_sim.cosimulation.networks.job_run import run_job
-from xpulpnn_sim.cosimulation.networks.journal import FOLDER
+from xpulpnn_sim.cosimulation.networks.job_run import FOLDER, run_job
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.linear import LinearLayer
@@ -110,7 +109,7 @@ def test_another_job_takes_nothing(case):
 
 
 def test_a_call_on_another_machine_runs_its_images():
-    found = spread.run_items([Item(0, 0, 1), Item(0, 0, 4)], job())
+    found = job_run.run_items([Item(0, 0, 1), Item(0, 0, 4)], job())
     assert [outcome.record["cycles"] for outcome in found] == [101, 104]
 
 

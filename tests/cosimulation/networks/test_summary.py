@@ -8,8 +8,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome, Target, Task
-from xpulpnn_sim.cosimulation.networks.page import write_page
-from xpulpnn_sim.cosimulation.networks.pictures import is_picture, picture
+from xpulpnn_sim.cosimulation.networks.page import is_picture, picture, write_page
 from xpulpnn_sim.cosimulation.networks.summary import mean_of, records
 from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.tools.png import read_png

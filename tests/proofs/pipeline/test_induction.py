@@ -10,9 +10,8 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine.aiger import Aiger
 from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.gates import Scene, emit_scene, latches
-from xpulpnn_sim.proofs.pipeline.proof import FAILED, PROVED, Prover
+from xpulpnn_sim.proofs.pipeline.proof import FAILED, PROVED, Prover, from_any_state
 from xpulpnn_sim.proofs.pipeline.rules import Rule
-from xpulpnn_sim.proofs.pipeline.steps import from_any_state
 from xpulpnn_sim.tools.abc import ABC_PROGRAMS
 from xpulpnn_sim.tools.yosys import find_yosys
 

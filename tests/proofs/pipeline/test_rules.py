@@ -14,8 +14,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.proof import PASSED, PROVED, Outcome, Prover
-from xpulpnn_sim.proofs.pipeline.properties.bus import watch_bus
-from xpulpnn_sim.proofs.pipeline.properties.progress import watch_progress
+from xpulpnn_sim.proofs.pipeline.properties.scene import watch_bus, watch_progress
 from xpulpnn_sim.proofs.pipeline.rules import rules
 
 _OF_RI5CY = ("loops", "obi", "fetches", "interrupts", "registers", "data", "system", "progress")

@@ -8,7 +8,7 @@ import pytest
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
 from xpulpnn_sim.proofs.engine.adders import plain_adders
-from xpulpnn_sim.proofs.engine.constant_gates import constant_gates
+from xpulpnn_sim.proofs.engine.algebra import constant_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKind
 
 pytestmark = pytest.mark.unit

@@ -10,11 +10,8 @@ from xpulpnn_sim.cli import prove_cluster
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute
 from xpulpnn_sim.proofs.cluster.arbiter import arbiter
-from xpulpnn_sim.proofs.cluster.barrier import barrier
-from xpulpnn_sim.proofs.cluster.cluster import PARTS
+from xpulpnn_sim.proofs.cluster.cluster import PARTS, barrier, dispatch, mutex
 from xpulpnn_sim.proofs.cluster.core_unit import core_unit
-from xpulpnn_sim.proofs.cluster.dispatch import dispatch
-from xpulpnn_sim.proofs.cluster.mutex import mutex
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.engine.induction import PROVED, REFUTED, UNDECIDED, Finding, prove
 

@@ -12,11 +12,11 @@ from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import parsed
 from xpulpnn_sim.publishing.papers.catalogue import TABLES
 from xpulpnn_sim.publishing.papers.measure import measure, runs_of
-from xpulpnn_sim.publishing.papers.packed_runs import BYTES, DepthRun, PackedRun
-from xpulpnn_sim.publishing.papers.report.charts import charts
+from xpulpnn_sim.publishing.papers.report.page import charts
 from xpulpnn_sim.publishing.papers.runs import KernelRun
 from xpulpnn_sim.publishing.papers.table import MeasuredRow, Place, Quantity, Row, Table, Verdict, joined, measured
 from xpulpnn_sim.publishing.papers.tables.published import Published
+from xpulpnn_sim.publishing.papers.tables.ulppack import BYTES, DepthRun, PackedRun
 from xpulpnn_sim.tools.pages import plots_of
 
 CALLS: list[str] = []

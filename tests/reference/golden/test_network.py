@@ -9,8 +9,7 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.references import reference
-from xpulpnn_sim.reference.golden.batched import products
-from xpulpnn_sim.reference.golden.network import run_reference, run_scores
+from xpulpnn_sim.reference.golden.network import products, run_reference, run_scores
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision

@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.public import PREFIXES, PublicFunctions, usual_precisions
-from xpulpnn_sw.library.public_header import public_header
+from xpulpnn_sw.library.write import public_header
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.build_options import Options
 from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout

@@ -10,8 +10,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.verification.c_programs.comparison import Setting, host_compiler, run_seeds, run_texts, shrink
-from xpulpnn_sim.verification.c_programs.program import program
+from xpulpnn_sim.verification.c_programs.comparison import Setting, host_compiler, program, run_seeds, run_texts, shrink
 from xpulpnn_sw.assembly.looppass import accesses, hwloops
 from xpulpnn_sw.assembly.looppass.operation import Operation, make
 from xpulpnn_sw.toolchain import compilers

@@ -1,6 +1,6 @@
 """Kernels as workloads of one core, as a program or as the stream of their instructions."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,6 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.extremes import at_the_ends
 from xpulpnn_sim.cosimulation.workloads.references import reference
 from xpulpnn_sim.cosimulation.workloads.stream_run import ExecutedStream
 from xpulpnn_sim.cosimulation.workloads.workload import (
@@ -30,12 +29,37 @@ from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
-from xpulpnn_sw.kernels.layout import Placement
+from xpulpnn_sw.kernels.layout import Ints, Placement
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.programs.bare import BareProgram, bare_program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
+
+_WIDTHS = {
+    "activations": ("x", "x_signed"),
+    "first": ("x", "x_signed"),
+    "weights": ("w", "w_signed"),
+    "second": ("w", "w_signed"),
+}
+"""Operands of any kernel: where a precision has their width and sign."""
+
+
+def at_the_ends(tensors: Any, precision: Precision, rng: np.random.Generator) -> Any:
+    """The same with each operand's elements all the least, all the greatest, or some of both."""
+    changed: dict[str, Ints] = {}
+    for one in fields(tensors):
+        if one.name in _WIDTHS:
+            width, sign = (getattr(precision, name) for name in _WIDTHS[one.name])
+            least = -(1 << (width - 1)) if sign else 0
+            greatest = least + (1 << width) - 1
+            if width == SIGN_BITS:
+                least, greatest = -1, 1
+            shape = getattr(tensors, one.name).shape
+            share = float(rng.choice((0, 1 / 2, 1)))
+            changed[one.name] = np.where(rng.random(shape) < share, least, greatest)
+    return replace(tensors, **changed)
+
 
 MAX_IRQ_RATE = 0.03  # Interrupts must not come faster than their handler takes
 

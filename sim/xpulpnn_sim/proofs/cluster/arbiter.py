@@ -9,7 +9,7 @@ from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.config import Arbiter as ArbiterKind
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 
-_CLAIMS = {
+_ARBITER_CLAIMS = {
     "one": "at most one request is granted",
     "asked": "only what requests is granted",
     "busy": "with a request one is granted",
@@ -56,7 +56,7 @@ class ArbiterClaims(wiring.Component):
 
 def claims_of(kind: ArbiterKind) -> dict[str, str]:
     """The claims about arbiters of a kind."""
-    return {name: text for name, text in _CLAIMS.items() if kind != "fixed" or name != "valid"}
+    return {name: text for name, text in _ARBITER_CLAIMS.items() if kind != "fixed" or name != "valid"}
 
 
 def arbiter(inputs: int, kind: ArbiterKind) -> Obligation:

@@ -3,13 +3,187 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib.wiring import In
+from amaranth.utils import ceil_log2
+
+from xpulpnn.cluster.event_unit.barrier import BarrierUnit
+from xpulpnn.cluster.event_unit.dispatch import Dispatch
+from xpulpnn.cluster.event_unit.mutex import MutexUnit
 from xpulpnn.config import Arbiter, ClusterConfig
+from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventRegister
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.proofs.cluster.arbiter import arbiter
-from xpulpnn_sim.proofs.cluster.barrier import barrier
 from xpulpnn_sim.proofs.cluster.core_unit import core_unit
-from xpulpnn_sim.proofs.cluster.dispatch import dispatch
-from xpulpnn_sim.proofs.cluster.mutex import mutex
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
+from xpulpnn_sim.proofs.cluster.surroundings import Surroundings
+
+_DISPATCH_CLAIMS = {
+    "room": "no core has more words before it than the queue holds",
+    "one": "the lowest core that waits pushes, if there is room, and no other",
+    "waits": "only a core that waits for a word gets one, one that was pushed and that it has not passed",
+    "passes": "a core passes the word it gets, and at most one per cycle",
+}
+
+
+class DispatchClaims(Surroundings):
+    """A dispatch queue, and a count of the words that each core has not passed."""
+
+    def __init__(self, config):
+        self.cores, self.depth = config.cores, config.dispatch_depth
+        width = ceil_log2(self.depth) + 1
+        super().__init__(Dispatch(config), _DISPATCH_CLAIMS, dict.fromkeys(registers_of(config), In(width)))
+
+    def elaborate(self, platform):
+        """Build the counts and the claims."""
+        m = Module()
+        self.surround(m)
+        unit, depth = self.unit, self.depth
+        left = [Signal(range(depth + 2), name=f"left_{core}") for core in range(self.cores)]
+        lowest = (unit.pushing & ~(unit.pushing - 1))[: self.cores]
+        waits, passes, agree, full = [], [], [], []
+        for core, count in enumerate(left):
+            place = getattr(self, f"place_{core}")
+            before = Signal.like(place, name=f"before_{core}")
+            got = Signal(name=f"got_{core}")
+            known = Signal(name=f"known_{core}")
+            moved = (place - before)[: len(place)]
+            m.d.sync += [before.eq(place), got.eq(unit.popped[core]), known.eq(1)]
+            # the word passed in the last cycle is gone now
+            now = Signal.like(count, name=f"now_{core}")
+            m.d.comb += now.eq(Mux(known, count - moved, 0))
+            m.d.sync += count.eq(now + unit.pushed.any())
+            waits.append(~unit.popped[core] | unit.popping[core] & (now != 0))
+            passes.append(~known | (moved == got) | (moved == 1))
+            full.append(now == depth)
+            agree.append((now <= depth) & ((self.tail - place)[: len(place)] == now[: len(place)]))
+        m.d.comb += [
+            self.room.eq(Cat(agree).all()),
+            self.waits.eq(Cat(waits).all()),
+            self.passes.eq(Cat(passes).all()),
+            self.one.eq(unit.pushed == Mux(Cat(full).any(), 0, lowest)),
+        ]
+        return m
+
+
+def registers_of(config: ClusterConfig) -> dict[str, str]:
+    """Registers of the queue by the inputs that show them."""
+    return {name: name for name in ("tail", *(f"place_{core}" for core in range(config.cores)))}
+
+
+def dispatch(config: ClusterConfig) -> Obligation:
+    """The claims about the dispatch queue of a cluster."""
+    return Obligation(
+        unit=f"dispatch queue, {config.cores} cores",
+        make=lambda: DispatchClaims(config),
+        claims=_DISPATCH_CLAIMS,
+        registers=registers_of(config),
+    )
+
+
+_BARRIER_CLAIMS = {
+    "not_early": "an event only when every core of the trigger mask has triggered since the last one",
+    "not_twice": "no trigger counts for two events",
+    "not_late": "when they have, the event goes to the whole target mask in that cycle",
+    "status": "the status names the cores that have triggered",
+}
+
+
+class BarrierClaims(Surroundings):
+    """A barrier, and a record of who has triggered since it was last complete."""
+
+    def __init__(self, config):
+        super().__init__(BarrierUnit(config), _BARRIER_CLAIMS, {})
+
+    def elaborate(self, platform):
+        """Build the record and the claims."""
+        m = Module()
+        self.surround(m)
+        state, events = self.unit.state, self.unit.events
+        cores = self.unit.cores
+        came = Signal(cores)
+        # those whose last trigger has had its event; after a reset nobody has triggered
+        spent = Signal(cores, init=-1)
+        triggers = Signal(cores)
+        complete = Signal()
+        m.d.comb += [
+            triggers.eq(self._triggers(cores)),
+            complete.eq((state.trigger_mask != 0) & (came == state.trigger_mask)),
+            self.not_early.eq((events == 0) | ((state.trigger_mask & ~came) == 0) & (state.trigger_mask != 0)),
+            self.not_twice.eq(((events == 0) | ((state.trigger_mask & spent) == 0)) & ((came & spent) == 0)),
+            self.not_late.eq(~complete | (events == state.target_mask)),
+            self.status.eq(state.status == came),
+        ]
+        used = Mux(events != 0, state.trigger_mask, 0)
+        m.d.sync += [came.eq(Mux(complete, 0, came) | triggers), spent.eq((spent | used) & ~triggers)]
+        return m
+
+    def _triggers(self, cores):
+        """Cores that trigger in this cycle."""
+        found = 0
+        base = EventRegister.BARRIER + BARRIER_BYTES * self.unit.number
+        for core, access in enumerate(self.unit.accesses):
+            loads = (Barrier.TRIGGER_SELF, Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)
+            own = Cat(access.offset == base + register for register in loads).any()
+            stored = access.write & (access.offset == base + Barrier.TRIGGER)
+            found |= Mux(own & access.read, 1 << core, 0) | Mux(stored, access.data[:cores], 0)
+        return found
+
+
+def barrier(config: ClusterConfig) -> Obligation:
+    """The claims about the barriers of a cluster."""
+    return Obligation(
+        unit=f"barrier, {config.cores} cores", make=lambda: BarrierClaims(config), claims=_BARRIER_CLAIMS, depth=1
+    )
+
+
+_MUTEX_CLAIMS = {
+    "exclusive": "between two grants there is a store that unlocks",
+    "one": "at most one core, which waits, is granted",
+    "served": "while it is free the lowest core that waits is granted",
+    "free": "it is free until a grant, and from the store that unlocks on",
+}
+
+
+class MutexClaims(Surroundings):
+    """A mutex, and a record of whether somebody has it."""
+
+    def __init__(self, config):
+        super().__init__(MutexUnit(config), _MUTEX_CLAIMS, {"locked": In(1)})
+
+    def elaborate(self, platform):
+        """Build the record and the claims."""
+        m = Module()
+        self.surround(m)
+        waiting, granted = self.unit.waiting, self.unit.granted
+        owned = Signal()
+        unlocks = Signal()
+        offset = EventRegister.MUTEX + WORD_BYTES * self.unit.number
+        for access in self.unit.accesses:
+            with m.If(access.write & (access.offset == offset)):
+                m.d.comb += unlocks.eq(1)
+        m.d.sync += owned.eq(Mux(owned, ~unlocks, granted != 0))
+        served = (waiting == 0) | owned
+        for core, request in enumerate(waiting):
+            first = request & ~waiting[:core].any() if core else request
+            served |= first & granted[core]
+        m.d.comb += [
+            self.exclusive.eq(~owned | (granted == 0)),
+            self.one.eq(((granted & (granted - 1)[: len(granted)]) == 0) & ((granted & ~waiting) == 0)),
+            self.served.eq(served),
+            self.free.eq(self.locked == owned),
+        ]
+        return m
+
+
+def mutex(config: ClusterConfig) -> Obligation:
+    """The claims about the mutexes of a cluster."""
+    return Obligation(
+        unit=f"mutex, {config.cores} cores",
+        make=lambda: MutexClaims(config),
+        claims=_MUTEX_CLAIMS,
+        registers={"locked": "locked"},
+    )
 
 
 def _arbiters(config: ClusterConfig) -> list[Obligation]:

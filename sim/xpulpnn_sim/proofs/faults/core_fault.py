@@ -1,11 +1,118 @@
 """Faults of a core by structure: what is assigned to a named signal of a unit is something else."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from amaranth.hdl import Elaboratable, Fragment, Signal, Value
+from amaranth.hdl._ast import Assign, Slice, Statement, Switch
+from amaranth.lib import wiring
+
 from xpulpnn.emit.names import snake_case
+from xpulpnn.errors import ToolError
+
+Wrong = Callable[[Value, "Unit"], Any]  # makes of the value that is assigned the one of the faulty unit
+
+
+class Unit:
+    """An elaborated unit: its signals by their names, in the words of its description."""
+
+    def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
+        self._component = component
+        self._children = {name: child for child, name, _ in fragment.subfragments}
+        ports = [value for _, _, value in component.signature.flatten(component)]
+        outside = {id(Value.cast(port)) for port in ports}
+        self._inside: dict[str, Signal] = {}
+        for statements in fragment.statements.values():
+            for signal in (*statements._lhs_signals(), *statements._rhs_signals()):
+                if id(signal) not in outside:
+                    self._inside.setdefault(signal.name, signal)
+
+    def __call__(self, path: str) -> Any:
+        """Return what a path stands for: a port, or ``.name``, a signal inside; then members, or the ports of a child.
+
+        ``ctrl.fmt`` is a field of the unit's port ``ctrl``, ``rs1_read.addr`` the port of a submodule. Bits may follow,
+        such as ``moved[16:24]``. Raises :class:`ToolError` if there is nothing of that name.
+        """
+        path, _, bits = path.partition("[")
+        inside = path.startswith(".")
+        first, *rest = path.removeprefix(".").split(".")
+        try:
+            found = self._first(first, inside=inside)
+            for name in rest:
+                found = getattr(found, name)
+        except (AttributeError, KeyError):
+            raise ToolError(f"{type(self._component).__name__} must have {path}") from None
+        if bits:
+            low, _, high = bits.removesuffix("]").partition(":")
+            return found[int(low) : int(high or int(low) + 1)]
+        return found
+
+    def _first(self, name: str, *, inside: bool) -> Any:
+        if inside:
+            return self._inside[name]
+        if name in self._children:
+            origins = self._children[name].origins or ()
+            return next(origin for origin in origins if isinstance(origin, wiring.Component))
+        return getattr(self._component, name)
+
+
+class Seeded(Elaboratable):
+    """A unit whose assignments are changed once it is elaborated."""
+
+    def __init__(self, component: wiring.Component, elaborated: Any, wrong: Mapping[str, Wrong]) -> None:
+        self._component, self._elaborated, self._wrong = component, elaborated, wrong
+
+    def elaborate(self, platform: Any) -> Fragment:
+        """Elaborate the unit and put the fault in; raises :class:`ToolError` if it has no such signal."""
+        fragment = Fragment.get(self._elaborated, platform)
+        # it is the component that the fragment stands for
+        fragment.origins = None
+        unit = Unit(self._component, fragment)
+        for path, wrong in self._wrong.items():
+            change = _Change(_place(Value.cast(unit(path))), lambda right, wrong=wrong: wrong(right, unit))
+            for domain, statements in fragment.statements.items():
+                fragment.statements[domain] = change.of(statements)
+            if not change.made:
+                raise ToolError(f"{type(self._component).__name__} must assign {path}")
+        return fragment
+
+
+_Place = tuple[int, int, int]  # identity of a signal, and the first of its bits and the one behind the last
+
+
+class _Change:
+    """Another value for all that is assigned to some bits of a signal."""
+
+    def __init__(self, place: _Place | None, wrong: Callable[[Value], Any]) -> None:
+        self._place, self._wrong = place, wrong
+        self.made = False
+
+    def of(self, statements: Iterable[Statement]) -> Any:
+        return Statement.cast([self._changed(one) for one in statements])
+
+    def _changed(self, statement: Statement) -> Statement:
+        if isinstance(statement, Switch):
+            cases = [(patterns, self.of(inner), place) for patterns, inner, place in statement.cases]
+            return Switch(statement.test, cases, src_loc=statement.src_loc)
+        if isinstance(statement, Assign) and self._has(_place(statement.lhs)):
+            self.made = True
+            return Assign(statement.lhs, self._wrong(statement.rhs))
+        return statement
+
+    def _has(self, place: _Place | None) -> bool:
+        if place is None or self._place is None:
+            return False
+        signal, first, end = self._place
+        return place[0] == signal and first <= place[1] and place[2] <= end
+
+
+def _place(value: Value) -> _Place | None:
+    if isinstance(value, Slice):
+        whole = _place(value.value)
+        return whole and (whole[0], whole[1] + value.start, whole[1] + value.stop)
+    return (id(value), 0, len(value)) if isinstance(value, Signal) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +134,7 @@ class CoreFault:
     def seeded(self) -> Generator[None]:
         """Give the fault to every unit of this type that is elaborated meanwhile."""
         # Amaranth takes long to import
-        from xpulpnn_sim.proofs.faults.seeding import Seeded
+        from xpulpnn_sim.proofs.faults.core_fault import Seeded
 
         elaborate = self.unit.elaborate
         self.unit.elaborate = lambda unit, platform: Seeded(unit, elaborate(unit, platform), self.wrong)

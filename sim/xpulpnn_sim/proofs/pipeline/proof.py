@@ -2,12 +2,13 @@
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from xpulpnn_sim.proofs.engine.aiger import Aiger, Named, read_witness
+from xpulpnn_sim.proofs.engine.aiger import Aiger, ClockedGraph, Named, at, read_witness
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, search_cycles
 from xpulpnn_sim.proofs.pipeline.gates import (
     BROKEN,
@@ -22,9 +23,30 @@ from xpulpnn_sim.proofs.pipeline.gates import (
     top_text,
 )
 from xpulpnn_sim.proofs.pipeline.rules import Rule
-from xpulpnn_sim.proofs.pipeline.steps import from_any_state
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import Yosys
+
+
+def from_any_state(graph: Aiger, wrong: int, *, found: int | None = None, zero: Collection[int] = ()) -> Aiger:
+    """The same from any state in which nothing is wrong."""
+    made = ClockedGraph()
+    inputs = [made.input() for _ in range(graph.inputs)]
+    later, began_well = made.latch(0), made.latch(0)
+    latches = [made.latch(0) for _ in graph.latches]
+    begins = [made.input() for _ in latches]
+    state = [
+        made.mux(later, FALSE if number in zero else begin, latch)
+        for number, (latch, begin) in enumerate(zip(latches, begins, strict=True))
+    ]
+    copied = made.copy(graph, [*inputs, *state])
+
+    for latch, (following, _) in zip(latches, graph.latches, strict=True):
+        made.follow(latch, at(copied, following))
+    made.follow(later, TRUE)
+    made.follow(began_well, made.mux(later, at(copied, wrong) ^ 1, began_well))
+    shown = [at(copied, literal) for literal in graph.outputs]
+    return made.aiger([made.and_(began_well, at(copied, wrong if found is None else found)), *shown])
+
 
 PROVED, PASSED, FAILED, UNDECIDED = "proved", "passes", "FAILS", "time is up"
 """Verdicts: holds in every cycle; in those searched; does not; they were not searched to the end."""

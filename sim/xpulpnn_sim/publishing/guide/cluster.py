@@ -7,7 +7,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa import cluster
 from xpulpnn.isa.cluster import Barrier, Control, EventLine, EventRegister, Timer, TimerConfig
 from xpulpnn_sim.publishing.guide import html
-from xpulpnn_sim.publishing.guide.members import comments_beside
+from xpulpnn_sim.publishing.guide.html import comments_beside
 
 _BLOCKS = (
     (cluster.TCDM_ALIAS, "alias of the TCDM"),

@@ -1,7 +1,19 @@
 """Tables of the generated parts of pages, as HTML inside Markdown."""
 
+import inspect
+import re
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from html import escape
+from typing import TypeVar
+
+E = TypeVar("E", bound=Enum)
+
+
+def comments_beside(kind: type[E]) -> dict[E, str]:
+    """Return the comment beside each member that has one, in the order of the source."""
+    found = re.findall(r"^    (\w+) = .*?  # (.*)$", inspect.getsource(kind), re.MULTILINE)
+    return {kind[name]: text for name, text in found}
 
 
 def code(text: str) -> str:

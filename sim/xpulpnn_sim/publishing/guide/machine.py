@@ -11,8 +11,8 @@ from xpulpnn.isa.machine import FIRST_WEIGHT, Cost, ExceptionCause
 from xpulpnn.isa.retirement import RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sim.publishing.guide import html
+from xpulpnn_sim.publishing.guide.html import comments_beside
 from xpulpnn_sim.publishing.guide.instructions import c_call, encoding
-from xpulpnn_sim.publishing.guide.members import comments_beside
 
 
 def extensions() -> str:

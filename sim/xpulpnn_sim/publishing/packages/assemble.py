@@ -8,17 +8,86 @@ from typing import NamedTuple
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.packages import ipxact
 from xpulpnn_sim.publishing.packages.cluster.top import cluster_testbench
-from xpulpnn_sim.publishing.packages.constraints import CONSTANT_INPUTS, constraints
 from xpulpnn_sim.publishing.packages.core_testbench import core_testbench
-from xpulpnn_sim.publishing.packages.design import RESETS, Design
+from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, RESETS, Design
 from xpulpnn_sim.publishing.packages.fusesoc import core_file
 from xpulpnn_sim.publishing.packages.port_documents import instance, port_table
 from xpulpnn_sim.publishing.packages.simulators import VERILATOR_BINARY, VERILATOR_MAKE
-from xpulpnn_sim.publishing.packages.synthesis import synthesis_files
 from xpulpnn_sim.publishing.packages.template import fill, template
 from xpulpnn_sim.publishing.packages.unit_testbench import unit_testbench
 from xpulpnn_sim.publishing.packages.units import BUILDERS
 from xpulpnn_sim.tools.files import write_text
+
+_PS_PER_NS = 1000
+
+
+def synthesis_files(design: Design) -> dict[str, str]:
+    """Files of the folder ``syn``, by name."""
+    files = design.rtl_files
+    return {
+        "yosys.sh": fill(
+            "yosys.sh",
+            module=design.module,
+            top=design.top,
+            files=" ".join(files),
+            picoseconds=round(design.clock_ns * _PS_PER_NS),
+        ),
+        "opensta.tcl": fill("opensta.tcl", module=design.module, top=design.top),
+        "orfs/config.mk": fill(
+            "config.mk",
+            module=design.module,
+            top=design.top,
+            files=" \\\n".join(f"    $(XPULPNN_PACKAGE)/{name}" for name in files),
+        ),
+    }
+
+
+IO_FRACTION = 0.2  # part of the period that is spent outside, before inputs and after outputs
+
+CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # inputs that do not change while a core runs
+
+
+def constraints(design: Design) -> str:
+    """The SDC file. A component without a clock gets a virtual one: its paths go from input to output."""
+    clocked = design.clocked
+    target = f"[get_ports {CLOCK}]" if clocked else ""
+    lines = [
+        f"# {GENERATED}",
+        f"# {LICENCE}",
+        f"# Constraints of {design.module}. Times are in the time unit of the library, here taken as nanoseconds.",
+        "",
+        f"set clock_period {design.clock_ns:g}",
+        "# part of the period spent outside, before inputs and after outputs",
+        f"set io_fraction {IO_FRACTION}",
+        "",
+        *(
+            []
+            if clocked
+            else ["# no registers: the clock is virtual, its period bounds the paths from input to output"]
+        ),
+        f"create_clock -name {CLOCK} -period $clock_period {target}".rstrip(),
+        "",
+        "set io_delay [expr {$clock_period * $io_fraction}]",
+        "set data_inputs {}",
+        "foreach port [all_inputs] {",
+        f'    if {{[get_property $port full_name] ne "{CLOCK}"}} {{ lappend data_inputs $port }}',
+        "}",
+        f"set_input_delay $io_delay -clock {CLOCK} $data_inputs",
+        f"set_output_delay $io_delay -clock {CLOCK} [all_outputs]",
+    ]
+    if design.reset is not None:
+        kind = (
+            "asynchronous, to be released at a clock edge: recovery and removal are checked like other inputs"
+            if RESETS[design.reset]
+            else "synchronous: timed like every other input, by the delay above"
+        )
+        lines += ["", f"# {design.reset} is {kind}", f"set_ideal_network [get_ports {design.reset}]"]
+    constant = [name for name in CONSTANT_INPUTS if name in design.by_name]
+    if constant:
+        ports = " ".join(f"{name}[*]" for name in constant)
+        lines += ["", "# constant while a core runs", f"set_false_path -from [get_ports {{{ports}}}]"]
+    return "\n".join([*lines, ""])
+
 
 DEFAULT_CLOCK_NS = 10.0  # period that synthesis aims at unless another is asked for
 

@@ -7,10 +7,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.reference.golden import batched, channel_layers, layers
+from xpulpnn_sim.reference.golden import channel_layers, layers
 from xpulpnn_sim.reference.golden.effects import I32, I64
-from xpulpnn_sim.reference.golden.layers import Pads, Window
+from xpulpnn_sim.reference.golden.layers import AnyInt, Pads, Window, views
 from xpulpnn_sim.reference.golden.packing import element_range
+
+_EXACT = ((np.float32, 24), (np.float64, 53))  # Floating point, and the bits of the integers that it has all of
+
+
+def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
+    """``sum_k rows[r, k] * weights[c, k]``, exact."""
+    greatest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max()) * most
+    for kind, bits in _EXACT:
+        # sums of any part of the products are not greater
+        if greatest <= 1 << bits:
+            return (rows.astype(kind) @ weights.astype(kind).T).astype(np.int64)
+    return rows.astype(np.int64) @ weights.astype(np.int64).T
+
+
+def conv(maps: AnyInt, weights: AnyInt, window: Window, outside: int, most: int) -> I64:
+    """Sums of the products of filters and maps, ``[image][row][column][out]``."""
+    seen = np.stack([view for _, view in views(maps, window, outside)], axis=-2)
+    sums = products(seen.reshape(-1, weights[0].size), weights.reshape(len(weights), -1), most)
+    return sums.reshape(*seen.shape[:3], len(weights))
+
+
+def below(accumulators: I32, thresholds: AnyInt) -> I32:
+    """Count the thresholds of its channel that are below each accumulator."""
+    rows = accumulators.reshape(-1, accumulators.shape[-1])
+    counts = np.empty(rows.shape, np.int32)
+    for channel, levels in enumerate(thresholds):
+        counts[:, channel] = np.searchsorted(levels, rows[:, channel], side="left")
+    return counts.reshape(accumulators.shape)
+
 
 _SIGN_BITS = 1
 _TABLE_BITS = 8  # summands of an addition that scales each are clipped to so many bits
@@ -148,7 +177,7 @@ def _window(layer: Any) -> Window:
 
 
 def _conv(stage: _Stage, maps: I32) -> I32:
-    sums = batched.conv(maps, stage.tensors.weights, _window(stage.layer), _outside(stage), _most(stage))
+    sums = conv(maps, stage.tensors.weights, _window(stage.layer), _outside(stage), _most(stage))
     return _requantised(stage, sums)
 
 
@@ -156,7 +185,7 @@ def _conv1d(stage: _Stage, sequences: I32) -> I32:
     layer = stage.layer
     window = Window(layer.kernel, 1, (layer.stride, 1), Pads(*layer.padding), (layer.dilation, 1))
     weights = stage.tensors.weights[:, :, np.newaxis]
-    sums = batched.conv(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
+    sums = conv(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
     return _requantised(stage, sums[:, :, 0])
 
 
@@ -166,7 +195,7 @@ def _depthwise(stage: _Stage, maps: I32) -> I32:
 
 
 def _linear(stage: _Stage, rows: I32) -> I32:
-    return _requantised(stage, batched.products(rows, stage.tensors.weights, _most(stage)))
+    return _requantised(stage, products(rows, stage.tensors.weights, _most(stage)))
 
 
 def _matmul(stage: _Stage, pixels: I32) -> I32:
@@ -242,7 +271,7 @@ def _requantised(stage: _Stage, sums: I64) -> I32:
         case "shift":
             return layers.quantise_shift(accumulators, after.shift, bits, signed)
         case _:
-            counts = batched.below(accumulators, after.values)
+            counts = below(accumulators, after.values)
     if bits == _SIGN_BITS:
         return 2 * counts - 1
     return counts - (1 << bits - 1 if signed else 0)

@@ -14,11 +14,80 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.session import Session
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Output
-from xpulpnn_sim.verification.c_programs.program import PIECES, driver, program
+from xpulpnn_sim.verification.c_programs.generator import ARRAYS, piece
 from xpulpnn_sim.verification.random.shrink import minimise_list
 from xpulpnn_sim.verification.random.tally import Tally
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import Options, build
+
+PIECES = 6  # functions of a program
+_ELEMENTS = 512
+_CALLS = ((0, 0, 0), (1, 3, 7), (13, 5, 2_654_435_761), (-3, 40, 4_294_967_289), (38, -2, 97))
+"""Arguments every piece is called with: bounds below, at and above each other."""
+
+PRELUDE = """\
+#include <stdint.h>
+#define NOINLINE __attribute__((noinline))
+#ifdef __riscv
+#include "xpulpnn.h"
+#define DOT(a, b, acc) xp_sdotsp_b((uint32_t)(a), (uint32_t)(b), (acc))
+#define MAXIMUM(a, b) ((int32_t)xp_max((uint32_t)(a), (uint32_t)(b)))
+#define NEXT(pointer) ((uint32_t)xp_lw_post(&(pointer), 4))
+#define TURNS(name, count) xp_hwloop_begin(0, name, count)
+#define TURNS_END(name) xp_hwloop_end(0, name)
+#define LOOPS XP_HWLOOP_FUNCTION
+#else
+static int32_t dot(uint32_t a, uint32_t b, int32_t acc) {
+    for (int i = 0; i < 4; i++) acc += (int8_t)(a >> 8 * i) * (int8_t)(b >> 8 * i);
+    return acc;
+}
+#define DOT(a, b, acc) dot((uint32_t)(a), (uint32_t)(b), (acc))
+#define MAXIMUM(a, b) ((int32_t)(a) > (int32_t)(b) ? (int32_t)(a) : (int32_t)(b))
+#define NEXT(pointer) ((uint32_t)*(pointer)++)
+#define TURNS(name, count) for (uint32_t name = (count); name; name--) {
+#define TURNS_END(name) }
+#define LOOPS NOINLINE
+#endif
+#define ADD(value) (h = h * 31u + (uint32_t)(value))
+typedef struct { int32_t a; int16_t b; uint8_t c; uint8_t d; int32_t e; } item_t;
+"""
+
+
+def program(seed: int, pieces: Sequence[int] = tuple(range(PIECES))) -> str:
+    """A C file that defines ``uint32_t program_SEED(void)``: a number made of all results and of the memory."""
+    lines = [f"/* random C program {seed} */", PRELUDE]
+    lines += [f"static {kind} g_{name}[{_ELEMENTS}];" for name, kind in ARRAYS.items()]
+    texts = [piece(seed, number) for number in pieces]
+    lines += ["static item_t g_i[64];"]
+    if any("g_v" in text for text in texts):
+        lines.append("static volatile int32_t g_v;")
+    lines.append("static NOINLINE uint32_t mix(uint32_t h, uint32_t v) { return (h ^ v) * 16777619u + (h >> 13); }")
+    lines += texts
+    lines += [f"uint32_t program_{seed}(void) {{", f"    uint32_t h = {seed}u;"]
+    lines.append(f"    for (int i = 0; i < {_ELEMENTS}; i++) {{")
+    lines += [
+        f"        g_{name}[i] = ({kind})((h = h * 1664525u + 1013904223u) >> 7);" for name, kind in ARRAYS.items()
+    ]
+    lines.append("    }")
+    lines.append("    for (int i = 0; i < 64; i++) { g_i[i].a = (int32_t)h + i; g_i[i].b = (int16_t)i; g_i[i].d = 3; }")
+    for number in pieces:
+        lines += [f"    h = p{number}(h, {n}, {m}, {u}u);" for n, m, u in _CALLS]
+    for name in ARRAYS:
+        lines.append(f"    for (int i = 0; i < {_ELEMENTS}; i++) h = h * 31u + (uint32_t)g_{name}[i];")
+    lines.append("    for (int i = 0; i < 64; i++) h = h * 31u + (uint32_t)(g_i[i].a + g_i[i].c + g_i[i].e);")
+    lines += ["    return h;", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def driver(seeds: Sequence[int]) -> str:
+    """A main function that prints the number of each program on a line."""
+    lines = ["#include <stdint.h>", "#include <stdio.h>"]
+    lines += [f"uint32_t program_{seed}(void);" for seed in seeds]
+    lines += ["int main(void) {"]
+    lines += [f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds]
+    lines += ["    return 0;", "}"]
+    return "\n".join(lines) + "\n"
+
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
 BATCH = 20  # programs in one executable: linking and starting take longer than running

@@ -1,5 +1,6 @@
 """Kernels and their numbers for the results of a quantiser, exact or with a known distance."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
@@ -8,12 +9,176 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
-from xpulpnn_sw.networks.importers.additions import addition
-from xpulpnn_sw.networks.importers.levels import Channel, Levels, fitted, step_sums
-from xpulpnn_sw.networks.importers.rules import distance, rule_of
+from xpulpnn_sw.networks.importers.levels import Affine, Channel, Fit, Levels, fitted, step_sums
 from xpulpnn_sw.networks.importers.values import Map, Sums
+
+_EXACT_BITS = 62  # of numbers that numpy computes with
+_TRIES = 6  # shifts that are tried, the largest first
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Addition:
+    """``clip((factors[0] * x0 + factors[1] * x1 + summand) >> shift)``."""
+
+    factors: tuple[int, int]  # of both maps
+    summand: int
+    shift: int
+    differing: int  # pairs of numbers whose result is not the quantiser's
+    pairs: int  # all pairs of numbers
+    worst: int  # how far results are from the quantiser's, at the most
+    reach: int  # the greatest result before memory clips it
+
+
+def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Addition:
+    """The addition with the fewest results that are not those of the quantiser ``levels`` for
+    ``factors[0] * x0 + factors[1] * x1 + common.b``, clipped as ``common`` says.
+
+    Raises :class:`InputError` for results of one bit, or numbers that no 32 bits hold.
+    """
+    if levels.bits == SIGN_BITS:
+        raise InputError("results of an addition must have two bits at least, not one")
+    first, second = (np.arange(one.low, one.high + 1) for one in maps)
+    expected = _expected(first, second, factors, common, levels)
+    least, most = levels.results.start - 1, levels.results.stop - 1
+    ratios = [factor / levels.scale for factor in factors]
+    offset = (common.b - levels.offset) / levels.scale
+    # where a result begins, as near as the bounds are to each other
+    middle = levels.results.start
+    real, _ = levels.bound(max(levels.low + 1, middle), 0)
+    begins = max(levels.low + 1, middle) - (real - levels.offset) / levels.scale
+    best: Addition | None = None
+    reach = sum(abs(ratio) * max(abs(one.low), abs(one.high)) for ratio, one in zip(ratios, maps, strict=True))
+    most_shift = MAX_SHIFT
+    while most_shift and (reach + abs(offset) + 1) * (1 << most_shift) >= 1 << (ACCUMULATOR_BITS - 2):
+        most_shift -= 1
+    for shift in range(most_shift, max(most_shift - _TRIES, -1), -1):
+        whole = (round(ratios[0] * (1 << shift)), round(ratios[1] * (1 << shift)))
+        sums = whole[0] * first[:, np.newaxis] + whole[1] * second
+        ideal = round((offset + begins) * (1 << shift))
+        # bounds that belong to the result below them are met a little earlier
+        for summand in (
+            ideal,
+            ideal - 1,
+            ideal + 1,
+            ideal - (1 << max(shift - 8, 0)),
+            ideal + (1 << max(shift - 8, 0)),
+        ):
+            shifted = (sums + summand) >> shift
+            results = np.clip(shifted, least, most)
+            differing = int((results != expected).sum())
+            if best is None or differing < best.differing:
+                best = Addition(
+                    factors=whole,
+                    summand=summand,
+                    shift=shift,
+                    differing=differing,
+                    pairs=sums.size,
+                    worst=int(np.abs(results - expected).max()),
+                    reach=int(shifted.max()),
+                )
+        assert best is not None
+        if not best.differing:
+            break
+    assert best is not None
+    return best
+
+
+def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Ints:
+    unit = Fraction(1, factors[0].denominator * factors[1].denominator)
+    whole = [int(factor / unit) for factor in factors]
+    divisor = int(np.gcd.reduce(np.array(whole, object)))
+    whole = [one // divisor for one in whole]
+    ends = [
+        abs(number) * max(abs(int(values[0])), abs(int(values[-1])))
+        for number, values in zip(whole, (first, second), strict=True)
+    ]
+    if sum(ends).bit_length() > _EXACT_BITS:
+        raise InputError("scales of both maps must be in proportion of numbers with 50 bits, not of longer ones")
+    sums = whole[0] * first[:, np.newaxis].astype(np.int64) + whole[1] * second.astype(np.int64)
+    moved = Affine(a=unit * divisor, b=common.b, low=common.low, high=common.high)
+    found = step_sums(levels, moved, 0, int(sums.min()), int(sums.max()))
+    return np.searchsorted(np.array(found, np.int64), sums, side="right") + levels.results.start - 1
+
+
+_THRESHOLD_BITS = 16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chosen:
+    """A rule and its arrays, as ``xpulpnn pack`` takes them."""
+
+    rule: Rule
+    arrays: dict[str, Any]
+    moved: int = 0  # steps that are not where the quantiser has them
+    worst: int = 0  # how far results are from the quantiser's then, at the most
+    reach: int | None = None  # the greatest result before memory clips it; None: that is what memory holds
+
+
+# rules with a factor and a summand, their bits and the longest shift; the cheapest first
+_NORMALISING = (
+    (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
+    (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
+)
+
+
+def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
+    """The cheapest rule that is the quantiser for every sum in the range, or free to be; without any the nearest one.
+
+    Raises :class:`InputError` for sums of more bits than a rule has.
+    """
+    if levels.bits != SIGN_BITS:
+        for rule, bits, longest in _NORMALISING:
+            found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
+            if found is not None:
+                return _normalising(rule, found, channels)
+    if levels.top is None and (values := _thresholds(channels)) is not None:
+        return Chosen(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
+    for rule, bits, longest in () if levels.bits == SIGN_BITS else _NORMALISING:
+        found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
+        if found is not None:
+            moved, worst = distance(found, channels, levels.results)
+            return replace(_normalising(rule, found, channels), moved=moved, worst=worst)
+    raise InputError(f"sums of a quantiser must have {ACCUMULATOR_BITS} bits at most, not more")
+
+
+def _thresholds(channels: Sequence[Channel]) -> Any:
+    bound = 1 << (_THRESHOLD_BITS - 1)
+    # sums above a threshold count, and those equal to a step do
+    wanted = np.array([[step - 1 for step in one.steps] for one in channels], np.int64)
+    values = np.clip(wanted, -bound, bound - 1)
+    least, most = (np.array([[getattr(one, end)] for one in channels]) for end in ("least", "most"))
+    # a threshold at an end serves as well if no sum lies beyond
+    is_same = (values == wanted) | ((values > wanted) & (values < least)) | ((values < wanted) & (values >= most))
+    return values if bool(is_same.all()) else None
+
+
+def _normalising(rule: Rule, found: Fit, channels: Sequence[Channel]) -> Chosen:
+    kappa, lam, shift = found
+    arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
+    reach = max(one.most * factor + rest >> shift for one, factor, rest in zip(channels, kappa, lam, strict=True))
+    return Chosen(rule=rule, arrays=arrays, reach=reach)
+
+
+def distance(found: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
+    """Steps that a rule has at other sums, and how far results are from those of the steps at the most."""
+    factors, summands, shift = found
+    moved = worst = 0
+
+    def given(product: int, lam: int) -> int:
+        quotient = -(-product // area) if product < 0 else product // area
+        return min(max(quotient + lam >> shift, results.start - 1), results.stop - 1)
+
+    for kappa, lam, one in zip(factors, summands, channels, strict=True):
+        for result, step in zip(results, one.steps, strict=True):
+            late = result - given(kappa * step, lam) if step <= one.most else 0
+            early = given(kappa * (step - 1), lam) - result + 1 if step > one.least else 0
+            moved += late > 0 or early > 0
+            worst = max(worst, late, early)
+    return moved, worst
+
 
 _BYTE = 8
 _STEPS, _PAIRS = "steps of its quantiser are at other sums", "pairs of numbers have another sum"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.importers.additions import addition
 from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import Affine, uniform_levels
+from xpulpnn_sw.networks.importers.plans import addition
 from xpulpnn_sw.networks.importers.values import Map, Sums
 
 

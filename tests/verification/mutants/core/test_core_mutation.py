@@ -12,9 +12,8 @@ from xpulpnn_sim.proofs.units.mutated_gates import Change, read_mutated
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants.core import core_mutants
-from xpulpnn_sim.verification.mutants.core.design import MutatedCore, command_in, write_part
-from xpulpnn_sim.verification.mutants.core.judges import Work
-from xpulpnn_sim.verification.mutants.core.places import chosen_places
+from xpulpnn_sim.verification.mutants.core.core_mutants import Work
+from xpulpnn_sim.verification.mutants.core.design import MutatedCore, chosen_places, command_in, write_part
 from xpulpnn_sim.verification.random.trials import Plan
 
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")

@@ -10,7 +10,7 @@ from xpulpnn_sim.tools.results import Results
 from xpulpnn_sim.verification.mutants.units import unit_mutants
 from xpulpnn_sim.verification.mutants.units.lanes import KILLED, OPEN, SAME
 from xpulpnn_sim.verification.mutants.units.mutants import Mutant
-from xpulpnn_sim.verification.mutants.units.replay import Replayed
+from xpulpnn_sim.verification.mutants.units.unit_mutants import Replayed
 
 pytestmark = pytest.mark.unit
 

@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 from xpulpnn.core.core import Core
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
-from xpulpnn_sim.proofs.pipeline.properties.bus import watch_bus
 from xpulpnn_sim.proofs.pipeline.properties.data_values import HeldBit, watch_data
 from xpulpnn_sim.proofs.pipeline.properties.fetching import HeldWord, hold_word, watch_fetches
 from xpulpnn_sim.proofs.pipeline.properties.interrupts import watch_interrupts
@@ -21,11 +20,56 @@ from xpulpnn_sim.proofs.pipeline.properties.invariants import (
 )
 from xpulpnn_sim.proofs.pipeline.properties.loops import watch_loops
 from xpulpnn_sim.proofs.pipeline.properties.nn_entries import watch_nn_entries
-from xpulpnn_sim.proofs.pipeline.properties.progress import watch_progress
 from xpulpnn_sim.proofs.pipeline.properties.register_values import watch_registers
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
 from xpulpnn_sim.proofs.pipeline.rules import WINDOW, rules
 from xpulpnn_sim.proofs.pipeline.seen import seen_signals
+
+
+def watch_progress(m, core, seen, window):
+    """Return what goes wrong if nothing retires for ``window`` cycles, no interrupt is taken, and no unit computes.
+
+    Only wfi may wait longer, and only while no enabled interrupt is pending. That a multiplication or division ends is
+    proved of its unit.
+    """
+    quiet = Signal(range(window + 2), name="progress_quiet")
+    computes = seen["ex_valid"] & ~seen["ex_access"][0] & ~seen["ex_done"]
+    with m.If(core.rvfi_valid | core.irq_ack | computes | (seen["sleeping"] & ~seen["any_pending"])):
+        m.d.sync += quiet.eq(0)
+    with m.Elif(quiet <= window):
+        m.d.sync += quiet.eq(quiet + 1)
+    invariants = {
+        "what counts late is in EX": implies(seen["late"].any() & ~seen["gives_back"], seen["ex_valid"]),
+        "what is booted fetches": implies(seen["booted"], seen["fetch_running"]),
+    }
+    return Watched({"nothing retires": quiet > window}, invariants)
+
+
+_WORD_BYTES = 4
+
+
+def watch_bus(m, name, port, outstanding, limit):
+    """Return what goes wrong if a port does not keep to the protocol.
+
+    A request stays, with the same attributes, until it is granted. Addresses are those of words. Bytes enabled are next
+    to each other, and there is one at least. No more transfers than ``limit`` are under way: a request is made only
+    where there is room for it, or an answer makes room in the same cycle.
+    """
+    writes = hasattr(port, "we")
+    asked = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
+    pending, kept = Signal(name=f"{name}_waits"), Signal(len(asked), name=f"{name}_kept")
+    m.d.sync += [pending.eq(port.req & ~port.gnt), kept.eq(asked)]
+    wrong = {
+        f"{name} request withdrawn": pending & ~port.req,
+        f"{name} request changed": pending & (asked != kept),
+        f"{name} address": port.req & (port.addr[:2] != 0),
+        f"{name} too many": port.req & (outstanding - port.rvalid >= limit),
+    }
+    if writes:
+        runs = [((1 << length) - 1) << first for length in range(1, 5) for first in range(_WORD_BYTES + 1 - length)]
+        wrong[f"{name} bytes"] = port.req & ~Cat(port.be == each for each in runs).any()
+    return wrong
+
 
 FETCHES, ACCESSES = 4, 1  # transfers that the instruction port and the data port may have under way
 

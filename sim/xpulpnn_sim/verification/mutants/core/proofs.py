@@ -20,8 +20,8 @@ from xpulpnn_sim.tools.abc import find_abc
 from xpulpnn_sim.tools.results import Results
 from xpulpnn_sim.tools.yosys import Yosys
 from xpulpnn_sim.verification.mutants.core.design import BASE, TOP, command_in, write_part
-from xpulpnn_sim.verification.mutants.units.judged import EQUIVALENT, LEGAL
 from xpulpnn_sim.verification.mutants.units.mutants import Mutant
+from xpulpnn_sim.verification.mutants.units.summary import EQUIVALENT, LEGAL
 
 _UNCHANGED = "unchanged"  # record of the mutants that have the gates of the core
 
