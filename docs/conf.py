@@ -3,11 +3,12 @@
 import json
 from importlib.metadata import version as version_of
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
 from xpulpnn_sim.cli.guide_page import commands
-from xpulpnn_sim.publishing.guide.docstrings import with_remarks_first
+from xpulpnn_sim.publishing.guide.docstrings import members_section, with_remarks_first
 from xpulpnn_sim.publishing.guide.instructions import records
 from xpulpnn_sim.publishing.guide.pages import expand
 
@@ -39,8 +40,8 @@ def _fill(_app: Sphinx, _name: str, source: list[str]) -> None:
     source[0] = expand(source[0], commands=commands)
 
 
-def _arrange(_app: Sphinx, _what: str, _name: str, _item: object, _options: object, lines: list[str]) -> None:
-    lines[:] = with_remarks_first(lines)
+def _arrange(_app: Sphinx, what: str, _name: str, item: Any, _options: object, lines: list[str]) -> None:
+    lines[:] = [*with_remarks_first(lines), *(members_section(item) if what == "class" else ())]
 
 
 def _write_table(app: Sphinx, error: Exception | None) -> None:

@@ -18,18 +18,13 @@ class PrefixAdder(wiring.Component):
     ----------
     width : int
         Bits of the words.
-
-    Members
-    -------
-    a, b : In(width)
-        Addends.
-    result : Out(width)
-        Sum.
     """
 
     def __init__(self, width: int) -> None:
         """Declare the ports."""
         self.width = width
+        #: a, b: Addends.
+        #: result: Sum.
         super().__init__({"a": In(width), "b": In(width), "result": Out(width)})
 
     def elaborate(self, platform: object) -> Module:

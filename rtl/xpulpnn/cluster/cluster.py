@@ -62,83 +62,55 @@ class Cluster(wiring.Component):
     ----------
     config : ClusterConfig
         Cores, memory and peripherals.
-
-    Members
-    -------
-    cluster_id : In(6)
-        Number of the cluster, from bit 5 of mhartid up; constant.
-    boot_addr : In(32)
-        Address of the first instruction of every core that software has given no other.
-    fetch_enable : In(1)
-        All cores may start; a core ignores it afterwards.
-    eoc : Out(1)
-        End of computation: software has said that it is done.
-    return_value : Out(32)
-        Result that software has written; bit 31 says that there is one.
-    busy : Out(1)
-        The clock of a core that was started is needed, or the DMA engine works.
-    core_clock_en : Out(N)
-        The clock of each core is needed; the others may be stopped.
-    events : In(2)
-        Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
-    host : In(ObiSignature)
-        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. The
-        next access is granted when the one before is answered.
-    ext : Out(ObiSignature)
-        Data accesses of the cores to everything outside.
-    dma : Out(DmaPortSignature)
-        Accesses of the DMA engine to everything outside, if there is one.
-    refill : Out(RefillSignature)
-        Instruction memory, if there are instruction caches.
-    instr : Out(InstructionPortSignature).array(N)
-        Port of the instruction memory of each core, if there are none.
-    banks : Out(BankSignature).array(banks)
-        The banks of the TCDM, if they are outside.
-    bank_master_* : Out(5)
-        Number of the master whose access the bank does: cores from 0, then others; 31 for the write of a test&set.
-        Valid with an access, on request.
-    bank_sharers_* : Out(masters)
-        The others whose loads the bank's answer serves as well; on request, with ``broadcast``.
-    ext_hart : Out(5)
-        Number of the core whose request ``ext`` shows; on request.
-    dma_events, dma_interrupts : Out(N)
-        Cores that the DMA engine tells of the end of a transfer, if there is one; pulses, on request.
-    timer_events, timer_armed : Out(2)
-        Ends of a period of both timers, pulses; which of them are on the way to one. On request.
-    rvfi_* : Out
-        Retirement ports, on request.
     """
+
+    #: bank_master_*: Number of the master whose access the bank does: cores from 0, then others; 31 for the write of a
+    #:   test&set. Valid with an access, on request.
+    #: bank_sharers_*: The others whose loads the bank's answer serves as well; on request, with ``broadcast``.
+    #: dma_events, dma_interrupts: Cores that the DMA engine tells of the end of a transfer, if there is one; pulses, on
+    #:   request.
+    #: rvfi_*: Retirement ports, on request.
 
     def __init__(self, config: ClusterConfig):
         config = replace(config, core=replace(config.core, rvfi=config.rvfi))
         self.config = config
         cores = range(config.cores)
         ports = {
-            "cluster_id": In(CLUSTER_ID_BITS),
-            "boot_addr": In(XLEN),
-            "fetch_enable": In(1),
-            "eoc": Out(1),
-            "return_value": Out(XLEN),
-            "busy": Out(1),
-            "core_clock_en": Out(config.cores),
+            "cluster_id": In(CLUSTER_ID_BITS),  #: Number of the cluster, from bit 5 of mhartid up; constant.
+            "boot_addr": In(XLEN),  #: Address of the first instruction of every core that software has given no other.
+            "fetch_enable": In(1),  #: All cores may start; a core ignores it afterwards.
+            "eoc": Out(1),  #: End of computation: software has said that it is done.
+            "return_value": Out(XLEN),  #: Result that software has written; bit 31 says that there is one.
+            "busy": Out(1),  #: The clock of a core that was started is needed, or the DMA engine works.
+            "core_clock_en": Out(config.cores),  #: The clock of each core is needed; the others may be stopped.
+            #: events: Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
             "events": In(CLUSTER_EVENTS),
+            #: host: Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see
+            #:   them. The next access is granted when the one before is answered.
             "host": In(ObiSignature()),
-            "ext": Out(ObiSignature()),
+            "ext": Out(ObiSignature()),  #: Data accesses of the cores to everything outside.
         }
         if config.icache_private:
+            #: refill: Instruction memory, if there are instruction caches.
             ports["refill"] = Out(RefillSignature())
         else:
+            #: instr: Port of the instruction memory of each core, if there are none.
             ports["instr"] = Out(InstructionPortSignature()).array(config.cores)
         if config.dma:
+            #: dma: Accesses of the DMA engine to everything outside, if there is one.
             ports["dma"] = Out(DmaPortSignature())
         if config.memories == "ports":
+            #: banks: The banks of the TCDM, if they are outside.
             ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
             ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in WIDTHS.items()}
             ports |= {f"bank_master_{bank}": Out(MASTER_BITS) for bank in range(config.banks)}
             if config.broadcast:
                 ports |= {f"bank_sharers_{bank}": Out(config.masters) for bank in range(config.banks)}
+            #: ext_hart: Number of the core whose request ``ext`` shows; on request.
             ports["ext_hart"] = Out(MASTER_BITS)
+            #: timer_events, timer_armed: Ends of a period of both timers, pulses; which of them are on the way to one.
+            #:   On request.
             ports |= {"timer_events": Out(TIMERS), "timer_armed": Out(TIMERS)}
             ports |= {name: Out(config.cores) for name in (_DMA_LINES if config.dma else ())}
         super().__init__(ports)

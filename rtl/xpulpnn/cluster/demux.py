@@ -46,30 +46,20 @@ class CoreDemux(wiring.Component):
     ----------
     config : ClusterConfig
         Size of the TCDM; whether there is a DMA engine.
-
-    Members
-    -------
-    core : In(ObiSignature)
-        The core.
-    tcdm : Out(ObiSignature)
-        The memory that the cores share.
-    event_unit : Out(ObiSignature)
-        Private view of the event unit.
-    dma : Out(ObiSignature)
-        Private command port of the DMA engine, if there is one.
-    peripherals : Out(ObiSignature)
-        Bus of the shared peripherals.
-    ext : Out(ObiSignature)
-        Everything outside of the cluster.
-    events : Out(5)
-        What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
     """
 
     def __init__(self, config: ClusterConfig):
         self.config = config
+        #: tcdm: The memory that the cores share.
+        #: event_unit: Private view of the event unit.
+        #: dma: Private command port of the DMA engine, if there is one.
+        #: peripherals: Bus of the shared peripherals.
+        #: ext: Everything outside of the cluster.
         ports = {name: Out(ObiSignature()) for name in ("tcdm", "event_unit", "dma", "peripherals", "ext")}
         if not config.dma:
             del ports["dma"]
+        #: core: The core.
+        #: events: What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
         super().__init__({"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
 
     def elaborate(self, platform):

@@ -21,24 +21,15 @@ class ExternalPort(wiring.Component):
     ----------
     cores : int
         Number of cores.
-
-    Members
-    -------
-    cores : In(ObiSignature).array(cores)
-        Accesses of the cores.
-    ext : Out(ObiSignature)
-        The outside.
-    owner : Out(5)
-        Number of the core whose request ``ext`` shows.
     """
 
     def __init__(self, cores: int):
         self.number = cores
         super().__init__(
             {
-                "cores": In(ObiSignature()).array(cores),
-                "ext": Out(ObiSignature()),
-                "owner": Out(MASTER_BITS),
+                "cores": In(ObiSignature()).array(cores),  #: Accesses of the cores.
+                "ext": Out(ObiSignature()),  #: The outside.
+                "owner": Out(MASTER_BITS),  #: Number of the core whose request ``ext`` shows.
             }
         )
 

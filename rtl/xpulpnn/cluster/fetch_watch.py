@@ -8,20 +8,13 @@ from xpulpnn.core.prefetch import DEPTH
 
 
 class FetchWatch(wiring.Component):
-    """Counts what a core has fetched and not received yet.
+    """Counts what a core has fetched and not received yet."""
 
-    Members
-    -------
-    req, gnt, rvalid : In(1)
-        Of the core's instruction port.
-    idle : Out(1)
-        Nothing is requested or under way.
-    """
-
+    #: req, gnt, rvalid: Of the core's instruction port.
     req: In(1)
     gnt: In(1)
     rvalid: In(1)
-    idle: Out(1)
+    idle: Out(1)  #: Nothing is requested or under way.
 
     def elaborate(self, platform):
         """Build the counter."""

@@ -20,24 +20,15 @@ class Funnel(wiring.Component):
     ----------
     inputs : int
         Number of initiators.
-
-    Members
-    -------
-    requests : In(RequestSignature).array(inputs)
-        Initiators.
-    selected : Out(RequestSignature)
-        The request taken.
-    owner : Out(5)
-        Number of its initiator.
     """
 
     def __init__(self, inputs: int):
         self.inputs = inputs
         super().__init__(
             {
-                "requests": In(RequestSignature()).array(inputs),
-                "selected": Out(RequestSignature()),
-                "owner": Out(MASTER_BITS),
+                "requests": In(RequestSignature()).array(inputs),  #: Initiators.
+                "selected": Out(RequestSignature()),  #: The request taken.
+                "owner": Out(MASTER_BITS),  #: Number of its initiator.
             }
         )
 

@@ -8,15 +8,11 @@ from xpulpnn.core.obi import ObiSignature
 
 
 class Hole(wiring.Component):
-    """Grants every access at once and answers it in the next cycle, with an error: reads give 0, writes have no effect.
-
-    Members
-    -------
-    port : In(ObiSignature)
-        Whoever addresses nothing.
+    """Grants every access at once and answers it in the next cycle, with an error: reads give 0, writes have no
+    effect.
     """
 
-    port: In(ObiSignature())
+    port: In(ObiSignature())  #: Whoever addresses nothing.
 
     def elaborate(self, platform):
         """Answer."""

@@ -12,17 +12,10 @@ class OneAccess(wiring.Component):
     """Grants a request when the one before has been answered, or in the cycle of its answer.
 
     Combinational otherwise. Reset forgets the access that is outstanding.
-
-    Members
-    -------
-    initiator : In(ObiSignature)
-        Whoever may request several accesses ahead.
-    target : Out(ObiSignature)
-        Where at most one is outstanding.
     """
 
-    initiator: In(ObiSignature())
-    target: Out(ObiSignature())
+    initiator: In(ObiSignature())  #: Whoever may request several accesses ahead.
+    target: Out(ObiSignature())  #: Where at most one is outstanding.
 
     def elaborate(self, platform):
         """Hold requests back."""

@@ -25,33 +25,18 @@ class BankSignature(wiring.Signature):
     ----------
     words : int
         Words of the bank, a power of two.
-
-    Members
-    -------
-    req : Out(1)
-        An access; banks take one in every cycle.
-    we : Out(1)
-        It writes; else it reads.
-    be : Out(4)
-        Bytes of the word that are written.
-    addr : Out(log2 words)
-        Number of the word.
-    wdata : Out(32)
-        Data to write.
-    rdata : In(32)
-        The word read, in the cycle after the access; it need not be kept.
     """
 
     def __init__(self, words: int):
         self.words = words
         super().__init__(
             {
-                "req": Out(1),
-                "we": Out(1),
-                "be": Out(XLEN // 8),
-                "addr": Out((words - 1).bit_length()),
-                "wdata": Out(XLEN),
-                "rdata": In(XLEN),
+                "req": Out(1),  #: An access; banks take one in every cycle.
+                "we": Out(1),  #: It writes; else it reads.
+                "be": Out(XLEN // 8),  #: Bytes of the word that are written.
+                "addr": Out((words - 1).bit_length()),  #: Number of the word.
+                "wdata": Out(XLEN),  #: Data to write.
+                "rdata": In(XLEN),  #: The word read, in the cycle after the access; it need not be kept.
             }
         )
 
@@ -63,20 +48,14 @@ class BankSignature(wiring.Signature):
 
 
 class RequestSignature(wiring.Signature):
-    """Request of an OBI port, initiator's side.
+    """Request of an OBI port, initiator's side."""
 
-    Members
-    -------
-    req : Out(1)
-        A transfer is requested; it stays high with the same attributes until it is granted.
-    gnt : In(1)
-        The request is accepted in this cycle.
-    addr, we, be, wdata : Out
-        As in OBI.
-    """
+    #: addr, we, be, wdata: As in OBI.
 
     def __init__(self):
         obi = ObiSignature().members
+        #: req: A transfer is requested; it stays high with the same attributes until it is granted.
+        #: gnt: The request is accepted in this cycle.
         super().__init__({name: obi[name] for name in ("req", "gnt", *REQUEST_FIELDS)})
 
 
@@ -87,44 +66,25 @@ class DmaPortSignature(wiring.Signature):
     consecutive addresses are announced as a run, so that a bridge can make bursts of it; runs of reads and of writes
     may take turns on the port, but no read comes between writes of one run to the same aligned block of 64 bytes. The
     answers to writes may wait until the last of them in the block is granted.
-
-    Members
-    -------
-    req : Out(1)
-        A transfer is requested; it stays high with the same attributes until it is granted.
-    gnt : In(1)
-        The request is accepted in this cycle.
-    addr : Out(32)
-        Byte address, a multiple of eight.
-    we : Out(1)
-        The transfer writes; else it reads.
-    be : Out(8)
-        Bytes that are written or wanted, bit 0 for bits 7:0.
-    wdata : Out(64)
-        Data to write, in its byte lanes.
-    beats : Out(6)
-        Transfers that are left of the run, this one included: 1 to 32. None of a run crosses a multiple of 256 bytes.
-    rvalid : In(1)
-        Response to the oldest granted request, at least one cycle after its grant; writes are answered too.
-    rdata : In(64)
-        Read data, valid with ``rvalid``.
-    err : In(1)
-        The transfer failed, valid with ``rvalid``.
     """
 
     def __init__(self):
         super().__init__(
             {
-                "req": Out(1),
-                "gnt": In(1),
-                "addr": Out(XLEN),
-                "we": Out(1),
-                "be": Out(EXT_DATA_BITS // BYTE_BITS),
-                "wdata": Out(EXT_DATA_BITS),
+                "req": Out(1),  #: A transfer is requested; it stays high with the same attributes until it is granted.
+                "gnt": In(1),  #: The request is accepted in this cycle.
+                "addr": Out(XLEN),  #: Byte address, a multiple of eight.
+                "we": Out(1),  #: The transfer writes; else it reads.
+                "be": Out(EXT_DATA_BITS // BYTE_BITS),  #: Bytes that are written or wanted, bit 0 for bits 7:0.
+                "wdata": Out(EXT_DATA_BITS),  #: Data to write, in its byte lanes.
+                #: beats: Transfers that are left of the run, this one included: 1 to 32. None of a run crosses a
+                #:   multiple of 256 bytes.
                 "beats": Out(range(RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1)),
+                #: rvalid: Response to the oldest granted request, at least one cycle after its grant; writes are
+                #:   answered too.
                 "rvalid": In(1),
-                "rdata": In(EXT_DATA_BITS),
-                "err": In(1),
+                "rdata": In(EXT_DATA_BITS),  #: Read data, valid with ``rvalid``.
+                "err": In(1),  #: The transfer failed, valid with ``rvalid``.
             }
         )
 

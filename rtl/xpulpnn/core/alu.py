@@ -21,37 +21,19 @@ class Alu(wiring.Component):
     ----------
     config : CoreConfig
         Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
-
-    Members
-    -------
-    ctrl : In(AluCtrl)
-        Operation, see :func:`~xpulpnn.core.alu_ctrl.alu_control`.
-    op_a : In(32)
-        rs1, pc, or the first addend.
-    op_b : In(32)
-        rs2, an extended immediate or the replicated scalar. Bit fields: width minus one in bits 9:5 and lowest bit in
-        4:0. Clip: the bound. Lane extraction and insertion: the lane number. Shuffles: the selector of every lane.
-        One-operand instructions: 0, which is what their rs2 field x0 reads.
-    op_c : In(32)
-        Old rd, for insertions, ``pv.shuffle2``, ``pv.packhi`` and ``pv.packlo``.
-    shamt : In(5)
-        Shift amount of the ``p.addN`` family.
-    result : Out(32)
-        Result, in the cycle of the operands.
-    sum : Out(32)
-        The sum or difference in it, whatever ``ctrl.result``: earlier.
-    comparison : Out(1)
-        Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says, for branches.
     """
 
-    ctrl: In(AluCtrl)
-    op_a: In(XLEN)
+    ctrl: In(AluCtrl)  #: Operation, see :func:`~xpulpnn.core.alu_ctrl.alu_control`.
+    op_a: In(XLEN)  #: rs1, pc, or the first addend.
+    #: op_b: rs2, an extended immediate or the replicated scalar. Bit fields: width minus one in bits 9:5 and lowest bit
+    #:   in 4:0. Clip: the bound. Lane extraction and insertion: the lane number. Shuffles: the selector of every lane.
+    #:   One-operand instructions: 0, which is what their rs2 field x0 reads.
     op_b: In(XLEN)
-    op_c: In(XLEN)
-    shamt: In(INDEX_BITS)
-    result: Out(XLEN)
-    sum: Out(XLEN)
-    comparison: Out(1)
+    op_c: In(XLEN)  #: Old rd, for insertions, ``pv.shuffle2``, ``pv.packhi`` and ``pv.packlo``.
+    shamt: In(INDEX_BITS)  #: Shift amount of the ``p.addN`` family.
+    result: Out(XLEN)  #: Result, in the cycle of the operands.
+    sum: Out(XLEN)  #: The sum or difference in it, whatever ``ctrl.result``: earlier.
+    comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says, for branches.
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""

@@ -132,35 +132,17 @@ class AluMove(enum.Enum, shape=3):
 
 
 class AluCtrl(data.Struct):
-    """Control word of the ALU.
+    """Control word of the ALU."""
 
-    Members
-    -------
-    fmt : LaneFmt
-        Partition of adder, comparator, shifter and lane moves.
-    result : AluResult
-        Source of the result.
-    subtract : 1
-        The adder subtracts ``op_b``; set for every comparison, minimum, maximum and clip.
-    signed : 1
-        Signed comparison, arithmetic shift, sign extension of an extracted field.
-    compare : AluCompare
-        Relation for ``comparison``, FLAG, MASK and SELECT.
-    shift : AluShift
-        Shifter operation for SHIFT; LEFT for an inserted field and for counts from the sign bit, else RIGHT.
-    rounding : 1
-        NORMALISE adds half of the last place kept.
-    field, place, count, move
-        Operation of FIELD (first two), COUNT and MOVE.
-    """
-
-    fmt: LaneFmt
-    result: AluResult
-    subtract: 1
-    signed: 1
-    compare: AluCompare
+    fmt: LaneFmt  #: Partition of adder, comparator, shifter and lane moves.
+    result: AluResult  #: Source of the result.
+    subtract: 1  #: The adder subtracts ``op_b``; set for every comparison, minimum, maximum and clip.
+    signed: 1  #: Signed comparison, arithmetic shift, sign extension of an extracted field.
+    compare: AluCompare  #: Relation for ``comparison``, FLAG, MASK and SELECT.
+    #: shift: Shifter operation for SHIFT; LEFT for an inserted field and for counts from the sign bit, else RIGHT.
     shift: AluShift
-    rounding: 1
+    rounding: 1  #: NORMALISE adds half of the last place kept.
+    #: field, place, count, move: Operation of FIELD (first two), COUNT and MOVE.
     field: AluField
     place: AluFieldPlace
     count: AluCount

@@ -45,64 +45,36 @@ class Backend(wiring.Component):
     ----------
     config : CoreConfig
         Instructions present; ``rvfi`` adds the retirement port.
-
-    Members
-    -------
-    insn : In(InsnSignature)
-        Instruction stream.
-    hold : In(1)
-        No instruction is taken from the stream while it is high.
-    data : Out(ObiSignature)
-        Port of the data memory.
-    jump : Out(RedirectSignature)
-        Jump taken from the stream.
-    branch : Out(RedirectSignature)
-        Branch resolved as taken, one cycle or more after it was taken from the stream; an instruction offered in the
-        same cycle is dropped.
-    trap : Out(TrapSignature)
-        Exception of the instruction taken from the stream, which has no other effect.
-    fault : Out(FaultSignature)
-        Access fault.
-    system : Out(SystemSignature)
-        System instruction taken from the stream, to be executed by whoever feeds it.
-    hwloop : Out(HwLoopSignature)
-        Hardware-loop set-up taken from the stream.
-    csr : Out(CsrSignature)
-        CSR access of the instruction in EX.
-    intent : Out(IntentSignature)
-        What the instruction at the head of the stream does when it is taken, unless ``branch`` drops it.
-    flow : Out(FlowSignature)
-        Progress of instructions through the stages.
-    busy : Out(1)
-        EX or WB holds an instruction.
-    events : Out(EventsSignature)
-        Events to count; only with performance counters.
-    info : In(RetireInfoSignature)
-        Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
-    rvfi : Out(RvfiSignature)
-        Retirement port; on request.
     """
 
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
-            "insn": In(InsnSignature()),
-            "hold": In(1),
-            "data": Out(ObiSignature()),
-            "jump": Out(RedirectSignature()),
+            "insn": In(InsnSignature()),  #: Instruction stream.
+            "hold": In(1),  #: No instruction is taken from the stream while it is high.
+            "data": Out(ObiSignature()),  #: Port of the data memory.
+            "jump": Out(RedirectSignature()),  #: Jump taken from the stream.
+            #: branch: Branch resolved as taken, one cycle or more after it was taken from the stream; an instruction
+            #:   offered in the same cycle is dropped.
             "branch": Out(RedirectSignature()),
+            #: trap: Exception of the instruction taken from the stream, which has no other effect.
             "trap": Out(TrapSignature()),
-            "fault": Out(FaultSignature()),
+            "fault": Out(FaultSignature()),  #: Access fault.
+            #: system: System instruction taken from the stream, to be executed by whoever feeds it.
             "system": Out(SystemSignature()),
-            "hwloop": Out(HwLoopSignature()),
-            "csr": Out(CsrSignature()),
+            "hwloop": Out(HwLoopSignature()),  #: Hardware-loop set-up taken from the stream.
+            "csr": Out(CsrSignature()),  #: CSR access of the instruction in EX.
+            #: intent: What the instruction at the head of the stream does when it is taken, unless ``branch`` drops it.
             "intent": Out(IntentSignature()),
-            "flow": Out(FlowSignature()),
-            "busy": Out(1),
+            "flow": Out(FlowSignature()),  #: Progress of instructions through the stages.
+            "busy": Out(1),  #: EX or WB holds an instruction.
         }
         if config.performance_counters:
+            #: events: Events to count; only with performance counters.
             ports["events"] = Out(EventsSignature())
         if config.rvfi:
+            #: info: Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
+            #: rvfi: Retirement port; on request.
             ports |= {"rvfi": Out(RvfiSignature()), "info": In(RetireInfoSignature())}
         super().__init__(ports)
 

@@ -16,23 +16,12 @@ class BitCount(wiring.Component):
 
     FF1 and FL1 give the index of the lowest and highest set bit of rs1, 32 for 0; CLB how many bits below the sign
     equal it, 0 for 0; CNT the number of set bits. Combinational.
-
-    Members
-    -------
-    count : In(AluCount)
-        Operation.
-    word : In(32)
-        rs1, bit-reversed for FL1 and CLB.
-    result : Out(6)
-        Count or index.
-    empty : Out(1)
-        ``word`` is 0.
     """
 
-    count: In(AluCount)
-    word: In(XLEN)
-    result: Out(COUNT_BITS)
-    empty: Out(1)
+    count: In(AluCount)  #: Operation.
+    word: In(XLEN)  #: rs1, bit-reversed for FL1 and CLB.
+    result: Out(COUNT_BITS)  #: Count or index.
+    empty: Out(1)  #: ``word`` is 0.
 
     def elaborate(self, _platform: object) -> Module:
         """Build the counts."""

@@ -29,34 +29,19 @@ class BitField(wiring.Component):
     ``op_a | K``. The result is ``(shifted & inside) | around``, so that nothing here waits for the shifter, where
     ``shifted`` is ``op_a`` right by ``start`` for EXTRACT (arithmetically when ``signed``), left for INSERT.
     Combinational.
-
-    Members
-    -------
-    field : In(AluField)
-        Operation.
-    place : In(AluFieldPlace)
-        Gives the width ``W``: a constant, or ``width_m1 + 1``.
-    signed : In(1)
-        EXTRACT extends the sign.
-    start, width_m1 : In(5)
-        Lowest bit of the field; its width minus one.
-    op_a, op_c : In(32)
-        rs1 and the old rd.
-    inside : Out(32)
-        Where the result is the shifted operand, for EXTRACT and INSERT; for CLEAR and SET the field.
-    around : Out(32)
-        The rest of the result.
     """
 
-    field: In(AluField)
-    place: In(AluFieldPlace)
-    signed: In(1)
+    field: In(AluField)  #: Operation.
+    place: In(AluFieldPlace)  #: Gives the width ``W``: a constant, or ``width_m1 + 1``.
+    signed: In(1)  #: EXTRACT extends the sign.
+    #: start, width_m1: Lowest bit of the field; its width minus one.
     start: In(INDEX_BITS)
     width_m1: In(INDEX_BITS)
+    #: op_a, op_c: rs1 and the old rd.
     op_a: In(XLEN)
     op_c: In(XLEN)
-    inside: Out(XLEN)
-    around: Out(XLEN)
+    inside: Out(XLEN)  #: Where the result is the shifted operand, for EXTRACT and INSERT; for CLEAR and SET the field.
+    around: Out(XLEN)  #: The rest of the result.
 
     def elaborate(self, _platform: object) -> Module:
         """Build masks and merge."""

@@ -45,20 +45,11 @@ class CompressedDecoder(wiring.Component):
 
     Rows of the table that are special cases of others (``c.nop`` of ``c.addi``) have more fixed bits and are tried
     first; what an exclusion leaves uncovered is reserved. Combinational.
-
-    Members
-    -------
-    word : In(32)
-        Instruction at the program counter; the upper half belongs to it only if it is not compressed.
-    expanded : Out(32)
-        32-bit instruction; 0, which is no instruction, for a reserved compressed word.
-    compressed : Out(1)
-        The instruction takes two bytes.
     """
 
-    word: In(32)
-    expanded: Out(32)
-    compressed: Out(1)
+    word: In(32)  #: Instruction at the program counter; the upper half belongs to it only if it is not compressed.
+    expanded: Out(32)  #: 32-bit instruction; 0, which is no instruction, for a reserved compressed word.
+    compressed: Out(1)  #: The instruction takes two bytes.
 
     def elaborate(self, platform):
         """Build one Switch over the rows, most specific first."""

@@ -133,41 +133,20 @@ class MemSize(enum.Enum, shape=2):
 
 
 class LsuCtrl(data.Struct):
-    """Control word of :class:`~xpulpnn.core.lsu.Lsu`.
+    """Control word of :class:`~xpulpnn.core.lsu.Lsu`."""
 
-    Members
-    -------
-    valid : unsigned(1)
-        The instruction accesses memory.
-    we : unsigned(1)
-        It stores.
-    size : MemSize
-        Bytes accessed.
-    signed : unsigned(1)
-        Loaded bytes and half-words are sign-extended.
-    post : unsigned(1)
-        The address is the base alone; the offset only increments it.
-    """
-
-    valid: 1
-    we: 1
-    size: MemSize
-    signed: 1
-    post: 1
+    valid: 1  #: The instruction accesses memory.
+    we: 1  #: It stores.
+    size: MemSize  #: Bytes accessed.
+    signed: 1  #: Loaded bytes and half-words are sign-extended.
+    post: 1  #: The address is the base alone; the offset only increments it.
 
 
 class ExCtrl(data.Struct):
-    """Control word of the EX stage.
+    """Control word of the EX stage."""
 
-    Members
-    -------
-    unit : Unit
-        Whose result leaves the stage.
-    alu, mult, div, dotp : Struct
-        Control words of the units.
-    """
-
-    unit: Unit
+    unit: Unit  #: Whose result leaves the stage.
+    #: alu, mult, div, dotp: Control words of the units.
     alu: AluCtrl
     mult: MultCtrl
     div: DivCtrl
@@ -175,55 +154,32 @@ class ExCtrl(data.Struct):
 
 
 class IdCtrl(data.Struct):
-    """Everything the decoder says about an instruction word.
+    """Everything the decoder says about an instruction word."""
 
-    Members
-    -------
-    ex : ExCtrl
-        Control word of the EX stage.
-    lsu : LsuCtrl
-        Control word of the load-store unit.
-    op_a, op_b, op_c, imm, target : enum
-        Operand sources.
-    replicate : unsigned(1)
-        Operand b is lane 0 of its source in every lane of the format.
-    fmt : ElemFmt
-        Format of the replication.
-    shamt_rs2 : unsigned(1)
-        The normalisation shift comes from rs2, not from Is3.
-    rs1_used, rs2_used, rd_used : unsigned(1)
-        Register fields read; rd as third source.
-    ex_write, wb_write : WriteSel
-        Registers written from EX (port B) and from WB (port A).
-    branch, jump : unsigned(1)
-        Conditional branch; jal or jalr.
-    mac_load : MacLoad
-        Form of Mac&Load.
-    system, csr, hwloop : enum
-        Requests to the core around the back end.
-    elw : unsigned(1)
-        p.elw, for the performance counters.
-    """
-
-    ex: ExCtrl
-    lsu: LsuCtrl
+    ex: ExCtrl  #: Control word of the EX stage.
+    lsu: LsuCtrl  #: Control word of the load-store unit.
+    #: op_a, op_b, op_c, imm, target: Operand sources.
     op_a: OpASel
     op_b: OpBSel
     op_c: OpCSel
     imm: ImmSel
     target: TargetSel
-    replicate: 1
-    fmt: FmtField
-    shamt_rs2: 1
+    replicate: 1  #: Operand b is lane 0 of its source in every lane of the format.
+    fmt: FmtField  #: Format of the replication.
+    shamt_rs2: 1  #: The normalisation shift comes from rs2, not from Is3.
+    #: rs1_used, rs2_used, rd_used: Register fields read; rd as third source.
     rs1_used: 1
     rs2_used: 1
     rd_used: 1
+    #: ex_write, wb_write: Registers written from EX (port B) and from WB (port A).
     ex_write: WriteSel
     wb_write: WriteSel
+    #: branch, jump: Conditional branch; jal or jalr.
     branch: 1
     jump: 1
-    mac_load: MacLoad
+    mac_load: MacLoad  #: Form of Mac&Load.
+    #: system, csr, hwloop: Requests to the core around the back end.
     system: System
     csr: CsrOp
     hwloop: HwLoopOp
-    elw: 1
+    elw: 1  #: p.elw, for the performance counters.

@@ -25,107 +25,40 @@ class Controller(wiring.Component):
     is complete. An access fault goes before that; its trap is entered one cycle late, since memory tells of errors late
     in a cycle. wfi, once it has left ID, holds ID until an interrupt is pending and enabled by mie. Reset waits for
     ``fetch_enable`` and then goes to ``boot_addr``.
-
-    Members
-    -------
-    fetch_enable : In(1)
-        Execution may start.
-    boot_addr : In(32)
-        Where it starts.
-    boot : Out(1)
-        Execution starts in this cycle.
-    branch : In(RedirectSignature)
-        A branch in EX is taken.
-    jump : In(RedirectSignature)
-        A jump leaves ID; its target also with ``intent.jump`` alone.
-    trap : In(TrapSignature)
-        Exception of the instruction leaving ID.
-    fault : In(FaultSignature)
-        Access fault.
-    intent : In(IntentSignature)
-        What the instruction in ID does when it leaves, unless ``branch`` drops it.
-    ex_granted : In(1)
-        A request of the instruction in EX is granted.
-    system : In(SystemSignature)
-        System instruction leaving ID.
-    busy : In(1)
-        EX or WB holds an instruction.
-    fetch_idle : In(1)
-        Nothing is being fetched, but for a redirect in this cycle.
-    loop_wrong : In(1)
-        Fetching is not at the instruction after the one that leaves ID, unless ``branch`` drops it.
-    id_next : In(32)
-        Address of the instruction after the one in ID, also without ``loop_wrong``.
-    loop_hold : In(1)
-        The hardware loops hold ID.
-    id_valid : In(1)
-        ID holds an instruction.
-    id_pc : In(32)
-        Its address.
-    pending : In(32)
-        Interrupt lines that are high and enabled in mie.
-    mie : In(1)
-        Global interrupt enable, mstatus.MIE.
-    handler : In(32)
-        Address of the trap handler.
-    mepc : In(32)
-        Address to return to.
-    enter : Out(1)
-        A trap is entered in this cycle.
-    enter_pc : Out(32)
-        Where it is raised, for mepc.
-    enter_interrupt : Out(1)
-        It is an interrupt, no exception.
-    enter_cause : Out(5)
-        Its cause, as in mcause.
-    leave : Out(1)
-        mret is executed in this cycle.
-    hold : Out(1)
-        ID waits.
-    redirect : Out(1)
-        Fetching goes on elsewhere, at ``target``.
-    target : Out(32)
-        Address to fetch from, with ``redirect``.
-    irq_ack : Out(1)
-        An interrupt is taken in this cycle.
-    irq_id : Out(5)
-        Its line, with ``irq_ack``.
-    asleep : Out(1)
-        wfi waits and nothing is under way.
     """
 
-    fetch_enable: In(1)
-    boot_addr: In(32)
-    boot: Out(1)
-    branch: In(RedirectSignature())
-    jump: In(RedirectSignature())
-    trap: In(TrapSignature())
-    fault: In(FaultSignature())
-    intent: In(IntentSignature())
-    ex_granted: In(1)
-    system: In(SystemSignature())
-    busy: In(1)
-    fetch_idle: In(1)
-    loop_wrong: In(1)
-    id_next: In(32)
-    loop_hold: In(1)
-    id_valid: In(1)
-    id_pc: In(32)
-    pending: In(32)
-    mie: In(1)
-    handler: In(32)
-    mepc: In(32)
-    enter: Out(1)
-    enter_pc: Out(32)
-    enter_interrupt: Out(1)
-    enter_cause: Out(5)
-    leave: Out(1)
-    hold: Out(1)
-    redirect: Out(1)
-    target: Out(32)
-    irq_ack: Out(1)
-    irq_id: Out(5)
-    asleep: Out(1)
+    fetch_enable: In(1)  #: Execution may start.
+    boot_addr: In(32)  #: Where it starts.
+    boot: Out(1)  #: Execution starts in this cycle.
+    branch: In(RedirectSignature())  #: A branch in EX is taken.
+    jump: In(RedirectSignature())  #: A jump leaves ID; its target also with ``intent.jump`` alone.
+    trap: In(TrapSignature())  #: Exception of the instruction leaving ID.
+    fault: In(FaultSignature())  #: Access fault.
+    intent: In(IntentSignature())  #: What the instruction in ID does when it leaves, unless ``branch`` drops it.
+    ex_granted: In(1)  #: A request of the instruction in EX is granted.
+    system: In(SystemSignature())  #: System instruction leaving ID.
+    busy: In(1)  #: EX or WB holds an instruction.
+    fetch_idle: In(1)  #: Nothing is being fetched, but for a redirect in this cycle.
+    loop_wrong: In(1)  #: Fetching is not at the instruction after the one that leaves ID, unless ``branch`` drops it.
+    id_next: In(32)  #: Address of the instruction after the one in ID, also without ``loop_wrong``.
+    loop_hold: In(1)  #: The hardware loops hold ID.
+    id_valid: In(1)  #: ID holds an instruction.
+    id_pc: In(32)  #: Its address.
+    pending: In(32)  #: Interrupt lines that are high and enabled in mie.
+    mie: In(1)  #: Global interrupt enable, mstatus.MIE.
+    handler: In(32)  #: Address of the trap handler.
+    mepc: In(32)  #: Address to return to.
+    enter: Out(1)  #: A trap is entered in this cycle.
+    enter_pc: Out(32)  #: Where it is raised, for mepc.
+    enter_interrupt: Out(1)  #: It is an interrupt, no exception.
+    enter_cause: Out(5)  #: Its cause, as in mcause.
+    leave: Out(1)  #: mret is executed in this cycle.
+    hold: Out(1)  #: ID waits.
+    redirect: Out(1)  #: Fetching goes on elsewhere, at ``target``.
+    target: Out(32)  #: Address to fetch from, with ``redirect``.
+    irq_ack: Out(1)  #: An interrupt is taken in this cycle.
+    irq_id: Out(5)  #: Its line, with ``irq_ack``.
+    asleep: Out(1)  #: wfi waits and nothing is under way.
 
     def elaborate(self, platform):
         """Build the interrupt arbiter, the sleep state and the redirect multiplexer."""

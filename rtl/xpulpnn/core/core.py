@@ -36,52 +36,36 @@ class Core(wiring.Component):
     ----------
     config : CoreConfig
         Extensions, dot-product structure, counters and retirement port.
-
-    Members
-    -------
-    boot_addr : In(32)
-        Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's base. Read
-        when execution starts.
-    hart_id : In(32)
-        Value of the CSR mhartid; constant.
-    fetch_enable : In(1)
-        Execution may start: after reset nothing is fetched until it is high; ignored afterwards.
-    instr : Out(InstructionPortSignature)
-        Port of the instruction memory.
-    data : Out(ObiSignature)
-        Port of the data memory.
-    irq : In(32)
-        Level-sensitive interrupt lines, synchronous to the clock, bits as in mip: 3 software, 7 timer, 11 external, 31
-        to 16 free for the platform; the others have no effect. A line stays high until software has served it.
-    irq_ack : Out(1)
-        An interrupt is taken in this cycle.
-    irq_id : Out(5)
-        Number of its line, valid with ``irq_ack``.
-    core_sleep : Out(1)
-        wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` is high.
-    ext_events : In(5)
-        What the performance counters from 12 on count in this cycle, a bit each: loads and stores outside, the cycles
-        they take, cycles in which another had the memory bank; only with performance counters.
-    rvfi_* : Out
-        Retirement port, named as in the RISC-V Formal Interface, see :mod:`xpulpnn.isa.retirement`; on request.
     """
+
+    #: rvfi_*: Retirement port, named as in the RISC-V Formal Interface, see :mod:`xpulpnn.isa.retirement`; on request.
 
     PORT_MEANINGS = {f"rvfi_{name}": text for name, text in MEANINGS.items()}
 
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
+            #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of
+            #:   mtvec's base. Read when execution starts.
             "boot_addr": In(32),
-            "hart_id": In(32),
+            "hart_id": In(32),  #: Value of the CSR mhartid; constant.
+            #: fetch_enable: Execution may start: after reset nothing is fetched until it is high; ignored afterwards.
             "fetch_enable": In(1),
-            "instr": Out(InstructionPortSignature()),
-            "data": Out(ObiSignature()),
+            "instr": Out(InstructionPortSignature()),  #: Port of the instruction memory.
+            "data": Out(ObiSignature()),  #: Port of the data memory.
+            #: irq: Level-sensitive interrupt lines, synchronous to the clock, bits as in mip: 3 software, 7 timer, 11
+            #:   external, 31 to 16 free for the platform; the others have no effect. A line stays high until software
+            #:   has served it.
             "irq": In(32),
-            "irq_ack": Out(1),
-            "irq_id": Out(5),
+            "irq_ack": Out(1),  #: An interrupt is taken in this cycle.
+            "irq_id": Out(5),  #: Number of its line, valid with ``irq_ack``.
+            #: core_sleep: wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` is high.
             "core_sleep": Out(1),
         }
         if config.performance_counters:
+            #: ext_events: What the performance counters from 12 on count in this cycle, a bit each: loads and stores
+            #:   outside, the cycles they take, cycles in which another had the memory bank; only with performance
+            #:   counters.
             ports["ext_events"] = In(len(CLUSTER_EVENTS))
         if config.rvfi:
             ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}

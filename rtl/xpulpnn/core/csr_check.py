@@ -17,20 +17,11 @@ class CsrCheck(wiring.Component):
     ----------
     config : CoreConfig
         Decides which registers exist.
-
-    Members
-    -------
-    addr : In(12)
-        CSR number.
-    write : In(1)
-        The access writes; otherwise it only reads.
-    legal : Out(1)
-        The register exists and may be accessed in this way.
     """
 
-    addr: In(ADDRESS_BITS)
-    write: In(1)
-    legal: Out(1)
+    addr: In(ADDRESS_BITS)  #: CSR number.
+    write: In(1)  #: The access writes; otherwise it only reads.
+    legal: Out(1)  #: The register exists and may be accessed in this way.
 
     def __init__(self, config: CoreConfig):
         self.config = config

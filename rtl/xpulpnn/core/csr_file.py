@@ -36,12 +36,9 @@ class StoredCsr:
     ----------
     csr : Csr
         Row of the table.
-
-    Members
-    -------
-    value : Value, 32 bits
-        The register as software reads it.
     """
+
+    #: value: The register as software reads it.
 
     def __init__(self, csr: Csr):
         positions = [bit for bit in range(XLEN) if csr.writable >> bit & 1]
@@ -84,81 +81,38 @@ class CsrFile(wiring.Component):
     ----------
     config : CoreConfig
         Registers that exist.
-
-    Members
-    -------
-    csr : In(CsrSignature)
-        Access from EX.
-    boot : In(1)
-        Fetching starts in this cycle.
-    boot_addr : In(32)
-        Where it starts, for mtvec.
-    hart_id : In(32)
-        Value of mhartid.
-    irq : In(32)
-        Interrupt lines, as in mip.
-    clock_runs : In(1)
-        mcycle counts this cycle.
-    retire : In(1)
-        minstret counts an instruction; only with ``retire_final``.
-    retire_final : In(1)
-        The last instruction counted does not trap any more.
-    retire_cancel : In(1)
-        It traps: it is not counted.
-    enter : In(1)
-        A trap is entered.
-    enter_pc : In(32)
-        Value for mepc, with ``enter``.
-    enter_interrupt : In(1)
-        The trap is an interrupt, no exception.
-    enter_cause : In(5)
-        Its cause, for mcause.
-    leave : In(1)
-        mret: the interrupt enable is restored.
-    handler : Out(32)
-        Address of the trap's handler; depends on ``enter_interrupt`` and ``enter_cause``.
-    mepc : Out(32)
-        Address to return to.
-    mie : Out(1)
-        Interrupts are enabled.
-    pending : Out(32)
-        Interrupt lines that are pending and enabled one by one.
-    wdata : Out(32)
-        The value written to any CSR.
-    loop_we : Out(6)
-        Writes of the hardware-loop registers, which are kept elsewhere, a bit per register; only with XpulpV2.
-    loop_values : In(192)
-        Their values, a word per register; only with XpulpV2.
-    events : In(17)
-        Events of the PULP performance counters; only with them.
     """
 
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
-            "csr": In(CsrSignature()),
-            "boot": In(1),
-            "boot_addr": In(32),
-            "hart_id": In(32),
-            "irq": In(32),
-            "clock_runs": In(1),
-            "retire": In(1),
-            "retire_final": In(1),
-            "retire_cancel": In(1),
-            "enter": In(1),
-            "enter_pc": In(32),
-            "enter_interrupt": In(1),
-            "enter_cause": In(MCAUSE_CODE_BITS),
-            "leave": In(1),
-            "handler": Out(32),
-            "mepc": Out(32),
-            "mie": Out(1),
-            "pending": Out(32),
-            "wdata": Out(32),
+            "csr": In(CsrSignature()),  #: Access from EX.
+            "boot": In(1),  #: Fetching starts in this cycle.
+            "boot_addr": In(32),  #: Where it starts, for mtvec.
+            "hart_id": In(32),  #: Value of mhartid.
+            "irq": In(32),  #: Interrupt lines, as in mip.
+            "clock_runs": In(1),  #: mcycle counts this cycle.
+            "retire": In(1),  #: minstret counts an instruction; only with ``retire_final``.
+            "retire_final": In(1),  #: The last instruction counted does not trap any more.
+            "retire_cancel": In(1),  #: It traps: it is not counted.
+            "enter": In(1),  #: A trap is entered.
+            "enter_pc": In(32),  #: Value for mepc, with ``enter``.
+            "enter_interrupt": In(1),  #: The trap is an interrupt, no exception.
+            "enter_cause": In(MCAUSE_CODE_BITS),  #: Its cause, for mcause.
+            "leave": In(1),  #: mret: the interrupt enable is restored.
+            "handler": Out(32),  #: Address of the trap's handler; depends on ``enter_interrupt`` and ``enter_cause``.
+            "mepc": Out(32),  #: Address to return to.
+            "mie": Out(1),  #: Interrupts are enabled.
+            "pending": Out(32),  #: Interrupt lines that are pending and enabled one by one.
+            "wdata": Out(32),  #: The value written to any CSR.
         }
         if config.xpulpv2:
+            #: loop_we: Writes of the hardware-loop registers, which are kept elsewhere, a bit per register; only with
+            #:   XpulpV2.
+            #: loop_values: Their values, a word per register; only with XpulpV2.
             ports |= {"loop_we": Out(len(LOOP_REGISTERS)), "loop_values": In(XLEN * len(LOOP_REGISTERS))}
         if config.performance_counters:
+            #: events: Events of the PULP performance counters; only with them.
             ports["events"] = In(len(PERFORMANCE_EVENTS))
         super().__init__(ports)
 

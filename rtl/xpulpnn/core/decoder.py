@@ -103,27 +103,19 @@ class Decoder(wiring.Component):
     ----------
     config : CoreConfig
         Decides which rows of the table are instructions.
-
-    Members
-    -------
-    word : In(32)
-        Instruction word.
-    ctrl : Out(IdCtrl)
-        Control word.
-    illegal : Out(1)
-        No enabled row of the table matches (guide, "Illegal instructions").
-    quantise : Out(QuantiserCtrl)
-        Control word of the quantiser; only with ``qnt``.
-    requantise : Out(RequantiseCtrl)
-        Control word of requantisation; only with it.
     """
 
     def __init__(self, config: CoreConfig):
         self.config = config
+        #: word: Instruction word.
+        #: ctrl: Control word.
+        #: illegal: No enabled row of the table matches (guide, "Illegal instructions").
         ports = {"word": In(32), "ctrl": Out(IdCtrl), "illegal": Out(1)}
         if config.qnt:
+            #: quantise: Control word of the quantiser; only with ``qnt``.
             ports["quantise"] = Out(QuantiserCtrl)
         if config.requantise:
+            #: requantise: Control word of requantisation; only with it.
             ports["requantise"] = Out(RequantiseCtrl)
         super().__init__(ports)
 

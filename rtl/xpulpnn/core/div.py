@@ -9,18 +9,10 @@ from xpulpnn.isa.table import Insn
 
 
 class DivCtrl(data.Struct):
-    """Control word of :class:`Divider`.
+    """Control word of :class:`Divider`."""
 
-    Members
-    -------
-    signed : unsigned(1)
-        Whether both operands are signed (div, rem).
-    remainder : unsigned(1)
-        Whether the remainder is the result instead of the quotient (rem, remu).
-    """
-
-    signed: 1
-    remainder: 1
+    signed: 1  #: Whether both operands are signed (div, rem).
+    remainder: 1  #: Whether the remainder is the result instead of the quotient (rem, remu).
 
 
 _CONTROL = {"div": (True, False), "divu": (False, False), "rem": (True, True), "remu": (False, True)}
@@ -51,30 +43,16 @@ class Divider(wiring.Component):
     ``op_b``; for a negative divisor of a signed division the number of leading ones less one (how far ``op_b`` can be
     shifted to the left without changing its sign). So: 3 cycles for an unsigned divisor from 2**31, 35 for 0, 34 for
     1 and -1; the dividend has no influence. One operation at a time; the flow is that of RI5CY's divider.
-
-    Members
-    -------
-    ctrl : In(DivCtrl)
-        Kind of division; stable while ``start`` is high.
-    op_a, op_b : In(32)
-        Dividend and divisor; stable while ``start`` is high.
-    start : In(1)
-        An operation is in EX. Low resets to the idle state, also in the middle of a division.
-    take : In(1)
-        EX advances in this cycle: with ``done`` the divider becomes idle at its end.
-    done : Out(1)
-        The result is valid. Stays until ``take`` or until ``start`` falls.
-    result : Out(32)
-        Quotient or remainder, valid with ``done``.
     """
 
-    ctrl: In(DivCtrl)
+    ctrl: In(DivCtrl)  #: Kind of division; stable while ``start`` is high.
+    #: op_a, op_b: Dividend and divisor; stable while ``start`` is high.
     op_a: In(XLEN)
     op_b: In(XLEN)
-    start: In(1)
-    take: In(1)
-    done: Out(1)
-    result: Out(XLEN)
+    start: In(1)  #: An operation is in EX. Low resets to the idle state, also in the middle of a division.
+    take: In(1)  #: EX advances in this cycle: with ``done`` the divider becomes idle at its end.
+    done: Out(1)  #: The result is valid. Stays until ``take`` or until ``start`` falls.
+    result: Out(XLEN)  #: Quotient or remainder, valid with ``done``.
 
     def elaborate(self, platform: object) -> Module:
         """Build the normaliser, the subtract-and-shift loop and the state machine.

@@ -29,117 +29,72 @@ class ExStage(wiring.Component):
     ----------
     config : CoreConfig
         Units and formats present.
-
-    Members
-    -------
-    valid : In(1)
-        EX holds an instruction.
-    ctrl : In(ExCtrl)
-        What the instruction does: unit whose result leaves EX, and control words of the units.
-    op_a : In(32)
-        First operand: rs1, pc or the base of an access.
-    op_b : In(32)
-        Second operand: rs2, an immediate or an offset.
-    op_c : In(32)
-        Third operand: the old rd of accumulating and inserting instructions.
-    shamt : In(5)
-        Places of the final shift of the normalising sums and products.
-    advance : In(1)
-        The instruction leaves EX at the end of this cycle; only with ``done``.
-    csr_rdata : In(32)
-        Old value of the CSR accessed, which is the result of a CSR instruction.
-    done : Out(1)
-        ``result`` is valid: the instruction may leave EX.
-    result : Out(32)
-        Result of the instruction, for write port B of the register file.
-    sum : Out(32)
-        Sum of operands a and b, made by the ALU: the address of an access, or its incremented base.
-    comparison : Out(1)
-        Outcome of the ALU's comparison: the branch decision.
-    dotp_fmt : In(ElemFmt)
-        Element format of the dot product in EX; it should stay while EX holds something else, as should the signs and
-        factors: the unit is quiet if they do. Only without operand registers in the dot-product unit, like these.
-    dotp_a_signed : In(1)
-        Whether the elements of factor a of the dot product in EX are signed.
-    dotp_b_signed : In(1)
-        Whether the elements of factor b of the dot product in EX are signed.
-    dotp_a : In(32)
-        Packed factor a of the dot product in EX: rs1, of a Mac&Load the activation.
-    dotp_b : In(32)
-        Packed factor b of the dot product in EX: operand 2, of a Mac&Load the weight.
-    id_dotp_enable : In(1)
-        The instruction leaving ID is a dot product, whose factors are taken at the end of the cycle. Only with operand
-        registers in the dot-product unit, like the next three.
-    id_dotp_ctrl : In(DotpCtrl)
-        Format and signs of the dot product leaving ID, and whether it accumulates.
-    id_dotp_a : In(32)
-        Packed factor a of the dot product leaving ID: rs1, of a Mac&Load the activation.
-    id_dotp_b : In(32)
-        Packed factor b of the dot product leaving ID: operand 2, of a Mac&Load the weight.
-    id_nn_act_addr : In(1)
-        Activation entry of the NN-RF that the instruction in ID reads; only with the nn form of Mac&Load.
-    id_nn_act : Out(32)
-        Word of that activation entry, in the same cycle; the word being written if it is the same entry.
-    id_nn_wgt_addr : In(2)
-        Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
-    id_nn_wgt : Out(32)
-        Word of that weight entry, in the same cycle; the word being written if it is the same entry.
-    wb_nn_we : In(1)
-        A Mac&Load in WB has its word: the entry changes at the end of the cycle; only with Mac&Load.
-    wb_nn_addr : In(3), In(2) with four entries
-        Entry of the NN-RF written: activations 0 and 1, weights 2 to 5; of four entries weights 0 to 3.
-    wb_nn_data : In(32)
-        Word written to the NN-RF.
-    quantise : In(QuantiserCtrl)
-        Control word of the quantiser, whose result goes before that of ``ctrl``'s unit and takes 9 cycles or 5; only
-        with ``qnt``, like the next five.
-    threshold_request : Out(1)
-        The quantiser wants a threshold.
-    threshold_address : Out(32)
-        Address of it.
-    threshold_granted : In(1)
-        The request is granted.
-    threshold_answered : In(1)
-        The threshold granted last has arrived, or none is awaited.
-    threshold : In(16)
-        Its value.
-    requantise : In(1)
-        The instruction is pv.rq*: the multiplier takes factor and summand from entries 6 and 7 of the NN-RF. Only with
-        requantisation, like the next one.
-    product : Out(32)
-        Its sum, to be shifted and clipped in WB; 0 for other instructions.
     """
 
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
-            "valid": In(1),
+            "valid": In(1),  #: EX holds an instruction.
+            #: ctrl: What the instruction does: unit whose result leaves EX, and control words of the units.
             "ctrl": In(ExCtrl),
-            "op_a": In(32),
-            "op_b": In(32),
-            "op_c": In(32),
-            "shamt": In(5),
-            "advance": In(1),
-            "csr_rdata": In(32),
-            "done": Out(1),
-            "result": Out(32),
+            "op_a": In(32),  #: First operand: rs1, pc or the base of an access.
+            "op_b": In(32),  #: Second operand: rs2, an immediate or an offset.
+            "op_c": In(32),  #: Third operand: the old rd of accumulating and inserting instructions.
+            "shamt": In(5),  #: Places of the final shift of the normalising sums and products.
+            "advance": In(1),  #: The instruction leaves EX at the end of this cycle; only with ``done``.
+            "csr_rdata": In(32),  #: Old value of the CSR accessed, which is the result of a CSR instruction.
+            "done": Out(1),  #: ``result`` is valid: the instruction may leave EX.
+            "result": Out(32),  #: Result of the instruction, for write port B of the register file.
+            #: sum: Sum of operands a and b, made by the ALU: the address of an access, or its incremented base.
             "sum": Out(32),
-            "comparison": Out(1),
+            "comparison": Out(1),  #: Outcome of the ALU's comparison: the branch decision.
         }
         if config.widths and config.dotp_operands_in_id:
+            #: dotp_fmt: Element format of the dot product in EX; it should stay while EX holds something else, as
+            #:   should the signs and factors: the unit is quiet if they do. Only without operand registers in the
+            #:   dot-product unit, like these.
+            #: dotp_a_signed: Whether the elements of factor a of the dot product in EX are signed.
+            #: dotp_b_signed: Whether the elements of factor b of the dot product in EX are signed.
             ports |= {"dotp_fmt": In(ElemFmt), "dotp_a_signed": In(1), "dotp_b_signed": In(1)}
+            #: dotp_a: Packed factor a of the dot product in EX: rs1, of a Mac&Load the activation.
+            #: dotp_b: Packed factor b of the dot product in EX: operand 2, of a Mac&Load the weight.
             ports |= {"dotp_a": In(32), "dotp_b": In(32)}
         elif config.widths:
+            #: id_dotp_enable: The instruction leaving ID is a dot product, whose factors are taken at the end of the
+            #:   cycle. Only with operand registers in the dot-product unit, like the next three.
+            #: id_dotp_ctrl: Format and signs of the dot product leaving ID, and whether it accumulates.
+            #: id_dotp_a: Packed factor a of the dot product leaving ID: rs1, of a Mac&Load the activation.
+            #: id_dotp_b: Packed factor b of the dot product leaving ID: operand 2, of a Mac&Load the weight.
             ports |= {"id_dotp_enable": In(1), "id_dotp_ctrl": In(DotpCtrl), "id_dotp_a": In(32), "id_dotp_b": In(32)}
         if config.mac_load_nn:
+            #: id_nn_act_addr: Activation entry of the NN-RF that the instruction in ID reads; only with the nn form of
+            #:   Mac&Load.
+            #: id_nn_act: Word of that activation entry, in the same cycle; the word being written if it is the same
+            #:   entry.
             ports |= {"id_nn_act_addr": In(1), "id_nn_act": Out(32)}
         if config.mac_load:
+            #: id_nn_wgt_addr: Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
+            #: id_nn_wgt: Word of that weight entry, in the same cycle; the word being written if it is the same entry.
             ports |= {"id_nn_wgt_addr": In(2), "id_nn_wgt": Out(32)}
+            #: wb_nn_we: A Mac&Load in WB has its word: the entry changes at the end of the cycle; only with Mac&Load.
+            #: wb_nn_addr: Entry of the NN-RF written: activations 0 and 1, weights 2 to 5; of four entries weights 0 to
+            #:   3.
+            #: wb_nn_data: Word written to the NN-RF.
             ports |= {"wb_nn_we": In(1), "wb_nn_addr": In(config.nn_addr_bits), "wb_nn_data": In(32)}
         if config.qnt:
+            #: quantise: Control word of the quantiser, whose result goes before that of ``ctrl``'s unit and takes 9
+            #:   cycles or 5; only with ``qnt``, like the next five.
+            #: threshold_request: The quantiser wants a threshold.
+            #: threshold_address: Address of it.
             ports |= {"quantise": In(QuantiserCtrl), "threshold_request": Out(1), "threshold_address": Out(32)}
+            #: threshold_granted: The request is granted.
+            #: threshold_answered: The threshold granted last has arrived, or none is awaited.
+            #: threshold: Its value.
             ports |= {"threshold_granted": In(1), "threshold_answered": In(1), "threshold": In(HALF_BITS)}
         if config.requantise:
+            #: requantise: The instruction is pv.rq*: the multiplier takes factor and summand from entries 6 and 7 of
+            #:   the NN-RF. Only with requantisation, like the next one.
+            #: product: Its sum, to be shifted and clipped in WB; 0 for other instructions.
             ports |= {"requantise": In(1), "product": Out(32)}
         super().__init__(ports)
 

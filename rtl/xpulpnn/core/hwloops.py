@@ -23,80 +23,36 @@ class HwLoops(wiring.Component):
     through, or a CSR access, which still reads the old count. A write to the count wins over its decrement. After an
     access fault the decrements of the access and of the instruction behind it are taken back, in the two cycles in
     which ID is empty. Reset clears the registers.
-
-    Members
-    -------
-    if_pc : In(32)
-        Address of the next instruction to enter ID.
-    if_back : Out(1)
-        What follows that instruction is at ``if_start``.
-    if_start : Out(32)
-        First instruction of the loop that ends there.
-    id_valid : In(1)
-        ID holds an instruction.
-    id_pc : In(32)
-        Its address.
-    id_after : In(32)
-        The address behind it.
-    id_looped : In(1)
-        ``if_back`` when it was in IF.
-    id_follows : In(1)
-        It leaves ID in this cycle, unless a branch drops it, and is neither a jump nor mret nor trapping.
-    id_leaves : In(1)
-        The same, and no branch drops it.
-    id_late : In(1)
-        It is a branch or a CSR access.
-    hold : Out(1)
-        It must wait in ID, for a decrement in EX.
-    wrong : Out(1)
-        It leaves ID, unless a branch drops it, and ``if_pc`` is not the address ``id_next`` of the instruction after
-        it.
-    id_next : Out(32)
-        Address of the instruction after it.
-    ex_leaves : In(1)
-        The instruction in EX leaves it.
-    ex_taken : In(1)
-        It is a branch and taken.
-    wb_leaves : In(1)
-        WB is done with what it holds.
-    fault : In(1)
-        An access faults: EX is emptied, and nothing leaves ID in the next two cycles.
-    setup : In(HwLoopSignature)
-        Set-up instruction leaving ID.
-    we : In(6)
-        CSR writes, a bit per register: start, end and count of loop 0, then of loop 1.
-    wdata : In(32)
-        Value that they write.
-    lpstart0, lpstart1 : Out(32)
-        Address of the first instruction of the loop.
-    lpend0, lpend1 : Out(32)
-        Address of the last instruction of the loop.
-    lpcount0, lpcount1 : Out(32)
-        Iterations left; with 0 or 1 the loop does not jump back.
     """
 
-    if_pc: In(32)
-    if_back: Out(1)
-    if_start: Out(32)
-    id_valid: In(1)
-    id_pc: In(32)
-    id_after: In(32)
-    id_looped: In(1)
+    if_pc: In(32)  #: Address of the next instruction to enter ID.
+    if_back: Out(1)  #: What follows that instruction is at ``if_start``.
+    if_start: Out(32)  #: First instruction of the loop that ends there.
+    id_valid: In(1)  #: ID holds an instruction.
+    id_pc: In(32)  #: Its address.
+    id_after: In(32)  #: The address behind it.
+    id_looped: In(1)  #: ``if_back`` when it was in IF.
+    #: id_follows: It leaves ID in this cycle, unless a branch drops it, and is neither a jump nor mret nor trapping.
     id_follows: In(1)
-    id_leaves: In(1)
-    id_late: In(1)
-    hold: Out(1)
+    id_leaves: In(1)  #: The same, and no branch drops it.
+    id_late: In(1)  #: It is a branch or a CSR access.
+    hold: Out(1)  #: It must wait in ID, for a decrement in EX.
+    #: wrong: It leaves ID, unless a branch drops it, and ``if_pc`` is not the address ``id_next`` of the instruction
+    #:   after it.
     wrong: Out(1)
-    id_next: Out(32)
-    ex_leaves: In(1)
-    ex_taken: In(1)
-    wb_leaves: In(1)
-    fault: In(1)
-    setup: In(HwLoopSignature())
-    we: In(LOOPS * len(REGISTERS))
-    wdata: In(32)
+    id_next: Out(32)  #: Address of the instruction after it.
+    ex_leaves: In(1)  #: The instruction in EX leaves it.
+    ex_taken: In(1)  #: It is a branch and taken.
+    wb_leaves: In(1)  #: WB is done with what it holds.
+    fault: In(1)  #: An access faults: EX is emptied, and nothing leaves ID in the next two cycles.
+    setup: In(HwLoopSignature())  #: Set-up instruction leaving ID.
+    we: In(LOOPS * len(REGISTERS))  #: CSR writes, a bit per register: start, end and count of loop 0, then of loop 1.
+    wdata: In(32)  #: Value that they write.
+    #: lpstart0, lpstart1: Address of the first instruction of the loop.
     lpstart0: Out(32)
+    #: lpend0, lpend1: Address of the last instruction of the loop.
     lpend0: Out(32)
+    #: lpcount0, lpcount1: Iterations left; with 0 or 1 the loop does not jump back.
     lpcount0: Out(32)
     lpstart1: Out(32)
     lpend1: Out(32)

@@ -44,117 +44,53 @@ class IdStage(wiring.Component):
     ----------
     config : CoreConfig
         Instructions present.
-
-    Members
-    -------
-    insn : In(InsnSignature)
-        Instruction stream.
-    ex_ready : In(1)
-        EX takes an instruction at the end of this cycle; EX and WB are done.
-    ex_result : In(32)
-        Result of the instruction in EX, for port B and forwarding.
-    ex_write : In(1)
-        That instruction leaves EX: port B writes.
-    kill : In(1)
-        The instruction in ID is dropped.
-    flush : In(1)
-        The instruction in EX is dropped; not with ``ex_ready``.
-    hold : In(1)
-        The instruction in ID stays.
-    drained : In(1)
-        EX and WB are empty.
-    wb : In(WbSignature)
-        Write under way through port A, for forwarding.
-    wb_write : In(1)
-        Port A writes at the end of this cycle.
-    wb_wdata : In(32)
-        Value that it writes.
-    id_ex : Out(IdExSignature)
-        Pipeline register.
-    issue : Out(1)
-        The instruction leaves ID at the end of this cycle.
-    rs1 : Out(32)
-        Value of the register in field rs1.
-    rs2 : Out(32)
-        Value of the register in field rs2.
-    rs3 : Out(32)
-        Value of the register in field rd.
-    jump : Out(RedirectSignature)
-        jal or jalr leaves ID.
-    trap : Out(TrapSignature)
-        Exception of the instruction leaving ID.
-    system : Out(SystemSignature)
-        System instruction leaving ID.
-    hwloop : Out(HwLoopSignature)
-        Hardware-loop set-up leaving ID.
-    intent : Out(IntentSignature)
-        What the instruction does when it leaves ID, without ``kill``.
-    id_leaves : Out(1)
-        The instruction leaves ID and is followed by the next one in the program: no jump, mret or exception.
-    id_late : Out(1)
-        The instruction in ID is a branch or a CSR access, which act in EX.
-    load_use_stall : Out(1)
-        The instruction in ID waits for a value that is loaded.
-    jump_register_stall : Out(1)
-        A jalr in ID waits for its base.
-    nn_act_addr : Out(1)
-        Activation entry of the NN-RF to read.
-    nn_act : In(32)
-        Its word.
-    nn_wgt_addr : Out(2)
-        Weight entry of the NN-RF to read.
-    nn_wgt : In(32)
-        Its word.
-    id_wait : Out(WaitCause)
-        Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
-    dotp_enable : Out(1)
-        A dot product leaves ID at the end of this cycle.
-    dotp_ctrl : Out(DotpCtrl)
-        Its control word.
-    dotp_a : Out(32)
-        Its factor a: rs1, of the nn form of Mac&Load the activation, of Compute&Update rs2.
-    dotp_b : Out(32)
-        Its factor b: operand 2, of Mac&Load the weight or NN-RF entry.
     """
 
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
-            "insn": In(InsnSignature()),
-            "ex_ready": In(1),
-            "ex_result": In(32),
-            "ex_write": In(1),
-            "kill": In(1),
-            "flush": In(1),
-            "hold": In(1),
-            "drained": In(1),
-            "wb": In(WbSignature()),
-            "wb_write": In(1),
-            "wb_wdata": In(32),
-            "id_ex": Out(IdExSignature(config)),
-            "issue": Out(1),
-            "rs1": Out(32),
-            "rs2": Out(32),
-            "rs3": Out(32),
-            "jump": Out(RedirectSignature()),
-            "trap": Out(TrapSignature()),
-            "system": Out(SystemSignature()),
-            "hwloop": Out(HwLoopSignature()),
-            "intent": Out(IntentSignature()),
+            "insn": In(InsnSignature()),  #: Instruction stream.
+            "ex_ready": In(1),  #: EX takes an instruction at the end of this cycle; EX and WB are done.
+            "ex_result": In(32),  #: Result of the instruction in EX, for port B and forwarding.
+            "ex_write": In(1),  #: That instruction leaves EX: port B writes.
+            "kill": In(1),  #: The instruction in ID is dropped.
+            "flush": In(1),  #: The instruction in EX is dropped; not with ``ex_ready``.
+            "hold": In(1),  #: The instruction in ID stays.
+            "drained": In(1),  #: EX and WB are empty.
+            "wb": In(WbSignature()),  #: Write under way through port A, for forwarding.
+            "wb_write": In(1),  #: Port A writes at the end of this cycle.
+            "wb_wdata": In(32),  #: Value that it writes.
+            "id_ex": Out(IdExSignature(config)),  #: Pipeline register.
+            "issue": Out(1),  #: The instruction leaves ID at the end of this cycle.
+            "rs1": Out(32),  #: Value of the register in field rs1.
+            "rs2": Out(32),  #: Value of the register in field rs2.
+            "rs3": Out(32),  #: Value of the register in field rd.
+            "jump": Out(RedirectSignature()),  #: jal or jalr leaves ID.
+            "trap": Out(TrapSignature()),  #: Exception of the instruction leaving ID.
+            "system": Out(SystemSignature()),  #: System instruction leaving ID.
+            "hwloop": Out(HwLoopSignature()),  #: Hardware-loop set-up leaving ID.
+            "intent": Out(IntentSignature()),  #: What the instruction does when it leaves ID, without ``kill``.
+            #: id_leaves: The instruction leaves ID and is followed by the next one in the program: no jump, mret or
+            #:   exception.
             "id_leaves": Out(1),
-            "id_late": Out(1),
-            "load_use_stall": Out(1),
-            "jump_register_stall": Out(1),
-            "dotp_enable": Out(1),
-            "dotp_ctrl": Out(DotpCtrl),
-            "dotp_a": Out(32),
-            "dotp_b": Out(32),
+            "id_late": Out(1),  #: The instruction in ID is a branch or a CSR access, which act in EX.
+            "load_use_stall": Out(1),  #: The instruction in ID waits for a value that is loaded.
+            "jump_register_stall": Out(1),  #: A jalr in ID waits for its base.
+            "dotp_enable": Out(1),  #: A dot product leaves ID at the end of this cycle.
+            "dotp_ctrl": Out(DotpCtrl),  #: Its control word.
+            "dotp_a": Out(32),  #: Its factor a: rs1, of the nn form of Mac&Load the activation, of Compute&Update rs2.
+            "dotp_b": Out(32),  #: Its factor b: operand 2, of Mac&Load the weight or NN-RF entry.
         }
         if config.mac_load_nn:
+            #: nn_act_addr: Activation entry of the NN-RF to read.
+            #: nn_act: Its word.
             ports |= {"nn_act_addr": Out(1), "nn_act": In(32)}
         if config.mac_load:
+            #: nn_wgt_addr: Weight entry of the NN-RF to read.
+            #: nn_wgt: Its word.
             ports |= {"nn_wgt_addr": Out(2), "nn_wgt": In(32)}
         if config.rvfi:
+            #: id_wait: Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
             ports["id_wait"] = Out(WaitCause)
         super().__init__(ports)
 

@@ -26,47 +26,28 @@ class IfStage(wiring.Component):
     ----------
     config : CoreConfig
         ``rvfi`` keeps the instruction as it was fetched.
-
-    Members
-    -------
-    redirect : In(1)
-        Continue at ``target``; the instruction in IF is dropped and the one in ID leaves or is dropped.
-    target : In(32)
-        Address to continue at, with ``redirect``.
-    pc : Out(32)
-        Address of the instruction in IF, the next to enter ID.
-    loop_back : In(1)
-        What follows the instruction at ``pc`` is at ``loop_start``.
-    loop_start : In(32)
-        First instruction of the hardware loop, with ``loop_back``.
-    insn : Out(InsnSignature)
-        Instruction in ID, from the pipeline register.
-    id_looped : Out(1)
-        Fetching went to the start of a hardware loop behind it.
-    id_after : Out(32)
-        Address behind it.
-    id_raw : Out(32)
-        The instruction as it was fetched, upper half 0 if it is compressed; on request.
-    idle : Out(1)
-        Nothing is being fetched, but for a ``redirect`` in this cycle.
-    instr : Out(InstructionPortSignature)
-        Instruction memory.
     """
 
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
+            #: redirect: Continue at ``target``; the instruction in IF is dropped and the one in ID leaves or is
+            #:   dropped.
             "redirect": In(1),
-            "target": In(32),
-            "pc": Out(32),
-            "insn": Out(InsnSignature()),
-            "id_after": Out(32),
-            "idle": Out(1),
-            "instr": Out(InstructionPortSignature()),
+            "target": In(32),  #: Address to continue at, with ``redirect``.
+            "pc": Out(32),  #: Address of the instruction in IF, the next to enter ID.
+            "insn": Out(InsnSignature()),  #: Instruction in ID, from the pipeline register.
+            "id_after": Out(32),  #: Address behind it.
+            "idle": Out(1),  #: Nothing is being fetched, but for a ``redirect`` in this cycle.
+            "instr": Out(InstructionPortSignature()),  #: Instruction memory.
         }
         if config.xpulpv2:
+            #: loop_back: What follows the instruction at ``pc`` is at ``loop_start``.
+            #: loop_start: First instruction of the hardware loop, with ``loop_back``.
+            #: id_looped: Fetching went to the start of a hardware loop behind it.
             ports |= {"loop_back": In(1), "loop_start": In(32), "id_looped": Out(1)}
         if config.rvfi:
+            #: id_raw: The instruction as it was fetched, upper half 0 if it is compressed; on request.
             ports["id_raw"] = Out(32)
         super().__init__(ports)
 

@@ -13,29 +13,14 @@ class Immediates(wiring.Component):
 
     Bit fields get the layout of their register forms (width - 1 in bits 9:5, start in 4:0), clip immediates their
     bound 2**(Is2-1) - 1, immediate shuffles a selector in the low bits of every lane.
-
-    Members
-    -------
-    word : In(32)
-        Instruction word.
-    compressed : In(1)
-        The link is pc + 2.
-    sel : In(ImmSel)
-        Which immediate.
-    target_sel : In(TargetSel)
-        Which offset.
-    imm : Out(32)
-        Operand b.
-    offset : Out(32)
-        Byte offset of a branch, jal, jalr or an address of a hardware loop.
     """
 
-    word: In(32)
-    compressed: In(1)
-    sel: In(ImmSel)
-    target_sel: In(TargetSel)
-    imm: Out(32)
-    offset: Out(32)
+    word: In(32)  #: Instruction word.
+    compressed: In(1)  #: The link is pc + 2.
+    sel: In(ImmSel)  #: Which immediate.
+    target_sel: In(TargetSel)  #: Which offset.
+    imm: Out(32)  #: Operand b.
+    offset: Out(32)  #: Byte offset of a branch, jal, jalr or an address of a hardware loop.
 
     def elaborate(self, platform):
         """Build the immediate and offset multiplexers."""

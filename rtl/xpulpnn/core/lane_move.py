@@ -29,27 +29,15 @@ class LaneMove(wiring.Component):
     ----------
     config : CoreConfig
         Half-word or byte lanes are built as its widths say; at least one of them must exist.
-
-    Members
-    -------
-    fmt : In(LaneFmt)
-        H or B.
-    move : In(AluMove)
-        Operation; PACK on half-words, PACKHI and PACKLO on bytes.
-    op_a, op_c : In(32)
-        Sources: rs1 and the old rd.
-    op_b : In(32)
-        Selectors, or the other source of the packs.
-    moved : Out(32)
-        Result.
     """
 
-    fmt: In(LaneFmt)
-    move: In(AluMove)
+    fmt: In(LaneFmt)  #: H or B.
+    move: In(AluMove)  #: Operation; PACK on half-words, PACKHI and PACKLO on bytes.
+    #: op_a, op_c: Sources: rs1 and the old rd.
     op_a: In(XLEN)
-    op_b: In(XLEN)
+    op_b: In(XLEN)  #: Selectors, or the other source of the packs.
     op_c: In(XLEN)
-    moved: Out(XLEN)
+    moved: Out(XLEN)  #: Result.
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""

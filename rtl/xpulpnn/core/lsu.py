@@ -17,44 +17,20 @@ class Lsu(wiring.Component):
     word-aligned requests, lower address first, and takes one EX cycle more. One request is outstanding at a time; the
     next one may be made in the cycle of the response, unless that is an error: then nothing more is requested for the
     access in EX. Reset drops what is outstanding: the memory must be reset too.
-
-    Members
-    -------
-    ex_ctrl : In(LsuCtrl)
-        Access of the instruction in EX; stable until ``ex_done``.
-    ex_base : In(32)
-        The address with post-increment.
-    ex_sum : In(32)
-        The address without: base and offset, added by the ALU.
-    ex_wdata : In(32)
-        Store data, right-aligned.
-    ex_address : Out(32)
-        Byte address of the access.
-    ex_done : Out(1)
-        The last request of the access is granted in this cycle: the instruction may enter WB.
-    wb_done : Out(1)
-        Nothing is outstanding in WB, or its response arrives in this cycle and is no error.
-    wb_rdata : Out(32)
-        Loaded value, extended to 32 bits; valid with ``wb_done``.
-    ex_granted : Out(1)
-        A request is granted in this cycle.
-    fault : Out(FaultSignature)
-        Access fault of the instruction in WB, or in EX if its first request is outstanding.
-    data : Out(ObiSignature)
-        Memory port.
     """
 
-    ex_ctrl: In(LsuCtrl)
-    ex_base: In(32)
-    ex_sum: In(32)
-    ex_wdata: In(32)
-    ex_address: Out(32)
-    ex_done: Out(1)
-    wb_done: Out(1)
-    wb_rdata: Out(32)
-    ex_granted: Out(1)
+    ex_ctrl: In(LsuCtrl)  #: Access of the instruction in EX; stable until ``ex_done``.
+    ex_base: In(32)  #: The address with post-increment.
+    ex_sum: In(32)  #: The address without: base and offset, added by the ALU.
+    ex_wdata: In(32)  #: Store data, right-aligned.
+    ex_address: Out(32)  #: Byte address of the access.
+    ex_done: Out(1)  #: The last request of the access is granted in this cycle: the instruction may enter WB.
+    wb_done: Out(1)  #: Nothing is outstanding in WB, or its response arrives in this cycle and is no error.
+    wb_rdata: Out(32)  #: Loaded value, extended to 32 bits; valid with ``wb_done``.
+    ex_granted: Out(1)  #: A request is granted in this cycle.
+    #: fault: Access fault of the instruction in WB, or in EX if its first request is outstanding.
     fault: Out(FaultSignature())
-    data: Out(ObiSignature())
+    data: Out(ObiSignature())  #: Memory port.
 
     def elaborate(self, platform):
         """Build the request side, the response side and the alignment of both."""

@@ -14,30 +14,16 @@ class MachineCounter(wiring.Component):
 
     The last event may be taken back, which shows two cycles later. The carry into the upper half is known beforehand:
     the halves count side by side.
-
-    Members
-    -------
-    step : In(1)
-        Count in this cycle; only with ``final``.
-    final : In(1)
-        The last event stays counted.
-    cancel : In(1)
-        The last event is taken back; not with ``final``.
-    we_low, we_high : In(1)
-        Write a half.
-    wdata : In(32)
-        Value written.
-    value : Out(64)
-        The count.
     """
 
-    step: In(1)
-    final: In(1)
-    cancel: In(1)
+    step: In(1)  #: Count in this cycle; only with ``final``.
+    final: In(1)  #: The last event stays counted.
+    cancel: In(1)  #: The last event is taken back; not with ``final``.
+    #: we_low, we_high: Write a half.
     we_low: In(1)
     we_high: In(1)
-    wdata: In(XLEN)
-    value: Out(2 * XLEN)
+    wdata: In(XLEN)  #: Value written.
+    value: Out(2 * XLEN)  #: The count.
 
     def elaborate(self, platform):
         """Build the register."""

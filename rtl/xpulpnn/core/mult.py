@@ -60,34 +60,6 @@ class Mult(wiring.Component):
         Structure.
     requantises : bool
         Whether there is ``requantise``.
-
-    Members
-    -------
-    ctrl : In(MultCtrl)
-        Operation; stable while ``start`` is high.
-    op_a : In(32)
-        First factor, or the word with its half-word; stable while ``start`` is high.
-    op_b : In(32)
-        Second factor, or the word with its half-word; stable while ``start`` is high.
-    op_c : In(32)
-        Addend of accumulating operations; stable while ``start`` is high.
-    shamt : In(5)
-        Places of the final shift to the right, with ``HALF``.
-    start : In(1)
-        An operation is in EX. Low resets to the idle state, also in the middle of an operation.
-    take : In(1)
-        EX advances in this cycle: with ``done`` the multiplier becomes idle at its end.
-    done : Out(1)
-        ``result`` is valid: the operation is complete.
-    result : Out(32)
-        Low word of the operation's result, high word with ``HIGH``; valid with ``done``.
-    requantise : In(1)
-        With ``start`` of a ``WORD`` operation that does not accumulate: the result is ``nn_kappa * op_b + nn_lambda``,
-        the first half of a requantisation. Only if the multiplier requantises, like the next two.
-    nn_kappa : In(32)
-        Factor of the requantisation, in place of ``op_a``.
-    nn_lambda : In(32)
-        Summand of the requantisation.
     """
 
     def __init__(self, multiplier: Multiplier = "booth", *, requantises: bool = False) -> None:
@@ -95,17 +67,22 @@ class Mult(wiring.Component):
         self.multiplier = multiplier
         self.requantises = requantises
         ports = {
-            "ctrl": In(MultCtrl),
-            "op_a": In(XLEN),
-            "op_b": In(XLEN),
-            "op_c": In(XLEN),
-            "shamt": In(range(XLEN)),
-            "start": In(1),
-            "take": In(1),
-            "done": Out(1),
-            "result": Out(XLEN),
+            "ctrl": In(MultCtrl),  #: Operation; stable while ``start`` is high.
+            "op_a": In(XLEN),  #: First factor, or the word with its half-word; stable while ``start`` is high.
+            "op_b": In(XLEN),  #: Second factor, or the word with its half-word; stable while ``start`` is high.
+            "op_c": In(XLEN),  #: Addend of accumulating operations; stable while ``start`` is high.
+            "shamt": In(range(XLEN)),  #: Places of the final shift to the right, with ``HALF``.
+            "start": In(1),  #: An operation is in EX. Low resets to the idle state, also in the middle of an operation.
+            "take": In(1),  #: EX advances in this cycle: with ``done`` the multiplier becomes idle at its end.
+            "done": Out(1),  #: ``result`` is valid: the operation is complete.
+            "result": Out(XLEN),  #: Low word of the operation's result, high word with ``HIGH``; valid with ``done``.
         }
         if requantises:
+            #: requantise: With ``start`` of a ``WORD`` operation that does not accumulate: the result is ``nn_kappa *
+            #:   op_b + nn_lambda``, the first half of a requantisation. Only if the multiplier requantises, like the
+            #:   next two.
+            #: nn_kappa: Factor of the requantisation, in place of ``op_a``.
+            #: nn_lambda: Summand of the requantisation.
             ports |= {"requantise": In(1), "nn_kappa": In(XLEN), "nn_lambda": In(XLEN)}
         super().__init__(ports)
 

@@ -20,31 +20,16 @@ class MultOp(enum.Enum, shape=2):
 
 
 class MultCtrl(data.Struct):
-    """Control word of :class:`~xpulpnn.core.mult.Mult`.
+    """Control word of :class:`~xpulpnn.core.mult.Mult`."""
 
-    Members
-    -------
-    op : MultOp
-        Kind of multiplication.
-    a_signed, b_signed : unsigned(1)
-        Signs of op_a / op_b with ``HIGH``, of the half-words with ``HALF`` (there both are equal).
-    upper : unsigned(1)
-        With ``HALF``: the factors are the upper half-words.
-    accumulate : unsigned(1)
-        Adds op_c; with ``WORD`` and ``HALF``.
-    subtract : unsigned(1)
-        Subtracts the product from op_c (msu); with ``WORD`` and ``accumulate``.
-    round : unsigned(1)
-        With ``HALF``: adds half of the last place that remains after the shift.
-    """
-
-    op: MultOp
+    op: MultOp  #: Kind of multiplication.
+    #: a_signed, b_signed: Signs of op_a / op_b with ``HIGH``, of the half-words with ``HALF`` (there both are equal).
     a_signed: 1
     b_signed: 1
-    upper: 1
-    accumulate: 1
-    subtract: 1
-    round: 1
+    upper: 1  #: With ``HALF``: the factors are the upper half-words.
+    accumulate: 1  #: Adds op_c; with ``WORD`` and ``HALF``.
+    subtract: 1  #: Subtracts the product from op_c (msu); with ``WORD`` and ``accumulate``.
+    round: 1  #: With ``HALF``: adds half of the last place that remains after the shift.
 
 
 _HALF_WORD = re.compile(r"(?P<kind>mul|mac)(?P<upper>hh)?(?P<sign>[us])N(?P<round>R)?")

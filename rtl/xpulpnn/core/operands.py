@@ -13,47 +13,20 @@ class OperandRead(wiring.Component):
     The result of EX is forwarded in the cycle it is made, what WB writes in the cycle it arrives. A register whose
     value is only made in WB by the instruction now in EX (load data, the base of a Mac&Load) is not ready.
     Combinational.
-
-    Members
-    -------
-    addr : In(5)
-        Register read.
-    stored : In(32)
-        Its value in the register file.
-    ex_we : In(1)
-        The instruction in EX writes a register through port B.
-    ex_addr : In(5)
-        That register.
-    ex_result : In(32)
-        The value that it gets.
-    ex_late_we : In(1)
-        The instruction in EX will write a register from WB.
-    ex_late_addr : In(5)
-        That register.
-    wb : In(WbSignature)
-        Register written from WB.
-    from_ex : Out(1)
-        The value is ``ex_result``, the latest signal of the cycle.
-    other : Out(32)
-        The value if it is not: known early.
-    value : Out(32)
-        Forwarded value, good if EX and WB are done in this cycle and ``ready``.
-    ready : Out(1)
-        The value is in the pipeline.
     """
 
-    addr: In(5)
-    stored: In(32)
-    ex_we: In(1)
-    ex_addr: In(5)
-    ex_result: In(32)
-    ex_late_we: In(1)
-    ex_late_addr: In(5)
-    wb: In(WbSignature())
-    from_ex: Out(1)
-    other: Out(32)
-    value: Out(32)
-    ready: Out(1)
+    addr: In(5)  #: Register read.
+    stored: In(32)  #: Its value in the register file.
+    ex_we: In(1)  #: The instruction in EX writes a register through port B.
+    ex_addr: In(5)  #: That register.
+    ex_result: In(32)  #: The value that it gets.
+    ex_late_we: In(1)  #: The instruction in EX will write a register from WB.
+    ex_late_addr: In(5)  #: That register.
+    wb: In(WbSignature())  #: Register written from WB.
+    from_ex: Out(1)  #: The value is ``ex_result``, the latest signal of the cycle.
+    other: Out(32)  #: The value if it is not: known early.
+    value: Out(32)  #: Forwarded value, good if EX and WB are done in this cycle and ``ready``.
+    ready: Out(1)  #: The value is in the pipeline.
 
     def elaborate(self, platform):
         """Build the forwarding multiplexer and the hazard."""

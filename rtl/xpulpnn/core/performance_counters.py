@@ -11,33 +11,24 @@ from xpulpnn.isa.machine import XLEN
 class PerformanceCounters(wiring.Component):
     """32-bit counters of events with one enable each, a global enable and optional saturation. Reset clears all and
     sets both mode bits.
-
-    Members
-    -------
-    events : In(17)
-        What happens in this cycle, a bit per event of ``PERFORMANCE_EVENTS``.
-    we : In(17)
-        Write counter k.
-    we_all, we_enable, we_mode : In(1)
-        Write all counters, PCER, PCMR.
-    wdata : In(32)
-        Value written; it wins over the increment of the same cycle.
-    count0 ... count16 : Out(32)
-        PCCR0 to PCCR16.
-    enable : Out(17)
-        PCER.
-    mode : Out(2)
-        PCMR: global enable, saturate.
     """
+
+    #: count0 ... count16: PCCR0 to PCCR16.
 
     PORT_MEANINGS = {f"count{event}": f"PCCR{event}: {name}." for event, name in enumerate(PERFORMANCE_EVENTS)}
 
     def __init__(self):
         number = len(PERFORMANCE_EVENTS)
+        #: events: What happens in this cycle, a bit per event of ``PERFORMANCE_EVENTS``.
+        #: we: Write counter k.
         ports = {name: In(number) for name in ("events", "we")}
+        #: we_all, we_enable, we_mode: Write all counters, PCER, PCMR.
+        #: wdata: Value written; it wins over the increment of the same cycle.
         ports |= {name: In(1) for name in ("we_all", "we_enable", "we_mode")} | {"wdata": In(XLEN)}
         ports |= {f"count{event}": Out(XLEN) for event in range(number)}
         mode = CSR_BY_NAME["pcmr"]
+        #: enable: PCER.
+        #: mode: PCMR: global enable, saturate.
         ports |= {"enable": Out(number), "mode": Out(mode.writable.bit_length(), init=mode.reset)}
         super().__init__(ports)
 

@@ -24,48 +24,27 @@ class PrefetchBuffer(wiring.Component):
     ----------
     loops : bool
         Hardware loops may redirect, too.
-
-    Members
-    -------
-    redirect : In(1)
-        Continue at ``target``. The instruction offered in the same cycle may still be taken.
-    target : In(32)
-        Byte address, bit 0 ignored.
-    valid : Out(1)
-        ``word`` holds the instruction at ``pc``.
-    word : Out(32)
-        The instruction; of a compressed one the upper half means nothing.
-    error : Out(1)
-        It could not be read: ``word`` means nothing, and nothing ``valid`` is offered behind it but by a redirect.
-    pc : Out(32)
-        Its address; also while ``valid`` is 0, the address of the next instruction.
-    take : In(1)
-        The instruction is taken in this cycle; only with ``valid``.
-    loop_back : In(1)
-        If the instruction is taken, continue at ``loop_start`` behind it, unless ``redirect`` asks for something else;
-        only with ``loops``.
-    loop_start : In(32)
-        Byte address, bit 0 ignored; only with ``loops``.
-    idle : Out(1)
-        Nothing is requested or under way, but for the word of a ``redirect`` in this cycle.
-    instr : Out(InstructionPortSignature)
-        Instruction memory.
     """
 
     def __init__(self, *, loops: bool = False):
         self.loops = loops
         ports = {
-            "redirect": In(1),
-            "target": In(32),
-            "valid": Out(1),
-            "word": Out(32),
+            "redirect": In(1),  #: Continue at ``target``. The instruction offered in the same cycle may still be taken.
+            "target": In(32),  #: Byte address, bit 0 ignored.
+            "valid": Out(1),  #: ``word`` holds the instruction at ``pc``.
+            "word": Out(32),  #: The instruction; of a compressed one the upper half means nothing.
+            #: error: It could not be read: ``word`` means nothing, and nothing ``valid`` is offered behind it but by a
+            #:   redirect.
             "error": Out(1),
-            "pc": Out(32),
-            "take": In(1),
-            "idle": Out(1),
-            "instr": Out(InstructionPortSignature()),
+            "pc": Out(32),  #: Its address; also while ``valid`` is 0, the address of the next instruction.
+            "take": In(1),  #: The instruction is taken in this cycle; only with ``valid``.
+            "idle": Out(1),  #: Nothing is requested or under way, but for the word of a ``redirect`` in this cycle.
+            "instr": Out(InstructionPortSignature()),  #: Instruction memory.
         }
         if loops:
+            #: loop_back: If the instruction is taken, continue at ``loop_start`` behind it, unless ``redirect`` asks
+            #:   for something else; only with ``loops``.
+            #: loop_start: Byte address, bit 0 ignored; only with ``loops``.
             ports |= {"loop_back": In(1), "loop_start": In(32)}
         super().__init__(ports)
 

@@ -13,18 +13,10 @@ BLOCK_BITS = 6  # address bits that the search changes: it stays within an align
 
 
 class QuantiserCtrl(data.Struct):
-    """Control word of :class:`Quantiser`.
+    """Control word of :class:`Quantiser`."""
 
-    Members
-    -------
-    valid : unsigned(1)
-        The instruction is pv.qnt.
-    crumbs : unsigned(1)
-        Codes of 2 bits; else of 4.
-    """
-
-    valid: 1
-    crumbs: 1
+    valid: 1  #: The instruction is pv.qnt.
+    crumbs: 1  #: Codes of 2 bits; else of 4.
 
 
 def quantiser_control(insn: Insn) -> dict[str, bool] | None:
@@ -48,44 +40,19 @@ class Quantiser(wiring.Component):
     ----------
     config : CoreConfig
         Code widths present: the SIMD widths 4 and 2.
-
-    Members
-    -------
-    start : In(1)
-        An operation is in EX. Low returns to the idle state, also in the middle of a search.
-    crumbs : In(1)
-        Codes of 2 bits; else of 4. Stable while ``start`` is high, like the operands.
-    pixels : In(32)
-        Pixel 0 in the lower half-word, pixel 1 in the upper one.
-    middle : In(32)
-        Address of the middle threshold of pixel 0; bit 0 is taken as 0.
-    request : Out(1)
-        A threshold is wanted; stays until ``granted``.
-    address : Out(32)
-        Its address, with ``request``.
-    granted : In(1)
-        It will be read.
-    answered : In(1)
-        The threshold granted last has arrived; only in a cycle after its grant.
-    threshold : In(16)
-        Its value, with ``answered``.
-    done : Out(1)
-        The last threshold arrives in this cycle; the unit is idle in the next one.
-    result : Out(32)
-        Both codes, pixel 0 in the lower bits; valid with ``done``.
     """
 
-    start: In(1)
-    crumbs: In(1)
-    pixels: In(XLEN)
-    middle: In(XLEN)
-    request: Out(1)
-    address: Out(XLEN)
-    granted: In(1)
-    answered: In(1)
-    threshold: In(HALF_BITS)
-    done: Out(1)
-    result: Out(XLEN)
+    start: In(1)  #: An operation is in EX. Low returns to the idle state, also in the middle of a search.
+    crumbs: In(1)  #: Codes of 2 bits; else of 4. Stable while ``start`` is high, like the operands.
+    pixels: In(XLEN)  #: Pixel 0 in the lower half-word, pixel 1 in the upper one.
+    middle: In(XLEN)  #: Address of the middle threshold of pixel 0; bit 0 is taken as 0.
+    request: Out(1)  #: A threshold is wanted; stays until ``granted``.
+    address: Out(XLEN)  #: Its address, with ``request``.
+    granted: In(1)  #: It will be read.
+    answered: In(1)  #: The threshold granted last has arrived; only in a cycle after its grant.
+    threshold: In(HALF_BITS)  #: Its value, with ``answered``.
+    done: Out(1)  #: The last threshold arrives in this cycle; the unit is idle in the next one.
+    result: Out(XLEN)  #: Both codes, pixel 0 in the lower bits; valid with ``done``.
 
     def __init__(self, config: CoreConfig):
         self.formats = tuple(fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in config.widths)

@@ -21,39 +21,22 @@ class RegFile(wiring.Component):
     storage : "flip-flops" or "array"
         A register each with its own write enable; or one array and, for the reset, a bit per register that tells
         whether it was written since. Both behave alike in every cycle; a simulator runs the array faster.
-
-    Members
-    -------
-    rs1_addr, rs2_addr, rs3_addr : In(5)
-        Register read.
-    rs1, rs2, rs3 : Out(32)
-        Its value, in the same cycle.
-    we_a : In(1)
-        Port A (load data, bases of Mac&Load) writes at the clock edge.
-    addr_a : In(5)
-        Register that port A writes.
-    data_a : In(32)
-        Value that port A writes.
-    we_b : In(1)
-        Port B (results of EX) writes at the clock edge.
-    addr_b : In(5)
-        Register that port B writes.
-    data_b : In(32)
-        Value that port B writes.
     """
 
+    #: rs1_addr, rs2_addr, rs3_addr: Register read.
     rs1_addr: In(5)
     rs2_addr: In(5)
     rs3_addr: In(5)
+    #: rs1, rs2, rs3: Its value, in the same cycle.
     rs1: Out(32)
     rs2: Out(32)
     rs3: Out(32)
-    we_a: In(1)
-    addr_a: In(5)
-    data_a: In(32)
-    we_b: In(1)
-    addr_b: In(5)
-    data_b: In(32)
+    we_a: In(1)  #: Port A (load data, bases of Mac&Load) writes at the clock edge.
+    addr_a: In(5)  #: Register that port A writes.
+    data_a: In(32)  #: Value that port A writes.
+    we_b: In(1)  #: Port B (results of EX) writes at the clock edge.
+    addr_b: In(5)  #: Register that port B writes.
+    data_b: In(32)  #: Value that port B writes.
 
     def __init__(self, storage: RegFileStorage = "flip-flops"):
         self.storage = storage

@@ -16,24 +16,12 @@ LANE_BITS = (FORMATS[-1].lanes - 1).bit_length()
 
 
 class RequantiseCtrl(data.Struct):
-    """Control word of requantisation.
+    """Control word of requantisation."""
 
-    Members
-    -------
-    load : unsigned(1)
-        The instruction is pv.rqld.
-    valid : unsigned(1)
-        It is pv.rq*.
-    to_signed : unsigned(1)
-        The result is clipped to the signed numbers of its format; else to the unsigned ones.
-    fmt : ElemFmt
-        Format of the result: B, N or C.
-    """
-
-    load: 1
-    valid: 1
-    to_signed: 1
-    fmt: FmtField
+    load: 1  #: The instruction is pv.rqld.
+    valid: 1  #: It is pv.rq*.
+    to_signed: 1  #: The result is clipped to the signed numbers of its format; else to the unsigned ones.
+    fmt: FmtField  #: Format of the result: B, N or C.
 
 
 def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
@@ -60,29 +48,14 @@ class Requantiser(wiring.Component):
     ----------
     config : CoreConfig
         Formats present: the SIMD widths 8, 4 and 2.
-
-    Members
-    -------
-    ctrl : In(RequantiseCtrl)
-        What to do.
-    lane : In(4)
-        Number of the lane, less than the lanes of the format.
-    places : In(5)
-        Places of the shift.
-    sum : In(32)
-        Number to shift, signed.
-    old : In(32)
-        Word whose other lanes stay.
-    result : Out(32)
-        That word with the new lane, in the same cycle.
     """
 
-    ctrl: In(RequantiseCtrl)
-    lane: In(LANE_BITS)
-    places: In(range(XLEN))
-    sum: In(XLEN)
-    old: In(XLEN)
-    result: Out(XLEN)
+    ctrl: In(RequantiseCtrl)  #: What to do.
+    lane: In(LANE_BITS)  #: Number of the lane, less than the lanes of the format.
+    places: In(range(XLEN))  #: Places of the shift.
+    sum: In(XLEN)  #: Number to shift, signed.
+    old: In(XLEN)  #: Word whose other lanes stay.
+    result: Out(XLEN)  #: That word with the new lane, in the same cycle.
 
     def __init__(self, config: CoreConfig) -> None:
         """Choose the formats."""

@@ -27,76 +27,53 @@ class RvfiSignature(wiring.Signature):
 
 
 class RvfiTap(wiring.Component):
-    """Follows every instruction from ID to the end of WB and reports it. Observes only.
+    """Follows every instruction from ID to the end of WB and reports it. Observes only."""
 
-    Members
-    -------
-    id_issue : In(1)
-        An instruction leaves ID; ``id_*`` describe it.
-    ex_ready : In(1)
-        EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
-    wb_leave : In(1)
-        WB is done with what it holds; ``wb_*`` describe it.
-    id_insn, id_compressed, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt : In
-        Expanded word, whether it was compressed, address, exception and its cause, operands.
-    id_info : In(RetireInfoSignature)
-        What the front end knows.
-    ex_taken, ex_target : In
-        A branch is taken, and where to.
-    ex_we, ex_is_base, ex_addr, ex_data : In
-        Write of port B.
-    ex_access, ex_store, ex_size, ex_mem_addr, ex_wdata : In
-        Memory access.
-    wb_we, wb_is_base, wb_addr, wb_data : In
-        Write of port A.
-    fault, fault_store : In
-        The access in WB, or in EX if WB is empty, faults in this cycle; it is a store. It is reported in the next one.
-    wb_rdata : In(32)
-        Loaded value after extension.
-    wb_nn_we, wb_nn_addr : In
-        NN-RF write.
-    wait_cause : In(WaitCause)
-        Why nothing retires, if nothing does.
-    rvfi : Out(RvfiSignature)
-        Retirement port.
-    """
-
-    id_issue: In(1)
+    id_issue: In(1)  #: An instruction leaves ID; ``id_*`` describe it.
+    #: id_insn, id_compressed, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt: Expanded word, whether
+    #:   it was compressed, address, exception and its cause, operands.
     id_insn: In(32)
     id_compressed: In(1)
     id_pc: In(32)
     id_trap: In(1)
     id_cause: In(5)
-    id_info: In(RetireInfoSignature())
+    id_info: In(RetireInfoSignature())  #: What the front end knows.
     id_rs1: In(32)
     id_rs2: In(32)
     id_rd: In(32)
     id_act: In(32)
     id_wgt: In(32)
-    ex_ready: In(1)
+    ex_ready: In(1)  #: EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
+    #: ex_taken, ex_target: A branch is taken, and where to.
     ex_taken: In(1)
     ex_target: In(32)
+    #: ex_we, ex_is_base, ex_addr, ex_data: Write of port B.
     ex_we: In(1)
     ex_is_base: In(1)
     ex_addr: In(5)
     ex_data: In(32)
+    #: ex_access, ex_store, ex_size, ex_mem_addr, ex_wdata: Memory access.
     ex_access: In(1)
     ex_store: In(1)
     ex_size: In(MemSize)
     ex_mem_addr: In(32)
     ex_wdata: In(32)
-    wb_leave: In(1)
+    wb_leave: In(1)  #: WB is done with what it holds; ``wb_*`` describe it.
+    #: wb_we, wb_is_base, wb_addr, wb_data: Write of port A.
     wb_we: In(1)
     wb_is_base: In(1)
     wb_addr: In(5)
     wb_data: In(32)
+    #: fault, fault_store: The access in WB, or in EX if WB is empty, faults in this cycle; it is a store. It is
+    #:   reported in the next one.
     fault: In(1)
     fault_store: In(1)
-    wb_rdata: In(32)
+    wb_rdata: In(32)  #: Loaded value after extension.
+    #: wb_nn_we, wb_nn_addr: NN-RF write.
     wb_nn_we: In(1)
     wb_nn_addr: In(3)
-    wait_cause: In(WaitCause)
-    rvfi: Out(RvfiSignature())
+    wait_cause: In(WaitCause)  #: Why nothing retires, if nothing does.
+    rvfi: Out(RvfiSignature())  #: Retirement port.
 
     def elaborate(self, platform):
         """Build the record that follows an instruction through EX and WB."""

@@ -23,33 +23,17 @@ class SimdAdder(wiring.Component):
     ----------
     config : CoreConfig
         Only the element widths in it are built.
-
-    Members
-    -------
-    fmt : In(LaneFmt)
-        Partition.
-    addend_a, addend_b : In(32)
-        Packed addends.
-    carry : In(1)
-        Carry into every lane.
-    sum : Out(32)
-        Packed sums.
-    alike : Out(32)
-        ``addend_a ^ addend_b``.
-    both : Out(32)
-        ``addend_a & addend_b``.
-    carries : Out(32)
-        Carry into every bit.
     """
 
-    fmt: In(LaneFmt)
+    fmt: In(LaneFmt)  #: Partition.
+    #: addend_a, addend_b: Packed addends.
     addend_a: In(XLEN)
     addend_b: In(XLEN)
-    carry: In(1)
-    sum: Out(XLEN)
-    alike: Out(XLEN)
-    both: Out(XLEN)
-    carries: Out(XLEN)
+    carry: In(1)  #: Carry into every lane.
+    sum: Out(XLEN)  #: Packed sums.
+    alike: Out(XLEN)  #: ``addend_a ^ addend_b``.
+    both: Out(XLEN)  #: ``addend_a & addend_b``.
+    carries: Out(XLEN)  #: Carry into every bit.
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""

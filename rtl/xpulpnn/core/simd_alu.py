@@ -25,20 +25,11 @@ def _first_bit(lane: Value, fmt: ElemFmt) -> Value:
 
 
 class ClipChoice(data.Struct):
-    """Comparison of a clip and the candidates that it chooses between.
+    """Comparison of a clip and the candidates that it chooses between."""
 
-    Members
-    -------
-    complement_bound : 1
-        The comparison is with ``~op_b`` in place of ``op_b``, and the result ``~op_b`` if it holds.
-    within_a : 1
-        The result is ``op_a`` if the comparison holds.
-    beyond_a, beyond_b : 1
-        The result is ``op_a`` or ``op_b`` if it does not. A candidate not named is 0.
-    """
-
-    complement_bound: 1
-    within_a: 1
+    complement_bound: 1  #: The comparison is with ``~op_b`` in place of ``op_b``, and the result ``~op_b`` if it holds.
+    within_a: 1  #: The result is ``op_a`` if the comparison holds.
+    #: beyond_a, beyond_b: The result is ``op_a`` or ``op_b`` if it does not. A candidate not named is 0.
     beyond_a: 1
     beyond_b: 1
 
@@ -55,42 +46,20 @@ class SimdAlu(wiring.Component):
     ----------
     config : CoreConfig
         Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
-
-    Members
-    -------
-    ctrl : In(AluCtrl)
-        Operation and partition into lanes.
-    op_a : In(32)
-        First operand of every operation: rs1.
-    op_b : In(32)
-        Second operand: rs2 or an immediate; of shuffles the selector of each lane, of bit fields the field, of lane
-        extraction and insertion the lane number; 0 for instructions with one operand.
-    op_c : In(32)
-        Old rd, for inserting operations and two-word shuffles.
-    shamt : In(5)
-        Places of the shift to the right with NORMALISE.
-    clip : In(ClipChoice)
-        Candidates of CLIP and CLIPU; 0 for everything else.
-    result : Out(32)
-        Result in the same cycle, all lanes.
-    sum : Out(32)
-        The sum or difference in it, whatever ``ctrl.result``.
-    comparison : Out(1)
-        ``op_a compare op_b`` in the WORD format, also for branches.
-    oriented : Out(32)
-        ``op_a``, bit-reversed when ``ctrl.shift`` is LEFT.
     """
 
-    ctrl: In(AluCtrl)
-    op_a: In(XLEN)
+    ctrl: In(AluCtrl)  #: Operation and partition into lanes.
+    op_a: In(XLEN)  #: First operand of every operation: rs1.
+    #: op_b: Second operand: rs2 or an immediate; of shuffles the selector of each lane, of bit fields the field, of
+    #:   lane extraction and insertion the lane number; 0 for instructions with one operand.
     op_b: In(XLEN)
-    op_c: In(XLEN)
-    shamt: In(INDEX_BITS)
-    clip: In(ClipChoice)
-    result: Out(XLEN)
-    sum: Out(XLEN)
-    comparison: Out(1)
-    oriented: Out(XLEN)
+    op_c: In(XLEN)  #: Old rd, for inserting operations and two-word shuffles.
+    shamt: In(INDEX_BITS)  #: Places of the shift to the right with NORMALISE.
+    clip: In(ClipChoice)  #: Candidates of CLIP and CLIPU; 0 for everything else.
+    result: Out(XLEN)  #: Result in the same cycle, all lanes.
+    sum: Out(XLEN)  #: The sum or difference in it, whatever ``ctrl.result``.
+    comparison: Out(1)  #: ``op_a compare op_b`` in the WORD format, also for branches.
+    oriented: Out(XLEN)  #: ``op_a``, bit-reversed when ``ctrl.shift`` is LEFT.
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""

@@ -18,35 +18,16 @@ class SimdComparator(wiring.Component):
     ----------
     config : CoreConfig
         Only the element widths in it are built.
-
-    Members
-    -------
-    fmt : In(LaneFmt)
-        Partition.
-    compare : In(AluCompare)
-        Relation.
-    signed : In(1)
-        Order as signed lanes.
-    left : In(32)
-        Left operand; the right one enters complemented, as ``right_n``, into the subtractor.
-    alike : In(32)
-        ``left ^ right_n``: where the operands agree.
-    carries : In(32)
-        Carries into the lane tops of ``left + right_n + 1``.
-    mask : Out(32)
-        The relation, over whole lanes.
-    holds : Out(1)
-        The relation of the top lane; of the word in the WORD partition. Earlier than ``mask``.
     """
 
-    fmt: In(LaneFmt)
-    compare: In(AluCompare)
-    signed: In(1)
-    left: In(XLEN)
-    alike: In(XLEN)
-    carries: In(XLEN)
-    mask: Out(XLEN)
-    holds: Out(1)
+    fmt: In(LaneFmt)  #: Partition.
+    compare: In(AluCompare)  #: Relation.
+    signed: In(1)  #: Order as signed lanes.
+    left: In(XLEN)  #: Left operand; the right one enters complemented, as ``right_n``, into the subtractor.
+    alike: In(XLEN)  #: ``left ^ right_n``: where the operands agree.
+    carries: In(XLEN)  #: Carries into the lane tops of ``left + right_n + 1``.
+    mask: Out(XLEN)  #: The relation, over whole lanes.
+    holds: Out(1)  #: The relation of the top lane; of the word in the WORD partition. Earlier than ``mask``.
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""

@@ -26,39 +26,20 @@ class SimdShifter(wiring.Component):
     config : CoreConfig
         Its ``shifter`` is the structure. Only its element widths, and with XpulpV2 the rotation and the shift by one,
         are built.
-
-    Members
-    -------
-    fmt : In(LaneFmt)
-        Partition.
-    operand : In(32)
-        Packed operand, bit-reversed when ``mirror``.
-    amounts : In(32)
-        Packed shift amounts, in the order of the unreversed operand.
-    arithmetic : In(1)
-        Shifts in the lane's sign; 0 when ``mirror``.
-    mirror : In(1)
-        Left shift.
-    rotate : In(1)
-        Shifts in the bits that leave at the bottom; WORD only.
-    by_one : In(1)
-        Every lane by one, whatever ``amounts``.
-    keep_right, keep_left : In(32)
-        Bits of ``shifted`` to take from the word as it is and from the word reversed back; 0 in both clears a bit.
-    shifted : Out(32)
-        Packed results.
     """
 
-    fmt: In(LaneFmt)
-    operand: In(XLEN)
-    amounts: In(XLEN)
-    arithmetic: In(1)
-    mirror: In(1)
-    rotate: In(1)
-    by_one: In(1)
+    fmt: In(LaneFmt)  #: Partition.
+    operand: In(XLEN)  #: Packed operand, bit-reversed when ``mirror``.
+    amounts: In(XLEN)  #: Packed shift amounts, in the order of the unreversed operand.
+    arithmetic: In(1)  #: Shifts in the lane's sign; 0 when ``mirror``.
+    mirror: In(1)  #: Left shift.
+    rotate: In(1)  #: Shifts in the bits that leave at the bottom; WORD only.
+    by_one: In(1)  #: Every lane by one, whatever ``amounts``.
+    #: keep_right, keep_left: Bits of ``shifted`` to take from the word as it is and from the word reversed back; 0 in
+    #:   both clears a bit.
     keep_right: In(XLEN)
     keep_left: In(XLEN)
-    shifted: Out(XLEN)
+    shifted: Out(XLEN)  #: Packed results.
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""

@@ -14,46 +14,22 @@ class WaitTap(wiring.Component):
     ID makes a bubble when EX takes something and ID offers nothing, EX when WB is done and EX is not. While ID is empty
     the cause is that of the last redirect for the one cycle a fetch takes at least, then the instruction memory.
     Until the first instruction everything is START.
-
-    Members
-    -------
-    insn_valid : In(1)
-        ID holds an instruction.
-    hold : In(1)
-        The front end keeps it there.
-    info : In(RetireInfoSignature)
-        Why, and redirects of the front end.
-    branch : In(1)
-        A branch in EX is taken: what is in ID is dropped.
-    jump, trap, sync : In(1)
-        A jump, an exception or mret, a fence.i leaves ID.
-    stage_wait : In(WaitCause)
-        Why ID keeps its instruction for reasons of its own.
-    ex_ready : In(1)
-        EX hands on what it holds and takes what ID offers, bubbles included.
-    ex_wait : In(WaitCause)
-        Why EX keeps its instruction.
-    wb_leave : In(1)
-        WB is done with what it holds.
-    fault : In(1)
-        An access faults: what is in EX is dropped.
-    cause : Out(WaitCause)
-        Why nothing retires in this cycle; means nothing if something does.
     """
 
-    insn_valid: In(1)
-    hold: In(1)
-    info: In(RetireInfoSignature())
-    branch: In(1)
+    insn_valid: In(1)  #: ID holds an instruction.
+    hold: In(1)  #: The front end keeps it there.
+    info: In(RetireInfoSignature())  #: Why, and redirects of the front end.
+    branch: In(1)  #: A branch in EX is taken: what is in ID is dropped.
+    #: jump, trap, sync: A jump, an exception or mret, a fence.i leaves ID.
     jump: In(1)
     trap: In(1)
     sync: In(1)
-    stage_wait: In(WaitCause)
-    ex_ready: In(1)
-    ex_wait: In(WaitCause)
-    wb_leave: In(1)
-    fault: In(1)
-    cause: Out(WaitCause)
+    stage_wait: In(WaitCause)  #: Why ID keeps its instruction for reasons of its own.
+    ex_ready: In(1)  #: EX hands on what it holds and takes what ID offers, bubbles included.
+    ex_wait: In(WaitCause)  #: Why EX keeps its instruction.
+    wb_leave: In(1)  #: WB is done with what it holds.
+    fault: In(1)  #: An access faults: what is in EX is dropped.
+    cause: Out(WaitCause)  #: Why nothing retires in this cycle; means nothing if something does.
 
     def elaborate(self, platform):
         """Build the cause of an empty ID, that of a bubble from ID, and the two registers that bubbles travel in."""

@@ -21,52 +21,27 @@ class WbStage(wiring.Component):
     config : CoreConfig
         Mac&Load forms present. With requantisation the sum and the old rd of pv.rq* are registered in the places of an
         incremented base and of what an access wrote, and port A writes the requantised word.
-
-    Members
-    -------
-    ex : In(ExWbSignature)
-        The instruction in EX.
-    ex_ready : In(1)
-        EX hands on what it holds, possibly a bubble.
-    ex_base : In(32)
-        Incremented base made in EX.
-    lsu_done : In(1)
-        Response received and no error, or none awaited.
-    fault : In(1)
-        The response is an error.
-    lsu_rdata : In(32)
-        Loaded value.
-    wb : Out(WbSignature)
-        Write under way, for forwarding.
-    wb_write : Out(1)
-        The write happens at the end of this cycle.
-    wb_wdata : Out(32)
-        Value written.
-    wb_is_base : Out(1)
-        It is a Mac&Load base.
-    elw_stall : Out(1)
-        p.elw waits for its answer; only with performance counters.
-    nn_we, nn_addr : Out
-        NN-RF write of ``lsu_rdata`` at the end of this cycle; only with Mac&Load.
     """
 
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
-            "ex": In(ExWbSignature(config)),
-            "ex_ready": In(1),
-            "ex_base": In(32),
-            "lsu_done": In(1),
-            "fault": In(1),
-            "lsu_rdata": In(32),
-            "wb": Out(WbSignature()),
-            "wb_write": Out(1),
-            "wb_wdata": Out(32),
-            "wb_is_base": Out(1),
+            "ex": In(ExWbSignature(config)),  #: The instruction in EX.
+            "ex_ready": In(1),  #: EX hands on what it holds, possibly a bubble.
+            "ex_base": In(32),  #: Incremented base made in EX.
+            "lsu_done": In(1),  #: Response received and no error, or none awaited.
+            "fault": In(1),  #: The response is an error.
+            "lsu_rdata": In(32),  #: Loaded value.
+            "wb": Out(WbSignature()),  #: Write under way, for forwarding.
+            "wb_write": Out(1),  #: The write happens at the end of this cycle.
+            "wb_wdata": Out(32),  #: Value written.
+            "wb_is_base": Out(1),  #: It is a Mac&Load base.
         }
         if config.performance_counters:
+            #: elw_stall: p.elw waits for its answer; only with performance counters.
             ports["elw_stall"] = Out(1)
         if config.mac_load:
+            #: nn_we, nn_addr: NN-RF write of ``lsu_rdata`` at the end of this cycle; only with Mac&Load.
             ports |= {"nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         super().__init__(ports)
 

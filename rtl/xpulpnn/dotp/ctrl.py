@@ -19,22 +19,13 @@ class FmtField(enum.IntEnum, shape=2):
 
 
 class DotpCtrl(data.Struct):
-    """Control word of :class:`~xpulpnn.dotp.unit.DotpUnit`.
+    """Control word of :class:`~xpulpnn.dotp.unit.DotpUnit`."""
 
-    Members
-    -------
-    fmt : ElemFmt
-        Element format of both factors.
-    a_signed, b_signed : unsigned(1)
-        Whether the elements of factor a / b are signed.
-    accumulate : unsigned(1)
-        Whether the accumulator is added.
-    """
-
-    fmt: FmtField
+    fmt: FmtField  #: Element format of both factors.
+    #: a_signed, b_signed: Whether the elements of factor a / b are signed.
     a_signed: 1
     b_signed: 1
-    accumulate: 1
+    accumulate: 1  #: Whether the accumulator is added.
 
 
 def dotp_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:

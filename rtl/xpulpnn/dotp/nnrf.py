@@ -24,27 +24,10 @@ class NnRf(wiring.Component):
     ----------
     entries : int
         6 with the nn form of Mac&Load, 4 with Compute&Update alone; 8 for six and the two parameters of requantisation.
-
-    Members
-    -------
-    act_addr : In(1)
-        Activation entry to read; six entries only.
-    act : Out(32)
-        Word of the activation entry, in the same cycle; six entries only.
-    wgt_addr : In(2)
-        Weight entry to read, counted from the first weight.
-    wgt : Out(32)
-        Word of the weight entry, in the same cycle.
-    nn_kappa, nn_lambda : Out(32)
-        Parameters of requantisation: entries 6 and 7, behind the six. They are the registers themselves, which are read
-        in EX and need no way past them for a word being written.
-    we : In(1)
-        Write strobe: the entry changes at the end of the cycle.
-    waddr : In(3) with six entries, In(2) with four
-        Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5; with four entries weights 0 to 3.
-    wdata : In(32)
-        Word to write to it.
     """
+
+    #: nn_kappa, nn_lambda: Parameters of requantisation: entries 6 and 7, behind the six. They are the registers
+    #:   themselves, which are read in EX and need no way past them for a word being written.
 
     def __init__(self, entries: int) -> None:
         """Declare the ports; raises :class:`~xpulpnn.errors.ConfigError` for another number of entries."""
@@ -52,13 +35,17 @@ class NnRf(wiring.Component):
             raise ConfigError(f"entries must be {', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}, not {entries}")
         self.entries = entries
         ports = {
-            "wgt_addr": In(ceil_log2(NNRF_WEIGHTS)),
-            "wgt": Out(XLEN),
-            "we": In(1),
+            "wgt_addr": In(ceil_log2(NNRF_WEIGHTS)),  #: Weight entry to read, counted from the first weight.
+            "wgt": Out(XLEN),  #: Word of the weight entry, in the same cycle.
+            "we": In(1),  #: Write strobe: the entry changes at the end of the cycle.
+            #: waddr: Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5; with four entries
+            #:   weights 0 to 3.
             "waddr": In(ceil_log2(entries)),
-            "wdata": In(XLEN),
+            "wdata": In(XLEN),  #: Word to write to it.
         }
         if self.activations:
+            #: act_addr: Activation entry to read; six entries only.
+            #: act: Word of the activation entry, in the same cycle; six entries only.
             ports |= {"act_addr": In(ceil_log2(NNRF_ACTIVATIONS)), "act": Out(XLEN)}
         if self.parameters:
             ports |= {name: Out(XLEN) for name in _PARAMETERS}

@@ -40,34 +40,25 @@ class DotpRegion(wiring.Component):
         Puts an operand register in front of the multipliers, so that the region is quiet unless it is loaded.
     adders : "inferred" or "carry-save"
         Form of the sum.
-
-    Members
-    -------
-    a, b : In(32)
-        Packed factors; with ``registered`` sampled when ``load`` is high, else combinational.
-    a_signed, b_signed : In(1)
-        Signs of the elements of ``a`` and ``b``, sampled with them.
-    load : In(1)
-        The factors are sampled at the end of this cycle; ``registered`` only.
-    acc : In(32)
-        Addend, combinational to ``result``; ``inferred`` only.
-    result : Out(32)
-        Low word of the sum; ``inferred`` only.
-    partial, carry : Out(32)
-        Two words with that sum; ``carry-save`` only.
     """
 
     def __init__(self, fmt: ElemFmt, *, registered: bool, adders: Adders) -> None:
+        #: load: The factors are sampled at the end of this cycle; ``registered`` only.
         """Declare the ports, ``load`` only with the register."""
         self.fmt = fmt
         self.registered = registered
         self.adders = adders
+        #: a, b: Packed factors; with ``registered`` sampled when ``load`` is high, else combinational.
+        #: a_signed, b_signed: Signs of the elements of ``a`` and ``b``, sampled with them.
         ports = {"a": In(XLEN), "b": In(XLEN), "a_signed": In(1), "b_signed": In(1)}
         if registered:
             ports["load"] = In(1)
         if adders == "inferred":
+            #: acc: Addend, combinational to ``result``; ``inferred`` only.
+            #: result: Low word of the sum; ``inferred`` only.
             ports |= {"acc": In(XLEN), "result": Out(XLEN)}
         else:
+            #: partial, carry: Two words with that sum; ``carry-save`` only.
             ports |= {"partial": Out(XLEN), "carry": Out(XLEN)}
         super().__init__(ports)
 

@@ -47,28 +47,17 @@ class DotpShared(wiring.Component):
     ----------
     config : DotpConfig
         Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever ``isolation`` says.
-
-    Members
-    -------
-    fmt : In(ElemFmt)
-        Element format.
-    a, b : In(32)
-        Packed factors.
-    a_signed, b_signed : In(1)
-        Signs of their elements.
-    acc : In(32)
-        Addend.
-    result : Out(32)
-        Low word of the sum.
     """
 
-    fmt: In(ElemFmt)
+    fmt: In(ElemFmt)  #: Element format.
+    #: a, b: Packed factors.
     a: In(XLEN)
     b: In(XLEN)
+    #: a_signed, b_signed: Signs of their elements.
     a_signed: In(1)
     b_signed: In(1)
-    acc: In(XLEN)
-    result: Out(XLEN)
+    acc: In(XLEN)  #: Addend.
+    result: Out(XLEN)  #: Low word of the sum.
 
     def __init__(self, config: DotpConfig) -> None:
         """Declare the ports."""

@@ -39,32 +39,20 @@ class DotpUnit(wiring.Component):
     ----------
     config : DotpConfig
         Formats and structure.
-
-    Members
-    -------
-    enable : In(1)
-        Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
-    ctrl : In(DotpCtrl)
-        Element format, signs and whether to accumulate; valid with the factors.
-    rs1 : In(32)
-        Packed factor a: in the core of Mac&Load the activation. With shared multipliers its changes cost more.
-    rs2 : In(32)
-        Packed factor b: in the core of Mac&Load the weight.
-    rd : In(32)
-        Accumulator, valid in the cycle of the result.
-    result : Out(32)
-        Low word of the sum of products and accumulator.
     """
 
     def __init__(self, config: DotpConfig) -> None:
+        #: enable: Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
         """Declare the ports, ``enable`` only with operand registers."""
         self.config = config
         ports = {
-            "ctrl": In(DotpCtrl),
+            "ctrl": In(DotpCtrl),  #: Element format, signs and whether to accumulate; valid with the factors.
+            #: rs1: Packed factor a: in the core of Mac&Load the activation. With shared multipliers its changes cost
+            #:   more.
             "rs1": In(XLEN),
-            "rs2": In(XLEN),
-            "rd": In(XLEN),
-            "result": Out(XLEN),
+            "rs2": In(XLEN),  #: Packed factor b: in the core of Mac&Load the weight.
+            "rd": In(XLEN),  #: Accumulator, valid in the cycle of the result.
+            "result": Out(XLEN),  #: Low word of the sum of products and accumulator.
         }
         if self.registered:
             ports["enable"] = In(1)

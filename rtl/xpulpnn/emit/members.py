@@ -1,20 +1,25 @@
-"""Meanings of ports: the ``Members`` section of component docstrings, and the fields of structured ports."""
+"""Meanings of ports: the ``#:`` comments at their declarations, and the fields of structured ports.
+
+``"rdata": In(32),  #: Read data.`` says what ``rdata`` is; a comment on lines of its own names its ports first:
+``#: addr, we: As in OBI.``
+"""
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import Shape
 from amaranth.lib import data, wiring
 
-_SECTION = re.compile(r"^Members\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", re.MULTILINE | re.DOTALL)
-_ENTRY = re.compile(r"^(?P<names>\S[^:\n]*?)\s*(?::[^\n]*)?\n(?P<text>(?:[ \t]+[^\n]*\n?|\n)*)", re.MULTILINE)
-
-
+_CLASS = re.compile(r"^class (?P<name>\w+)(?P<body>.*\n(?:(?:\s.*)?\n|\).*\n)*)", re.MULTILINE)
+_BESIDE = re.compile(r'^\s+"?(?P<name>[\w.]+)"?[^#\n]*  #: (?P<text>.*)$', re.MULTILINE)
+_ABOVE = re.compile(r"^\s+#: (?P<names>[\w.*, ]+): (?P<text>.*(?:\n\s+#:   .*)*)$", re.MULTILINE)
 _ROLE = re.compile(r":[\w:]+:`~?(?:[\w.]*\.)?([^`]+)`")
 _HEADING = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
 
@@ -32,26 +37,39 @@ def summary(component: wiring.Component) -> str:
 
 
 def _documented(described: object) -> dict[str, str]:
-    """Return the documentation of the members in the class of a component or signature.
+    """Return the meanings of the members that the class of a component or signature tells.
 
-    That is its ``Members`` section, and for ports that are made from a table the mapping ``PORT_MEANINGS``. What
-    Amaranth's own signatures say is written for those who use them in Python.
+    Ports that are made from a table have theirs in the mapping ``PORT_MEANINGS``. What Amaranth's own signatures say is
+    written for those who use them in Python.
     """
     if type(described).__module__.partition(".")[0] == "amaranth":
         return {}
-    return getattr(described, "PORT_MEANINGS", {}) | _members(type(described))
+    return getattr(described, "PORT_MEANINGS", {}) | declared_meanings(type(described))
 
 
 @cache
-def _members(kind: type) -> dict[str, str]:
-    """The entries of the ``Members`` section of a class."""
-    section = _SECTION.search(inspect.cleandoc(kind.__doc__ or ""))
+def declared_meanings(kind: type) -> dict[str, str]:
+    """Meanings of the members of a class by their names, from the comments in its source."""
+    source = _class_sources(kind.__module__).get(kind.__qualname__, "")
     meanings: dict[str, str] = {}
-    for entry in _ENTRY.finditer(section.group(1)) if section else ():
-        text = plain_text(entry["text"])
-        for name in entry["names"].split(","):
-            meanings[name.strip().strip("`")] = text
-    return meanings
+    for note in _ABOVE.finditer(source):
+        text = plain_text(note["text"].replace("#:", ""))
+        meanings |= dict.fromkeys(note["names"].split(", "), text)
+    return meanings | {note["name"]: plain_text(note["text"]) for note in _BESIDE.finditer(source)}
+
+
+def declared_type(kind: type, name: str) -> str:
+    """The right side of the declaration of a member, as it is written; nothing if it is made in a loop."""
+    source = _class_sources(kind.__module__).get(kind.__qualname__, "")
+    found = re.search(rf'^\s+"?{re.escape(name)}"?: ([^#\n]*?),?(?:  #: .*)?$', source, re.MULTILINE)
+    return found[1] if found else ""
+
+
+@cache
+def _class_sources(module: str) -> dict[str, str]:
+    """Text of every class of a module."""
+    path = getattr(sys.modules[module], "__file__", None)
+    return {found["name"]: found["body"] for found in _CLASS.finditer(Path(path).read_text())} if path else {}
 
 
 def member_meanings(component: wiring.Component) -> dict[str, str]:

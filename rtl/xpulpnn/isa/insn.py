@@ -60,15 +60,6 @@ class Insn:
         ``pv.mlsdot*`` and ``pv.mldot*``: a = weight, b = activation; ``pv.cusdot*``: a = NN-RF entry, b = rs2.
     entry : int or None
         Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``.
-
-    Members
-    -------
-    mask, match : int
-        A word fits the pattern if ``word & mask == match``.
-    tokens : tuple of Token
-        The fields of the operands.
-    restricted : tuple of Token
-        Those with excluded values.
     """
 
     mnemonic: str
@@ -83,10 +74,11 @@ class Insn:
     b_signed: bool = False
     entry: int | None = None
     also: Extension | None = None
+    #: mask, match: A word fits the pattern if ``word & mask == match``.
     mask: int = field(init=False, repr=False, compare=False)
     match: int = field(init=False, repr=False, compare=False)
-    tokens: tuple[Token, ...] = field(init=False, repr=False, compare=False)
-    restricted: tuple[Token, ...] = field(init=False, repr=False, compare=False)
+    tokens: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: The fields of the operands.
+    restricted: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: Those with excluded values.
 
     def __post_init__(self) -> None:
         fixed = self.pattern.replace("0", "1").replace("-", "0")

@@ -9,36 +9,16 @@ from xpulpnn.isa.machine import XLEN
 
 
 class AddressChannel(wiring.Component):
-    """Keeps the address of a burst until it is taken; takes the next one in the cycle in which it is.
+    """Keeps the address of a burst until it is taken; takes the next one in the cycle in which it is."""
 
-    Members
-    -------
-    put : In(1)
-        Take ``addr`` and ``len``; only with ``free``.
-    free : Out(1)
-        There is a place.
-    addr : In(32)
-        Address of the burst.
-    len : In(8)
-        Its transfers, less one.
-    valid : Out(1)
-        There is an address, from the cycle after ``put`` until it is taken.
-    ready : In(1)
-        It is taken.
-    valid_addr : Out(32)
-        Address, with ``valid``.
-    valid_len : Out(8)
-        Transfers less one, with ``valid``.
-    """
-
-    put: In(1)
-    free: Out(1)
-    addr: In(XLEN)
-    len: In(LENGTH_BITS)
-    valid: Out(1)
-    ready: In(1)
-    valid_addr: Out(XLEN)
-    valid_len: Out(LENGTH_BITS)
+    put: In(1)  #: Take ``addr`` and ``len``; only with ``free``.
+    free: Out(1)  #: There is a place.
+    addr: In(XLEN)  #: Address of the burst.
+    len: In(LENGTH_BITS)  #: Its transfers, less one.
+    valid: Out(1)  #: There is an address, from the cycle after ``put`` until it is taken.
+    ready: In(1)  #: It is taken.
+    valid_addr: Out(XLEN)  #: Address, with ``valid``.
+    valid_len: Out(LENGTH_BITS)  #: Transfers less one, with ``valid``.
 
     def elaborate(self, platform):
         """Build the register."""

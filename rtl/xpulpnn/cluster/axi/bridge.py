@@ -34,19 +34,14 @@ class AxiBridge(wiring.Component):
     ----------
     bits : int
         Width of the data: 64 for the port of the DMA engine, 32 for an OBI port.
-
-    Members
-    -------
-    port : In(DmaPortSignature or ObiSignature)
-        Requests.
-    axi : Out(AxiSignature)
-        AXI4 port.
     """
 
     def __init__(self, bits: int):
         self.bits = bits
         self.has_runs = bits == EXT_DATA_BITS
         port = DmaPortSignature() if self.has_runs else ObiSignature()
+        #: port: Requests.
+        #: axi: AXI4 port.
         super().__init__({"port": In(port), "axi": Out(AxiSignature(bits))})
 
     def elaborate(self, platform):

@@ -21,48 +21,32 @@ class ClusterAxi(wiring.Component):
     ----------
     config : ClusterConfig
         Cores, memory and peripherals.
-
-    Members
-    -------
-    cluster_id : In(6)
-        Number of the cluster, from bit 5 of mhartid up; constant.
-    boot_addr : In(32)
-        Address of the first instruction of every core that software has given no other.
-    fetch_enable : In(1)
-        All cores may start; a core ignores it afterwards.
-    eoc : Out(1)
-        End of computation: software has said that it is done.
-    return_value : Out(32)
-        Result that software has written; bit 31 says that there is one.
-    busy : Out(1)
-        The clock of a core that was started is needed, or the DMA engine works.
-    core_clock_en : Out(N)
-        The clock of each core is needed; the others may be stopped.
-    events : In(2)
-        Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
-    host : In(ObiSignature)
-        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. The
-        next access is granted when the one before is answered.
-    ext : Out(AxiSignature(32))
-        Data accesses of the cores to everything outside.
-    dma : Out(AxiSignature(64))
-        Accesses of the DMA engine to everything outside, if there is one.
-    refill : Out(AxiSignature(64, writes=False))
-        Instruction memory, if there are instruction caches.
-    instr : Out(InstructionPortSignature).array(N)
-        Port of the instruction memory of each core, if there are none.
-    banks : Out(BankSignature).array(banks)
-        The banks of the TCDM, if they are outside.
     """
+
+    #: cluster_id: Number of the cluster, from bit 5 of mhartid up; constant.
+    #: boot_addr: Address of the first instruction of every core that software has given no other.
+    #: fetch_enable: All cores may start; a core ignores it afterwards.
+    #: eoc: End of computation: software has said that it is done.
+    #: return_value: Result that software has written; bit 31 says that there is one.
+    #: busy: The clock of a core that was started is needed, or the DMA engine works.
+    #: core_clock_en: The clock of each core is needed; the others may be stopped.
+    #: events: Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
+    #: host: Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them.
+    #:   The next access is granted when the one before is answered.
+    #: instr: Port of the instruction memory of each core, if there are none.
+    #: banks: The banks of the TCDM, if they are outside.
 
     def __init__(self, config: ClusterConfig):
         self.config = config
         self.cluster = cluster = Cluster(config)
         self.PORT_MEANINGS = cluster.PORT_MEANINGS
+        #: ext: Data accesses of the cores to everything outside.
         self.bridges = {"ext": AxiBridge(XLEN)}
         if config.dma:
+            #: dma: Accesses of the DMA engine to everything outside, if there is one.
             self.bridges["dma"] = AxiBridge(EXT_DATA_BITS)
         if config.icache_private:
+            #: refill: Instruction memory, if there are instruction caches.
             self.bridges["refill"] = AxiRefill()
         ports = dict(cluster.signature.members.items())
         ports |= {name: bridge.signature.members["axi"] for name, bridge in self.bridges.items()}

@@ -33,80 +33,28 @@ class AxiSignature(wiring.Signature):
         Width of the data.
     writes : bool
         Whether the channels for writing are there too.
-
-    Members
-    -------
-    awid : Out(1)
-        Identifier of a burst that writes, always 0: everything is answered in its order.
-    awaddr : Out(32)
-        Byte address of the first transfer of a burst that writes, a multiple of the width.
-    awlen : Out(8)
-        Transfers of a burst that writes, less one.
-    awsize : Out(3)
-        Logarithm of the bytes of a transfer of a burst that writes, constant.
-    awburst : Out(2)
-        Constant 1: addresses of a burst that writes increase.
-    awlock : Out(1)
-        Constant 0: a burst that writes is no exclusive access.
-    awcache : Out(4)
-        Memory attributes of a burst that writes, constant 2: not cached, may be buffered.
-    awprot : Out(3)
-        Protection of a burst that writes, constant: 0.
-    awvalid : Out(1)
-        There is the address of a burst that writes; it stays until it is taken.
-    awready : In(1)
-        The address of a burst that writes is taken in this cycle.
-    arid : Out(1)
-        Identifier of a burst that reads, always 0: everything is answered in its order.
-    araddr : Out(32)
-        Byte address of the first transfer of a burst that reads, a multiple of the width.
-    arlen : Out(8)
-        Transfers of a burst that reads, less one.
-    arsize : Out(3)
-        Logarithm of the bytes of a transfer of a burst that reads, constant.
-    arburst : Out(2)
-        Constant 1: addresses of a burst that reads increase.
-    arlock : Out(1)
-        Constant 0: a burst that reads is no exclusive access.
-    arcache : Out(4)
-        Memory attributes of a burst that reads, constant 2: not cached, may be buffered.
-    arprot : Out(3)
-        Protection of a burst that reads, constant: 0, but 4 on a port for instructions.
-    arvalid : Out(1)
-        There is the address of a burst that reads; it stays until it is taken.
-    arready : In(1)
-        The address of a burst that reads is taken in this cycle.
-    wdata : Out
-        Data to write, in their byte lanes.
-    wstrb : Out
-        Bytes of the transfer that are written, a bit each.
-    wlast : Out(1)
-        Last transfer of its burst.
-    wvalid : Out(1)
-        There are data to write; they stay until they are taken.
-    wready : In(1)
-        The data are taken in this cycle.
-    bid : In(1)
-        Identifier of the answer to a burst of writes; not looked at.
-    bresp : In(2)
-        Answer to a burst of writes: bit 1 says that it failed.
-    bvalid : In(1)
-        There is an answer to a burst of writes.
-    bready : Out(1)
-        The answer is taken in this cycle, if there is one.
-    rid : In(1)
-        Identifier of the data read; not looked at.
-    rdata : In
-        Data read.
-    rresp : In(2)
-        Answer to a transfer that reads: bit 1 says that it failed.
-    rlast : In(1)
-        Last transfer of its burst; not looked at.
-    rvalid : In(1)
-        There are data read.
-    rready : Out(1)
-        The data read are taken in this cycle, if there are any.
     """
+
+    #: awid: Identifier of a burst that writes, always 0: everything is answered in its order.
+    #: awaddr: Byte address of the first transfer of a burst that writes, a multiple of the width.
+    #: awlen: Transfers of a burst that writes, less one.
+    #: awsize: Logarithm of the bytes of a transfer of a burst that writes, constant.
+    #: awburst: Constant 1: addresses of a burst that writes increase.
+    #: awlock: Constant 0: a burst that writes is no exclusive access.
+    #: awcache: Memory attributes of a burst that writes, constant 2: not cached, may be buffered.
+    #: awprot: Protection of a burst that writes, constant: 0.
+    #: awvalid: There is the address of a burst that writes; it stays until it is taken.
+    #: awready: The address of a burst that writes is taken in this cycle.
+    #: arid: Identifier of a burst that reads, always 0: everything is answered in its order.
+    #: araddr: Byte address of the first transfer of a burst that reads, a multiple of the width.
+    #: arlen: Transfers of a burst that reads, less one.
+    #: arsize: Logarithm of the bytes of a transfer of a burst that reads, constant.
+    #: arburst: Constant 1: addresses of a burst that reads increase.
+    #: arlock: Constant 0: a burst that reads is no exclusive access.
+    #: arcache: Memory attributes of a burst that reads, constant 2: not cached, may be buffered.
+    #: arprot: Protection of a burst that reads, constant: 0, but 4 on a port for instructions.
+    #: arvalid: There is the address of a burst that reads; it stays until it is taken.
+    #: arready: The address of a burst that reads is taken in this cycle.
 
     def __init__(self, bits: int, *, writes: bool = True):
         self.bits = bits
@@ -117,23 +65,23 @@ class AxiSignature(wiring.Signature):
             members |= {f"{channel}valid": Out(1), f"{channel}ready": In(1)}
         if writes:
             members |= {
-                "wdata": Out(bits),
-                "wstrb": Out(bits // BYTE_BITS),
-                "wlast": Out(1),
-                "wvalid": Out(1),
-                "wready": In(1),
-                "bid": In(1),
-                "bresp": In(RESPONSE_BITS),
-                "bvalid": In(1),
-                "bready": Out(1),
+                "wdata": Out(bits),  #: Data to write, in their byte lanes.
+                "wstrb": Out(bits // BYTE_BITS),  #: Bytes of the transfer that are written, a bit each.
+                "wlast": Out(1),  #: Last transfer of its burst.
+                "wvalid": Out(1),  #: There are data to write; they stay until they are taken.
+                "wready": In(1),  #: The data are taken in this cycle.
+                "bid": In(1),  #: Identifier of the answer to a burst of writes; not looked at.
+                "bresp": In(RESPONSE_BITS),  #: Answer to a burst of writes: bit 1 says that it failed.
+                "bvalid": In(1),  #: There is an answer to a burst of writes.
+                "bready": Out(1),  #: The answer is taken in this cycle, if there is one.
             }
         members |= {
-            "rid": In(1),
-            "rdata": In(bits),
-            "rresp": In(RESPONSE_BITS),
-            "rlast": In(1),
-            "rvalid": In(1),
-            "rready": Out(1),
+            "rid": In(1),  #: Identifier of the data read; not looked at.
+            "rdata": In(bits),  #: Data read.
+            "rresp": In(RESPONSE_BITS),  #: Answer to a transfer that reads: bit 1 says that it failed.
+            "rlast": In(1),  #: Last transfer of its burst; not looked at.
+            "rvalid": In(1),  #: There are data read.
+            "rready": Out(1),  #: The data read are taken in this cycle, if there are any.
         }
         super().__init__(members)
 

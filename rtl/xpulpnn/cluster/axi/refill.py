@@ -20,17 +20,10 @@ class AxiRefill(wiring.Component):
     A line must be requested whole, from its first double word on, as the cache does. The address is seen at AXI in the
     cycle after the first grant, and an answer is given in the cycle in which AXI shows it; up to 16 transfers are under
     way. Reset forgets them: whatever is connected must be reset too.
-
-    Members
-    -------
-    port : In(RefillSignature)
-        Requests.
-    axi : Out(AxiSignature)
-        AXI4 port without the channels for writing.
     """
 
-    port: In(RefillSignature())
-    axi: Out(AxiSignature(REFILL_BITS, writes=False))
+    port: In(RefillSignature())  #: Requests.
+    axi: Out(AxiSignature(REFILL_BITS, writes=False))  #: AXI4 port without the channels for writing.
 
     def elaborate(self, platform):
         """Request the burst with its first part."""

@@ -36,27 +36,16 @@ class AccessQueue(wiring.Component):
     ----------
     writes : bool
         It writes the enabled bytes, with no access to a word without any; else it reads, both words always.
-
-    Members
-    -------
-    access : In(stream.Signature(access_layout(writes)))
-        Accesses, in their order at each port.
-    idle : Out(1)
-        Nothing waits, and everything is answered.
-    tcdm : Out(ObiSignature).array(2)
-        Ports of the even and of the odd words of the TCDM.
-    ext : Out(DmaPortSignature)
-        Port outside.
     """
 
     def __init__(self, writes: bool):
         self.writes = writes
         super().__init__(
             {
-                "access": In(stream.Signature(access_layout(writes))),
-                "idle": Out(1),
-                "tcdm": Out(ObiSignature()).array(HALVES),
-                "ext": Out(DmaPortSignature()),
+                "access": In(stream.Signature(access_layout(writes))),  #: Accesses, in their order at each port.
+                "idle": Out(1),  #: Nothing waits, and everything is answered.
+                "tcdm": Out(ObiSignature()).array(HALVES),  #: Ports of the even and of the odd words of the TCDM.
+                "ext": Out(DmaPortSignature()),  #: Port outside.
             }
         )
 

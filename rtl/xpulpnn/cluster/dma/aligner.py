@@ -16,29 +16,14 @@ class Aligner(wiring.Component):
 
     Byte i of all that went in lies in lane i modulo 8, two deep: so one rotation brings the bytes of a window to their
     lanes, and another those of the lanes to their window. A byte can leave in the cycle after it came.
-
-    Members
-    -------
-    row : In(stream.Signature(Row))
-        Bytes that go in.
-    offset : In(3)
-        Place in its window of the first byte that comes out.
-    size : In(4)
-        How many come out, 1 to 8.
-    valid : Out(1)
-        So many are there.
-    take : In(1)
-        They come out; only with ``valid``.
-    data : Out(64)
-        The window with them, valid with ``valid``; the other bytes mean nothing.
     """
 
-    row: In(stream.Signature(Row))
-    offset: In(OFFSET_BITS)
-    size: In(range(WINDOW_BYTES + 1))
-    valid: Out(1)
-    take: In(1)
-    data: Out(EXT_DATA_BITS)
+    row: In(stream.Signature(Row))  #: Bytes that go in.
+    offset: In(OFFSET_BITS)  #: Place in its window of the first byte that comes out.
+    size: In(range(WINDOW_BYTES + 1))  #: How many come out, 1 to 8.
+    valid: Out(1)  #: So many are there.
+    take: In(1)  #: They come out; only with ``valid``.
+    data: Out(EXT_DATA_BITS)  #: The window with them, valid with ``valid``; the other bytes mean nothing.
 
     def elaborate(self, platform):
         """Build the lanes and both rotations."""

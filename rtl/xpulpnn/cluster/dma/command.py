@@ -26,33 +26,6 @@ class CommandPorts(wiring.Component):
         Command ports.
     identifiers : int
         Identifiers of transfers.
-
-    Members
-    -------
-    ports : In(ObiSignature).array(ports)
-        The command ports.
-    write : Out(1)
-        A word of a command is written.
-    word : Out(32)
-        The word.
-    port : Out(ports)
-        The port that writes it, a bit each.
-    number : Out(4)
-        The identifier that this port was given last.
-    last : In(1)
-        The word ends its command.
-    full : In(1)
-        No new command may begin.
-    allocate : Out(1)
-        An identifier is given away.
-    available : In(1)
-        There is one to be had.
-    available_number : In(4)
-        Which.
-    free : Out(identifiers)
-        Those that are given back.
-    status : In(32)
-        What the status register reads as.
     """
 
     def __init__(self, ports: int, identifiers: int):
@@ -60,18 +33,18 @@ class CommandPorts(wiring.Component):
         number = number_shape(identifiers)
         super().__init__(
             {
-                "ports": In(ObiSignature()).array(ports),
-                "write": Out(1),
-                "word": Out(XLEN),
-                "port": Out(ports),
-                "number": Out(number),
-                "last": In(1),
-                "full": In(1),
-                "allocate": Out(1),
-                "available": In(1),
-                "available_number": In(number),
-                "free": Out(identifiers),
-                "status": In(2 * STATUS_IDS),
+                "ports": In(ObiSignature()).array(ports),  #: The command ports.
+                "write": Out(1),  #: A word of a command is written.
+                "word": Out(XLEN),  #: The word.
+                "port": Out(ports),  #: The port that writes it, a bit each.
+                "number": Out(number),  #: The identifier that this port was given last.
+                "last": In(1),  #: The word ends its command.
+                "full": In(1),  #: No new command may begin.
+                "allocate": Out(1),  #: An identifier is given away.
+                "available": In(1),  #: There is one to be had.
+                "available_number": In(number),  #: Which.
+                "free": Out(identifiers),  #: Those that are given back.
+                "status": In(2 * STATUS_IDS),  #: What the status register reads as.
             }
         )
 

@@ -20,27 +20,15 @@ class Engine(wiring.Component):
     Transfers are written one after the other, the next when everything of the one before is answered. Reading goes
     ahead of that, so that a transfer may read what an earlier one is still going to write: whoever needs the order
     waits for the end of the first.
-
-    Members
-    -------
-    sources, targets : In(stream.Signature(Errand))
-        Both sides of the transfers, in the same order.
-    done : Out(1)
-        The transfer whose target was taken last has ended: all its bytes are written.
-    reads : Out(ObiSignature).array(2)
-        Ports that read the even and the odd words of the TCDM.
-    writes : Out(ObiSignature).array(2)
-        Ports that write them.
-    ext : Out(DmaPortSignature)
-        Port outside.
     """
 
+    #: sources, targets: Both sides of the transfers, in the same order.
     sources: In(stream.Signature(Errand))
     targets: In(stream.Signature(Errand))
-    done: Out(1)
-    reads: Out(ObiSignature()).array(HALVES)
-    writes: Out(ObiSignature()).array(HALVES)
-    ext: Out(DmaPortSignature())
+    done: Out(1)  #: The transfer whose target was taken last has ended: all its bytes are written.
+    reads: Out(ObiSignature()).array(HALVES)  #: Ports that read the even and the odd words of the TCDM.
+    writes: Out(ObiSignature()).array(HALVES)  #: Ports that write them.
+    ext: Out(DmaPortSignature())  #: Port outside.
 
     def elaborate(self, platform):
         """Connect the two sides through the aligner."""

@@ -17,18 +17,12 @@ class ExternalShare(wiring.Component):
 
     Combinational. A request that is shown stays until it is granted, and the writes of a run to an aligned block of 64
     bytes are granted without a read between: a bridge may answer them all together.
-
-    Members
-    -------
-    reads, writes : In(DmaPortSignature)
-        Both sides of the engine.
-    ext : Out(DmaPortSignature)
-        Port outside.
     """
 
+    #: reads, writes: Both sides of the engine.
     reads: In(DmaPortSignature())
     writes: In(DmaPortSignature())
-    ext: Out(DmaPortSignature())
+    ext: Out(DmaPortSignature())  #: Port outside.
 
     def elaborate(self, platform):
         """Build the choice and the queue of who is to be answered."""

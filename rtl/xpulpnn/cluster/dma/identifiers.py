@@ -21,25 +21,6 @@ class Identifiers(wiring.Component):
     ----------
     count : int
         Identifiers, 1 to 16.
-
-    Members
-    -------
-    available : Out(1)
-        There is one that is neither allocated nor in use.
-    number : Out(4)
-        The lowest such.
-    allocate : In(1)
-        Allocates it; only while ``available``.
-    free : In(count)
-        No longer allocated; has no effect on their transfers.
-    begins, ends : In(1)
-        A command begins; a transfer is done.
-    begin_number, end_number : In(4)
-        Its identifier.
-    status : Out(32)
-        Bits 15:0: in use; bits 31:16: allocated. Of the cycle before.
-    busy : Out(1)
-        Some are in use.
     """
 
     def __init__(self, count: int):
@@ -47,16 +28,18 @@ class Identifiers(wiring.Component):
         number = number_shape(count)
         super().__init__(
             {
-                "available": Out(1),
-                "number": Out(number),
-                "allocate": In(1),
-                "free": In(count),
+                "available": Out(1),  #: There is one that is neither allocated nor in use.
+                "number": Out(number),  #: The lowest such.
+                "allocate": In(1),  #: Allocates it; only while ``available``.
+                "free": In(count),  #: No longer allocated; has no effect on their transfers.
+                #: begins, ends: A command begins; a transfer is done.
                 "begins": In(1),
+                #: begin_number, end_number: Its identifier.
                 "begin_number": In(number),
                 "ends": In(1),
                 "end_number": In(number),
-                "status": Out(2 * STATUS_IDS),
-                "busy": Out(1),
+                "status": Out(2 * STATUS_IDS),  #: Bits 15:0: in use; bits 31:16: allocated. Of the cycle before.
+                "busy": Out(1),  #: Some are in use.
             }
         )
 

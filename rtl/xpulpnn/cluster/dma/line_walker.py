@@ -15,20 +15,11 @@ class LineWalker(wiring.Component):
     A chunk is what is left of its window, of the line and of the transfer, whichever is least; a chunk per cycle. Lines
     of no bytes count as one line of all. A transfer of no bytes has no chunks. Runs end with the line, or where a
     multiple of 256 bytes is reached; if the address is fixed every chunk is one.
-
-    Members
-    -------
-    errand : In(stream.Signature(Errand))
-        What to walk along; taken while nothing is left of the one before.
-    busy : Out(1)
-        Something is left.
-    chunk : Out(stream.Signature(Chunk))
-        The next chunk.
     """
 
-    errand: In(stream.Signature(Errand))
-    busy: Out(1)
-    chunk: Out(stream.Signature(Chunk))
+    errand: In(stream.Signature(Errand))  #: What to walk along; taken while nothing is left of the one before.
+    busy: Out(1)  #: Something is left.
+    chunk: Out(stream.Signature(Chunk))  #: The next chunk.
 
     def elaborate(self, platform):
         """Build the counters of line and transfer."""

@@ -55,44 +55,21 @@ class CommandQueue(wiring.Component):
     ----------
     tag : shape-castable
         What is kept with a command.
-
-    Members
-    -------
-    write : In(1)
-        A word is written; the first one of a command only if there is room.
-    word : In(32)
-        The word.
-    tag : In(tag)
-        Kept from the first word of a command.
-    begins : Out(1)
-        The word that is written begins a command.
-    last : Out(1)
-        The word that is written, or would be, ends its command.
-    full : Out(1)
-        There is no room for a new command.
-    sources : Out(stream.Signature(Errand))
-        Where the bytes of the next transfer come from.
-    targets : Out(stream.Signature(Errand))
-        Where they go to; taking it makes room.
-    command : Out(24)
-        First word of the command of ``targets``.
-    target_tag : Out(tag)
-        What was kept with it.
     """
 
     def __init__(self, tag):
         super().__init__(
             {
-                "write": In(1),
-                "word": In(XLEN),
-                "tag": In(tag),
-                "begins": Out(1),
-                "last": Out(1),
-                "full": Out(1),
-                "sources": Out(stream.Signature(Errand)),
-                "targets": Out(stream.Signature(Errand)),
-                "command": Out(WIDTHS[Word.COMMAND]),
-                "target_tag": Out(tag),
+                "write": In(1),  #: A word is written; the first one of a command only if there is room.
+                "word": In(XLEN),  #: The word.
+                "tag": In(tag),  #: Kept from the first word of a command.
+                "begins": Out(1),  #: The word that is written begins a command.
+                "last": Out(1),  #: The word that is written, or would be, ends its command.
+                "full": Out(1),  #: There is no room for a new command.
+                "sources": Out(stream.Signature(Errand)),  #: Where the bytes of the next transfer come from.
+                "targets": Out(stream.Signature(Errand)),  #: Where they go to; taking it makes room.
+                "command": Out(WIDTHS[Word.COMMAND]),  #: First word of the command of ``targets``.
+                "target_tag": Out(tag),  #: What was kept with it.
             }
         )
 

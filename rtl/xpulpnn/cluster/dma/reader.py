@@ -19,23 +19,12 @@ class Reader(wiring.Component):
 
     Up to 16 windows are under way or kept, so that every answer has its place. After the last chunk of one memory,
     the first of the other waits until all is answered. A window per cycle; two cycles more than the memory takes.
-
-    Members
-    -------
-    chunk : In(stream.Signature(Chunk))
-        What to read.
-    row : Out(stream.Signature(Row))
-        What was read.
-    tcdm : Out(ObiSignature).array(2)
-        Ports of the even and of the odd words of the TCDM.
-    ext : Out(DmaPortSignature)
-        Port outside.
     """
 
-    chunk: In(stream.Signature(Chunk))
-    row: Out(stream.Signature(Row))
-    tcdm: Out(ObiSignature()).array(HALVES)
-    ext: Out(DmaPortSignature())
+    chunk: In(stream.Signature(Chunk))  #: What to read.
+    row: Out(stream.Signature(Row))  #: What was read.
+    tcdm: Out(ObiSignature()).array(HALVES)  #: Ports of the even and of the odd words of the TCDM.
+    ext: Out(DmaPortSignature())  #: Port outside.
 
     def elaborate(self, platform):
         """Build the rows: a place is taken with the request, filled by the answer and freed behind the output."""

@@ -28,36 +28,20 @@ class Dma(wiring.Component):
     ----------
     config : ClusterConfig
         Number of cores and of identifiers.
-
-    Members
-    -------
-    cores : In(ObiSignature).array(N)
-        Command port of each core.
-    shared : In(ObiSignature)
-        Command port for others.
-    tcdm : Out(ObiSignature).array(4)
-        Ports that read the even and the odd words of the TCDM, ports that write them.
-    ext : Out(DmaPortSignature)
-        Port outside.
-    events : Out(N)
-        A transfer with the event bit has ended, for each core; pulses.
-    interrupts : Out(N)
-        A transfer with the interrupt bit has ended, for each core; pulses.
-    busy : Out(1)
-        A transfer waits or is under way.
     """
 
     def __init__(self, config: ClusterConfig):
         self.config = config
         super().__init__(
             {
-                "cores": In(ObiSignature()).array(config.cores),
-                "shared": In(ObiSignature()),
+                "cores": In(ObiSignature()).array(config.cores),  #: Command port of each core.
+                "shared": In(ObiSignature()),  #: Command port for others.
+                #: tcdm: Ports that read the even and the odd words of the TCDM, ports that write them.
                 "tcdm": Out(ObiSignature()).array(2 * HALVES),
-                "ext": Out(DmaPortSignature()),
-                "events": Out(config.cores),
-                "interrupts": Out(config.cores),
-                "busy": Out(1),
+                "ext": Out(DmaPortSignature()),  #: Port outside.
+                "events": Out(config.cores),  #: A transfer with the event bit has ended, for each core; pulses.
+                "interrupts": Out(config.cores),  #: A transfer with the interrupt bit has ended, for each core; pulses.
+                "busy": Out(1),  #: A transfer waits or is under way.
             }
         )
 

@@ -24,20 +24,13 @@ TRIGGER_REGIONS = (
 
 
 class AccessSignature(wiring.Signature):
-    """An access that a core makes in this cycle.
-
-    Members
-    -------
-    read, write : Out(1)
-        It is a load or a store of the core; both are 0 if there is none, and ``read`` for loads of the shared view,
-        which never trigger anything.
-    offset : Out(10)
-        Byte address within the private view; bits 1:0 are 0.
-    data : Out(32)
-        Data to write; for loads the core's target mask of software events.
-    """
+    """An access that a core makes in this cycle."""
 
     def __init__(self):
+        #: read, write: It is a load or a store of the core; both are 0 if there is none, and ``read`` for loads of the
+        #:   shared view, which never trigger anything.
+        #: offset: Byte address within the private view; bits 1:0 are 0.
+        #: data: Data to write; for loads the core's target mask of software events.
         super().__init__({"read": Out(1), "write": Out(1), "offset": Out(OFFSET_BITS), "data": Out(XLEN)})
 
     def __eq__(self, other):
@@ -48,26 +41,16 @@ class AccessSignature(wiring.Signature):
 
 
 class SlotSignature(wiring.Signature):
-    """An access of the shared view that waits for a cycle in which the core concerned makes none.
-
-    Members
-    -------
-    valid : Out(1)
-        There is one.
-    write : Out(1)
-        It is a store.
-    offset : Out(10)
-        Byte address within the core's private view; bits 1:0 are 0.
-    wdata : Out(32)
-        Data to write.
-    taken : In(1)
-        It happens in this cycle.
-    rdata : In(32)
-        What a load finds, valid with ``taken``.
-    """
+    """An access of the shared view that waits for a cycle in which the core concerned makes none."""
 
     def __init__(self):
+        #: valid: There is one.
+        #: write: It is a store.
+        #: offset: Byte address within the core's private view; bits 1:0 are 0.
+        #: wdata: Data to write.
         outputs = {"valid": Out(1), "write": Out(1), "offset": Out(OFFSET_BITS), "wdata": Out(XLEN)}
+        #: taken: It happens in this cycle.
+        #: rdata: What a load finds, valid with ``taken``.
         super().__init__(outputs | {"taken": In(1), "rdata": In(XLEN)})
 
     def __eq__(self, other):
@@ -84,19 +67,13 @@ class BarrierStateSignature(wiring.Signature):
     ----------
     cores : int
         Number of cores.
-
-    Members
-    -------
-    trigger_mask : Out(cores)
-        Cores that must trigger.
-    status : Out(cores)
-        Those that have.
-    target_mask : Out(cores)
-        Cores that get the event.
     """
 
     def __init__(self, cores: int):
         self.cores = cores
+        #: trigger_mask: Cores that must trigger.
+        #: status: Those that have.
+        #: target_mask: Cores that get the event.
         super().__init__({name: Out(cores) for name in ("trigger_mask", "status", "target_mask")})
 
     def __eq__(self, other):

@@ -24,27 +24,16 @@ class BarrierUnit(wiring.Component):
     ----------
     config : ClusterConfig
         Tells the number of cores.
-
-    Members
-    -------
-    number : In(3)
-        Which barrier it is; constant.
-    accesses : In(AccessSignature).array(cores)
-        What each core asks for.
-    state : Out(BarrierStateSignature)
-        The registers.
-    events : Out(cores)
-        Cores that get the event in this cycle.
     """
 
     def __init__(self, config: ClusterConfig):
         self.cores = config.cores
         super().__init__(
             {
-                "number": In(NUMBER_BITS),
-                "accesses": In(AccessSignature()).array(self.cores),
-                "state": Out(BarrierStateSignature(self.cores)),
-                "events": Out(self.cores),
+                "number": In(NUMBER_BITS),  #: Which barrier it is; constant.
+                "accesses": In(AccessSignature()).array(self.cores),  #: What each core asks for.
+                "state": Out(BarrierStateSignature(self.cores)),  #: The registers.
+                "events": Out(self.cores),  #: Cores that get the event in this cycle.
             }
         )
 

@@ -52,65 +52,34 @@ class CoreUnit(wiring.Component):
     ----------
     config : ClusterConfig
         Tells the number of cores, barriers, mutexes, software events, and whether there is a DMA.
-
-    Members
-    -------
-    port : In(ObiSignature)
-        Private view; bits 9:0 of the address count.
-    shared : In(SlotSignature)
-        Access of the shared view.
-    events : In(32)
-        Event lines.
-    access : Out(AccessSignature)
-        What barriers, mutexes, dispatch queue and software events see.
-    barriers : In(BarrierStateSignature).array(barriers)
-        Their registers.
-    summary : In(cores)
-        Cores that have triggered any barrier.
-    team : In(cores)
-        Team of the dispatch queue.
-    locking, granted : Out(mutexes), In(mutexes)
-        The mutex that the core waits for, and that it gets it in this cycle.
-    messages : In(32).array(mutexes)
-        Messages of the mutexes.
-    popping, popped : Out(1), In(1)
-        The core waits for a word, and gets it in this cycle.
-    found : In(32)
-        The word.
-    pushing, pushed : Out(1), In(1)
-        The core waits to push a word, and it is taken in this cycle.
-    word : Out(32)
-        The word.
-    irq : Out(1)
-        An event is in buffer and interrupt mask.
-    fetch_idle : In(1)
-        No instruction fetch of the core is outstanding.
-    core_clock_en : Out(1)
-        The core needs its clock: it does not wait, or fetches, or has what it waits for.
     """
 
     def __init__(self, config: ClusterConfig):
         self.config = config
         super().__init__(
             {
-                "port": In(ObiSignature()),
-                "shared": In(SlotSignature()),
-                "events": In(XLEN),
-                "access": Out(AccessSignature()),
-                "barriers": In(BarrierStateSignature(config.cores)).array(config.barriers),
-                "summary": In(config.cores),
-                "team": In(config.cores),
+                "port": In(ObiSignature()),  #: Private view; bits 9:0 of the address count.
+                "shared": In(SlotSignature()),  #: Access of the shared view.
+                "events": In(XLEN),  #: Event lines.
+                "access": Out(AccessSignature()),  #: What barriers, mutexes, dispatch queue and software events see.
+                "barriers": In(BarrierStateSignature(config.cores)).array(config.barriers),  #: Their registers.
+                "summary": In(config.cores),  #: Cores that have triggered any barrier.
+                "team": In(config.cores),  #: Team of the dispatch queue.
+                #: locking, granted: The mutex that the core waits for, and that it gets it in this cycle.
                 "locking": Out(config.mutexes),
                 "granted": In(config.mutexes),
-                "messages": In(XLEN).array(config.mutexes),
+                "messages": In(XLEN).array(config.mutexes),  #: Messages of the mutexes.
+                #: popping, popped: The core waits for a word, and gets it in this cycle.
                 "popping": Out(1),
                 "popped": In(1),
-                "found": In(XLEN),
+                "found": In(XLEN),  #: The word.
+                #: pushing, pushed: The core waits to push a word, and it is taken in this cycle.
                 "pushing": Out(1),
                 "pushed": In(1),
-                "word": Out(XLEN),
-                "irq": Out(1),
-                "fetch_idle": In(1),
+                "word": Out(XLEN),  #: The word.
+                "irq": Out(1),  #: An event is in buffer and interrupt mask.
+                "fetch_idle": In(1),  #: No instruction fetch of the core is outstanding.
+                #: core_clock_en: The core needs its clock: it does not wait, or fetches, or has what it waits for.
                 "core_clock_en": Out(1),
             }
         )

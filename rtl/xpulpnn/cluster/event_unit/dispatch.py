@@ -23,25 +23,6 @@ class Dispatch(wiring.Component):
     ----------
     config : ClusterConfig
         Tells the number of cores and of words.
-
-    Members
-    -------
-    accesses : In(AccessSignature).array(cores)
-        What each core asks for; sets the team.
-    team : Out(cores)
-        Cores that the next word is for.
-    pushing : In(cores)
-        Cores that wait to push.
-    words : In(32).array(cores)
-        What they push.
-    pushed : Out(cores)
-        The one of them that does in this cycle.
-    popping : In(cores)
-        Cores that wait for a word.
-    popped : Out(cores)
-        Those of them that get one in this cycle.
-    found : Out(32).array(cores)
-        The word each core gets, valid with ``popped``.
     """
 
     def __init__(self, config: ClusterConfig):
@@ -49,14 +30,14 @@ class Dispatch(wiring.Component):
         self.depth = config.dispatch_depth
         super().__init__(
             {
-                "accesses": In(AccessSignature()).array(self.cores),
-                "team": Out(self.cores, init=-1),
-                "pushing": In(self.cores),
-                "words": In(XLEN).array(self.cores),
-                "pushed": Out(self.cores),
-                "popping": In(self.cores),
-                "popped": Out(self.cores),
-                "found": Out(XLEN).array(self.cores),
+                "accesses": In(AccessSignature()).array(self.cores),  #: What each core asks for; sets the team.
+                "team": Out(self.cores, init=-1),  #: Cores that the next word is for.
+                "pushing": In(self.cores),  #: Cores that wait to push.
+                "words": In(XLEN).array(self.cores),  #: What they push.
+                "pushed": Out(self.cores),  #: The one of them that does in this cycle.
+                "popping": In(self.cores),  #: Cores that wait for a word.
+                "popped": Out(self.cores),  #: Those of them that get one in this cycle.
+                "found": Out(XLEN).array(self.cores),  #: The word each core gets, valid with ``popped``.
             }
         )
 

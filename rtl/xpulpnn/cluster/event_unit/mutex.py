@@ -20,29 +20,16 @@ class MutexUnit(wiring.Component):
     ----------
     config : ClusterConfig
         Tells the number of cores.
-
-    Members
-    -------
-    number : In(4)
-        Which mutex it is; constant.
-    accesses : In(AccessSignature).array(cores)
-        What each core asks for.
-    waiting : In(cores)
-        Cores that wait for this lock.
-    granted : Out(cores)
-        The one of them that gets it in this cycle.
-    message : Out(32)
-        What the last store left.
     """
 
     def __init__(self, config: ClusterConfig):
         super().__init__(
             {
-                "number": In(REGION_BITS - WORD_SHIFT),
-                "accesses": In(AccessSignature()).array(config.cores),
-                "waiting": In(config.cores),
-                "granted": Out(config.cores),
-                "message": Out(XLEN),
+                "number": In(REGION_BITS - WORD_SHIFT),  #: Which mutex it is; constant.
+                "accesses": In(AccessSignature()).array(config.cores),  #: What each core asks for.
+                "waiting": In(config.cores),  #: Cores that wait for this lock.
+                "granted": Out(config.cores),  #: The one of them that gets it in this cycle.
+                "message": Out(XLEN),  #: What the last store left.
             }
         )
 

@@ -34,17 +34,12 @@ class SharedView(wiring.Component):
     ----------
     config : ClusterConfig
         Tells the number of cores, barriers and software events.
-
-    Members
-    -------
-    port : In(ObiSignature)
-        Bits 12:0 of the address count.
-    slots : Out(SlotSignature).array(cores)
-        Accesses of the private views.
     """
 
     def __init__(self, config: ClusterConfig):
         self.config = config
+        #: port: Bits 12:0 of the address count.
+        #: slots: Accesses of the private views.
         super().__init__({"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
 
     def elaborate(self, platform):

@@ -20,18 +20,13 @@ class SwEvents(wiring.Component):
     ----------
     config : ClusterConfig
         Tells the number of cores and of events.
-
-    Members
-    -------
-    accesses : In(AccessSignature).array(cores)
-        What each core asks for.
-    events : Out(sw_events).array(cores)
-        Event lines of each core, for one cycle.
     """
 
     def __init__(self, config: ClusterConfig):
         self.cores = config.cores
         self.number = config.sw_events
+        #: accesses: What each core asks for.
+        #: events: Event lines of each core, for one cycle.
         super().__init__(
             {"accesses": In(AccessSignature()).array(self.cores), "events": Out(self.number).array(self.cores)}
         )

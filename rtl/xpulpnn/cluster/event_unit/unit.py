@@ -29,41 +29,22 @@ class EventUnit(wiring.Component):
     config : ClusterConfig
         Tells the number of cores, barriers, mutexes, software events, words of the dispatch queue, and whether there
         is a DMA.
-
-    Members
-    -------
-    cores : In(ObiSignature).array(cores)
-        Private views; bits 9:0 of the address count.
-    shared : In(ObiSignature)
-        Shared view; bits 12:0 of the address count.
-    dma_events : In(cores)
-        Event line 8 of each core; with a DMA only.
-    dma_interrupts : In(cores)
-        Event line 9 of each core; with a DMA only.
-    timer_events : In(2)
-        Event lines 10 and 11 of all cores.
-    cluster_events : In(2)
-        Event lines 22 and 23 of all cores.
-    irq : Out(cores)
-        An event is in buffer and interrupt mask of the core.
-    fetch_idle : In(cores)
-        No instruction fetch of the core is outstanding.
-    core_clock_en : Out(cores)
-        The core needs its clock.
     """
 
     def __init__(self, config: ClusterConfig):
         self.config = config
         cores = config.cores
+        #: dma_events: Event line 8 of each core; with a DMA only.
+        #: dma_interrupts: Event line 9 of each core; with a DMA only.
         super().__init__(
             {
-                "cores": In(ObiSignature()).array(cores),
-                "shared": In(ObiSignature()),
-                "timer_events": In(2),
-                "cluster_events": In(2),
-                "irq": Out(cores),
-                "fetch_idle": In(cores),
-                "core_clock_en": Out(cores),
+                "cores": In(ObiSignature()).array(cores),  #: Private views; bits 9:0 of the address count.
+                "shared": In(ObiSignature()),  #: Shared view; bits 12:0 of the address count.
+                "timer_events": In(2),  #: Event lines 10 and 11 of all cores.
+                "cluster_events": In(2),  #: Event lines 22 and 23 of all cores.
+                "irq": Out(cores),  #: An event is in buffer and interrupt mask of the core.
+                "fetch_idle": In(cores),  #: No instruction fetch of the core is outstanding.
+                "core_clock_en": Out(cores),  #: The core needs its clock.
                 **({"dma_events": In(cores), "dma_interrupts": In(cores)} if config.dma else {}),
             }
         )

@@ -39,61 +39,30 @@ class CacheBank(wiring.Component):
     ----------
     config : ClusterConfig
         ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
-
-    Members
-    -------
-    req : In(N)
-        Requests of the cores' caches.
-    gnt : Out(N)
-        Which of them is granted.
-    lines : In(28).array(N)
-        Numbers of the lines requested.
-    rvalid : Out(N)
-        Whose line is answered.
-    rdata : Out(128)
-        The line, valid with ``rvalid``.
-    err : Out(2)
-        Which halves of it could not be read, valid with ``rvalid``.
-    miss_req : Out(1)
-        A line is requested from memory; it stays high until it is granted.
-    miss_gnt : In(1)
-        The request is accepted.
-    miss_line : Out(28)
-        Number of the line; it stays until the last part of the line has come.
-    part_valid : In(1)
-        A part of the line has come, the first one first.
-    part : In(64)
-        That part.
-    part_err : In(1)
-        It could not be read.
-    control : In(CacheControlSignature)
-        What software says.
-    hit, miss : Out(1)
-        A request has found its line, or not; in the cycle after its grant.
-    waits : Out(1)
-        A request is not granted.
     """
 
     def __init__(self, config: ClusterConfig):
         self.config = config
         super().__init__(
             {
-                "req": In(config.cores),
-                "gnt": Out(config.cores),
-                "lines": In(LINE_NUMBER_BITS).array(config.cores),
-                "rvalid": Out(config.cores),
-                "rdata": Out(LINE_BITS),
-                "err": Out(LINE_BEATS),
-                "miss_req": Out(1),
-                "miss_gnt": In(1),
+                "req": In(config.cores),  #: Requests of the cores' caches.
+                "gnt": Out(config.cores),  #: Which of them is granted.
+                "lines": In(LINE_NUMBER_BITS).array(config.cores),  #: Numbers of the lines requested.
+                "rvalid": Out(config.cores),  #: Whose line is answered.
+                "rdata": Out(LINE_BITS),  #: The line, valid with ``rvalid``.
+                "err": Out(LINE_BEATS),  #: Which halves of it could not be read, valid with ``rvalid``.
+                "miss_req": Out(1),  #: A line is requested from memory; it stays high until it is granted.
+                "miss_gnt": In(1),  #: The request is accepted.
+                #: miss_line: Number of the line; it stays until the last part of the line has come.
                 "miss_line": Out(LINE_NUMBER_BITS),
-                "part_valid": In(1),
-                "part": In(REFILL_BITS),
-                "part_err": In(1),
-                "control": In(CacheControlSignature()),
+                "part_valid": In(1),  #: A part of the line has come, the first one first.
+                "part": In(REFILL_BITS),  #: That part.
+                "part_err": In(1),  #: It could not be read.
+                "control": In(CacheControlSignature()),  #: What software says.
+                #: hit, miss: A request has found its line, or not; in the cycle after its grant.
                 "hit": Out(1),
                 "miss": Out(1),
-                "waits": Out(1),
+                "waits": Out(1),  #: A request is not granted.
             }
         )
 

@@ -24,21 +24,15 @@ class CacheControl(wiring.Component):
     ----------
     config : ClusterConfig
         ``cores``, ``icache_shared_banks``, ``prefetch``: without it ``PREFETCH`` reads as 0.
-
-    Members
-    -------
-    port : In(ObiSignature)
-        Access to the registers; bits 9 to 2 of the address count.
-    private, shared : Out(CacheControlSignature)
-        What the caches of each level are told.
-    private_hits, private_misses, private_waits : In(N)
-        Events of the cores' caches.
-    shared_hits, shared_misses, shared_waits : In(banks)
-        Events of the banks of the shared cache.
     """
+
+    #: private, shared: What the caches of each level are told.
+    #: private_hits, private_misses, private_waits: Events of the cores' caches.
+    #: shared_hits, shared_misses, shared_waits: Events of the banks of the shared cache.
 
     def __init__(self, config: ClusterConfig):
         self.config = config
+        #: port: Access to the registers; bits 9 to 2 of the address count.
         ports = {"port": In(ObiSignature())}
         for level, number in (("private", config.cores), ("shared", config.icache_shared_banks)):
             ports[level] = Out(CacheControlSignature())

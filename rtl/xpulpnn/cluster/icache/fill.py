@@ -23,23 +23,6 @@ class CacheFill(wiring.Component):
         Lines of a set, a power of two.
     ahead : bool
         Whether a lookup looks in a second set too.
-
-    Members
-    -------
-    lookup : In(1)
-        Look in the sets ``index`` and ``next_index``.
-    index, next_index : In(log2 sets)
-        Numbers of sets; the second on request.
-    valid, next_valid : Out(ways)
-        Which of their ways hold a line; the second on request.
-    write : In(1)
-        Keep a line in the set ``write_index``.
-    write_index : In(log2 sets)
-        Number of a set.
-    turn : Out(ways)
-        The way that takes it, one bit set; also without ``write``.
-    forget : In(sets)
-        Sets whose lines are forgotten, even if one is written in the same cycle.
     """
 
     def __init__(self, sets: int, ways: int, *, ahead: bool):
@@ -48,13 +31,15 @@ class CacheFill(wiring.Component):
         self.ahead = ahead
         index_bits = (sets - 1).bit_length()
         ports = {
-            "lookup": In(1),
+            "lookup": In(1),  #: Look in the sets ``index`` and ``next_index``.
+            #: index, next_index: Numbers of sets; the second on request.
             "index": In(index_bits),
+            #: valid, next_valid: Which of their ways hold a line; the second on request.
             "valid": Out(ways),
-            "write": In(1),
-            "write_index": In(index_bits),
-            "turn": Out(ways),
-            "forget": In(sets),
+            "write": In(1),  #: Keep a line in the set ``write_index``.
+            "write_index": In(index_bits),  #: Number of a set.
+            "turn": Out(ways),  #: The way that takes it, one bit set; also without ``write``.
+            "forget": In(sets),  #: Sets whose lines are forgotten, even if one is written in the same cycle.
         }
         if ahead:
             ports |= {"next_index": In(index_bits), "next_valid": Out(ways)}

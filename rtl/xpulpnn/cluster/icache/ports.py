@@ -15,33 +15,17 @@ LINE_BEATS = ICACHE_LINE_BYTES // REFILL_BYTES  # transfers of the refill port t
 
 
 class LineSignature(wiring.Signature):
-    """Initiator's side of a read-only port for lines of instructions; one request outstanding.
-
-    Members
-    -------
-    req : Out(1)
-        A line is requested; it stays high with the same address until it is granted.
-    gnt : In(1)
-        The request is accepted in this cycle.
-    addr : Out(28)
-        Number of the line: its address without the bits inside the line.
-    rvalid : In(1)
-        Response, at least one cycle after the grant.
-    rdata : In(128)
-        The line, its first byte in bits 7:0; valid with ``rvalid``.
-    err : In(2)
-        Which halves of it could not be read, valid with ``rvalid``.
-    """
+    """Initiator's side of a read-only port for lines of instructions; one request outstanding."""
 
     def __init__(self):
         super().__init__(
             {
-                "req": Out(1),
-                "gnt": In(1),
-                "addr": Out(LINE_NUMBER_BITS),
-                "rvalid": In(1),
-                "rdata": In(LINE_BITS),
-                "err": In(LINE_BEATS),
+                "req": Out(1),  #: A line is requested; it stays high with the same address until it is granted.
+                "gnt": In(1),  #: The request is accepted in this cycle.
+                "addr": Out(LINE_NUMBER_BITS),  #: Number of the line: its address without the bits inside the line.
+                "rvalid": In(1),  #: Response, at least one cycle after the grant.
+                "rdata": In(LINE_BITS),  #: The line, its first byte in bits 7:0; valid with ``rvalid``.
+                "err": In(LINE_BEATS),  #: Which halves of it could not be read, valid with ``rvalid``.
             }
         )
 
@@ -53,32 +37,17 @@ class LineSignature(wiring.Signature):
 
 
 class RefillSignature(wiring.Signature):
-    """Initiator's side of the port through which the instruction cache reads memory; several transfers under way.
-
-    Members
-    -------
-    req : Out(1)
-        A double word is requested; it stays high with the same address until it is granted.
-    gnt : In(1)
-        The request is accepted in this cycle.
-    addr : Out(32)
-        Byte address, a multiple of 8.
-    rvalid : In(1)
-        Response to the oldest granted request, at least one cycle after its grant.
-    rdata : In(64)
-        The double word, valid with ``rvalid``.
-    err : In(1)
-        It could not be read, valid with ``rvalid``: executing it is an instruction access fault.
-    """
+    """Initiator's side of the port through which the instruction cache reads memory; several transfers under way."""
 
     def __init__(self):
         super().__init__(
             {
-                "req": Out(1),
-                "gnt": In(1),
-                "addr": Out(XLEN),
-                "rvalid": In(1),
-                "rdata": In(REFILL_BITS),
+                "req": Out(1),  #: A double word is requested; it stays high with the same address until it is granted.
+                "gnt": In(1),  #: The request is accepted in this cycle.
+                "addr": Out(XLEN),  #: Byte address, a multiple of 8.
+                "rvalid": In(1),  #: Response to the oldest granted request, at least one cycle after its grant.
+                "rdata": In(REFILL_BITS),  #: The double word, valid with ``rvalid``.
+                #: err: It could not be read, valid with ``rvalid``: executing it is an instruction access fault.
                 "err": In(1),
             }
         )
@@ -91,30 +60,17 @@ class RefillSignature(wiring.Signature):
 
 
 class CacheControlSignature(wiring.Signature):
-    """Controls of a level of the instruction cache.
-
-    Members
-    -------
-    enable : Out(1)
-        Lines are kept; else every request goes to the next level, and what was kept is forgotten.
-    prefetch : Out(1)
-        The next line is fetched ahead.
-    flush : Out(1)
-        Forget all lines; a pulse.
-    flush_line : Out(1)
-        Forget the line ``line``, and with it all lines of its set; a pulse.
-    line : Out(28)
-        Number of a line, with ``flush_line``.
-    """
+    """Controls of a level of the instruction cache."""
 
     def __init__(self):
         super().__init__(
             {
+                #: enable: Lines are kept; else every request goes to the next level, and what was kept is forgotten.
                 "enable": Out(1),
-                "prefetch": Out(1),
-                "flush": Out(1),
-                "flush_line": Out(1),
-                "line": Out(LINE_NUMBER_BITS),
+                "prefetch": Out(1),  #: The next line is fetched ahead.
+                "flush": Out(1),  #: Forget all lines; a pulse.
+                "flush_line": Out(1),  #: Forget the line ``line``, and with it all lines of its set; a pulse.
+                "line": Out(LINE_NUMBER_BITS),  #: Number of a line, with ``flush_line``.
             }
         )
 

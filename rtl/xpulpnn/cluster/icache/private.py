@@ -41,31 +41,19 @@ class PrivateCache(wiring.Component):
     ----------
     config : ClusterConfig
         ``icache_private``, ``icache_ways``, ``prefetch``.
-
-    Members
-    -------
-    core : In(InstructionPortSignature)
-        The core's fetches.
-    line : Out(LineSignature)
-        Lines of the next level.
-    control : In(CacheControlSignature)
-        What software says.
-    hit, miss : Out(1)
-        A fetch has found its word, or not; in the cycle after its grant.
-    waits : Out(1)
-        A fetch is requested and not granted.
     """
 
     def __init__(self, config: ClusterConfig):
         self.config = config
         super().__init__(
             {
-                "core": In(InstructionPortSignature()),
-                "line": Out(LineSignature()),
-                "control": In(CacheControlSignature()),
+                "core": In(InstructionPortSignature()),  #: The core's fetches.
+                "line": Out(LineSignature()),  #: Lines of the next level.
+                "control": In(CacheControlSignature()),  #: What software says.
+                #: hit, miss: A fetch has found its word, or not; in the cycle after its grant.
                 "hit": Out(1),
                 "miss": Out(1),
-                "waits": Out(1),
+                "waits": Out(1),  #: A fetch is requested and not granted.
             }
         )
 

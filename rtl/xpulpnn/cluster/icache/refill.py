@@ -28,30 +28,18 @@ class RefillPort(wiring.Component):
     ----------
     banks : int
         Banks, each with one line requested at most.
-
-    Members
-    -------
-    req : In(banks)
-        Requests.
-    gnt : Out(banks)
-        The one that is taken.
-    lines : In(28).array(banks)
-        Numbers of the lines requested; each stays until the last part of the line has come.
-    part_valid : Out(banks)
-        Whose line a part has come of.
-    refill : Out(RefillSignature)
-        Memory.
     """
 
     def __init__(self, banks: int):
         self.banks = banks
         super().__init__(
             {
-                "req": In(banks),
-                "gnt": Out(banks),
+                "req": In(banks),  #: Requests.
+                "gnt": Out(banks),  #: The one that is taken.
+                #: lines: Numbers of the lines requested; each stays until the last part of the line has come.
                 "lines": In(LINE_NUMBER_BITS).array(banks),
-                "part_valid": Out(banks),
-                "refill": Out(RefillSignature()),
+                "part_valid": Out(banks),  #: Whose line a part has come of.
+                "refill": Out(RefillSignature()),  #: Memory.
             }
         )
 

@@ -21,19 +21,6 @@ class SharedCache(wiring.Component):
     ----------
     config : ClusterConfig
         ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
-
-    Members
-    -------
-    cores : In(LineSignature).array(N)
-        The cores' caches.
-    refill : Out(RefillSignature)
-        Memory.
-    control : In(CacheControlSignature)
-        What software says.
-    hit, miss : Out(banks)
-        A request has found its line in the bank, or not; in the cycle after its grant.
-    waits : Out(banks)
-        A request of the bank is not granted.
     """
 
     def __init__(self, config: ClusterConfig):
@@ -41,12 +28,13 @@ class SharedCache(wiring.Component):
         banks = config.icache_shared_banks
         super().__init__(
             {
-                "cores": In(LineSignature()).array(config.cores),
-                "refill": Out(RefillSignature()),
-                "control": In(CacheControlSignature()),
+                "cores": In(LineSignature()).array(config.cores),  #: The cores' caches.
+                "refill": Out(RefillSignature()),  #: Memory.
+                "control": In(CacheControlSignature()),  #: What software says.
+                #: hit, miss: A request has found its line in the bank, or not; in the cycle after its grant.
                 "hit": Out(banks),
                 "miss": Out(banks),
-                "waits": Out(banks),
+                "waits": Out(banks),  #: A request of the bank is not granted.
             }
         )
 

@@ -22,23 +22,16 @@ class InstructionCache(wiring.Component):
     ----------
     config : ClusterConfig
         ``cores`` and the fields of the instruction cache; ``icache_private`` must not be 0.
-
-    Members
-    -------
-    cores : In(InstructionPortSignature).array(N)
-        Fetches of the cores.
-    refill : Out(RefillSignature)
-        Memory.
-    port : In(ObiSignature)
-        Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address count.
     """
 
     def __init__(self, config: ClusterConfig):
         self.config = config
         super().__init__(
             {
-                "cores": In(InstructionPortSignature()).array(config.cores),
-                "refill": Out(RefillSignature()),
+                "cores": In(InstructionPortSignature()).array(config.cores),  #: Fetches of the cores.
+                "refill": Out(RefillSignature()),  #: Memory.
+                #: port: Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address
+                #:   count.
                 "port": In(ObiSignature()),
             }
         )

@@ -22,29 +22,6 @@ class CacheWay(wiring.Component):
         Width of a tag.
     ahead : bool
         Whether a lookup looks in a second set too.
-
-    Members
-    -------
-    lookup : In(1)
-        Look in the sets ``index`` and ``next_index``.
-    index, next_index : In(log2 sets)
-        Numbers of sets; the second on request.
-    tag, next_tag : In
-        What is looked for, in the cycle after the lookup; the second on request.
-    valid, next_valid : In(1)
-        There is a line in that set, in the cycle after the lookup; the second on request.
-    hit, next_hit : Out(1)
-        It is there; the second on request.
-    line : Out(128)
-        The line of the set ``index``.
-    write : In(1)
-        Keep a line.
-    write_index : In(log2 sets)
-        Its set.
-    write_tag : In
-        Its tag.
-    write_line : In(128)
-        The line.
     """
 
     def __init__(self, sets: int, tag_bits: int, *, ahead: bool):
@@ -53,16 +30,20 @@ class CacheWay(wiring.Component):
         self.ahead = ahead
         index_bits = (sets - 1).bit_length()
         ports = {
-            "lookup": In(1),
+            "lookup": In(1),  #: Look in the sets ``index`` and ``next_index``.
+            #: index, next_index: Numbers of sets; the second on request.
             "index": In(index_bits),
+            #: tag, next_tag: What is looked for, in the cycle after the lookup; the second on request.
             "tag": In(tag_bits),
+            #: valid, next_valid: There is a line in that set, in the cycle after the lookup; the second on request.
             "valid": In(1),
+            #: hit, next_hit: It is there; the second on request.
             "hit": Out(1),
-            "line": Out(LINE_BITS),
-            "write": In(1),
-            "write_index": In(index_bits),
-            "write_tag": In(tag_bits),
-            "write_line": In(LINE_BITS),
+            "line": Out(LINE_BITS),  #: The line of the set ``index``.
+            "write": In(1),  #: Keep a line.
+            "write_index": In(index_bits),  #: Its set.
+            "write_tag": In(tag_bits),  #: Its tag.
+            "write_line": In(LINE_BITS),  #: The line.
         }
         if ahead:
             ports |= {

@@ -27,35 +27,6 @@ class CacheWays(wiring.Component):
         Low bits of the line number that are the same for all lines of this cache.
     ahead : bool
         Whether each lookup also tells about the next line; needs ``common`` 0.
-
-    Members
-    -------
-    lookup : In(1)
-        Look for ``line``.
-    line : In(28)
-        Number of a line.
-    hit : Out(1)
-        The line looked for is there.
-    found : Out(ways)
-        Which way it is in; 0 if it is not there.
-    lines : Out(128).array(ways)
-        What each of them has in the set.
-    looked : Out(28)
-        Number of the line looked for.
-    next_line : Out(28)
-        Number of the line behind it; on request.
-    next_absent : Out(1)
-        That is not there; on request.
-    write : In(1)
-        Keep the line ``write_line``.
-    write_line : In(28)
-        Its number.
-    write_data : In(128)
-        The line.
-    same_set : Out(1)
-        ``line`` and ``write_line`` belong to one set.
-    control : In(CacheControlSignature)
-        Clearing ``enable`` empties the cache; ``prefetch`` does not matter here.
     """
 
     def __init__(self, sets: int, ways: int, *, common: int = 0, ahead: bool = False):
@@ -64,19 +35,22 @@ class CacheWays(wiring.Component):
         self.common = common
         self.ahead = ahead
         ports = {
-            "lookup": In(1),
-            "line": In(LINE_NUMBER_BITS),
-            "hit": Out(1),
-            "found": Out(ways),
-            "lines": Out(LINE_BITS).array(ways),
-            "looked": Out(LINE_NUMBER_BITS),
-            "write": In(1),
-            "write_line": In(LINE_NUMBER_BITS),
-            "write_data": In(LINE_BITS),
-            "same_set": Out(1),
+            "lookup": In(1),  #: Look for ``line``.
+            "line": In(LINE_NUMBER_BITS),  #: Number of a line.
+            "hit": Out(1),  #: The line looked for is there.
+            "found": Out(ways),  #: Which way it is in; 0 if it is not there.
+            "lines": Out(LINE_BITS).array(ways),  #: What each of them has in the set.
+            "looked": Out(LINE_NUMBER_BITS),  #: Number of the line looked for.
+            "write": In(1),  #: Keep the line ``write_line``.
+            "write_line": In(LINE_NUMBER_BITS),  #: Its number.
+            "write_data": In(LINE_BITS),  #: The line.
+            "same_set": Out(1),  #: ``line`` and ``write_line`` belong to one set.
+            #: control: Clearing ``enable`` empties the cache; ``prefetch`` does not matter here.
             "control": In(CacheControlSignature()),
         }
         if ahead:
+            #: next_line: Number of the line behind it; on request.
+            #: next_absent: That is not there; on request.
             ports |= {"next_line": Out(LINE_NUMBER_BITS), "next_absent": Out(1)}
         super().__init__(ports)
 

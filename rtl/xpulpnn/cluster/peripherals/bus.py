@@ -26,13 +26,6 @@ class PeripheralBus(wiring.Component):
     blocks : tuple of (int, int)
         Address and size of each peripheral, the size a power of two that divides the address. Where none is, an
         access fails.
-
-    Members
-    -------
-    initiators : In(ObiSignature).array(initiators)
-        Initiators.
-    peripherals : Out(ObiSignature).array(peripherals)
-        Peripherals, in the order of ``blocks``.
     """
 
     def __init__(self, initiators: int, blocks: tuple[tuple[int, int], ...]):
@@ -40,8 +33,8 @@ class PeripheralBus(wiring.Component):
         self.blocks = blocks
         super().__init__(
             {
-                "initiators": In(ObiSignature()).array(initiators),
-                "peripherals": Out(ObiSignature()).array(len(blocks)),
+                "initiators": In(ObiSignature()).array(initiators),  #: Initiators.
+                "peripherals": Out(ObiSignature()).array(len(blocks)),  #: Peripherals, in the order of ``blocks``.
             }
         )
 

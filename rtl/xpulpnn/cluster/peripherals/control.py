@@ -22,36 +22,19 @@ class ClusterControl(wiring.Component):
     ----------
     cores : int
         Number of cores.
-
-    Members
-    -------
-    port : In(ObiSignature)
-        Access to the registers; bits 9 to 2 of the address count.
-    boot_addr : In(32)
-        Address of the first instruction of every core that has no other.
-    boot_addresses : Out(32).array(cores)
-        That of each core.
-    fetch_enable : Out(cores)
-        Which cores software has started.
-    clock_gate : Out(1)
-        The clocks of waiting cores may stop.
-    eoc : Out(1)
-        End of computation: software says that it is done.
-    return_value : Out(32)
-        Result of the program; bit 31 says that there is one.
     """
 
     def __init__(self, cores: int):
         self.cores = cores
         super().__init__(
             {
-                "port": In(ObiSignature()),
-                "boot_addr": In(XLEN),
-                "boot_addresses": Out(XLEN).array(cores),
-                "fetch_enable": Out(cores),
-                "clock_gate": Out(1, init=1),
-                "eoc": Out(1),
-                "return_value": Out(XLEN),
+                "port": In(ObiSignature()),  #: Access to the registers; bits 9 to 2 of the address count.
+                "boot_addr": In(XLEN),  #: Address of the first instruction of every core that has no other.
+                "boot_addresses": Out(XLEN).array(cores),  #: That of each core.
+                "fetch_enable": Out(cores),  #: Which cores software has started.
+                "clock_gate": Out(1, init=1),  #: The clocks of waiting cores may stop.
+                "eoc": Out(1),  #: End of computation: software says that it is done.
+                "return_value": Out(XLEN),  #: Result of the program; bit 31 says that there is one.
             }
         )
 

@@ -48,20 +48,11 @@ class ClusterTimer(wiring.Component):
     clears the count, with any value. What software writes wins over a step in the same cycle. In cascade the low
     timer's configuration counts for both, and the events are those of the low timer. There is neither an event input
     nor a second clock: the bits for them read as 0. Answers in the next cycle.
-
-    Members
-    -------
-    port : In(ObiSignature)
-        Access to the registers; bits 9 to 2 of the address count.
-    events : Out(2)
-        The end of a period, of the low and the high timer; a pulse.
-    armed : Out(2)
-        The timer is enabled and will tell the end of its period.
     """
 
-    port: In(ObiSignature())
-    events: Out(2)
-    armed: Out(2)
+    port: In(ObiSignature())  #: Access to the registers; bits 9 to 2 of the address count.
+    events: Out(2)  #: The end of a period, of the low and the high timer; a pulse.
+    armed: Out(2)  #: The timer is enabled and will tell the end of its period.
 
     def elaborate(self, platform):
         """Build both timers."""

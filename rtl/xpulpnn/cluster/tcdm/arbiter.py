@@ -22,18 +22,13 @@ class Arbiter(wiring.Component):
         Number of requests, at least 1.
     kind : "counter", "strict" or "fixed"
         Who wins.
-
-    Members
-    -------
-    req : In(inputs)
-        Requests.
-    gnt : Out(inputs)
-        The one that is granted; 0 without a request.
     """
 
     def __init__(self, inputs: int, kind: ArbiterKind):
         self.inputs = inputs
         self.kind = kind
+        #: req: Requests.
+        #: gnt: The one that is granted; 0 without a request.
         super().__init__({"req": In(inputs), "gnt": Out(inputs)})
 
     def elaborate(self, platform):

@@ -18,15 +18,11 @@ class Bank(wiring.Component):
     ----------
     words : int
         Its size, a power of two.
-
-    Members
-    -------
-    port : In(BankSignature)
-        Access.
     """
 
     def __init__(self, words: int):
         self.words = words
+        #: port: Access.
         super().__init__({"port": In(BankSignature(words))})
 
     def elaborate(self, platform):

@@ -34,21 +34,6 @@ class BankAccess(wiring.Component):
         Arbiter, size of the bank.
     masters : int
         Number of masters, the cores first.
-
-    Members
-    -------
-    req : In(masters)
-        Which masters want the bank.
-    access : In(array of access_layout)
-        What each wants; stable until it is granted.
-    gnt : Out(masters)
-        Which are served in this cycle.
-    bank : Out(BankSignature)
-        The bank.
-    master : Out(5)
-        Number of the master whose access the bank does, 31 for the write of a test&set; with ``rvfi``.
-    sharers : Out(masters)
-        The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
@@ -56,14 +41,17 @@ class BankAccess(wiring.Component):
         self.masters = masters
         words = config.bank_words
         ports = {
-            "req": In(masters),
+            "req": In(masters),  #: Which masters want the bank.
+            #: access: What each wants; stable until it is granted.
             "access": In(data.ArrayLayout(access_layout(words), masters)),
-            "gnt": Out(masters),
-            "bank": Out(BankSignature(words)),
+            "gnt": Out(masters),  #: Which are served in this cycle.
+            "bank": Out(BankSignature(words)),  #: The bank.
         }
         if config.rvfi:
+            #: master: Number of the master whose access the bank does, 31 for the write of a test&set; with ``rvfi``.
             ports["master"] = Out(MASTER_BITS)
             if config.broadcast:
+                #: sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
                 ports["sharers"] = Out(masters)
         super().__init__(ports)
 

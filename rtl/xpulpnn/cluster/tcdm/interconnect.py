@@ -26,29 +26,21 @@ class TcdmInterconnect(wiring.Component):
         Banks, arbiter, what is hashed and shared.
     masters : int
         Number of ports: the cores, then others.
-
-    Members
-    -------
-    ports : In(ObiSignature).array(masters)
-        The masters.
-    banks : Out(BankSignature).array(banks)
-        The banks.
-    bank_masters : Out(5).array(banks)
-        Number of the master whose access each bank does, 31 for the write of a test&set; with ``rvfi``.
-    bank_sharers : Out(masters).array(banks)
-        The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
         self.config = config
         self.masters = masters
         ports = {
-            "ports": In(ObiSignature()).array(masters),
-            "banks": Out(BankSignature(config.bank_words)).array(config.banks),
+            "ports": In(ObiSignature()).array(masters),  #: The masters.
+            "banks": Out(BankSignature(config.bank_words)).array(config.banks),  #: The banks.
         }
         if config.rvfi:
+            #: bank_masters: Number of the master whose access each bank does, 31 for the write of a test&set; with
+            #:   ``rvfi``.
             ports["bank_masters"] = Out(MASTER_BITS).array(config.banks)
             if config.broadcast:
+                #: bank_sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
                 ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(ports)
 

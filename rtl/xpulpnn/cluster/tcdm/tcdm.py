@@ -24,28 +24,23 @@ class Tcdm(wiring.Component):
         Size, banks, arbiter; whether the banks are arrays or ports.
     masters : int
         Number of ports: the cores, then others.
-
-    Members
-    -------
-    ports : In(ObiSignature).array(masters)
-        The masters. Of an address bits 19 to 0 within the memory count, and bit 20, which makes a load a test&set.
-    banks : Out(BankSignature).array(banks)
-        The banks, if they are outside.
-    bank_masters : Out(5).array(banks)
-        Number of the master whose access each bank does, 31 for the write of a test&set; with ``rvfi``.
-    bank_sharers : Out(masters).array(banks)
-        The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
         self.config = config
         self.masters = masters
+        #: ports: The masters. Of an address bits 19 to 0 within the memory count, and bit 20, which makes a load a
+        #:   test&set.
         ports = {"ports": In(ObiSignature()).array(masters)}
         if config.memories == "ports":
+            #: banks: The banks, if they are outside.
             ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
+            #: bank_masters: Number of the master whose access each bank does, 31 for the write of a test&set; with
+            #:   ``rvfi``.
             ports["bank_masters"] = Out(MASTER_BITS).array(config.banks)
             if config.broadcast:
+                #: bank_sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
                 ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(ports)
 

@@ -18,27 +18,16 @@ class TestSet(wiring.Component):
     ----------
     words : int
         Words of the bank.
-
-    Members
-    -------
-    access : In(BankSignature)
-        Access to the bank.
-    start : In(1)
-        The access is the load of a test&set.
-    busy : Out(1)
-        The bank is being written: ``access`` must not request.
-    bank : Out(BankSignature)
-        The bank.
     """
 
     def __init__(self, words: int):
         self.words = words
         super().__init__(
             {
-                "access": In(BankSignature(words)),
-                "start": In(1),
-                "busy": Out(1),
-                "bank": Out(BankSignature(words)),
+                "access": In(BankSignature(words)),  #: Access to the bank.
+                "start": In(1),  #: The access is the load of a test&set.
+                "busy": Out(1),  #: The bank is being written: ``access`` must not request.
+                "bank": Out(BankSignature(words)),  #: The bank.
             }
         )
 

@@ -1,6 +1,9 @@
 """Docstrings as Sphinx understands them."""
 
 import re
+from collections.abc import Iterator
+
+from xpulpnn.emit.members import declared_meanings, declared_type
 
 _HEADER = re.compile(r"-{3,}$")
 
@@ -29,3 +32,14 @@ def _is_prose(lines: list[str], at: int) -> bool:
     following = lines[at + 1] if at + 1 < len(lines) else ""
     is_entry = following.startswith(" ") or _HEADER.match(following) or _HEADER.match(lines[at])
     return not lines[at].startswith(" ") and not is_entry
+
+
+def members_section(kind: type) -> Iterator[str]:
+    """The section that lists the ports of a component, whose meanings stand at their declarations."""
+    meanings = declared_meanings(kind)
+    if meanings:
+        yield from ("", "Members", "-------")
+    for name, text in meanings.items():
+        declared = declared_type(kind, name)
+        yield f"{name} : {declared}" if declared else name
+        yield f"    {text}"
