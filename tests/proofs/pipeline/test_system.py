@@ -10,7 +10,6 @@ from xpulpnn.config import preset
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
-from xpulpnn_sim.proofs.pipeline.rules import rules
 from xpulpnn_sim.proofs.pipeline.seen import seen_signals
 
 pytestmark = pytest.mark.unit
@@ -42,8 +41,7 @@ def found(cycles: list[dict[str, int]]) -> list[list[str]]:
     for name, signal in record.items():
         setattr(core, f"rvfi_{name}", signal)
     config = preset("ri5cy")
-    rule = next(rule for rule in rules(config) if rule.name == "system")
-    seen = {name: Signal(seen_signals(config)[name].width, name=name) for name in rule.sees}
+    seen = {name: Signal(one.width, name=name) for name, one in seen_signals(config).items()}
     under_way = Signal(3)
     watched = watch_system(module, core, seen, Const(_BOOT, 32), under_way)
     inputs = record | seen | {"irq_ack": core.irq_ack, "irq_id": core.irq_id, "under_way": under_way}

@@ -52,6 +52,7 @@ class Scene:
 
     config: CoreConfig
     modules: Mapping[str, str]  # Verilog of each module by its name
+    hierarchy: Mapping[str, str]  # module of each instance by its path
     ports: Sequence[Mapping[str, Any]]  # Name, direction and width of each port of the top
     parts: Mapping[str, Sequence[str]]  # what may be wrong, by the name of the property, in the order of bits
     invariants: Mapping[str, Sequence[str]]  # what always holds inside the core and helps to prove a property, likewise
@@ -61,25 +62,26 @@ class Scene:
     def with_fault(self, fault: CoreFault) -> "Scene":
         """The same with a fault in the core; raises :class:`ToolError` if its signal is not there."""
         with fault.seeded():
-            return emit_scene(self.config)
+            return emit_scene(self.config, self.seen)
 
 
-def emit_scene(config: CoreConfig) -> Scene:
+def emit_scene(config: CoreConfig, seen: Mapping[str, Seen] | None = None) -> Scene:
     """Emit the core with its properties; raises :class:`InputError` for a core that they are not for."""
     # Amaranth takes long to import, and a run that resumes may not need it
     from xpulpnn_sim.proofs.pipeline.properties.scene import Scene as Description
 
     config = replace(config, rvfi=True)
     chosen = rules(config)
-    description = Description(config)
+    description = Description(config, seen or seen_signals(config))
     emitted = emit(description, MODULE, config=config)
     return Scene(
         config=config,
         modules=emitted.modules,
+        hierarchy=emitted.manifest["hierarchy"],
         ports=emitted.manifest["ports"],
         parts=description.parts,
         invariants=description.invariants,
-        seen=seen_signals(config),
+        seen=description.seen,
         rules=chosen,
     )
 
@@ -98,11 +100,21 @@ def script(rule: Rule, scene: Scene) -> str:
     cutpoints = [f"cutpoint {selection}" for selection in rule.cutpoints if there(selection)]
     seen = [
         f"connect -nounset -set seen_{name}_{index} {MODULE}.{path}"
-        for name in rule.sees
-        if name in scene.seen
-        for index, path in enumerate(scene.seen[name].paths)
+        for name, one in scene.seen.items()
+        if not _is_cut(one, rule, scene)
+        for index, path in enumerate(one.paths)
     ]
     return _SCRIPT.format(first="\n".join(first), cutpoints="\n".join(cutpoints), seen="\n".join(seen))
+
+
+def _is_cut(one: Seen, rule: Rule, scene: Scene) -> bool:
+    """Return whether a signal is inside an instance that is free."""
+    inner, places = scene.hierarchy, (path.split(".") for path in one.paths)
+    return any(
+        f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in rule.cutpoints
+        for names in places
+        for depth in range(len(names) - 1)
+    )
 
 
 def top_text(rule: Rule, scene: Scene) -> str:
@@ -116,7 +128,7 @@ def top_text(rule: Rule, scene: Scene) -> str:
         if name in ("prompt", "holds"):
             signal = f"1'b{int(getattr(rule, name))}"
         elif name.startswith("seen_"):
-            body += _seen_wires(name, port["width"], name.removeprefix("seen_") in rule.sees, scene)
+            body += _seen_wires(name, rule, scene)
         elif name in _CONSTANT:
             body.append(f"(* anyconst *) reg {bits} {name};")
         elif port["direction"] == "input":
@@ -139,15 +151,17 @@ def top_text(rule: Rule, scene: Scene) -> str:
     return "\n".join([*lines, ""])
 
 
-def _seen_wires(name: str, width: int, needed: bool, scene: Scene) -> list[str]:
-    """Wires that Yosys connects to signals inside the core, or 0 if the property does not need them."""
-    if not needed:
+def _seen_wires(name: str, rule: Rule, scene: Scene) -> list[str]:
+    """Wires that Yosys connects to signals inside the core, or 0 if these are inside what is free."""
+    width, paths = one = scene.seen[name.removeprefix("seen_")]
+    if _is_cut(one, rule, scene):
         return [f"wire [{width - 1}:0] {name} = 0;"]
-    paths = scene.seen[name.removeprefix("seen_")].paths
-    each = width // len(paths)
     wires = [f"{name}_{index}" for index in range(len(paths))]
     joined = ", ".join(reversed(wires))
-    return [*(f"wire [{each - 1}:0] {wire};" for wire in wires), f"wire [{width - 1}:0] {name} = {{{joined}}};"]
+    return [
+        *(f"wire [{width // len(paths) - 1}:0] {wire};" for wire in wires),
+        f"wire [{width - 1}:0] {name} = {{{joined}}};",
+    ]
 
 
 def latches(end: str, folder: Path, above: int = 0) -> frozenset[int]:

@@ -23,7 +23,6 @@ class Rule:
     # instances and wires whose values are free in every cycle, as Yosys selects them: `MODULE/INSTANCE` and
     # `MODULE/w:WIRE`
     cutpoints: tuple[str, ...]
-    sees: tuple[str, ...] = ()  # signals that it needs, out of seen_signals
     # registers that start with any values: their bits, `x` for any, by `MODULE/w:REGISTER`
     first: Mapping[str, str] = field(default_factory=dict[str, str])
     # registers of which a search keeps some low bits only, 0 above: how many, by the end of the path
@@ -50,29 +49,6 @@ _ALU = ("ex_stage/alu",)
 _NNRF = ("ex_stage/nnrf",)
 _LOADED = ("lsu/w:aligned",)
 _LOOPS = ("hw_loops/w:lp*",)
-_ACCESSES = ("ex_valid", "ex_access", "lsu_outstanding", "lsu_wb_busy", "lsu_second")
-_PIPELINE = ("booted", "if_pc", "id_valid", "id_pc", "id_raw", "id_compressed", "has_ex", "has_wb", "faulted")
-_PIPELINE += ("ex_ready", "ex_branch", "ex_csr", "ex_insn", "ex_pc_rdata", "ex_trap")
-_QUEUE = tuple(f"fetch_{name}" for name in ("count", "live", "drops", "held", "stale", "running"))
-_FETCHES = (*_QUEUE, *(f"fetch_{name}" for name in ("exact", "current", "words", "errors")))
-_FETCHES += ("id_error", "id_word", "ex_cause")
-_VALUES = tuple(f"wb_{kind}_{part}" for kind in ("rd", "base") for part in ("we", "addr", "wdata"))
-_VALUES += ("wb_late_we", "wb_late_addr", "wb_old", "wb_old_addr", "wb_wrote", "wb_restores", "registers")
-_VALUES += ("id_error", "id_word", "ex_we", "ex_addr", "ex_base", "ex_target", "ex_late_we", "ex_loads", "wb_loads")
-_VALUES += ("ex_wb_base", "ex_requantise", "ex_late_addr")
-_VALUES += tuple(f"ex_{field}_rdata" for field in ("rs1", "rs2", "rd"))
-_LSU = tuple(f"lsu_{name}" for name in ("crosses", "wb_crosses", "fault__store", "wb_byte", "wb_size", "first"))
-_LSU += ("lsu_ex_address",)
-_HANDLERS = ("handler", "intr", "ex_target", "ex_pc_wdata", "ex_intr")
-_NN_STATE = ("id_word", "ex_rs1_rdata", "ex_nn_act_rdata", "ex_nn_wgt_rdata", "ex_base", "ex_we", "ex_addr")
-_NN_STATE += ("ex_late_we", "ex_late_addr", "ex_loads", "ex_entry", "wb_loads", "ex_requantise")
-_LOOP_STATE = ("id_word", "ex_rs1_rdata", "ex_base", "ex_csr_write", "ex_csr_address", "ex_unit", "ex_late_we")
-_LOOP_STATE += ("late", "ex_took", "wb_took", "gives_back", "id_looped")
-_STORED = tuple(f"{name}_bits" for name in ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause"))
-_SYSTEM = ("id_word", "id_error", "ex_rs1_rdata", "ex_base", "ex_csr_write", "ex_csr_address", "ex_unit", "ex_late_we")
-_SYSTEM += ("ex_cause", "ex_pc_wdata", "ex_we", "ex_addr", "wb_late_we", "asking_pc", "granted_pc")
-_SYSTEM += ("lsu_fault__store",)
-_TRAPS = ("enter", "enter_interrupt", "enter_pc")
 _LOOP_REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
 
 
@@ -85,7 +61,6 @@ _LOOPS_RULE = Rule(
     name="loops",
     says="where each instruction goes on, and what is left of the counts, whatever the loops were before",
     cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF),
-    sees=(*_LOOP_REGISTERS, "ex_leaves", "taken", *_TRAPS, *_ACCESSES, *_PIPELINE, *_LOOP_STATE),
     first={
         **{f"hw_loops/w:{name}{loop}": _any(32, 1) for name in ("lpstart", "lpend") for loop in range(2)},
         **{f"hw_loops/w:lpcount{loop}": _any(32) for loop in range(2)},
@@ -106,7 +81,6 @@ _NN_RULE = Rule(
     name="mac_load",
     says="each factor is what the last older load of its entry brought, each load goes to the entry it names",
     cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
-    sees=("ex_leaves", "nn_words", "kappa", "lambda", *_ACCESSES, *_PIPELINE, *_NN_STATE),
     first={"nn_rf/w:nn_*": _any(32)},
 )
 
@@ -115,33 +89,28 @@ _COMMON = (
         name="obi",
         says="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
-        sees=(*_ACCESSES, "lsu_crosses", "fetch_live", "fetch_drops", "fetch_held"),
     ),
     Rule(
         name="fetches",
         says="each instruction is what memory holds at its address, and traps if the bus fails there",
         limits="memory that does not change",
         cutpoints=(*_UNITS, *_COUNTERS, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
-        sees=(*_ACCESSES, *_PIPELINE, *_FETCHES),
         holds=True,
     ),
     Rule(
         name="interrupts",
         says="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
-        sees=("mie_bits", "mstatus_bits", "mtvec_bits", "mepc_bits", "enter_pc", *_ACCESSES, *_PIPELINE, *_HANDLERS),
     ),
     Rule(
         name="registers",
         says="each register read, in any of three fields, has what was written there last, through either port",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
-        sees=(*_ACCESSES, *_PIPELINE, *_VALUES),
     ),
     Rule(
         name="data",
         says="each load brings what the last older store put there, whatever sizes and addresses",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOOPS),
-        sees=(*_ACCESSES, *_PIPELINE, *_LSU, "ex_target"),
         first={"scene/w:data_value": "x"},
         holds=True,
     ),
@@ -149,14 +118,12 @@ _COMMON = (
         name="system",
         says="CSRs keep what is written; exceptions, mret and fence.i do what they must, and nothing else does",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
-        sees=(*_STORED, "enter_pc", "id_leaves", *_ACCESSES, *_PIPELINE, *_QUEUE, *_SYSTEM),
     ),
     Rule(
         name="progress",
         says=f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits or a unit computes",
         limits="memories that answer in the next cycle",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
-        sees=("sleeping", "any_pending", "ex_done", "late", "gives_back", *_ACCESSES, *_PIPELINE, *_QUEUE),
         prompt=True,
         within=WINDOW + 1,
         counts="scene.progress_quiet",

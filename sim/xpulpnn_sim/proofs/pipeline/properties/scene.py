@@ -23,7 +23,6 @@ from xpulpnn_sim.proofs.pipeline.properties.nn_entries import watch_nn_entries
 from xpulpnn_sim.proofs.pipeline.properties.register_values import watch_registers
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
 from xpulpnn_sim.proofs.pipeline.rules import WINDOW, rules
-from xpulpnn_sim.proofs.pipeline.seen import seen_signals
 
 
 def watch_progress(m, core, seen, window):
@@ -86,9 +85,9 @@ _MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_b
 class Scene(wiring.Component):
     """The core, its memories' timing, and what must stay 0."""
 
-    def __init__(self, config):
+    def __init__(self, config, seen):
         self.config = config
-        self.seen = seen_signals(config)
+        self.seen = seen
         ports = {"boot_addr": In(XLEN), "hart_id": In(XLEN), "irq": In(XLEN), "prompt": In(1)}
         for bus in ("instr", "data"):
             ports |= {f"{bus}_{name}": In(1) for name in ("gnt", "answer", "err")} | {f"{bus}_rdata": In(XLEN)}
