@@ -64,7 +64,7 @@ def _how(code: int) -> str:
 
 def _tell(mutant: int, verdict: dict[str, Any]) -> None:
     data = bench_data()
-    Results(Path(data["verdicts"])).keep(str(mutant), {**verdict, "benches": data["benches"]}, data["key"])
+    Results(Path(data["verdicts"])).keep(str(mutant), {**verdict, "tests": data["tests"]}, data["key"])
 
 
 async def _run(dut: Dut, mutant: int, test: Any) -> NoReturn:

@@ -30,9 +30,6 @@ class BenchedUnit:
     make: ComponentMaker  # builds the component
     describe: Callable[[], Mapping[str, Any]] = dict  # makes the data for the bench
     simulators: Sequence[str] = SIMULATORS  # where the bench runs
-    # what the bench does depends on all that it sees, as in a long run against memories: on a mutant that shows
-    # anything the bench itself has to run, and a record of it on the unit tells no more
-    reacts: bool = False
 
     def emit(self) -> EmittedVerilog:
         """Verilog and ports."""

@@ -8,7 +8,7 @@ cadence with plain delays.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import cocotb
 import numpy as np
@@ -86,39 +86,10 @@ class Driven:
                 getattr(self._dut, self._prefix + name).value = value
 
 
-class Witness(Protocol):
-    """Hears of every value that a bench samples."""
-
-    def seen(self, handle: Dut, value: int, *, decides: bool) -> int:
-        """The value as the bench gets it; ``decides`` if what the bench does may depend on it."""
-        ...
-
-
-_witnesses: list[Witness] = []
-
-
-def witness(who: Witness) -> None:
-    """Let somebody hear of all that is sampled from now on."""
-    _witnesses.append(who)
-
-
-def unsigned(handle: Dut) -> int:
+def sample(handle: Dut) -> int:
     """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
     # the digits themselves: most of the time of a bench would be spent on objects of cocotb for single bits
     return int(handle._handle.get_signal_val_binstr(), 2)
-
-
-def sample(handle: Dut, *, decides: bool = True) -> int:
-    """The value of a port, of which others may hear; raises ``ValueError`` for an undefined bit."""
-    value = unsigned(handle)
-    for who in _witnesses:
-        value = who.seen(handle, value, decides=decides)
-    return value
-
-
-def column(values: Sequence[int]) -> npt.NDArray[Any]:
-    """Sampled values, beat by beat, as an array; of the values themselves if somebody wants to know them again."""
-    return np.array(values, dtype=object) if _witnesses else np.array(values)
 
 
 async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
@@ -134,9 +105,9 @@ async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> di
         current = row
         await half_beat(dut, rising=False)
         for handle, values in sampled:
-            values.append(sample(handle, decides=False))
+            values.append(sample(handle))
         await half_beat(dut, rising=True)
-    return {name: column(values) for name, values in observed.items()}
+    return {name: np.array(values) for name, values in observed.items()}
 
 
 class Background(ABC):

@@ -35,12 +35,12 @@ def _icache(config: ClusterConfig, far: int, *simulators: str) -> BenchedUnit:
     """``far``: cycles in which the counters go on."""
     shared = {"shared": config.icache_shared, "banks": config.icache_shared_banks}
     data = {"cores": config.cores, "private": config.icache_private, "ways": config.icache_ways, "far": far, **shared}
-    return BenchedUnit("icache", lambda: InstructionCache(config), lambda: data, simulators, reacts=True)
+    return BenchedUnit("icache", lambda: InstructionCache(config), lambda: data, simulators)
 
 
 def _private_cache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
     data = {"size": config.icache_private, "ways": config.icache_ways, "prefetch": config.prefetch}
-    return BenchedUnit("private_cache", lambda: PrivateCache(config), lambda: data, simulators, reacts=True)
+    return BenchedUnit("private_cache", lambda: PrivateCache(config), lambda: data, simulators)
 
 
 def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:
@@ -70,12 +70,12 @@ def _dma(config: ClusterConfig, transfers: int, line: int, *simulators: str) -> 
     """``line``: bytes of the longest line."""
     numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
     counts = {"transfers": transfers, "commands": transfers // 8, "line": line}
-    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators, reacts=True)
+    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
 
 
 def _axi(make: ComponentMaker, bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
     data = {"bits": bits, "writes": writes, "runs": runs, "slack": 1.2}
-    return BenchedUnit("axi_bridge", make, lambda: data, reacts=True)
+    return BenchedUnit("axi_bridge", make, lambda: data)
 
 
 def _cluster_axi(*simulators: str, **settings: Any) -> BenchedUnit:

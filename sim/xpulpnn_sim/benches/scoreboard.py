@@ -1,7 +1,7 @@
 """Comparison of what a unit showed with what it should have shown."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +20,6 @@ def _exact(values: npt.ArrayLike) -> npt.NDArray[Any]:
     return column.astype(np.int64)
 
 
-class Auditor(Protocol):
-    """Hears of every observed value that is compared with an expected one."""
-
-    def checked(self, value: object) -> None:
-        """The value, as it was sampled."""
-        ...
-
-
-_auditors: list[Auditor] = []
-
-
-def audit(who: Auditor) -> None:
-    """Let somebody hear of all that is compared from now on."""
-    _auditors.append(who)
-
-
 class Scoreboard:
     """Compares observed with expected values and tells the first differences with their stimulus, unit and seed."""
 
@@ -52,9 +36,6 @@ class Scoreboard:
     ) -> None:
         """Raise ``AssertionError`` if a column of ``expected`` differs anywhere from that of ``observed``."""
         for name, column in expected.items():
-            for who in _auditors:
-                for value in observed[name]:
-                    who.checked(value)
             want, got = _exact(column), _exact(observed[name])
             assert want.shape == got.shape, f"{self.unit} {label}: {len(got)} values of {name}, expected {len(want)}"
             wrong = np.flatnonzero(want != got)
@@ -68,6 +49,4 @@ class Scoreboard:
 
     def equal(self, got: object, want: object, where: str) -> None:
         """Raise ``AssertionError`` if ``got`` is not ``want``."""
-        for who in _auditors:
-            who.checked(got)
         assert got == want, f"{self.unit} {where}: got {got}, expected {want} (seed {self.seed})"

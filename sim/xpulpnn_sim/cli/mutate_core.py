@@ -7,13 +7,13 @@ from typing import Annotated
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, incomplete, output, tell, write_json
-from xpulpnn_sim.cli.mutate_units import MutationOptions, Told, hunt, outcome_table, tell_survivors
+from xpulpnn_sim.cli.mutate_units import MutationOptions, hunt, outcome_table, tell_survivors
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Settings
 from xpulpnn_sim.cli.values import Count, listed
 from xpulpnn_sim.tools.abc import find_abc
 from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Judged, Told, rows_of
 from xpulpnn_sim.verification.mutants.core import core_mutants
-from xpulpnn_sim.verification.mutants.units.summary import EQUIVALENT, LEGAL, Judged, rows_of
 from xpulpnn_sim.verification.random.trials import Plan
 
 _NUMBERS = ("mutants", "random", "directed", "costs", EQUIVALENT, LEGAL, "alive")

@@ -19,7 +19,7 @@ from xpulpnn_sim.tools.files import require_folder
 from xpulpnn_sim.tools.folder_lock import folder_lock
 from xpulpnn_sim.tools.verilator import require_verilator
 from xpulpnn_sim.tools.yosys import find_yosys
-from xpulpnn_sim.verification.mutants.units.summary import Judged, collected, rows_of
+from xpulpnn_sim.verification.mutants.campaign import Judged, Told, collected, rows_of
 from xpulpnn_sim.verification.mutants.units.unit_mutants import Settings, judge_unit
 
 _FOOT = (
@@ -90,9 +90,6 @@ def run(options: UnitMutationOptions) -> int:
     _report(found)
     write_json(options.json, {"complete": is_complete, "units": _described(found)})
     return OK if is_complete else incomplete(f"{len(found)} of {len(units)} units")
-
-
-Told = Callable[[str, int, int], None]  # Hears what is being done, how much of it is, and of how much
 
 
 def hunt(

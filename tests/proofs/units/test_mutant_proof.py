@@ -17,15 +17,14 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
     OUTPUTS,
     REACHED,
     SITUATIONS,
-    Alone,
-    Answered,
     Comparison,
     Held,
     Judge,
     Occurring,
+    Port,
     Situation,
 )
-from xpulpnn_sim.proofs.units.mutated_gates import Change, MutatedGates, read_mutated
+from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.tools.abc import ABC_PROGRAMS, find_abc
 from xpulpnn_sim.tools.yosys import find_yosys
 
@@ -79,11 +78,11 @@ def mutated(folder: Path, text: str, ignored: Sequence[str] = ()) -> MutatedGate
     script = "read_verilog unit.v\nhierarchy -top unit\nproc\nwrite_rtlil base.il\n"
     base = folder / "base.il"
     find_yosys().run(script, folder, what="unit", results=[base.name])
-    changes: list[Change] = []
+    changes: dict[int, str] = {}
     for number, (kind, change) in CHANGES.items():
         (cell,) = re.findall(rf"^  cell \${kind} (\S+)$", base.read_text(), re.MULTILINE)
-        changes.append(Change(number=number, command=f"mutate -module unit -cell {cell} {change}"))
-    return read_mutated(base, "unit", changes[::-1], find_yosys(), ignored=ignored)
+        changes[number] = f"mutate -module unit -cell {cell} {change}"
+    return read_mutated(base, "unit", dict(reversed(changes.items())), find_yosys(), ignored=ignored)
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +132,8 @@ def test_later_cycles(gates: MutatedGates):
     ("number", "environment"),
     [
         (CHANGES_OP, {"held": [Held(words=("op",), during="req", until=("gnt",))]}),
-        (TOO_EARLY, {"answered": [Answered(request="req", grant="gnt", answer="ans")]}),
-        (ANOTHER, {"alone": [Alone(request="req", grant="gnt", answer="ans")]}),
+        (TOO_EARLY, {"answered": [Port("req", "gnt", "ans")]}),
+        (ANOTHER, {"alone": [Port("req", "gnt", "ans")]}),
     ],
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):

@@ -6,6 +6,7 @@ folded away, inversions are moved out of exclusive-ors.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from random import Random
 from typing import NamedTuple
 
 from xpulpnn_sim.tools.netlists import GATES
@@ -117,6 +118,10 @@ class GateGraph:
         """Two words of the same width are equal."""
         return self.all(self.xor(one, other) ^ 1 for one, other in zip(x, y, strict=True))
 
+    def is_value(self, word: Iterable[int], value: int) -> int:
+        """A word is a number."""
+        return self.all(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
+
     def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:
         """Sum of two words and a carry, modulo the width of the longer one, as a row of full adders."""
         width = max(len(x), len(y))
@@ -158,6 +163,17 @@ class GateGraph:
                 x, y, z = map(literal, operands)
                 known[node] = x & y | x & z | y & z
         return [literal(one) for one in targets]
+
+    def random_case(
+        self, pairs: Iterable[tuple[int, int]], cases: int, generator: Random, given: Mapping[int, int] | None = None
+    ) -> frozenset[int] | None:
+        """Inputs that are 1 in a case in which two literals of a pair differ, if random values of all show one."""
+        flat = [literal for pair in pairs for literal in pair]
+        values = {one: generator.getrandbits(cases) for one in self.variables(flat)} if given is None else given
+        found = self.evaluate(values, flat, (1 << cases) - 1)
+        wrong = next((one ^ other for one, other in zip(found[::2], found[1::2], strict=True) if one != other), 0)
+        case = (wrong & -wrong).bit_length() - 1
+        return frozenset(one for one, value in values.items() if value >> case & 1) if wrong else None
 
     def number(self, ones: Iterable[int], word: Iterable[int]) -> int:
         """Value of a word where the input literals ``ones`` are 1 and the others are 0."""

@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.aiger import to_aiger
@@ -43,23 +44,12 @@ class Held:
     until: Collection[str]  # words of one bit that are all 1 in its last cycle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
-    """Requests, their grants and their answers."""
+class Port(NamedTuple):
+    """Requests, their grants and their answers: names of words of one bit."""
 
-    request: str  # words of one bit
-    grant: str  # words of one bit
-    answer: str  # words of one bit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered(Port):
-    """Answers come only to what was asked and granted in an earlier cycle, at most seven at a time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alone(Port):
-    """Requests come one at a time: the next one with the answer at the earliest."""
+    request: str
+    grant: str
+    answer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +58,12 @@ class Occurring:
 
     situations: Sequence[Situation] = ()  # one of them in every cycle; none for any
     held: Sequence[Held] = ()  # what stays as it is during an operation
-    answered: Sequence[Answered] = ()  # ports whose answers belong to requests of earlier cycles
-    alone: Sequence[Alone] = ()  # ports with one request outstanding at most
+    # ports whose answers come only to what was asked and granted in an earlier cycle, at most seven at a time
+    answered: Sequence[Port] = ()
+    alone: Sequence[Port] = ()  # ports whose requests come one at a time: the next one with the answer at the earliest
+
+
+_ANYTHING = Occurring()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,20 +77,14 @@ class Comparison:
     signal: str = ""  # of a mutant that is different: a bit that is, in the last cycle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Compares mutants with the unit."""
+    """Compares mutants with the unit, some seconds for each question."""
 
-    gates: MutatedGates
-    abc: str
-    timeout_s: float  # seconds for each question
-    occurring: Occurring = Occurring()
-    _generator: random.Random = field(default_factory=lambda: random.Random(1), init=False)
-
-    @property
-    def assumes(self) -> bool:
-        """Return whether anything is known about what occurs."""
-        return self.occurring != Occurring()
+    def __init__(self, *, gates: MutatedGates, abc: str, timeout_s: float, occurring: Occurring = _ANYTHING) -> None:
+        self.assumes = occurring != _ANYTHING
+        self._gates, self._graph, self._occurring = gates, gates.graph, occurring
+        self._abc, self._timeout_s = abc, timeout_s
+        self._generator = random.Random(1)
 
     def compare(self, number: int) -> Comparison:
         """Is the mutant equal to the unit?
@@ -104,54 +92,48 @@ class Judge:
         First with any value in registers, for any inputs and then for the situations that occur; if it is not, and all
         registers have a value after reset, in the states that are reached from it.
         """
-        bits = self.gates.differences(number)
+        bits = self._gates.differences(number)
         found = self._any_state(bits)
         if found.verdict == EQUIVALENT:
             return found
-        machine = self.gates.machine(number)
+        machine = self._gates.machine(number)
         reached = self._from_reset(bits, machine) if machine else found
         return found if reached.verdict == UNDECIDED else reached
 
     def _any_state(self, bits: Sequence[Bit]) -> Comparison:
-        differs = self.gates.graph.any(self.gates.graph.xor(one, other) for _, one, other in bits)
-        if differs == FALSE:
-            return Comparison(verdict=EQUIVALENT, scope=EVERYWHERE)
-        asked = [(differs, EVERYWHERE)]
-        if self.occurring.situations:
-            asked.append((self._seen(bits), SITUATIONS))
-        found = Comparison(verdict=UNDECIDED)
-        for literal, scope in asked:
-            found = self._never(literal, bits, scope)
-            if found.verdict == EQUIVALENT:
-                break
+        found = self._never(self._graph.any(self._graph.xor(one, other) for _, one, other in bits), bits, EVERYWHERE)
+        if self._occurring.situations and found.verdict != EQUIVALENT:
+            return self._never(self._seen(bits), bits, SITUATIONS)
         return found
 
     def _from_reset(self, bits: Sequence[Bit], machine: Machine) -> Comparison:
         # as long as no register has differed, both are in the same state: that of the unit says what can differ next
         answer, _ = self._reached(self._seen(bits), machine.unit)
         if answer.verdict != NEVER:
-            answer, inputs = self._reached(self._seen(machine.outputs), {**machine.unit, **machine.mutant})
+            latches = {**machine.unit, **machine.mutant}
+            answer, inputs = self._reached(self._seen(machine.outputs), latches)
             if answer.verdict == SOMETIMES:
                 cycles = [
                     {literal for literal, bit in zip(inputs, frame, strict=False) if bit} for frame in answer.frames
                 ]
-                return Comparison(
-                    verdict=DIFFERENT,
-                    scope=OUTPUTS,
-                    example=[self._words(ones) for ones in cycles],
-                    signal=self._last_wrong(machine, cycles),
-                )
+                state = {literal: start for literal, (_, start) in latches.items()}
+                given: dict[int, int] = {}
+                for ones in cycles:
+                    given = state | dict.fromkeys(ones, 1)
+                    following = self._graph.evaluate(given, [literal for literal, _ in latches.values()])
+                    state = dict(zip(latches, following, strict=True))
+                example, signal = [self._words(ones) for ones in cycles], self._wrong(machine.outputs, given)
+                return Comparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
         if answer.verdict == NEVER:
             return Comparison(verdict=EQUIVALENT, scope=REACHED)
         return Comparison(verdict=UNDECIDED)
 
     def _reached(self, literal: int, registers: Mapping[int, tuple[int, int]]) -> tuple[Answer, Sequence[int]]:
-        graph = self.gates.graph
+        graph, known = self._graph, self._occurring
         latches = dict(registers)
         if self.assumes:
             # what came before must have occurred, too
             violated = graph.input()
-            known = self.occurring
             follows = [self._stays(one, latches) for one in known.held]
             follows += [self._was_asked(one, latches) for one in known.answered]
             follows += [self._is_alone(one, latches) for one in known.alone]
@@ -162,42 +144,39 @@ class Judge:
         if literal == FALSE:
             return Answer(verdict=NEVER), ()
         aiger = to_aiger(graph, [literal], latches=latches)
-        answer = Answer(verdict=UNKNOWN)
-        for commands in (f"bmc3 -F {_FRAMES} -T {self.timeout_s:.0f}", f"scorr; pdr -T {self.timeout_s:.0f}"):
-            answer = ask_abc(self.abc, aiger, commands, timeout_s=self.timeout_s)
-            # the first one only searches some cycles
-            if answer.verdict == SOMETIMES or commands.startswith("scorr"):
-                break
+        answer = ask_abc(self._abc, aiger, f"bmc3 -F {_FRAMES} -T {self._timeout_s:.0f}", timeout_s=self._timeout_s)
+        if answer.verdict != SOMETIMES:
+            answer = ask_abc(self._abc, aiger, f"scorr; pdr -T {self._timeout_s:.0f}", timeout_s=self._timeout_s)
         return answer, aiger.origins
 
     def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
-        graph = self.gates.graph
+        graph = self._graph
         went_on = graph.input()
         (during,) = self._word(held.during)
-        ends = self.gates.graph.all(literal for name in held.until for literal in self._word(name))
+        ends = graph.all(literal for name in held.until for literal in self._word(name))
         latches[went_on] = (self._unless_reset(graph.and_(during, ends ^ 1)), 0)
         same = TRUE
         for literal in (literal for name in held.words for literal in self._word(name)):
             before = graph.input()
             latches[before] = (literal, 0)
             same = graph.and_(same, graph.xor(literal, before) ^ 1)
-        return self.gates.graph.any((same, went_on ^ 1, during ^ 1))
+        return graph.any((same, went_on ^ 1, during ^ 1))
 
-    def _was_asked(self, port: Answered, latches: dict[int, tuple[int, int]]) -> int:
+    def _was_asked(self, port: Port, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of an answer having been asked for, if there is one; with a new counter of what is outstanding."""
-        graph = self.gates.graph
-        (request,), (grant,), (answer,) = (self._word(name) for name in (port.request, port.grant, port.answer))
+        graph = self._graph
+        (request,), (grant,), (answer,) = map(self._word, port)
         count = graph.inputs(_OUTSTANDING_BITS)
         less = graph.add(count, [answer] * _OUTSTANDING_BITS)
         following = graph.add(less, [FALSE] * _OUTSTANDING_BITS, graph.and_(request, grant))
         latches.update((one, (self._unless_reset(after), 0)) for one, after in zip(count, following, strict=True))
-        return self.gates.graph.any((answer ^ 1, *count))
+        return graph.any((answer ^ 1, *count))
 
-    def _is_alone(self, port: Alone, latches: dict[int, tuple[int, int]]) -> int:
+    def _is_alone(self, port: Port, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of nothing being requested while another request is outstanding; with a new register that knows."""
-        graph = self.gates.graph
-        (request,), (grant,), (answer,) = (self._word(name) for name in (port.request, port.grant, port.answer))
+        graph = self._graph
+        (request,), (grant,), (answer,) = map(self._word, port)
         outstanding = graph.input()
         waits = graph.and_(outstanding, answer ^ 1)
         latches[outstanding] = (self._unless_reset(graph.or_(waits, graph.and_(request, grant))), 0)
@@ -205,87 +184,61 @@ class Judge:
 
     def _unless_reset(self, literal: int) -> int:
         """Next value of a register that knows what is under way: whoever resets the unit resets what is around it."""
-        return self.gates.graph.and_(literal, self.gates.words.get("rst", [FALSE])[0] ^ 1)
-
-    def _last_wrong(self, machine: Machine, cycles: Sequence[Collection[int]]) -> str:
-        """Output that is different in the last of some cycles after reset."""
-        latches = {**machine.unit, **machine.mutant}
-        state = {literal: start for literal, (_, start) in latches.items()}
-        given: dict[int, int] = {}
-        for ones in cycles:
-            given = state | dict.fromkeys(ones, 1)
-            following = self.gates.graph.evaluate(given, [literal for literal, _ in latches.values()])
-            state = dict(zip(latches, following, strict=True))
-        return self._wrong(machine.outputs, given)
+        return self._graph.and_(literal, self._gates.words.get("rst", [FALSE])[0] ^ 1)
 
     def _wrong(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
         """First of some bits that are not what they are in the unit."""
-        values = self.gates.graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
+        values = self._graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
         wrong = (name for (name, *_), one, other in zip(bits, values[::2], values[1::2], strict=True) if one != other)
         return next(wrong, "")
 
     def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> Comparison:
-        ones = self._random_case(literal)
+        ones = self._graph.random_case([(literal, FALSE)], _CASES, self._generator)
         if ones is None:
-            verdict, case = find_case(self.abc, self.gates.graph, literal, timeout_s=self.timeout_s)
-            if verdict == UNKNOWN:
-                return Comparison(verdict=UNDECIDED)
-            if verdict == NEVER:
-                return Comparison(verdict=EQUIVALENT, scope=scope)
-            ones = case
+            verdict, ones = find_case(self._abc, self._graph, literal, timeout_s=self._timeout_s)
+            if verdict != SOMETIMES:
+                undecided = verdict == UNKNOWN
+                return Comparison(verdict=UNDECIDED) if undecided else Comparison(verdict=EQUIVALENT, scope=scope)
         signal = self._wrong(bits, dict.fromkeys(ones, 1))
         return Comparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
 
     def _seen(self, bits: Sequence[Bit]) -> int:
         """Literal of a difference that is looked at."""
-        graph = self.gates.graph
+        graph = self._graph
         unequal = [(name, graph.xor(one, other)) for name, one, other in bits]
-        if not self.occurring.situations:
-            return self.gates.graph.any(literal for _, literal in unequal)
+        if not self._occurring.situations:
+            return graph.any(literal for _, literal in unequal)
         groups: dict[frozenset[str] | None, list[Situation]] = {}
-        for situation in self.occurring.situations:
+        for situation in self._occurring.situations:
             outputs = situation.outputs
             groups.setdefault(outputs if outputs is None else frozenset(outputs), []).append(situation)
         found: list[int] = []
         for outputs, members in groups.items():
-            looked_at = self.gates.graph.any(
+            looked_at = graph.any(
                 literal
                 for name, literal in unequal
                 if outputs is None or name.startswith(NEXT) or name.partition("[")[0] in outputs
             )
             if looked_at != FALSE:
-                found.append(graph.and_(looked_at, self.gates.graph.any(self._holds(one) for one in members)))
-        return self.gates.graph.any(found)
+                found.append(graph.and_(looked_at, graph.any(self._holds(one) for one in members)))
+        return graph.any(found)
 
     def _holds(self, situation: Situation) -> int:
         """Literal of the inputs being those of a situation."""
-        return self.gates.graph.all(
-            self.gates.graph.any(self._is(self._word(name), value) for value in sorted(values))
+        return self._graph.all(
+            self._graph.any(self._graph.is_value(self._word(name), value) for value in sorted(values))
             for name, values in situation.values.items()
         )
 
-    def _is(self, word: Sequence[int], value: int) -> int:
-        return self.gates.graph.all(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
-
     def _word(self, name: str) -> Sequence[int]:
-        if name not in self.gates.words:
+        if name not in self._gates.words:
             raise ToolError(f"situations must name words of the unit, not {name}")
-        return self.gates.words[name]
-
-    def _random_case(self, literal: int) -> frozenset[int] | None:
-        """Variables that are 1 in a case in which a literal is, if random values show one."""
-        graph = self.gates.graph
-        values = {one: self._generator.getrandbits(_CASES) for one in graph.variables([literal])}
-        (found,) = graph.evaluate(values, [literal], (1 << _CASES) - 1)
-        if not found:
-            return None
-        case = (found & -found).bit_length() - 1
-        return frozenset(one for one, value in values.items() if value >> case & 1)
+        return self._gates.words[name]
 
     def _words(self, ones: Collection[int]) -> dict[str, int]:
         """Values of inputs and registers by name, those that are 0 left out."""
         words = {
             name: sum((literal in ones) << place for place, literal in enumerate(literals))
-            for name, literals in self.gates.free.items()
+            for name, literals in self._gates.free.items()
         }
         return {name: value for name, value in words.items() if value}

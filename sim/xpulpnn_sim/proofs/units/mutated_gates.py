@@ -46,33 +46,17 @@ write_json netlist.json
 _REGISTER = "$_DFF_P_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A mutant."""
-
-    number: int  # what tells it from others; positive
-    command: str  # command of Yosys that makes the change for good: `mutate -mode ...`
-
-
 def read_mutated(
-    base: Path, top: str, changes: Sequence[Change], yosys: Yosys, *, ignored: Sequence[str] = ()
+    base: Path, top: str, changes: Mapping[int, str], yosys: Yosys, *, ignored: Sequence[str] = ()
 ) -> "MutatedGates":
-    """Gates of a unit with some changes."""
-    module = mutated_netlist(base, top, changes, yosys, ignored=ignored)
-    return MutatedGates(module, [change.number for change in changes])
+    """Gates of a unit with some changes: commands of Yosys (`mutate -mode ...`) by the numbers of the mutants.
 
-
-def mutated_netlist(
-    base: Path, top: str, changes: Sequence[Change], yosys: Yosys, *, ignored: Sequence[str] = ()
-) -> NetlistModule:
-    """Netlist of a unit with some changes: the input :data:`SELECT` has the place of one in ``changes``, from 1 on.
-
-    Parameters and errors are those of :func:`read_mutated`.
+    The input :data:`SELECT` has the place of one in ``changes``, from 1 on. Outputs whose names are ``ignored`` go.
     """
     width = max(len(changes).bit_length(), 1)
     commands = [
-        change.command.replace("mutate ", f"mutate -ctrl {SELECT} {width} {place} ", 1)
-        for place, change in enumerate(changes, 1)
+        command.replace("mutate ", f"mutate -ctrl {SELECT} {width} {place} ", 1)
+        for place, command in enumerate(changes.values(), 1)
     ]
     with tempfile.TemporaryDirectory(prefix="xpulpnn-mutants-") as name:
         folder = Path(name)
@@ -81,7 +65,7 @@ def mutated_netlist(
         ignoring = f"{without}opt_clean -purge\n" if ignored else ""
         script = _SCRIPT.format(base=_BASE, top=top, changes="\n".join(commands), ignored=ignoring)
         yosys.run(script, folder, what=f"mutants of {top}", results=["netlist.json"])
-        return read_module(folder / "netlist.json", top)
+        return MutatedGates(read_module(folder / "netlist.json", top), list(changes))
 
 
 class MutatedGates:
@@ -228,6 +212,4 @@ class Machine:
     # next value and value after reset of the variable of each register: of the unit, and of the mutant where it has one
     # of its own
     unit: Mapping[int, tuple[int, int]]
-    # next value and value after reset of the variable of each register: of the unit, and of the mutant where it has one
-    # of its own
     mutant: Mapping[int, tuple[int, int]]

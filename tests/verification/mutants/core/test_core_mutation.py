@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+import xpulpnn_sim.proofs.units
+import xpulpnn_sim.verification.mutants.units
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.proofs.units.mutant_proof import DIFFERENT, EQUIVALENT, Judge
-from xpulpnn_sim.proofs.units.mutated_gates import Change, read_mutated
+from xpulpnn_sim.proofs.units.mutated_gates import read_mutated
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants.core import core_mutants
@@ -95,7 +97,7 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
     mutants = chosen_places([place(cell, port="Y") for cell in cells], 3, 1)
     yosys = find_yosys()
     part = write_part("lsu", tmp_path, yosys)
-    changes = [Change(number=mutant.number, command=command_in(part, "lsu", mutant)) for mutant in mutants]
+    changes = {mutant.number: command_in(part, "lsu", mutant) for mutant in mutants}
     gates = read_mutated(tmp_path / f"{part}.il", part, changes, yosys)
     judge = Judge(gates=gates, abc="", timeout_s=1)
     verdicts = {mutant.cell: judge.compare(mutant.number).verdict for mutant in mutants}
@@ -131,10 +133,10 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
         asked.append(work.waiting)
         killed = {mutant: "check" if mutant % 2 else "" for mutant in work.waiting}
         for mutant, how in killed.items():
-            work.verdicts.keep(str(mutant), {"killed": how, "test": "a program", "programs": work.programs}, work.key)
+            work.verdicts.keep(str(mutant), {"killed": how, "test": "a program", "tests": work.programs}, work.key)
 
     monkeypatch.setattr(core_mutants, "mutated_core", lambda *_: core)
-    monkeypatch.setattr(core_mutants, "judge", judged)
+    monkeypatch.setattr(core_mutants, "run_programs", judged)
     plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
 
     def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
@@ -147,7 +149,8 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     assert asked == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
     # what is known to change nothing does not
     proofs, key = Results(tmp_path / "proofs"), digest(core.mutants, core.digest)
-    proofs.keep("2", {"proof": "legal", "example": "", "proof_s": 1}, key)
+    method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants.units)
+    proofs.keep("2", {"proof": "legal", "example": "", "proof_s": 1, "method": method}, key)
     proofs.keep("unchanged", [4], key)
     assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]
     assert len(asked) == 3

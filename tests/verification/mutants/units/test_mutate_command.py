@@ -1,6 +1,5 @@
 """Mutants of hardware units: made, found by the benches, proved equivalent, and shown."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -51,9 +50,6 @@ def test_the_bench_of_the_control_registers_finds_its_mutants(
     verdicts = {path: path.read_text() for path in (folder / "verdicts").iterdir()}
     # the unit itself is the mutant 0
     assert {path.name for path in verdicts} == {f"{number}.json" for number in range(11)}
-    # the record decides some of them, the bench itself on the mutants the others
-    run = json.loads((folder / "bench" / "data.json").read_text())["mutants"]
-    assert 0 < len(run) < 11
     # half of the verdicts are lost: a run that resumes makes them again, and the others stay
     for path in list(verdicts)[:5]:
         path.unlink()

@@ -2,25 +2,24 @@
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
 from xpulpnn_sim.tools.jobs import executor
-from xpulpnn_sim.tools.results import Results, digest, watched
+from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.sources import sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.tools.yosys import Yosys
+from xpulpnn_sim.verification.mutants.campaign import Judged, Told, judge
 from xpulpnn_sim.verification.mutants.core.design import MutatedCore, mutated_core
 from xpulpnn_sim.verification.mutants.core.programs import TIME, Found, Judge, costs, directed_programs, random_programs
-from xpulpnn_sim.verification.mutants.core.proofs import Kept, Prover
-from xpulpnn_sim.verification.mutants.units.mutants import Mutant
-from xpulpnn_sim.verification.mutants.units.summary import EQUIVALENT, Judged, keep
+from xpulpnn_sim.verification.mutants.core.proofs import CoreProver
 from xpulpnn_sim.verification.random.trials import Plan
 
 SIMULATOR = "simulator"  # what the simulator's own checks find
@@ -43,7 +42,7 @@ class Work:
     programs: str  # digest of the programs
 
 
-def judge(work: Work) -> None:
+def run_programs(work: Work) -> None:
     """Judge mutants in a process of its own; raises :class:`ToolError` if it fails."""
     # a process of its own even for a single job: threads must not be forked
     with executor(1, timeout_s=inf) as pool:
@@ -99,15 +98,12 @@ def _found(work: Work, programs: Sequence[Judge]) -> Found:
 
 
 def _tell(work: Work, mutant: int, found: Found) -> None:
-    row = {"killed": found.how, "test": found.test, "text": found.text, "programs": work.programs}
+    row = {"killed": found.how, "test": found.test, "text": found.text, "tests": work.programs}
     work.verdicts.keep(str(mutant), row, work.key)
 
 
-_VERDICTS = "verdicts"
 _NO_JUDGES = frozenset({"api", "benches", "c_programs", "cli", "clusters", "exploration", "proofs", "publishing"})
 """Folders of sources that have nothing to do with what programs find."""
-
-Told = Callable[[str, int, int], None]  # hears of the progress: what is being done, how much of it, of how much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,47 +123,28 @@ def judge_core(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, re
     folder.mkdir(parents=True, exist_ok=True)
     told("model", 0, settings.count)
     core = mutated_core(plan.config, settings.count, settings.seed, folder, yosys)
-    verdicts, proofs = (Results(folder / name, fresh=not resume) for name in (_VERDICTS, "proofs"))
+    verdicts, proofs = (Results((folder / name).absolute(), fresh=not resume) for name in ("verdicts", "proofs"))
     key = digest(core.mutants, core.digest)
     # programs, and what checks them, come from these sources; more of them may find what these did not
     programs = digest(settings.instructions, sources_digest(_NO_JUDGES))
-    rows = {mutant.number: verdicts.find(str(mutant.number), key) for mutant in core.mutants}
-    known = {number: row for number, row in rows.items() if row and (row["killed"] or row["programs"] == programs)}
-    verdicts.retain([str(number) for number in known])
-    prover = Prover(plan.config, core.mutants, folder, yosys, settings.proof_s, Kept(proofs, key))
-    # no program need run on what changes nothing
-    before = dict.fromkeys(prover.unchanged(), (EQUIVALENT, "")) | prover.proved()
-    changed = [mutant for mutant in core.mutants if mutant.number not in before]
-    waiting = tuple(mutant.number for mutant in changed if mutant.number not in known)
-    if waiting:
-        work = Work(
-            core=core,
-            plan=plan,
-            instructions=settings.instructions,
-            waiting=waiting,
-            jobs=settings.jobs,
-            limit_s=settings.limit_s,
-            verdicts=Results(verdicts.folder.absolute()),
-            key=key,
-            programs=programs,
+
+    def run(waiting: Sequence[int]) -> None:
+        run_programs(
+            Work(
+                core=core,
+                plan=plan,
+                instructions=settings.instructions,
+                waiting=tuple(waiting),
+                jobs=settings.jobs,
+                limit_s=settings.limit_s,
+                verdicts=verdicts,
+                key=key,
+                programs=programs,
+            )
         )
-        with watched(verdicts, lambda number: told("programs", number, len(changed))):
-            judge(work)
-        known |= {number: row for number in waiting if (row := verdicts.find(str(number), key))}
-    missing = [mutant for mutant in changed if mutant.number not in known]
-    if missing:
-        raise ToolError(f"every mutant must have been judged, but {len(missing)} of them were not")
-    proved = before | prover.prove(
-        [mutant for mutant in changed if not known[mutant.number]["killed"]],
-        lambda done, total: told("proofs", done, total),
-    )
-    found = [_judged(mutant, known.get(mutant.number), proved.get(mutant.number)) for mutant in core.mutants]
-    keep(folder, found)
-    return found
 
-
-def _judged(mutant: Mutant, row: dict[str, Any] | None, proved: tuple[str, str] | None) -> Judged:
-    proof, example = proved or ("", "")
-    if row is None:
-        return Judged(mutant=mutant, killed="", test="", proof=proof, example=example)
-    return Judged(mutant=mutant, killed=row["killed"], test=row["test"], proof=proof, example=example)
+    prover = None
+    if settings.proof_s:
+        tools = {"config": plan.config, "folder": folder, "yosys": yosys}
+        prover = CoreProver(core.mutants, proofs, key, settings.proof_s, **tools)
+    return judge(core.mutants, verdicts, key, programs, run, prover, told)

@@ -15,14 +15,13 @@ from typing import Any
 
 from amaranth.back import rtlil
 
-import xpulpnn
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, core_rig
 from xpulpnn_sim.tools.yosys import Yosys
-from xpulpnn_sim.verification.mutants.units.mutants import MODES, Mutant, is_clock, words_of
+from xpulpnn_sim.verification.mutants.campaign import Mutant, fields_of, mutant_of, places
 
 _DOCUMENTATION = re.compile(r" -(?:src|wire|wirebit) \S+")
 _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
@@ -31,10 +30,8 @@ _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
 def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, ...]:
     """Mutants in all parts of the core."""
     parts: dict[str, list[str]] = {}
-    for line in dict.fromkeys(lines):
-        words = words_of(line)
-        if not is_clock(words):
-            parts.setdefault(_part(words), []).append(line)
+    for line in places(dict.fromkeys(lines)):
+        parts.setdefault(_part(fields_of(line)["-cell"]), []).append(line)
     rng, taken = Random(seed), list[tuple[str, str]]()
     names = sorted(parts)
     for name in names:
@@ -42,7 +39,10 @@ def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, 
     shares = _shares([len(parts[name]) for name in names], count)
     for name, share in zip(names, shares, strict=True):
         taken += [(name, line) for line in parts[name][:share]]
-    return tuple(_mutant(number, part, line) for number, (part, line) in enumerate(taken, start=1))
+    return tuple(
+        mutant_of(number, line, module=part or "core", command=_DOCUMENTATION.sub("", line))
+        for number, (part, line) in enumerate(taken, start=1)
+    )
 
 
 def _shares(sizes: Sequence[int], count: int) -> list[int]:
@@ -56,34 +56,12 @@ def _shares(sizes: Sequence[int], count: int) -> list[int]:
     return shares
 
 
-def _field(words: Sequence[str], name: str) -> str:
-    return words[words.index(name) + 1] if name in words else ""
-
-
-def _part(words: Sequence[str]) -> str:
-    """Instance path of the module in which the cell was before all became one; empty for the top."""
-    cell = _field(words, "-cell")
+def _part(cell: str) -> str:
+    """Instance path of the module in which a cell was before all became one; empty for the top."""
     found = _INSTANCE.match(cell)
     if found:
         return found[1].replace("\\", "").rstrip(".")
     return cell.removeprefix("\\").rpartition(".")[0] if cell.startswith("\\") else ""
-
-
-def _mutant(number: int, part: str, line: str) -> Mutant:
-    words = words_of(line)
-    root = f"{Path(xpulpnn.__file__).parent.parent}/"
-    sources = [words[place + 1] for place, name in enumerate(words) if name == "-src"]
-    ours = [source.removeprefix(root) for source in sources if source.startswith(root)]
-    return Mutant(
-        number=number,
-        module=part or "core",
-        cell=_field(words, "-cell").removeprefix("\\"),
-        port=_field(words, "-port").removeprefix("\\"),
-        bit=int(_field(words, "-portbit")),
-        change=MODES[_field(words, "-mode")].format(ctrl=_field(words, "-ctrlbit")),
-        source=ours[0] if ours else "",
-        command=_DOCUMENTATION.sub("", line),
-    )
 
 
 TOP = "core"

@@ -6,24 +6,26 @@ last with the whole core.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.proofs.units import mutant_proof
-from xpulpnn_sim.proofs.units.mutant_proof import Answered, Comparison, Judge, Occurring, Situation
-from xpulpnn_sim.proofs.units.mutated_gates import Change, MutatedGates, read_mutated
+from xpulpnn_sim.proofs.units.mutant_proof import EVERYWHERE, OUTPUTS, Comparison, Judge, Occurring, Port, Situation
+from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.units.situations import OCCURRING
 from xpulpnn_sim.tools.abc import find_abc
 from xpulpnn_sim.tools.results import Results
 from xpulpnn_sim.tools.yosys import Yosys
+from xpulpnn_sim.verification.mutants.campaign import (
+    DIFFERENT,
+    EQUIVALENT,
+    LEGAL,
+    UNDECIDED,
+    Mutant,
+    Proof,
+    Prover,
+)
 from xpulpnn_sim.verification.mutants.core.design import BASE, TOP, command_in, write_part
-from xpulpnn_sim.verification.mutants.units.mutants import Mutant
-from xpulpnn_sim.verification.mutants.units.summary import EQUIVALENT, LEGAL
-
-_UNCHANGED = "unchanged"  # record of the mutants that have the gates of the core
 
 _UNITS = {
     "backend.ex_stage.alu": "alu",
@@ -36,101 +38,57 @@ _UNITS = {
 
 _RUNNING = Occurring(
     situations=[Situation(values={"rst": {0}})],
-    answered=[
-        Answered(request=f"{port}__req", grant=f"{port}__gnt", answer=f"{port}__rvalid") for port in ("instr", "data")
-    ],
+    answered=[Port(f"{port}__req", f"{port}__gnt", f"{port}__rvalid") for port in ("instr", "data")],
 )
 """Surroundings of a core that runs: reset is over, and buses answer what they have granted."""
 
-Proved = tuple[str, str]  # a verdict, and the inputs that show a difference
 
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Knowledge about the mutants of one core."""
-
-    results: Results
-    key: str
-
-    def find(self, name: object) -> Any | None:
-        """Return what is kept with this name."""
-        return self.results.find(str(name), self.key)
-
-    def keep(self, name: object, value: Any) -> None:
-        """Keep it."""
-        self.results.keep(str(name), value, self.key)
-
-
-class Prover:
-    """Compares mutants with the core; what is found is kept as it comes."""
+class CoreProver(Prover):
+    """Compares mutants with the core."""
 
     def __init__(
-        self, config: CoreConfig, mutants: Sequence[Mutant], folder: Path, yosys: Yosys, timeout_s: int, kept: Kept
+        self,
+        mutants: Sequence[Mutant],
+        results: Results,
+        key: str,
+        timeout_s: int,
+        *,
+        config: CoreConfig,
+        folder: Path,
+        yosys: Yosys,
     ) -> None:
-        self._kept = kept
-        self._config, self._mutants, self._folder = config, mutants, folder
-        self._yosys, self._timeout_s = yosys, timeout_s
+        super().__init__(mutants, results, key, timeout_s)
+        self._config, self._folder, self._yosys = config, folder, yosys
         self._whole: MutatedGates | None = None
 
-    def unchanged(self) -> frozenset[int]:
-        """Mutants whose gates are those of the core, which no program need run on; none without proofs."""
-        if not self._timeout_s:
-            return frozenset()
-        numbers = self._kept.find(_UNCHANGED)
-        if numbers is None:
-            gates = self._gates()
-            numbers = [mutant.number for mutant in self._mutants if not gates.differences(mutant.number)]
-            self._kept.keep(_UNCHANGED, numbers)
-        return frozenset(numbers)
+    def unchanged(self) -> list[int]:
+        """Numbers of the mutants that have the gates of the core."""
+        gates = self._gates(self._mutants)
+        return [mutant.number for mutant in self._mutants if not gates.differences(mutant.number)]
 
-    def proved(self) -> dict[int, Proved]:
-        """Mutants that are known to change nothing, by number; none without proofs."""
-        known = self._rows(self._mutants) if self._timeout_s else {}
-        return {number: (row["proof"], "") for number, row in known.items() if row["proof"] in (EQUIVALENT, LEGAL)}
-
-    def prove(self, left: Sequence[Mutant], told: Callable[[int, int], None]) -> dict[int, Proved]:
-        """Return what is proved, by number."""
-        if not self._timeout_s:
-            return {}
-        found = {
-            number: (row["proof"], row["example"])
-            for number, row in self._rows(left).items()
-            if row["proof_s"] >= self._timeout_s
-        }
-        waiting = [mutant for mutant in left if mutant.number not in found]
-
-        def keep(mutant: Mutant, proved: Proved) -> None:
-            found[mutant.number] = proved
-            row = {"proof": proved[0], "example": proved[1], "proof_s": self._timeout_s}
-            self._kept.keep(mutant.number, row)
-            told(sum(one.number in found for one in left), len(left))
-
-        told(len(left) - len(waiting), len(left))
+    def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
+        """Verdicts as they come."""
+        left = {mutant.number: mutant for mutant in waiting}
         occurring = [(place, OCCURRING[unit](self._config)) for place, unit in _UNITS.items()]
         # what changes nothing in a part of the core whatever comes does not in the core; from the inside out
         around = [(place, Occurring()) for place in _parts(waiting)]
         for place, occurs in (*occurring, *around):
-            left_here = [mutant for mutant in waiting if mutant.number not in found]
-            members = [mutant for mutant in left_here if f"{mutant.module}.".startswith(f"{place}.")]
+            members = [mutant for mutant in left.values() if f"{mutant.module}.".startswith(f"{place}.")]
             if members:
                 judge = self._part_judge(place, occurs, members)
                 for mutant in members:
-                    proved = _proof(judge.compare(mutant.number))
-                    if proved[0] in (EQUIVALENT, LEGAL):
-                        keep(mutant, proved)
-        waiting = [mutant for mutant in waiting if mutant.number not in found]
-        if waiting:
-            judge = Judge(gates=self._gates(waiting), abc=find_abc(), timeout_s=self._timeout_s, occurring=_RUNNING)
-            for mutant in waiting:
-                keep(mutant, _proof(judge.compare(mutant.number)))
-        return found
-
-    def _rows(self, mutants: Sequence[Mutant]) -> dict[int, dict[str, Any]]:
-        return {one.number: row for one in mutants if (row := self._kept.find(one.number))}
+                    proof = _proof(judge.compare(mutant.number))
+                    if proof.verdict in (EQUIVALENT, LEGAL):
+                        yield left.pop(mutant.number), proof
+        if left:
+            gates = self._gates([*left.values()])
+            judge = Judge(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, occurring=_RUNNING)
+            for mutant in left.values():
+                yield mutant, _proof(judge.compare(mutant.number))
 
     def _part_judge(self, place: str, occurring: Occurring, members: Sequence[Mutant]) -> Judge:
         part = write_part(place, self._folder, self._yosys)
-        changes = [Change(number=mutant.number, command=command_in(part, place, mutant)) for mutant in members]
+        changes = {mutant.number: command_in(part, place, mutant) for mutant in members}
         return Judge(
             gates=read_mutated(self._folder / f"{part}.il", part, changes, self._yosys),
             abc=find_abc(),
@@ -138,10 +96,10 @@ class Prover:
             occurring=occurring,
         )
 
-    def _gates(self, mutants: Sequence[Mutant] | None = None) -> MutatedGates:
-        """The core with some mutants, or all."""
+    def _gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
+        """The core with some mutants at least."""
         if self._whole is None:
-            changes = [Change(number=mutant.number, command=mutant.command) for mutant in mutants or self._mutants]
+            changes = {mutant.number: mutant.command for mutant in mutants}
             self._whole = read_mutated(self._folder / BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
         return self._whole
 
@@ -155,11 +113,11 @@ def _parts(mutants: Sequence[Mutant]) -> list[str]:
     return sorted(found, key=lambda place: (-place.count("."), place))
 
 
-def _proof(compared: Comparison) -> Proved:
+def _proof(compared: Comparison) -> Proof:
     """Verdict of a comparison; what is equal only from reset on, or only then, is so for what occurs."""
-    if compared.verdict == mutant_proof.EQUIVALENT:
-        return EQUIVALENT if compared.scope == mutant_proof.EVERYWHERE else LEGAL, ""
-    if compared.scope == mutant_proof.OUTPUTS:
-        return mutant_proof.DIFFERENT, json.dumps([*compared.example])
+    if compared.verdict == EQUIVALENT:
+        return Proof(verdict=EQUIVALENT if compared.scope == EVERYWHERE else LEGAL)
+    if compared.scope == OUTPUTS:
+        return Proof(verdict=DIFFERENT, example=json.dumps([*compared.example]))
     # a difference in a state that may never be reached says nothing
-    return mutant_proof.UNDECIDED, ""
+    return Proof(verdict=UNDECIDED)

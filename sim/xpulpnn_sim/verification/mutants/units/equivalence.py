@@ -1,28 +1,26 @@
 """Proofs about the mutants of a unit: equal for all inputs, equal for what occurs in a core, or a counterexample."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.benches.core_units import FULL
 from xpulpnn_sim.benches.units import UNITS
-from xpulpnn_sim.proofs.units.mutant_proof import EQUIVALENT as EQUAL
 from xpulpnn_sim.proofs.units.mutant_proof import (
     EVERYWHERE,
     REACHED,
-    Alone,
-    Answered,
     Comparison,
     Held,
     Judge,
     Occurring,
+    Port,
     Situation,
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates
 from xpulpnn_sim.proofs.units.situations import OCCURRING
 from xpulpnn_sim.tools.abc import find_abc
-from xpulpnn_sim.tools.netlists import NetlistModule
-from xpulpnn_sim.verification.mutants.units.mutants import MutatedUnit
+from xpulpnn_sim.tools.results import Results
+from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Mutant, Proof, Prover
 
 _SEEN_WITH: Mapping[str, Sequence[str]] = {
     "req": ("addr", "we", "be", "beats"),
@@ -65,25 +63,24 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str])
         for gnt in [(f"{bundle}gnt",)]
         if name.endswith("__req") and gnt[0] in outputs
     ]
-    answered = [Answered(**port) for port in _ports(outputs, inputs)]
-    alone = [Alone(**port) for port in _ports(inputs, outputs)] if bench in _ALONE else []
+    alone = list(_ports(inputs, outputs)) if bench in _ALONE else []
     allowed = _ALLOWED.get(bench, [{}])
     looks = [({}, always), *pairs] if pairs or bench in _ALLOWED else []
     return Occurring(
         situations=[Situation(values={**some, **values}, outputs=seen) for values, seen in looks for some in allowed],
         held=held,
-        answered=answered,
+        answered=list(_ports(outputs, inputs)),
         alone=alone,
     )
 
 
-def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[dict[str, str]]:
+def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[Port]:
     """Request, grant and answer of the OBI ports with the request among ``asking``, if an answer is to one request."""
     for name in asking:
         bundle = name.removesuffix("req")
-        port = {"request": name, "grant": f"{bundle}gnt", "answer": f"{bundle}rvalid"}
+        port = Port(name, f"{bundle}gnt", f"{bundle}rvalid")
         several = f"{bundle}beats" in asking
-        if name.endswith("__req") and not several and {port["grant"], port["answer"]} <= set(answering):
+        if name.endswith("__req") and not several and {*port[1:]} <= set(answering):
             yield port
 
 
@@ -102,9 +99,6 @@ def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tupl
             if payload:
                 yield {name: {1}}, payload
 
-
-EQUIVALENT, LEGAL, DIFFERENT, UNDECIDED = "equivalent", "legal", "different", "undecided"
-"""Outcomes: no difference for any inputs; none for inputs that occur; a counterexample; none of these in time."""
 
 _SHOWN_PORTS = 12
 
@@ -126,38 +120,43 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
 """Units about whose inputs something is known: name of what occurs at them, and in which core."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """Verdict of a proof about a mutant."""
+def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Occurring:
+    """Inputs that occur at a unit with a bench."""
+    if name not in _OCCURS:
+        return handshakes_of(UNITS[name].bench, inputs, outputs)
+    what, config = _OCCURS[name]
+    return OCCURRING[what](config)
 
-    verdict: str  # see EQUIVALENT
-    example: str = ""  # with the verdict `different`: inputs that show it
 
-
-class Prover:
+class UnitProver(Prover):
     """Compares the mutants of a unit with it."""
 
-    def __init__(self, name: str, unit: MutatedUnit, netlist: NetlistModule, timeout_s: float) -> None:
-        self._gates = MutatedGates(netlist, [mutant.number for mutant in unit.mutants])
-        if name in _OCCURS:
-            what, config = _OCCURS[name]
-            occurring = OCCURRING[what](config)
-        else:
-            outputs = [port["name"] for port in unit.design.manifest["ports"] if port["direction"] == "output"]
-            occurring = handshakes_of(UNITS[name].bench, unit.inputs, outputs)
-        self._judge = Judge(gates=self._gates, abc=find_abc(), timeout_s=timeout_s, occurring=occurring)
+    def __init__(
+        self,
+        mutants: Sequence[Mutant],
+        results: Results,
+        key: str,
+        timeout_s: int,
+        *,
+        gates: MutatedGates,
+        occurring: Occurring,
+    ) -> None:
+        super().__init__(mutants, results, key, timeout_s)
+        self._gates = gates
+        self._judge = Judge(gates=gates, abc=find_abc(), timeout_s=timeout_s, occurring=occurring)
 
-    def is_identical(self, number: int) -> bool:
-        """Return whether a mutant has the gates of the unit, equal gates being one."""
-        return not self._gates.differences(number)
+    def unchanged(self) -> list[int]:
+        """Numbers of the mutants that have the gates of the unit."""
+        return [mutant.number for mutant in self._mutants if not self._gates.differences(mutant.number)]
 
-    def prove(self, number: int) -> Proof:
-        """Compare a mutant; raises :class:`ToolError` if ABC fails."""
-        found = self._judge.compare(number)
-        if found.verdict == EQUAL:
-            for_all = found.scope == EVERYWHERE or (found.scope == REACHED and not self._judge.assumes)
-            return Proof(verdict=EQUIVALENT if for_all else LEGAL)
-        return Proof(verdict=found.verdict, example=_shown(found) if found.example else "")
+    def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
+        """Verdicts as they come."""
+        for mutant in waiting:
+            found = self._judge.compare(mutant.number)
+            verdict = found.verdict
+            if verdict == EQUIVALENT and found.scope != EVERYWHERE:
+                verdict = LEGAL if self._judge.assumes or found.scope != REACHED else EQUIVALENT
+            yield mutant, Proof(verdict=verdict, example=_shown(found) if found.example else "")
 
 
 def _shown(found: Comparison) -> str:

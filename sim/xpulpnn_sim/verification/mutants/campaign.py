@@ -1,0 +1,227 @@
+"""Mutants of a unit or of a core: what finds them, proofs about those that are left, and what is known already."""
+
+import json
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import xpulpnn
+import xpulpnn_sim.proofs.units
+import xpulpnn_sim.verification.mutants.units
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.results import Results, digest, watched
+
+MODES = {
+    "inv": "inverted",
+    "const0": "always 0",
+    "const1": "always 1",
+    "cnot0": "inverted while bit {ctrl} of the port is 0",
+    "cnot1": "inverted while bit {ctrl} of the port is 1",
+}
+"""Change that Yosys makes to a bit of a cell's port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A change of one bit of a port of a cell."""
+
+    number: int  # value of the select input
+    module: str  # where it is: instance path of the module, name of the cell and of its port
+    cell: str
+    port: str
+    bit: int
+    change: str
+    source: str  # file and line of the description, such as `xpulpnn/dotp/shared.py:71`
+    command: str  # command of Yosys that makes this change for good
+
+
+def fields_of(line: str) -> dict[str, str]:
+    """Options of a command of Yosys, whose names may begin with a backslash; of sources the first one of ours."""
+    words = shlex.split(line.replace("\\", "\\\\"))
+    root = f"{Path(xpulpnn.__file__).parent.parent}/"
+    given = [(name, value) for name, value in pairwise(words) if name.startswith("-")]
+    sources = [value.removeprefix(root) for name, value in given if name == "-src" and value.startswith(root)]
+    return dict(given) | {"-src": sources[0] if sources else ""}
+
+
+def mutant_of(number: int, line: str, *, module: str = "", command: str = "") -> Mutant:
+    """The mutant that a command of Yosys makes."""
+    found = fields_of(line)
+    return Mutant(
+        number=number,
+        module=module or found["-module"].removeprefix("\\"),
+        cell=found["-cell"].removeprefix("\\"),
+        port=found["-port"].removeprefix("\\"),
+        bit=int(found["-portbit"]),
+        change=MODES[found["-mode"]].format(ctrl=found.get("-ctrlbit", "")),
+        source=found["-src"],
+        command=command or line,
+    )
+
+
+def places(lines: Iterable[str]) -> list[str]:
+    """Commands of Yosys but those in a clock: when a register takes its value over is not part of the description."""
+    return [line for line in lines if not fields_of(line)["-port"].endswith("CLK")]
+
+
+EQUIVALENT, LEGAL, DIFFERENT, UNDECIDED = "equivalent", "legal", "different", "undecided"
+"""Outcomes of proofs: no difference for any inputs; none for inputs that occur; a counterexample; none in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Verdict of a proof about a mutant."""
+
+    verdict: str = ""  # see EQUIVALENT; empty without a proof
+    example: str = ""  # inputs that show what is `different`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A mutant and what became of it."""
+
+    mutant: Mutant
+    killed: str  # `check`, `time` or `simulator`; empty if nothing found it
+    test: str
+    proof: str = ""  # see Proof
+    example: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Return whether neither a test nor a proof disposed of it."""
+        return not self.killed and self.proof not in (EQUIVALENT, LEGAL)
+
+    @property
+    def outcome(self) -> str:
+        """``check``, ``time``, ``simulator``, ``equivalent``, ``legal`` or ``alive``."""
+        return self.killed or ("alive" if self.alive else self.proof)
+
+
+RESULT = "result.json"  # file in the folder of a unit: its mutants and what became of them, once all have been judged
+
+_PLACE = tuple(field.name for field in fields(Mutant))
+_VERDICT = tuple(field.name for field in fields(Judged) if field.name != "mutant")
+
+
+def rows_of(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """An object for each mutant, for JSON."""
+    return [asdict(each.mutant) | {name: getattr(each, name) for name in _VERDICT} for each in judged]
+
+
+def collected(folder: Path) -> Mapping[str, Sequence[Judged]]:
+    """Results of all campaigns in ``folder``, by the name of the unit."""
+    found: dict[str, Sequence[Judged]] = {}
+    for path in sorted(folder.glob(f"*/{RESULT}")):
+        try:
+            found[path.parent.name] = [
+                Judged(
+                    mutant=Mutant(**{name: row[name] for name in _PLACE}),
+                    **{name: row[name] for name in _VERDICT},
+                )
+                for row in json.loads(path.read_text())
+            ]
+        except (OSError, ValueError, LookupError, TypeError):
+            raise InputError(f"{path} must be what a campaign wrote, not something else") from None
+    if not found:
+        raise InputError(f"folder must hold results of campaigns, not none: {folder}")
+    return found
+
+
+Told = Callable[[str, int, int], None]  # hears of the progress: what is being done, how much of it, of how much
+
+_UNCHANGED = "unchanged"  # record of the mutants that have the gates of the design
+
+
+class Prover(ABC):
+    """Compares mutants with the design; what is found is kept as it comes."""
+
+    def __init__(self, mutants: Sequence[Mutant], results: Results, key: str, timeout_s: int) -> None:
+        self._mutants, self._results, self._key, self._timeout_s = mutants, results, key, timeout_s
+        # what is known to occur may have changed, or how it is searched
+        self._method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants.units)
+
+    @abstractmethod
+    def unchanged(self) -> list[int]:
+        """Numbers of the mutants that have the gates of the design, equal gates being one."""
+
+    @abstractmethod
+    def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
+        """Verdicts as they come; raises :class:`ToolError` if ABC fails."""
+
+    def proved(self) -> dict[int, Proof]:
+        """Mutants that are known to change nothing, by number, on which no test need run."""
+        numbers = self._results.find(_UNCHANGED, self._key)
+        if numbers is None:
+            numbers = self.unchanged()
+            self._results.keep(_UNCHANGED, numbers, self._key)
+        known = ((mutant.number, self._known(mutant)) for mutant in self._mutants)
+        rest = {number: proof for number, proof in known if proof and proof.verdict in (EQUIVALENT, LEGAL)}
+        return dict.fromkeys(numbers, Proof(verdict=EQUIVALENT)) | rest
+
+    def prove(self, left: Sequence[Mutant], told: Told) -> dict[int, Proof]:
+        """What is proved, by number."""
+        known = {mutant.number: proof for mutant in left if (proof := self._known(mutant))}
+        told("proofs", len(known), len(left))
+        for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):
+            known[mutant.number] = proof
+            row = {"proof": proof.verdict, "example": proof.example, "proof_s": self._timeout_s, "method": self._method}
+            self._results.keep(str(mutant.number), row, self._key)
+            told("proofs", len(known), len(left))
+        return known
+
+    def _known(self, mutant: Mutant) -> Proof | None:
+        row = self._results.find(str(mutant.number), self._key)
+        if not row:
+            return None
+        lasts = row["proof"] == EQUIVALENT or (
+            row["method"] == self._method and (row["proof"] == LEGAL or row["proof_s"] >= self._timeout_s)
+        )
+        return Proof(verdict=row["proof"], example=row["example"]) if lasts else None
+
+
+def judge(
+    mutants: Sequence[Mutant],
+    verdicts: Results,
+    key: str,
+    tests: str,
+    run: Callable[[Sequence[int]], None],
+    prover: Prover | None,
+    told: Told,
+    *,
+    also: Sequence[int] = (),
+) -> list[Judged]:
+    """Judge mutants, and other numbers that must not be killed, for which there are no proofs.
+
+    ``run`` makes records of numbers in ``verdicts``: whether it is ``killed``, by which ``test``, and the digest
+    ``tests`` of all tests: others may find what these did not.
+    """
+    before = prover.proved() if prover else {}
+    numbers = [*also, *(mutant.number for mutant in mutants if mutant.number not in before)]
+    rows = {number: verdicts.find(str(number), key) for number in numbers}
+    known = {number: row for number, row in rows.items() if row and (row["killed"] or row["tests"] == tests)}
+    verdicts.retain([str(number) for number in known])
+    waiting = [number for number in numbers if number not in known]
+    if waiting:
+        with watched(verdicts, lambda number: told("tests", number, len(numbers))):
+            run(waiting)
+        known |= {number: row for number in waiting if (row := verdicts.find(str(number), key))}
+    missing = [number for number in numbers if number not in known]
+    if missing:
+        raise ToolError(f"every mutant must have been judged, but {len(missing)} of them were not")
+    for number in also:
+        if known[number]["killed"]:
+            raise ToolError(f"the design itself must pass, but {known[number]['test']} failed")
+    left = [mutant for mutant in mutants if mutant.number not in before and not known[mutant.number]["killed"]]
+    proved = before | (prover.prove(left, told) if prover else {})
+    found: list[Judged] = []
+    for mutant in mutants:
+        row, proof = known.get(mutant.number, {"killed": "", "test": ""}), proved.get(mutant.number, Proof())
+        one = Judged(mutant=mutant, killed=row["killed"], test=row["test"], proof=proof.verdict, example=proof.example)
+        found.append(one)
+    write_text(verdicts.folder.parent / RESULT, json.dumps(rows_of(found), indent=1))
+    return found
