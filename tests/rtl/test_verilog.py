@@ -39,22 +39,21 @@ class Item(data.Struct):
 
 
 class Lane(wiring.Component):
-    """Product of two elements.
-
-    Members
-    -------
-    a, b : In(width)
-        Factors.
-    signed : In(2)
-        Whether each of them is signed.
-    product : Out(2 * width + 2)
-        Their product, in the
-        same cycle.
-    """
+    """Product of two elements."""
 
     def __init__(self, width: int) -> None:
         self._width = width
-        super().__init__({"a": In(width), "b": In(width), "signed": In(2), "product": Out(signed(2 * width + 2))})
+        super().__init__(
+            {
+                #: a, b: Factors.
+                "a": In(width),
+                "b": In(width),
+                "signed": In(2),  #: Each of them is signed.
+                #: product: Their product, in the
+                #:   same cycle.
+                "product": Out(signed(2 * width + 2)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -67,20 +66,11 @@ class Lane(wiring.Component):
 
 
 class Mixture(wiring.Component):
-    """A bit of everything that the emission must handle.
+    """A bit of everything that the emission must handle."""
 
-    Members
-    -------
-    ctrl : In(Ctrl)
-        Control word.
-    i : stream
-        Operands.
-    i.payload : Item
-        One operand pair.
-    """
-
-    ctrl: In(Ctrl)
-    i: In(stream.Signature(Item))
+    ctrl: In(Ctrl)  #: Control word.
+    #: i.payload: One operand pair.
+    i: In(stream.Signature(Item))  #: Operands.
     o: Out(stream.Signature(signed(32)))
     unused: In(7)
     constant: Out(8)

@@ -19,18 +19,10 @@ from xpulpnn.verilog import emit
 
 
 class Accumulator(wiring.Component):
-    """Sum of bytes.
+    """Sum of bytes."""
 
-    Members
-    -------
-    add : In(8)
-        Summand.
-    total : Out(16)
-        Sum so far.
-    """
-
-    add: In(8)
-    total: Out(16, init=7)
+    add: In(8)  #: Summand.
+    total: Out(16, init=7)  #: Sum so far.
 
     def elaborate(self, platform):
         m = Module()
