@@ -11,8 +11,7 @@ from xpulpnn.config import PRESETS, CoreConfig, DotpConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.isa.table import Insn, enabled
-from xpulpnn_sim.benches.operands import alu_expectation, operands_of
-from xpulpnn_sim.benches.row_batches import sources
+from xpulpnn_sim.benches.row_batches import alu_expectation, operands_of, sources
 from xpulpnn_sim.reference.golden.execute import execute
 
 pytestmark = pytest.mark.unit

@@ -2,10 +2,8 @@
 
 import cocotb
 
-from xpulpnn_sim.benches.cadence import Dut, run_vectors, start
-from xpulpnn_sim.benches.operands import alu_expectation
-from xpulpnn_sim.benches.row_batches import batch_of_rows
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
+from xpulpnn_sim.benches.row_batches import alu_expectation, batch_of_rows
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

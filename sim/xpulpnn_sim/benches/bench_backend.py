@@ -1,21 +1,192 @@
 """Bench of the back end: dependent pairs and random sequences against the simulator, and their cycle costs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
 import cocotb
 from cocotb.triggers import ClockCycles
 
 from xpulpnn.config import CoreConfig, preset
-from xpulpnn_sim.benches.backend_words import dependent_pairs, filling, words_of_every_row
-from xpulpnn_sim.benches.cadence import Dut, pulse_reset, start
+from xpulpnn.isa.fields import FieldKind, Token
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.benches.pipeline_timing import PipelineTiming
 from xpulpnn_sim.benches.retirement import RetirementMonitor, check_retirements
-from xpulpnn_sim.benches.scoreboard import Scoreboard
-from xpulpnn_sim.benches.stream import StreamDriver, StreamMemory, lockstep_of, name_of, stream_of
+from xpulpnn_sim.benches.stream import PipelineTiming, StreamDriver, StreamMemory, lockstep_of, name_of, stream_of
 from xpulpnn_sim.reference.iss.observe import Retired
+
+REGISTER_POOL = range(8, 16)
+"""Few registers, so that random sequences are full of dependences; the ones compressed instructions can name."""
+
+PAIR_CLASSES = (
+    ("add", "rd,rs1,rs2"),
+    ("addi", "rd,rs1,imm12"),
+    ("auipc", "rd,uimm20"),
+    ("lw", "rd,imm12(rs1)"),
+    ("lbu", "rd,imm12(rs1)"),
+    ("p.lw", "rd,imm12(rs1!)"),
+    ("p.lw", "rd,rs2(rs1!)"),
+    ("p.lh", "rd,rs2(rs1)"),
+    ("sw", "rs2,stimm12(rs1)"),
+    ("p.sw", "rs2,stimm12(rs1!)"),
+    ("p.sh", "rs2,rs3(rs1!)"),
+    ("mul", "rd,rs1,rs2"),
+    ("mulh", "rd,rs1,rs2"),
+    ("div", "rd,rs1,rs2"),
+    ("p.mac", "rd~,rs1,rs2"),
+    ("p.addN", "rd~,rs1,rs2"),
+    ("pv.add.sc.c", "rd,rs1,rs2"),
+    ("pv.shuffle2.b", "rd~,rs1,rs2"),
+    ("pv.sdotusp.b", "rd~,rs1,rs2"),
+    ("pv.dotsp.sc.n", "rd,rs1,rs2"),
+    ("pv.mlsdotsup.c", "rd~,(rs1!),nnimm5"),
+    ("pv.mlsdotusp.b", "rd~,(rs1!),nnimm5'"),
+    ("pv.mldotsp.n", "rd,(rs1!),nnimm5"),
+    ("pv.rqld", "uimm1,(rs1!)"),
+    ("pv.rqu.b", "rd~,rs1,rs2,lane2"),
+    ("pv.rqs.c", "rd~,rs1,rs2,lane4"),
+    ("pv.cusdotusp.n.1", "rd~,(rs1!),rs2"),
+    ("beq", "rs1,rs2,boff13"),
+    ("bltu", "rs1,rs2,boff13"),
+    ("p.bneimm", "rs1,simm5,boff13"),
+    ("jal", "rd,joff21"),
+    ("jalr", "rd,imm12(rs1)"),
+)
+"""Rows of the pair programs by mnemonic and operands: one per way of using the pipeline."""
+
+OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "lp.setup", "mret", "wfi", "pv.qnt")
+"""Instructions whose effects lie outside the back end."""
+
+_LOAD_ONLY_PROBABILITY = 0.25
+_UPDATES = (0b00000, 0b01000, 0b10000)
+_CROSS = 0b11000
+_CU_ENTRY = 1  # weight of the C&U row among the pairs, and of the nn rows that meet it
+_ENTRIES = 8  # values of the entry selectors of a Mac&Load immediate
+
+
+@dataclass(slots=True)
+class Drawn:
+    """A row with values for its operand fields."""
+
+    insn: Insn
+    values: dict[str, int]
+
+    @property
+    def word(self) -> int:
+        """The instruction word."""
+        return self.insn.encode(**self.values)
+
+    def field_of(self, role: str) -> str:
+        """Name of the operand field that reads or writes the register in bits [11:7], [19:15] or [24:20]."""
+        return "rs3" if role == "rd" and "rs3" in self.values else role
+
+
+def _value(token: Token, rng: Random) -> int:
+    field = token.field
+    match field.kind:
+        case FieldKind.REGISTER:
+            return rng.choice(REGISTER_POOL)
+        case FieldKind.TARGET:
+            return rng.choice([offset for offset in (-64, -10, 6, 8, 64, 1022) if field.accepts(offset)])
+        case _ if field.name == "nnimm5":
+            update = rng.choice([update for update in (*_UPDATES, _CROSS) if token.field.accepts(update)])
+            return update | rng.randrange(_ENTRIES)
+        case _:
+            return rng.randrange(field.low, field.high + field.step, field.step)
+
+
+def draw(insn: Insn, rng: Random) -> Drawn:
+    """A random instruction of a row: registers of the pool, targets that are never the next instruction."""
+    values: dict[str, int] = {}
+    for token in insn.tokens:
+        value = _value(token, rng)
+        while not token.accepts(value):
+            value = _value(token, rng)
+        values[token.field.name] = value
+    return Drawn(insn, values)
+
+
+def _destinations(insn: Insn) -> list[str]:
+    return ["rd"] * insn.writes_rd + ["rs1"] * insn.writes_base
+
+
+def _link(producer: str, consumer: str) -> Callable[[Drawn, Drawn], None]:
+    def link(first: Drawn, second: Drawn) -> None:
+        second.values[second.field_of(consumer)] = first.values[first.field_of(producer)]
+
+    return link
+
+
+def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
+    """The second Mac&Load reads the entries that the first one reloads, one of them according to ``update``."""
+
+    def link(first: Drawn, second: Drawn) -> None:
+        if "nnimm5" in first.values:
+            first.values["nnimm5"] = (_CROSS if first.insn.reloads_other else update) | entries
+        if "nnimm5" in second.values:
+            other = int(first.insn.reloads_other)
+            second.values["nnimm5"] = second.values["nnimm5"] & ~(_ENTRIES - 1) | entries ^ other
+
+    return link
+
+
+def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]]:
+    """Every way the second instruction can depend on the first; the last one is no particular way."""
+    for producer in _destinations(first):
+        for consumer in sorted(second.reads | set(_destinations(second))):
+            yield _link(producer, consumer)
+    if first.is_mac_load and second.is_mac_load:
+        for update in _UPDATES:
+            # The entry of the C&U row of the pairs, with either activation.
+            yield _link_entries(update, _CU_ENTRY << 1)
+            yield _link_entries(update, _CU_ENTRY << 1 | 1)
+    yield lambda _first, _second: None
+
+
+def pair_rows(config: CoreConfig) -> list[Insn]:
+    """The rows of :data:`PAIR_CLASSES` that the configuration has."""
+    present = {insn.key: insn for insn in enabled(config.extensions, config.widths)}
+    return [present[key] for key in PAIR_CLASSES if key in present]
+
+
+def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
+    """Words of pairs of classes times dependences, in random order; sometimes rd is x0.
+
+    If there are more than ``limit``, all pairs of Mac&Loads stay and a random choice of the others.
+    """
+    mac_loads: list[list[int]] = []
+    others: list[list[int]] = []
+    rows = pair_rows(config)
+    for first_row in rows:
+        for second_row in rows:
+            for link in _links(first_row, second_row):
+                first, second = draw(first_row, rng), draw(second_row, rng)
+                link(first, second)
+                if first.insn.is_mac_load and rng.random() < _LOAD_ONLY_PROBABILITY:
+                    first.values["rd"] = 0
+                kept = mac_loads if first_row.is_mac_load and second_row.is_mac_load else others
+                kept.append([first.word, second.word])
+    rng.shuffle(others)
+    pairs = mac_loads + others[: max(0, limit - len(mac_loads))]
+    rng.shuffle(pairs)
+    return pairs
+
+
+def filling(rng: Random) -> list[int]:
+    """Words that give every register of the pool a small or a large value."""
+    return [rng.getrandbits(20) << 12 | number << 7 | 0b0110111 for number in REGISTER_POOL]
+
+
+def words_of_every_row(config: CoreConfig, rng: Random) -> list[int]:
+    """A word of every row of the configuration that the back end executes, in random order."""
+    rows = enabled(config.extensions, config.widths)
+    words = [draw(insn, rng).word for insn in rows if insn.op not in OUTSIDE_OPS]
+    rng.shuffle(words)
+    return words
+
 
 PAUSE = 0.15
 RESET_AFTER = 40

@@ -29,8 +29,7 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.axi_memory import AxiMemory, AxiRules, Stalls
 from xpulpnn_sim.benches.cadence import Background, Dut, Together, sample, start, until
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import WordMemory
-from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer
+from xpulpnn_sim.benches.obi import ObiInitiator, Transfer, WordMemory
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.programs.cluster_check import (
     OPERANDS,

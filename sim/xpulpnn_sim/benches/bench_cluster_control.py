@@ -7,11 +7,9 @@ from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, Control
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.benches.cadence import Dut, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ALL_BYTES, WordMemory
-from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.obi import ALL_BYTES, ObiInitiator, Transfer, WordMemory
 from xpulpnn_sim.reference.stimuli import near_offsets
 
 _TRANSFERS = 300

@@ -10,10 +10,8 @@ from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, start
-from xpulpnn_sim.benches.obi import ALL_BYTES
-from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, start
+from xpulpnn_sim.benches.obi import ALL_BYTES, ObiInitiator, Transfer
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
 from xpulpnn_sim.reference.stimuli import separating_words
 

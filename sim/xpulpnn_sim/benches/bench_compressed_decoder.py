@@ -6,9 +6,8 @@ from cocotb.triggers import Timer
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_MASK
 from xpulpnn.isa.table import expand_compressed
-from xpulpnn_sim.benches.cadence import Dut, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 
 
 def expanded(word: int) -> int:

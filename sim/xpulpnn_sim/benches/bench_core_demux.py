@@ -9,11 +9,20 @@ from cocotb.triggers import ClockCycles
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Together, start
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ALL_BYTES, PROMPT, SLOW, Grant, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer, expected_data
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.obi import (
+    ALL_BYTES,
+    PROMPT,
+    SLOW,
+    Grant,
+    ObiInitiator,
+    ObiResponder,
+    ObiTiming,
+    Transfer,
+    WordMemory,
+    expected_data,
+)
 from xpulpnn_sim.reference.golden.cluster_map import destination, ranges
 
 _TRANSFERS = 600

@@ -10,9 +10,8 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.csr import ALL_BITS, CSRS, PERFORMANCE_EVENTS, Csr, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import MCAUSE_INTERRUPT, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES, XLEN
-from xpulpnn_sim.benches.cadence import Dut, drive, pulse_reset, run_vectors, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 from xpulpnn_sim.reference.iss.csrs import INHIBIT, CsrFile
 from xpulpnn_sim.reference.stimuli import random_word
 

@@ -9,12 +9,10 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Together, start
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, start
 from xpulpnn_sim.benches.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import PROMPT, ObiTiming
-from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.obi import PROMPT, ObiInitiator, ObiTiming, Transfer
 from xpulpnn_sim.reference.golden.dma import moves
 from xpulpnn_sim.reference.stimuli import near_offsets
 

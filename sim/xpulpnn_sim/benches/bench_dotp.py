@@ -5,10 +5,9 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn_sim.benches.cadence import Dut, run_vectors, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.row_batches import Batch, batch_of_rows
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 
 IDLE_PROBABILITY = 0.25
 

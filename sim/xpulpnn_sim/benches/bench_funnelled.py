@@ -13,11 +13,18 @@ from cocotb.task import Task
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn_sim.benches.cadence import Dut, Stepwise, Together, pulse_reset, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, Together, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ALL_BYTES, Grant, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer, expected_data
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.obi import (
+    ALL_BYTES,
+    Grant,
+    ObiInitiator,
+    ObiResponder,
+    ObiTiming,
+    Transfer,
+    WordMemory,
+    expected_data,
+)
 from xpulpnn_sim.reference.golden.tcdm import Queue
 
 _TRANSFERS = 40

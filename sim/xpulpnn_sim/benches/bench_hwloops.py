@@ -9,7 +9,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from xpulpnn.isa.machine import WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, Scoreboard, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.loop_model import (
     COUNT,
@@ -23,7 +23,6 @@ from xpulpnn_sim.benches.loop_model import (
     LoopStep,
     RandomExecution,
 )
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 
 STEPS = 340
 _FAULTS = 200

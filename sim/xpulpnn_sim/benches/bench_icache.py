@@ -11,11 +11,10 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import Background, Dut, Together, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ALL_BYTES, PROMPT, ObiTiming
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.icache import CacheLevel
 from xpulpnn_sim.reference.stimuli import near_offsets
 

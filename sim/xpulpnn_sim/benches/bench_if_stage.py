@@ -9,19 +9,18 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn_sim.benches.bench_compressed_decoder import expanded
-from xpulpnn_sim.benches.bench_prefetch import check_idle
-from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming
-from xpulpnn_sim.benches.random_code import (
+from xpulpnn_sim.benches.bench_prefetch import (
     FETCH_TIMINGS,
     HALF_BYTES,
     SILENCE_LIMIT,
     SLOWEST,
     FetchHabits,
     RandomCode,
+    check_idle,
     random_target,
 )
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, PortMonitor, Scoreboard, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming
 
 _CYCLES = 500
 _QUIET = 4

@@ -14,13 +14,19 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import Dut, drive, pulse_reset, run_vectors, sample, start
+from xpulpnn_sim.benches.bench_nnrf import accesses, words_read
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.nnrf_words import accesses, words_read
-from xpulpnn_sim.benches.operands import OperandColumns
-from xpulpnn_sim.benches.pipeline_timing import arithmetic_cycles
-from xpulpnn_sim.benches.row_batches import Batch, batch_of, batch_of_rows, rows_with_controls, sources, value_of_rd
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.row_batches import (
+    Batch,
+    OperandColumns,
+    batch_of,
+    batch_of_rows,
+    rows_with_controls,
+    sources,
+    value_of_rd,
+)
+from xpulpnn_sim.benches.stream import arithmetic_cycles
 from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
 
 FLUSH_PROBABILITY = 0.15

@@ -10,11 +10,20 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.cadence import Background, Driven, Dut, PortMonitor, Together, drive, pulse_reset, start
+from xpulpnn_sim.benches.cadence import (
+    Background,
+    Driven,
+    Dut,
+    PortMonitor,
+    Scoreboard,
+    Together,
+    drive,
+    pulse_reset,
+    start,
+)
 from xpulpnn_sim.benches.fetching import NEVER, Asked, ChangingCode, Fetch, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, ObiTiming
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.icache import CacheLevel
 
 

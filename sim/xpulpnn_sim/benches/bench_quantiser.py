@@ -15,10 +15,9 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_BYTES, HALF_MASK, QUANTISED_PIXELS, XLEN
 from xpulpnn.isa.table import find
-from xpulpnn_sim.benches.cadence import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiTiming
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.effects import U32, Sources
 from xpulpnn_sim.reference.golden.quant import quantise
 

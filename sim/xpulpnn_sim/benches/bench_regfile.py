@@ -6,8 +6,7 @@ import cocotb
 import numpy as np
 
 from xpulpnn.isa.machine import REGISTERS
-from xpulpnn_sim.benches.cadence import Dut, pulse_reset, run_vectors, start
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, run_vectors, start
 from xpulpnn_sim.reference.stimuli import random_words
 
 _BEATS = 800

@@ -10,10 +10,9 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.benches.cadence import Driven, Dut, pulse_reset, sample, start
+from xpulpnn_sim.benches.cadence import Driven, Dut, Scoreboard, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ALL_BYTES
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.tcdm import PATIENCE, Request, TcdmModel, place_of
 
 _BASES = (TCDM_BASE, 0)

@@ -7,8 +7,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import EVENT_UNIT, PRIVATE_EVENT_UNIT, EventLine
-from xpulpnn_sim.benches.cadence import Driven, Dut, pulse_reset, sample
-from xpulpnn_sim.benches.scoreboard import Scoreboard
+from xpulpnn_sim.benches.cadence import Driven, Dut, Scoreboard, pulse_reset, sample
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnit
 
 

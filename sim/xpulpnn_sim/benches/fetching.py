@@ -9,8 +9,7 @@ from cocotb.triggers import RisingEdge
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, sample
-from xpulpnn_sim.benches.obi import OUTSTANDING_LIMIT, Grant, ObiTiming, Responder
-from xpulpnn_sim.benches.obi_initiator import Requester
+from xpulpnn_sim.benches.obi import OUTSTANDING_LIMIT, Grant, ObiTiming, Requester, Responder
 
 PART_BYTES = 8  # what can be read or not as a whole
 

@@ -8,9 +8,8 @@ import numpy.typing as npt
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, sample
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, sample
 from xpulpnn_sim.benches.obi import ALL_BYTES, Grant
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
 

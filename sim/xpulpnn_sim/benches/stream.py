@@ -1,7 +1,12 @@
-"""Instruction streams for the back end: the simulator that makes them and the driver that feeds them.
+"""Instruction streams for the back end: the simulator that makes them, their driver, and when ID takes each of them.
 
 A stream is what a program would execute, in order. The simulator is stepped with the words the bench chooses, so that
 any instruction may follow any other and control may go anywhere.
+
+Costs (:class:`xpulpnn.isa.machine.Cost`) are due as follows, with a memory that grants at once and answers in the next
+cycle. A value that arrives in WB (loaded word, base and entry of a Mac&Load, parameter and result of a requantisation)
+can be used one cycle later than a result of EX, and jalr uses both one cycle later than other readers. fence.i and wfi
+wait until EX and WB are empty. What acts in ID waits until no access is in EX.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,10 +16,12 @@ from random import Random
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, Cost, division_cycles
 from xpulpnn_sim.benches.cadence import Dut, drive, sample, until
 from xpulpnn_sim.benches.obi import WordMemory
 from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.observe import Observer, Retired
@@ -198,3 +205,101 @@ class StreamDriver:
         await until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
         # An instruction that traps has no effect to wait for, but its record still travels down the pipeline.
         await ClockCycles(self.dut.clk, PIPELINE_STAGES)
+
+
+HIGH_WORD_OPS = ("mulh", "mulhsu", "mulhu")
+DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}  # Return whether they are signed
+
+DRAINING_OPS = ("fence.i", "wfi")  # They enter EX when everything older is complete
+
+ACTING_OPS = (*DRAINING_OPS, "fence", "mret", "lp.starti", "lp.endi", "lp.count", "lp.setup")
+"""They act when they leave ID, as does what raises an exception there."""
+
+
+def arithmetic_cycles(insn: Insn, operand_b: int) -> int:
+    """Cycles in EX of an instruction that does not access memory."""
+    if insn.op in DIVISION_OPS:
+        return division_cycles(operand_b, signed=DIVISION_OPS[insn.op])
+    return 1 + (Cost.MULTIPLY_HIGH.cycles if insn.op in HIGH_WORD_OPS else 0)
+
+
+def execution_cycles(item: Retired) -> int:
+    """Cycles the instruction occupies EX; of one that raises an exception, ID."""
+    if item.fetched is None or item.cause is not None:
+        return 1
+    if item.address is None:
+        return arithmetic_cycles(item.fetched.insn, item.reads.get("rs2", 0))
+    crosses = item.address % WORD_BYTES + item.size > WORD_BYTES
+    return 1 + (Cost.MISALIGNED_ACCESS.cycles if crosses else 0)
+
+
+def _writes_late(insn: Insn) -> bool:
+    """Return whether the register in field rd is written in WB."""
+    return insn.is_load or insn.requantises
+
+
+class PipelineTiming:
+    """Cycle in which each instruction of a stream is taken by ID."""
+
+    def __init__(self) -> None:
+        self._forwarded: dict[int, int] = {}
+        self._stored: dict[int, int] = {}
+        self._entries: dict[int, int] = {}
+        self._parameters = 0
+        self._drained = 0
+        self._accessed = 0
+
+    def accept_cycles(self, stream: Sequence[Retired]) -> list[int]:
+        """Cycles of all instructions, the first in cycle 0."""
+        cycles: list[int] = []
+        free = 0
+        for item in stream:
+            fetched = item.fetched
+            cycle = free if fetched is None else max(free, self._sources_ready(fetched))
+            if fetched is None or item.cause is not None or fetched.insn.op in ACTING_OPS:
+                cycle = max(cycle, self._accessed)
+            cycles.append(cycle)
+            free = leaves = cycle + execution_cycles(item)
+            if item.address is not None:
+                self._accessed = leaves + 1
+            if fetched is None or item.cause is not None:
+                self._drained = max(self._drained, leaves)
+                continue
+            self._results(fetched, leaves)
+            # WB writes loaded registers, the bases of Mac&Loads and what pv.rq* makes, EX everything else
+            writes_late = fetched.destination if _writes_late(fetched.insn) else 0
+            if fetched.insn.is_mac_load:
+                writes_late = fetched.base if fetched.base != fetched.rd else 0
+            self._drained = max(self._drained, leaves + (2 if writes_late else 1))
+            if redirect_of(item) is not None:
+                free += (Cost.TAKEN_BRANCH if is_branch(item) else Cost.JUMP).cycles
+        return cycles
+
+    def _sources_ready(self, fetched: Fetched) -> int:
+        insn = fetched.insn
+        times = self._stored if insn.op == "jalr" else self._forwarded
+        registers = {"rs1": fetched.rs1, "rs2": fetched.rs2, "rd": fetched.rd}
+        ready = [times.get(registers[name], 0) for name in insn.reads]
+        entries = (fetched.nn_activation, fetched.nn_weight)
+        ready += [self._entries.get(entry, 0) for entry in entries if entry is not None]
+        if insn.requantises:
+            ready.append(self._parameters)
+        if insn.is_mac_load:
+            # also one that begins a sum waits for the register that it writes: an access fault restores its value
+            ready.append(times.get(fetched.rd, 0))
+        return max([self._drained if insn.op in DRAINING_OPS else 0, *ready])
+
+    def _write(self, register: int, forwarded: int) -> None:
+        if register:
+            self._forwarded[register] = forwarded
+            self._stored[register] = forwarded + 1
+
+    def _results(self, fetched: Fetched, leaves: int) -> None:
+        """Note when the results can be read: those of EX in its last cycle, those of WB one cycle later."""
+        insn, late = fetched.insn, leaves + 1
+        self._write(fetched.base, late if insn.is_mac_load else leaves)
+        self._write(fetched.destination, late if _writes_late(insn) else leaves)
+        if insn.loads_parameter:
+            self._parameters = late
+        if fetched.nn_loaded is not None:
+            self._entries[fetched.nn_loaded] = late

@@ -12,11 +12,10 @@ from xpulpnn_sim.cli.option_groups import Report
 from xpulpnn_sim.cli.values import Numbers
 from xpulpnn_sim.cli.verify_random import StressedPrograms, gather, report
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total, run_covered_chunk
+from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total, aimed, run_covered_chunk, steered
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
 from xpulpnn_sim.verification.coverage.rtl import module_table
-from xpulpnn_sim.verification.coverage.steering import aimed, steered
 from xpulpnn_sim.verification.random.spread import Runner, results, runner, work
 from xpulpnn_sim.verification.random.trials import Plan
 

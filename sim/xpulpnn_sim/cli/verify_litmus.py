@@ -9,8 +9,7 @@ from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, table, tell
 from xpulpnn_sim.cli.values import rule
 from xpulpnn_sim.cli.verify_cluster import ClusterPrograms, compile_models
 from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan
-from xpulpnn_sim.verification.clusters.litmus import TESTS, Histogram, Outcome
-from xpulpnn_sim.verification.clusters.litmus_run import MOST_ROUNDS, run_litmus
+from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Histogram, Outcome, run_litmus
 
 
 @arguments

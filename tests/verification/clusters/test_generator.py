@@ -10,11 +10,9 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.golden.dma import moves, word_count
 from xpulpnn_sim.verification.clusters.generator import generate
-from xpulpnn_sim.verification.clusters.layout import ARENA, L2_ARENA, L2_SHARED_PIECE, SHARED_PIECE
-from xpulpnn_sim.verification.clusters.program import Phase
-from xpulpnn_sim.verification.clusters.transfers import Transfers
-from xpulpnn_sim.verification.random.blocks import Block
-from xpulpnn_sim.verification.random.labels import Labels
+from xpulpnn_sim.verification.clusters.program import ARENA, L2_ARENA, L2_SHARED_PIECE, SHARED_PIECE, Phase
+from xpulpnn_sim.verification.clusters.shared_blocks import Transfers
+from xpulpnn_sim.verification.random.program import Block, Labels
 
 pytestmark = pytest.mark.unit
 

@@ -4,8 +4,7 @@ import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.verification.clusters.litmus import MARK, TESTS, Histogram
-from xpulpnn_sim.verification.clusters.litmus_run import LitmusProgram
+from xpulpnn_sim.verification.clusters.litmus import MARK, TESTS, Histogram, LitmusProgram
 
 pytestmark = pytest.mark.unit
 

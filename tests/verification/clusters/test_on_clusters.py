@@ -27,10 +27,9 @@ from xpulpnn_sim.verification.clusters.cluster_trials import (
     shrink,
 )
 from xpulpnn_sim.verification.clusters.generator import generate
-from xpulpnn_sim.verification.clusters.litmus import TESTS
-from xpulpnn_sim.verification.clusters.litmus_run import LitmusProgram, run_litmus
+from xpulpnn_sim.verification.clusters.litmus import TESTS, LitmusProgram, run_litmus
 from xpulpnn_sim.verification.clusters.program import ClusterProgram
-from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn_sim.verification.random.program import Block
 
 pytestmark = pytest.mark.cosim
 

@@ -8,8 +8,7 @@ from xpulpnn.isa.retirement import CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.cosimulation.model.coverage_model import WAITED
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
-from xpulpnn_sim.verification.random.blocks import Block
-from xpulpnn_sim.verification.random.program import Program
+from xpulpnn_sim.verification.random.program import Block, Program
 from xpulpnn_sim.verification.random.reference import ReferenceDesign
 
 pytestmark = pytest.mark.unit

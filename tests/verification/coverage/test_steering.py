@@ -7,8 +7,8 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.verification.coverage.collector import Collector
+from xpulpnn_sim.verification.coverage.covered_trials import BATCH, AimedPlan, Need, aimed, batch, need
 from xpulpnn_sim.verification.coverage.crosses import REACHABLE, crosses_of
-from xpulpnn_sim.verification.coverage.steering import BATCH, AimedPlan, Need, aimed, batch, need
 from xpulpnn_sim.verification.random.reference import ReferenceDesign
 from xpulpnn_sim.verification.random.trials import Plan
 

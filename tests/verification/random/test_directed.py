@@ -7,9 +7,8 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.verification.costs.cost_row import CostRow
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
-from xpulpnn_sim.verification.costs.measurement import cost_program, lines_of, measure
+from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, lines_of, measure
 from xpulpnn_sim.verification.directed.case import Directed
 from xpulpnn_sim.verification.directed.programs import DIRECTED, programs_of
 from xpulpnn_sim.verification.random.layout import SIGNATURE

@@ -10,10 +10,10 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.reference.programs.elf import load
-from xpulpnn_sim.verification.random.blocks import Block
 from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.elf_file import elf_bytes
 from xpulpnn_sim.verification.random.generator import STYLES, generate
+from xpulpnn_sim.verification.random.program import Block
 from xpulpnn_sim.verification.random.reference import ReferenceDesign
 from xpulpnn_sim.verification.random.stress import random_stress
 from xpulpnn_sim.verification.random.trials import Plan

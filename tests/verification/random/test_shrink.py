@@ -4,8 +4,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.verification.random.blocks import Block
-from xpulpnn_sim.verification.random.program import Program
+from xpulpnn_sim.verification.random.program import Block, Program
 from xpulpnn_sim.verification.random.shrink import Case, Shrinker, minimise_list
 from xpulpnn_sim.verification.random.stress import Stress
 from xpulpnn_sim.verification.random.trials import Plan, listing, reference_design, run_case, run_seed, shrink

@@ -1,22 +1,172 @@
-"""Random programs for several harts: a seed decides everything."""
+"""Random programs for several harts, and the phases in which some of them wait for others."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.verification.clusters.layout import LEAST_TCDM
-from xpulpnn_sim.verification.clusters.meetings import Meetings
-from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase
-from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks
-from xpulpnn_sim.verification.clusters.transfers import Transfers
-from xpulpnn_sim.verification.random.blocks import Block
+from xpulpnn.isa.cluster import (
+    BARRIER_BYTES,
+    EVENT_UNIT,
+    PRIVATE_EVENT_UNIT,
+    SHARED_SW_TRIGGERS,
+    TIMER,
+    Barrier,
+    EventLine,
+    EventRegister,
+    Timer,
+    TimerConfig,
+)
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.verification.clusters.program import (
+    LEAST_TCDM,
+    ClusterProgram,
+    Phase,
+    barrier_lines,
+    set_barrier_lines,
+)
+from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks, Transfers
 from xpulpnn_sim.verification.random.control import Context, Control
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import initial_registers
-from xpulpnn_sim.verification.random.handlers import Handlers
-from xpulpnn_sim.verification.random.labels import Labels
+from xpulpnn_sim.verification.random.program import Block, Handlers, Labels
 from xpulpnn_sim.verification.random.system import Features
+
+_UNIT = f"li t1, 0x{PRIVATE_EVENT_UNIT:x}"
+_MOST_WORDS = 4
+"""Pushed in a phase; the queue must have room for those of two phases, or a pusher may wait for a hart that waits."""
+
+Parts = list[list[Block]]  # what each hart has to do; a meeting adds to them
+
+
+class Meetings:
+    """Adds meetings to the parts of the harts. All harts have met before and will meet afterwards."""
+
+    def __init__(self, rng: Random, config: ClusterConfig, signals: Sequence[int]) -> None:
+        self._rng = rng
+        self._config = config
+        self._signals = signals
+        self.kinds = {
+            "nothing": lambda parts: None,
+            "event": self._event,
+            "tasks": self._tasks,
+            "timer": self._timer,
+        }
+        if config.barriers > 1:
+            self.kinds["barrier"] = self._barrier
+
+    def _some(self, least: int = 1) -> list[int]:
+        """Some of the harts."""
+        rng, cores = self._rng, self._config.cores
+        return sorted(rng.sample(range(cores), rng.randrange(min(least, cores), cores + 1)))
+
+    def _waiting(self, lines: Sequence[int]) -> tuple[str, ...]:
+        """Wait for one of these event lines; they are cleared by the wait or after it."""
+        mask = sum(1 << line for line in lines)
+        head = (_UNIT, f"li s0, 0x{mask:x}", f"sw s0, {EventRegister.MASK}(t1)")
+        if self._rng.randrange(2):
+            return (*head, f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)")
+        return (*head, f"p.elw s2, 0x{EventRegister.WAIT:x}(t1)", f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)")
+
+    def _insert(self, part: list[Block], block: Block) -> None:
+        """Put a block anywhere into a part."""
+        part.insert(self._rng.randrange(len(part) + 1), block)
+
+    def _barrier(self, parts: Parts) -> None:
+        """Some harts meet at another barrier, each in one of four ways; one of them has made it."""
+        rng = self._rng
+        number, harts = rng.randrange(1, self._config.barriers), self._some()
+        mask = sum(1 << hart for hart in harts)
+        at = EventRegister.BARRIER + BARRIER_BYTES * number
+        leader = rng.choice(harts)
+        setting = Block("sets barrier", tuple(set_barrier_lines(number, mask)))
+        for hart, part in enumerate(parts):
+            if hart in harts:
+                head = (_UNIT, f"li s0, 0x{1 << EventLine.BARRIER:x}", f"sw s0, {EventRegister.MASK}(t1)")
+                ways = (
+                    (f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)",),
+                    (
+                        f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT:x}(t1)",
+                        f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)",
+                    ),
+                    (
+                        f"lw s2, 0x{at + Barrier.TRIGGER_SELF:x}(t1)",
+                        f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)",
+                    ),
+                    (
+                        f"li s3, 0x{1 << hart:x}",
+                        f"sw s3, 0x{at + Barrier.TRIGGER:x}(t1)",
+                        f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)",
+                    ),
+                )
+                self._insert(part, Block("barrier", (*head, *rng.choice(ways))))
+            # nobody is at the barrier before all know of it
+            part.insert(0, Block("all meet", tuple(barrier_lines(0))))
+            if hart == leader:
+                part.insert(0, setting)
+
+    def _event(self, parts: Parts) -> None:
+        """One hart sends a software event, in one of the two views; some wait for it."""
+        rng = self._rng
+        event, harts = rng.choice(self._signals), self._some()
+        mask = 0 if len(harts) == len(parts) and rng.randrange(2) else sum(1 << hart for hart in harts)
+        sender = rng.randrange(len(parts))
+        place, at = rng.choice(((PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (EVENT_UNIT, SHARED_SW_TRIGGERS)))
+        lines = (f"li t1, 0x{place:x}", f"li s0, 0x{mask:x}", f"sw s0, 0x{at + WORD_BYTES * event:x}(t1)")
+        waiting = Block("waits for event", self._waiting([event]))
+        for hart in harts:
+            self._insert(parts[hart], waiting)
+        # not behind its own wait
+        own = parts[sender]
+        limit = own.index(waiting) if sender in harts else len(own)
+        own.insert(rng.randrange(limit + 1), Block("sends event", lines))
+
+    def _tasks(self, parts: Parts) -> None:
+        """One hart pushes words into the dispatch queue, which the harts of the team take."""
+        rng = self._rng
+        harts, master = self._some(), rng.randrange(len(parts))
+        words = [
+            rng.getrandbits(32) for _ in range(rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1))
+        ]
+        lines = [
+            _UNIT,
+            f"li s0, 0x{sum(1 << hart for hart in harts):x}",
+            f"sw s0, 0x{EventRegister.DISPATCH_TEAM:x}(t1)",
+        ]
+        for word in words:
+            lines += [f"li s0, 0x{word:x}", f"sw s0, 0x{EventRegister.DISPATCH_FIFO:x}(t1)"]
+        taking = (_UNIT, *(f"p.elw s{rng.randrange(2, 8)}, 0x{EventRegister.DISPATCH_FIFO:x}(t1)" for _ in words))
+        task = Block("takes tasks", taking)
+        for hart in harts:
+            self._insert(parts[hart], task)
+        own = parts[master]
+        limit = own.index(task) if master in harts else len(own)
+        own.insert(rng.randrange(limit + 1), Block("gives tasks", tuple(lines)))
+
+    def _timer(self, parts: Parts) -> None:
+        """One hart starts a timer, for whose event some wait."""
+        rng = self._rng
+        high = rng.randrange(2)
+        harts, starter = self._some(), rng.randrange(len(parts))
+        config, compare = (Timer.CONFIG_HIGH, Timer.COMPARE_HIGH) if high else (Timer.CONFIG_LOW, Timer.COMPARE_LOW)
+        settings = TimerConfig.ENABLE | TimerConfig.RESET | TimerConfig.EVENT | TimerConfig.ONE_SHOT
+        period = rng.randrange(1, 400)
+        if rng.randrange(3) == 0:
+            settings |= TimerConfig.PRESCALER | rng.randrange(5) << 8
+        lines = (
+            f"li t1, 0x{TIMER:x}",
+            f"li s0, {period}",
+            f"sw s0, 0x{compare:x}(t1)",
+            f"li s0, 0x{settings:x}",
+            f"sw s0, 0x{config:x}(t1)",
+        )
+        waiting = Block("waits for timer", self._waiting([EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW]))
+        for hart in harts:
+            self._insert(parts[hart], waiting)
+        own = parts[starter]
+        limit = own.index(waiting) if starter in harts else len(own)
+        own.insert(rng.randrange(limit + 1), Block("starts timer", lines))
+
 
 BUDGET = 16_000  # instructions that a program of eight harts executes, about
 

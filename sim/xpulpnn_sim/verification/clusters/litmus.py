@@ -1,11 +1,25 @@
-"""Litmus tests: small pieces of code of several threads, what sequential consistency allows them to find, and what they
-have found.
-"""
+"""Litmus tests: what sequential consistency allows small pieces of code to find, and programs that run their rounds."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
+from random import Random
+from struct import pack
 from typing import NamedTuple
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import L2_BASE, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.session import RunResult
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.programs.elf import Executable, Segment
+from xpulpnn_sim.verification.clusters.program import barrier_lines, set_barrier_lines
+from xpulpnn_sim.verification.random.program import executable_of
+from xpulpnn_sw.assembly.asm import assemble
 
 MARK = 0xFFFF_FFFF  # what a test&set leaves
 
@@ -145,3 +159,165 @@ class Histogram:
     def unseen(self) -> set[Outcome]:
         """Outcomes that may be and did not happen."""
         return self.test.allowed() - self.counts.keys()
+
+
+_TEXT = L2_BASE + 0x80
+_TABLES = L2_BASE + 0x10_0000  # rows of all harts, one for each round; then their results
+
+_ROW_WORDS, _RESULT_WORDS = 6, 2
+_VARIABLES = 2
+_SLED = 24  # longest delay of a thread in cycles
+
+_TCDM_WORDS = TCDM_BASE + 0x1000
+_START, _TOHOST = TCDM_BASE, TCDM_BASE + 0x40
+_ROUND_BYTES = 0x40
+MOST_ROUNDS = 1000
+
+_ADDRESSES = ("s2", "s3")
+_MARKING = ("s8", "s9")
+_VALUES = {0: "zero", 1: "s10", 2: "s11", 3: "t5"}
+_FOUND = ("a0", "a1")
+
+
+class LitmusProgram:
+    """A test on a cluster.
+
+    In each round all harts meet at a barrier, which releases them in the same cycle; the threads, on harts drawn anew,
+    begin after a delay of 0 to :data:`_SLED` cycles. The variables are words that no other round uses: in the same
+    bank, in different ones, in the TCDM under any of its addresses or outside the cluster. Harts without a thread make
+    accesses nearby.
+
+    Raises :class:`InputError` for a cluster that is too small.
+    """
+
+    def __init__(self, test: Litmus, config: ClusterConfig, rounds: int, seed: int = 0) -> None:
+        if config.cores < len(test.threads):
+            raise InputError(f"cores must be at least {len(test.threads)} for {test.name}, not {config.cores}")
+        if not 1 <= rounds <= MOST_ROUNDS:
+            raise InputError(f"rounds must be 1 to {MOST_ROUNDS}, not {rounds}")
+        self._test, self._config, self._rounds = test, config, rounds
+        self._rng = Random(f"litmus {test.name} {seed}")
+        self._places: list[tuple[int, ...]] = []
+        self._harts: list[list[int]] = []
+
+    def _variables(self, number: int) -> tuple[int, ...]:
+        """Return the addresses of the variables of a round."""
+        rng = self._rng
+        inside = _TCDM_WORDS + _ROUND_BYTES * number
+        outside = self._results() + WORD_BYTES * _RESULT_WORDS * self._rounds * self._config.cores
+        outside += _ROUND_BYTES * number
+        marks = any(operation.kind is Kind.TEST_SET for thread in self._test.threads for operation in thread)
+        bases = [rng.choice((inside, inside, inside, outside)) for _ in range(_VARIABLES)]
+        if marks:
+            # outside the cluster there is no test&set
+            bases[0] = inside
+        distances = rng.choice(((0, 4), (4, 0), (0, 4 * self._config.banks % _ROUND_BYTES or 8), (0, 32), (12, 0)))
+        return tuple(base + distance for base, distance in zip(bases, distances, strict=True))
+
+    def _results(self) -> int:
+        return _TABLES + WORD_BYTES * _ROW_WORDS * self._rounds * self._config.cores
+
+    def _seen_at(self, address: int) -> int:
+        """One of the addresses of a word."""
+        if address >= L2_BASE:
+            return address
+        return self._rng.choice((address, address, TCDM_ALIAS + address - TCDM_BASE))
+
+    def executable(self) -> Executable:
+        """The program with its tables."""
+        code = assemble(self._text(), _TEXT)
+        rng, cores = self._rng, self._config.cores
+        roles = [code.labels[f"thread{number}"] for number in range(len(self._test.threads))]
+        rows: list[list[bytes]] = [[] for _ in range(cores)]
+        for number in range(self._rounds):
+            places, harts = self._variables(number), rng.sample(range(cores), len(roles))
+            self._places.append(places)
+            self._harts.append(harts)
+            for hart in range(cores):
+                role = roles[harts.index(hart)] if hart in harts else code.labels["noise"]
+                addresses = [self._seen_at(place) for place in places]
+                if hart not in harts:
+                    addresses = [place ^ rng.choice((16, 48)) for place in places]
+                sled = code.labels["sled_end"] - WORD_BYTES * rng.randrange(_SLED + 1)
+                rows[hart].append(pack("<6I", role, *addresses, sled, *(place | 1 << TEST_SET_BIT for place in places)))
+        table = b"".join(row for part in rows for row in part)
+        whole = self._results() - _TABLES + WORD_BYTES * _RESULT_WORDS * self._rounds * cores
+        whole += _ROUND_BYTES * (self._rounds + 1)
+        return executable_of(
+            f"litmus test {self._test.name}",
+            code,
+            tohost=_TOHOST,
+            functions=[name for name, address in code.labels.items() if address >= _TEXT],
+            data=[Segment(_TABLES, table, whole)],
+            text=_TEXT,
+        )
+
+    def _text(self) -> str:
+        row_bytes = WORD_BYTES * _ROW_WORDS * self._rounds
+        result_bytes = WORD_BYTES * _RESULT_WORDS * self._rounds
+        lines = ["start:", "csrrs s0, mhartid, zero", "andi s0, s0, 31", f"li s1, 0x{_TABLES:x}"]
+        lines += [f"li t0, {row_bytes}", "mul t0, t0, s0", "add s1, s1, t0"]
+        lines += [f"li s7, 0x{self._results():x}", f"li t0, {result_bytes}", "mul t0, t0, s0", "add s7, s7, t0"]
+        lines += ["addi s10, zero, 1", "addi s11, zero, 2", "addi t5, zero, 3", f"li s6, {self._rounds}"]
+        lines += [f"li t2, 0x{_START:x}", "addi a2, s0, 0", "bne a2, zero, begin"]
+        lines += [*set_barrier_lines(0, (1 << self._config.cores) - 1), "sw s10, 0(t2)", "addi s0, a2, 0"]
+        lines += ["begin: lw t0, 0(t2)", "beq t0, zero, begin"]
+        lines += ["round: lw s4, 0(s1)", "lw s2, 4(s1)", "lw s3, 8(s1)", "lw s5, 12(s1)", "lw s8, 16(s1)"]
+        lines += ["lw s9, 20(s1)", "addi a0, zero, 0", "addi a1, zero, 0", "addi a3, s0, 0"]
+        # the barrier's code works in s0 and t1
+        lines += [*barrier_lines(0), "addi s0, a3, 0", "jalr zero, 0(s5)"]
+        lines += ["sled:", *["addi zero, zero, 0"] * _SLED, "sled_end:", "jalr zero, 0(s4)"]
+        for number, thread in enumerate(self._test.threads):
+            lines += [f"thread{number}:", *self._accesses(thread), "jal zero, next"]
+        lines += ["noise:", "lw t0, 0(s2)", "sw t0, 0(s3)", "lw t0, 0(s3)", "sw t0, 0(s2)", "lw t0, 0(s2)"]
+        lines += ["next:", "sw a0, 0(s7)", "sw a1, 4(s7)", f"addi s7, s7, {WORD_BYTES * _RESULT_WORDS}"]
+        lines += [f"addi s1, s1, {WORD_BYTES * _ROW_WORDS}", "addi s6, s6, -1", "bne s6, zero, round"]
+        lines += ["addi a3, s0, 0", *barrier_lines(0), "bne a3, zero, rest"]
+        lines += [f"li t1, 0x{_TOHOST:x}", "sw s10, 0(t1)", "rest: jal zero, rest"]
+        return "\n".join(lines) + "\n"
+
+    @staticmethod
+    def _accesses(thread: tuple[tuple[Kind, int, int], ...]) -> list[str]:
+        """The code of a thread."""
+        lines: list[str] = []
+        found = iter(_FOUND)
+        for kind, variable, value in thread:
+            if kind is Kind.WRITE:
+                lines.append(f"sw {_VALUES[value]}, 0({_ADDRESSES[variable]})")
+            else:
+                address = _MARKING[variable] if kind is Kind.TEST_SET else _ADDRESSES[variable]
+                lines.append(f"lw {next(found)}, 0({address})")
+        return lines
+
+    def outcomes(self, result: RunResult) -> Histogram:
+        """The outcomes of all rounds of a run."""
+        counts: Counter[Outcome] = Counter()
+        for number, (places, harts) in enumerate(zip(self._places, self._harts, strict=True)):
+            found: list[int] = []
+            for thread, position in self._test.reads():
+                row = harts[thread] * self._rounds + number
+                at = self._results() + WORD_BYTES * (_RESULT_WORDS * row + position)
+                found.append(_word(result, at))
+            found += [_word(result, places[variable]) for variable in range(self._test.variables)]
+            counts[tuple(found)] += 1
+        return Histogram(test=self._test, counts=counts)
+
+
+def _word(result: RunResult, address: int) -> int:
+    return int.from_bytes(result.read(address, WORD_BYTES), "little")
+
+
+def run_litmus(
+    test: Litmus,
+    config: ClusterConfig,
+    machine: Machine,
+    rounds: int,
+    *,
+    seed: int = 0,
+    library: Path | None = None,
+) -> tuple[Histogram, RunResult]:
+    """Run a test with every check."""
+    program = LitmusProgram(test, config, rounds, seed)
+    executable = program.executable()
+    result = run_program(executable, config, replace(machine, seed=seed), check=True, library=library)
+    return program.outcomes(result), result

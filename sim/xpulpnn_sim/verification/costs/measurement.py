@@ -10,9 +10,28 @@ from numpy.typing import NDArray
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.verification.costs.cost_row import CostRow
-from xpulpnn_sim.verification.random.blocks import Block
-from xpulpnn_sim.verification.random.program import Program
+from xpulpnn_sim.verification.random.program import Block, Program
+
+FREE: Mapping[WaitCause, int] = {}  # No waits
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """One measurement."""
+
+    group: str  # line of the printed table
+    name: str  # the variation
+    code: str  # lines between the markers
+    waits: Mapping[WaitCause, int] | None  # cycles promised beyond one per instruction; None where nothing is
+    setup: str = ""  # lines before the first marker
+    # the figure counts cycles on top of one per instruction, not the cycles of the one instruction meant
+    is_extra: bool = False
+
+    @property
+    def documented(self) -> int | None:
+        """The figure promised, if any."""
+        return None if self.waits is None else sum(self.waits.values()) + (0 if self.is_extra else 1)
+
 
 _NOP = "addi zero, zero, 0"
 _DRAIN = (_NOP,) * 8  # instructions after which nothing of the setup is under way and the prefetch buffer is full

@@ -19,8 +19,8 @@ from xpulpnn_sim.verification.coverage.crosses import Crosses
 from xpulpnn_sim.verification.coverage.kinds import ENTRIES, Kind, Producer, kind_of, reserved_words
 from xpulpnn_sim.verification.coverage.placing import Placed, Placer
 from xpulpnn_sim.verification.coverage.producing import Pair, Producing
-from xpulpnn_sim.verification.random.blocks import Block
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FAILING, LINK
+from xpulpnn_sim.verification.random.program import Block
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _REPEATS = 6  # copies of what waits for an interrupt

@@ -11,7 +11,6 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.model.statics import register
 from xpulpnn_sim.verification.coverage.kinds import Kind, kind_of
 from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
-from xpulpnn_sim.verification.random.labels import Labels
 from xpulpnn_sim.verification.random.layout import (
     COUNTER,
     FAILING,
@@ -24,6 +23,7 @@ from xpulpnn_sim.verification.random.layout import (
     WINDOW,
 )
 from xpulpnn_sim.verification.random.memory_run import memory_operand
+from xpulpnn_sim.verification.random.program import Labels
 from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 

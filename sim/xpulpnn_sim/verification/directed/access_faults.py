@@ -1,8 +1,122 @@
-"""Directed programs of access faults: what the access and the instructions behind it must leave as it was."""
+"""Directed programs of access faults, and of code and data far from where programs lie."""
 
-from xpulpnn_sim.verification.directed.case import HANDLERS, Directed, directed
-from xpulpnn_sim.verification.random.handlers import Handlers
-from xpulpnn_sim.verification.random.layout import FAILING
+from itertools import permutations
+
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn_sim.verification.directed.case import HANDLERS, Directed, directed, stored
+from xpulpnn_sim.verification.random.layout import FAILING, FAR, FAR_FAILING
+from xpulpnn_sim.verification.random.program import Handlers
+
+_STARTS = tuple(base + offset for base, offset in zip(FAR, (0x554, 0x2A8, 0xA58), strict=True))
+"""Address of the routine."""
+_FAULTS = tuple(base + offset for (base, _), offset in zip(FAR_FAILING, (0x14, 0x28, 0x3C), strict=True))
+"""Address that it cannot access."""
+
+_UPPER = 0x12345
+_ROUTINE = f"""auipc a0, 0
+    addi a1, zero, 0
+    jal t1, 4f; addi a1, a1, 64
+    4: c.addi a1, 1
+    beq a1, zero, 4b; bne a1, zero, 5f; addi a1, a1, 128
+    5: ecall; csrrs a2, mepc, zero
+    auipc a6, 0x{_UPPER:x}
+    lp.setupi 1, 2, 7f
+    lp.setupi 0, 3, 6f
+    addi a1, a1, 1
+    6: addi a1, a1, 1
+    7: addi a1, a1, 1
+    csrrs a3, lpstart0, zero; csrrs a4, lpend0, zero
+    csrrs s5, lpstart1, zero; csrrs s6, lpend1, zero
+    p.lw s9, 4(s7!); csrrs s8, mepc, zero
+    sw a1, 0x2f1(a0); lw a5, 0x2f1(a0); p.lhu a7, 1(a0!)
+    jalr zero, 0(ra)"""
+_RESULTS = "a0 t1 a2 a6 a3 a4 s5 s6 s8 a5 a7 s7"
+_DISTANCES = (1, 12, 34, (_UPPER << 12) + 38, 50, 54, 46, 58, 82)
+"""Offsets of the results up to s8 from the start of the routine."""
+_COUNT, _FIRST_HALF = 15, 0x0517  # what the routine has counted, and its first half word
+
+
+def _visit(start: int, fault: int, first: int) -> str:
+    """Lines that copy the routine, run it there and store its results."""
+    return f"""
+    li s4, 0x{start:x}; li s7, 0x{fault:x}
+    addi a3, s2, 0; addi a4, s4, 0
+    3: lw a5, 0(a3); sw a5, 0(a4); addi a3, a3, 4; addi a4, a4, 4
+    bltu a3, s3, 3b
+    fence.i; jalr ra, 0(s4)
+    {stored(_RESULTS, first)}
+    """
+
+
+_FAR_CODE = Directed(
+    "far away: code, its traps and hardware loops, loads and stores",
+    f"""
+    la s2, 1f; la s3, 2f
+    {"".join(_visit(*place, 12 * number) for number, place in enumerate(zip(_STARTS, _FAULTS, strict=True)))}
+    jal zero, 2f
+    1: {_ROUTINE}
+    2: addi a0, zero, 0
+    """,
+    tuple(
+        word
+        for start, fault in zip(_STARTS, _FAULTS, strict=True)
+        for word in (*((start + distance) & WORD_MASK for distance in _DISTANCES), _COUNT, _FIRST_HALF, fault)
+    ),
+    ("xpulpv2",),
+    interrupts=True,
+)
+
+_PIECES = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
+"""Addresses of the bodies of loops."""
+
+
+def _copied(piece: int) -> str:
+    """Lines that store a0 and a1 there."""
+    return f"li a2, 0x{piece:x}; sw a0, 0(a2); sw a1, 4(a2); "
+
+
+def _shared_end(first: int, second: int) -> str:
+    """Lines that make the body of loop 0 begin at one address and that of loop 1 at another, and run both."""
+    starts = f"li a3, 0x{first:x}; csrrw zero, lpstart0, a3; li a3, 0x{second:x}; csrrw zero, lpstart1, a3"
+    return f"{starts}; jal ra, 2f; jal ra, 3f; "
+
+
+_FAR_LOOPS = directed(
+    "far away: hardware loops that begin elsewhere than they end",
+    # two passes from the first address and one from the second, each time; the end is met four times
+    f"""
+    la s2, 1f; lw a0, 0(s2); lw a1, 4(s2)
+    {"".join(_copied(piece) for piece in _PIECES)}
+    fence.i; la a4, 5f; csrrw zero, lpend0, a4; csrrw zero, lpend1, a4
+    li a5, 0; li a6, 0
+    {"".join(_shared_end(*pair) for pair in permutations(_PIECES, 2))}
+    jal zero, 6f
+    1: addi a5, a5, 1; jalr zero, 0(t1) => a5 {6 * 6}
+    2: la t1, 4f; csrrwi zero, lpcount0, 3; csrrwi zero, lpcount1, 2; jal zero, 5f
+    3: la t1, 5f; csrrwi zero, lpcount1, 2; lp.counti 0, 3
+    5: addi a6, a6, 1; jalr zero, 0(ra) => a6 {6 * (7 + 4)}
+    4: addi a6, a6, 1; jal zero, 5b
+    6:
+    """,
+    "xpulpv2",
+)
+
+
+def _pointed(place: int, start: int) -> str:
+    """Lines that move a pointer from there on by two words, and store it."""
+    moves = "; ".join(f"pv.mlsdotup.b a1, (a0!), {entry}" for entry in (8, 16))
+    return f"li a0, 0x{start:x}; {moves}; sw a0, {WORD_BYTES * place}(s11)"
+
+
+_FAR_POINTERS = Directed(
+    "far away: pointers of Mac&Load",
+    "; ".join(["li a1, 0", *(_pointed(place, start) for place, start in enumerate(_PIECES))]),
+    tuple(start + 2 * WORD_BYTES for start in _PIECES),
+    ("mac_load_nn",),
+)
+
+FAR_AWAY = (_FAR_CODE, _FAR_LOOPS, _FAR_POINTERS)
+
 
 _FIRST, _SIZE = FAILING
 _LOAD, _STORE = 5, 7

@@ -1,17 +1,117 @@
-"""Directed programs of operands: words without a pattern, which random programs with their few registers soon lose.
-
-Results are compared where they retire.
-"""
+"""Directed programs of operands: every place of a bit, and words without a pattern, all compared in lock step."""
 
 from collections.abc import Iterable
 from random import Random
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.verification.directed.case import Directed, directed
 from xpulpnn_sim.verification.random.draw import Draw, Group, group_of
+from xpulpnn_sim.verification.random.layout import SIGNATURE
+from xpulpnn_sw.assembly.registers import ABI_NAMES
+
+
+def _counted(word: int) -> int:
+    """Places of the first and of the last bit of ``word`` that is 1, and how many are, added up."""
+    ones = [place for place in range(XLEN) if word >> place & 1]
+    return (ones[0] + ones[-1] if ones else 2 * XLEN) + len(ones)
+
+
+_WORDS = tuple(
+    word & WORD_MASK for place in range(XLEN) for word in (1 << place, ~(1 << place), -(1 << place), (1 << place) - 1)
+)
+
+
+def _counts(register: str) -> str:
+    """Lines that add the counts of a register to a5; other results are checked where they retire."""
+    added = "; ".join(f"p.{name} a2, {register}; add a5, a5, a2" for name in ("ff1", "fl1", "cnt"))
+    return f"{added}; p.clb a2, {register}"
+
+
+_LIMITED = ("a0, a1", "a1, a0", "a3, s3", "s3, a4")
+_LIMITED_UNSIGNED = ("a0, a4", "a4, a0", "zero, s3", "a0, s3", "a0, a3", "a3, s3", "s2, a3")
+_COUNTS = directed(
+    "bits: counts and limits of one bit, all others, and runs to either end",
+    f"""
+    li a0, 1; li a5, 0; li s2, 0x80000000
+    1: xori a1, a0, -1; sub a3, zero, a0; addi a4, a0, -1
+    {_counts("a0")}
+    {_counts("a1")}
+    {_counts("a3")}
+    {_counts("a4")}
+    or s3, a0, s2
+    {"; ".join(f"p.clipr a2, {operands}" for operands in _LIMITED)}
+    {"; ".join(f"p.clipur a2, {operands}" for operands in _LIMITED_UNSIGNED)}
+    add a0, a0, a0; bne a0, zero, 1b
+    => a5 {sum(_counted(word) for word in _WORDS)}
+    """,
+    "xpulpv2",
+)
+
+_FIELD_OPS = ("extract", "extractu", "insert", "bclr", "bset")
+
+
+def _fields(register: str) -> str:
+    """Lines of all operations on fields of a register; results are checked where they retire."""
+    return "; ".join(f"p.{name}r a2, {register}, {field}" for name in _FIELD_OPS for field in ("a3", "a4", "a0"))
+
+
+_WORD = 0x27D8_B14E
+_LIMITS = ("clip", "clipu")
+
+_FIELDS = directed(
+    "bits: fields of all lengths from every place on",
+    f"""
+    li a0, 0; li a1, 0xa5c3960f; xori a5, a1, -1; li a6, 0
+    1: li a3, 31; sub a3, a3, a0; slli a3, a3, 5; or a3, a3, a0
+    slli a4, a0, 5
+    {_fields("a1")}
+    {_fields("a5")}
+    addi a6, a6, 1 => a6 {XLEN}
+    addi a0, a0, 1; addi a2, a0, -32; bne a2, zero, 1b
+    """,
+    "xpulpv2",
+)
+
+_BY_REGISTER = (f"p.{name}r a2, {value}, a0" for name in _LIMITS for value in ("a3", "a4"))
+_BY_NUMBER = (f"p.{name} a2, {value}, {places}" for places in range(XLEN) for name in _LIMITS for value in ("a0", "a1"))
+_CLIPS = directed(
+    "bits: limits of all lengths",
+    # each is compared where it retires; the last one is that of the lowest number to 31 bits without sign
+    f"""
+    li a0, 0x7fffffff; li a1, 0x80000000; li a3, 0x{_WORD:x}; xori a4, a3, -1
+    {"; ".join(_BY_REGISTER)}
+    {"; ".join(_BY_NUMBER)}
+    => a2 0
+    """,
+    "xpulpv2",
+)
+
+_REGISTERS = [ABI_NAMES[number] for number in range(1, XLEN)]
+
+
+def _kept(name: str, first: int) -> str:
+    """Lines that put a word, its complement and what a load brings into a register, and look at it each time."""
+    low = f"{WORD_BYTES * first}(zero)"
+    values = (f"li {name}, {_WORD}", f"xori {name}, {name}, -1", f"sw {name}, {low}", f"lw {name}, {low}")
+    return "; ".join(f"{value}; addi {name}, {name}, 0" for value in values)
+
+
+_KEPT = directed(
+    "bits: every register, after reset and afterwards",
+    # the word goes through all 31 registers
+    f"""
+    {"; ".join(_kept(name, number) for number, name in enumerate(_REGISTERS))}
+    {"; ".join(f"lw {name}, 0(zero); xori {name}, {name}, -1; sw {name}, 0(zero)" for name in _REGISTERS)}
+    li s11, 0x{SIGNATURE:x}; lw a0, 0(zero) => a0 {_WORD}, zero 0
+    """,
+    first=[f"addi {name}, {name}, 0" for name in _REGISTERS],
+)
+
+BITS = (_COUNTS, _FIELDS, _CLIPS, _KEPT)
+
 
 _PINS = {"rd": 12, "rs1": 10, "rs2": 11}  # registers of operands: a2, a0 and a1
 _NEXT = "mul s4, s4, s5; addi s4, s4, 1013; srli a2, s4, 15"  # lines that make a word in s4, and its upper half in a2

@@ -1,18 +1,13 @@
 """All directed programs."""
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.verification.directed.access_faults import ACCESS_FAULTS
-from xpulpnn_sim.verification.directed.base import BASE
-from xpulpnn_sim.verification.directed.bits import BITS
+from xpulpnn_sim.verification.directed.access_faults import ACCESS_FAULTS, FAR_AWAY
+from xpulpnn_sim.verification.directed.base import BASE, COMPRESSED
 from xpulpnn_sim.verification.directed.case import Directed
-from xpulpnn_sim.verification.directed.compressed import COMPRESSED
-from xpulpnn_sim.verification.directed.counters import COUNTERS
-from xpulpnn_sim.verification.directed.csr_numbers import CSR_NUMBERS
-from xpulpnn_sim.verification.directed.far import FAR_AWAY
+from xpulpnn_sim.verification.directed.counters import COUNTERS, CSR_NUMBERS
 from xpulpnn_sim.verification.directed.loops import LOOPS
-from xpulpnn_sim.verification.directed.mac_load import MAC_LOAD
-from xpulpnn_sim.verification.directed.mac_load_forms import MAC_LOAD_FORMS
-from xpulpnn_sim.verification.directed.operands import OPERANDS
+from xpulpnn_sim.verification.directed.mac_load import MAC_LOAD, MAC_LOAD_FORMS
+from xpulpnn_sim.verification.directed.operands import BITS, OPERANDS
 from xpulpnn_sim.verification.directed.quantisation import QUANTISATION
 from xpulpnn_sim.verification.directed.requantisation import REQUANTISATION
 from xpulpnn_sim.verification.directed.system import SYSTEM

@@ -2,8 +2,8 @@
 
 from xpulpnn.isa.machine import VECTORS
 from xpulpnn_sim.verification.directed.case import directed
-from xpulpnn_sim.verification.random.handlers import Handlers
 from xpulpnn_sim.verification.random.layout import SECOND_TABLE, UNFETCHED
+from xpulpnn_sim.verification.random.program import Handlers
 
 _CSRS = directed(
     "CSRs: write, set, clear, fields, reads without a write",

@@ -3,13 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from xpulpnn_sim.verification.random.blocks import Block, count_statements, total_bytes
 from xpulpnn_sim.verification.random.draw import Draw, Group
-from xpulpnn_sim.verification.random.labels import Labels
 from xpulpnn_sim.verification.random.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
-from xpulpnn_sim.verification.random.loop_writer import INNER, LONGEST_BODY, OUTER, Loop, LoopWriter, SharedEndLoop
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
-from xpulpnn_sim.verification.random.system import Features, System
+from xpulpnn_sim.verification.random.program import Block, Labels, count_statements, total_bytes
+from xpulpnn_sim.verification.random.system import (
+    INNER,
+    LONGEST_BODY,
+    OUTER,
+    Features,
+    Loop,
+    LoopWriter,
+    SharedEndLoop,
+    System,
+)
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _X6, _RA = ABI_NAMES[SCRATCH], ABI_NAMES[RA]

@@ -1,9 +1,10 @@
 """Counts of what programs reach: rows of the table, traps, interrupts, ends of hardware loops."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cache
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,7 +13,22 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.reference.programs.retirement import Records
-from xpulpnn_sim.verification.random.tally import Tally
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one program or of several: numbers, lists, and counters by name."""
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of ``other``."""
+        for one in fields(self):
+            mine, its = getattr(self, one.name), getattr(other, one.name)
+            add: Callable[[Any], None] | None = getattr(mine, "update" if isinstance(mine, Counter) else "merge", None)
+            if add is None:
+                setattr(self, one.name, mine + its)
+            else:
+                add(its)
+
 
 Key = tuple[str, str]  # Mnemonic and operands of a row
 

@@ -10,8 +10,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.retirement import Records
-from xpulpnn_sim.verification.costs.cost_row import CostRow
-from xpulpnn_sim.verification.costs.measurement import Measured, cost_program, measure
+from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
 from xpulpnn_sim.verification.random.stress import Stress
 from xpulpnn_sim.verification.random.trials import Design, Observer, Verdict, reference_design

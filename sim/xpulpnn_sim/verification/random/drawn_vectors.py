@@ -20,7 +20,7 @@ from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.stimuli import corner_words, random_word
 from xpulpnn_sim.tools.files import write_bytes
-from xpulpnn_sim.verification.random.parameters import aimed
+from xpulpnn_sim.verification.random.memory_run import aimed
 
 _PARAMETERS = 2
 _BOTH = 0b11000

@@ -6,15 +6,11 @@ from random import Random
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.reference.stimuli import random_word
-from xpulpnn_sim.verification.random.blocks import Block, count_statements
 from xpulpnn_sim.verification.random.control import Context, Control
 from xpulpnn_sim.verification.random.draw import Draw, Group
-from xpulpnn_sim.verification.random.handlers import Handlers, random_handlers
-from xpulpnn_sim.verification.random.labels import Labels
 from xpulpnn_sim.verification.random.layout import POOL, RARE, SHIFTS, SIGNATURE
-from xpulpnn_sim.verification.random.memory_run import MemoryRun
-from xpulpnn_sim.verification.random.parameters import aimed_lines, shift_register
-from xpulpnn_sim.verification.random.program import Program
+from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
+from xpulpnn_sim.verification.random.program import Block, Handlers, Labels, Program, count_statements, random_handlers
 from xpulpnn_sim.verification.random.system import Features
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 

@@ -5,9 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeVar
 
 from xpulpnn.errors import EncodingError
-from xpulpnn_sim.verification.random.blocks import Block
-from xpulpnn_sim.verification.random.handlers import PLAIN
-from xpulpnn_sim.verification.random.program import Program
+from xpulpnn_sim.verification.random.program import PLAIN, Block, Program
 
 T = TypeVar("T")
 

@@ -11,11 +11,10 @@ from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.retirement import Records
-from xpulpnn_sim.verification.random.blocks import indented
 from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.generator import BUDGET, generate
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
-from xpulpnn_sim.verification.random.program import Program
+from xpulpnn_sim.verification.random.program import Program, indented
 from xpulpnn_sim.verification.random.reference import Fault, ReferenceDesign
 from xpulpnn_sim.verification.random.shrink import RUNS, Case, Shrinker
 from xpulpnn_sim.verification.random.stress import Stress, random_stress

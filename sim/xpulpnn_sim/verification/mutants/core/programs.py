@@ -21,9 +21,8 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_win
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import TOHOST_PASS, Reason
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, WIDE_FIELDS
-from xpulpnn_sim.verification.costs.cost_row import CostRow
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
-from xpulpnn_sim.verification.costs.measurement import cost_program, measure
+from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, measure
 from xpulpnn_sim.verification.directed.case import Directed
 from xpulpnn_sim.verification.directed.programs import programs_of
 from xpulpnn_sim.verification.random.designs import machine_of

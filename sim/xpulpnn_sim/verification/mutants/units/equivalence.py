@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.benches.core_units import FULL
-from xpulpnn_sim.benches.units import UNITS
+from xpulpnn_sim.benches.units import FULL, UNITS
 from xpulpnn_sim.proofs.units.mutant_proof import (
     EVERYWHERE,
     REACHED,
