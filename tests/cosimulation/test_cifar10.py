@@ -24,7 +24,7 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layers.channelwise import ReluLayer
-from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.convolution import LinearLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.importers.cmsis import _SHAPES

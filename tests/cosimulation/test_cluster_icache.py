@@ -8,7 +8,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sw.kernels.programs.cluster import cluster_program
+from xpulpnn_sw.kernels.programs.bare import cluster_program
 
 pytestmark = pytest.mark.cosim
 

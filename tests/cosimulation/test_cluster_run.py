@@ -10,7 +10,7 @@ from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
-from xpulpnn_sw.kernels.programs import cluster
+from xpulpnn_sw.kernels.programs import bare
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
 
@@ -94,7 +94,7 @@ def test_aligned_operands_conflict_more():
 @pytest.mark.cosim
 @pytest.mark.parametrize("name", ["cu_4x2", "nn_4x4"])
 def test_a_share_that_nobody_takes_is_reported(monkeypatch, name):
-    monkeypatch.setattr(cluster, "_CALLER", cluster._CALLER.replace("li a2, {cores}", "li a2, 5"))
+    monkeypatch.setattr(bare, "CLUSTER_CALLER", bare.CLUSTER_CALLER.replace("li a2, {cores}", "li a2, 5"))
     result = run_cluster_case(case(CONV, 8, name))
     assert result.figures.mismatches > 0
     assert any(report.startswith("output[") for report in result.reports)

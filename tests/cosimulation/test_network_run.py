@@ -14,7 +14,7 @@ from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Symbol
-from xpulpnn_sw.kernels.tiling.operands import DmaTransfer
+from xpulpnn_sw.kernels.tiling.division import DmaTransfer
 from xpulpnn_sw.networks.network import Network
 
 

@@ -9,8 +9,8 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.references import largest_share, reference
 from xpulpnn_sim.reference.iss.kernel import kernel_memory
-from xpulpnn_sw.kernels.channelwise.add import Scale
 from xpulpnn_sw.kernels.channelwise.code import reciprocal
+from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Multiplication, Rule, Shifting, Thresholds, WideRequantisation
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS

@@ -7,8 +7,8 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference, short_precision
-from xpulpnn_sw.kernels.programs import cluster
-from xpulpnn_sw.kernels.programs.cluster import cluster_program
+from xpulpnn_sw.kernels.programs import bare
+from xpulpnn_sw.kernels.programs.bare import cluster_program
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
 
@@ -54,16 +54,16 @@ def test_cores_compute_the_layer_together(text, variant, cores, quantum):
 def test_a_program_without_its_barrier_ends_too_early(monkeypatch):
     """Core 0 is done first and reports at once; the shares of the others are not there yet."""
     waits = "    p.elw t0, {barrier}(gp)\n"
-    begin, *others, end = cluster._CALLER.split(waits)
+    begin, *others, end = bare.CLUSTER_CALLER.split(waits)
     assert len(others) == 2
-    monkeypatch.setattr(cluster, "_CALLER", begin + waits + "".join(others) + end)
+    monkeypatch.setattr(bare, "CLUSTER_CALLER", begin + waits + "".join(others) + end)
     end, got, expected = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 8, 10_000)
     assert end == "pass"
     assert (got != expected).any()
 
 
 def test_a_core_that_does_not_come_is_a_deadlock(monkeypatch):
-    monkeypatch.setattr(cluster, "_CALLER", cluster._CALLER.replace("bne a1, zero, set", "bne a1, zero, sleep"))
+    monkeypatch.setattr(bare, "CLUSTER_CALLER", bare.CLUSTER_CALLER.replace("bne a1, zero, set", "bne a1, zero, sleep"))
     end, _, _ = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 4, 64)
     assert end.startswith("deadlock")
     assert "waits for barrier 0" in end
@@ -71,6 +71,8 @@ def test_a_core_that_does_not_come_is_a_deadlock(monkeypatch):
 
 def test_registers_of_the_caller_are_checked(monkeypatch):
     """A function that leaves another value in a register of its caller makes the program fail."""
-    monkeypatch.setattr(cluster, "_CALLER", cluster._CALLER.replace("csrr s1, mcycle", "csrr s1, mcycle; li s2, 5"))
+    monkeypatch.setattr(
+        bare, "CLUSTER_CALLER", bare.CLUSTER_CALLER.replace("csrr s1, mcycle", "csrr s1, mcycle; li s2, 5")
+    )
     end, _, _ = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 2, 64)
     assert end.startswith("core 0: fail")

@@ -6,8 +6,7 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.convolution import ConvLayer
-from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.convolution import ConvLayer, ImageConvLayer
 from xpulpnn_sw.layers.precision import Precision
 
 from .runs import check

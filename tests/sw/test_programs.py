@@ -13,8 +13,7 @@ from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind
-from xpulpnn_sw.kernels.programs.c_program import CProgram, c_program
-from xpulpnn_sw.kernels.programs.function import STRUCTURES, arguments_header, kernel_function
+from xpulpnn_sw.kernels.programs.c_program import STRUCTURES, CProgram, arguments_header, c_program, kernel_function
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer

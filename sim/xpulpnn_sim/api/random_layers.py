@@ -17,8 +17,7 @@ from xpulpnn_sim.cosimulation.workloads.references import largest_share, referen
 from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.conv1d import Conv1dLayer
-from xpulpnn_sw.layers.convolution import ConvLayer, Layer
+from xpulpnn_sw.layers.convolution import Conv1dLayer, ConvLayer, Layer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 _WIDTHS = (8, 4, 2)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, FreeRegisters
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
+from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program

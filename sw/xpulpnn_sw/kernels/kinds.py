@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.kernels.channelwise.add import add_kernel, random_add
 from xpulpnn_sw.kernels.channelwise.avgpool import avgpool_kernel, random_avgpool
 from xpulpnn_sw.kernels.channelwise.depthwise import depthwise_kernel, random_depthwise
+from xpulpnn_sw.kernels.channelwise.elementwise import add_kernel, random_add, random_relu, relu_kernel
 from xpulpnn_sw.kernels.channelwise.maps import same_form
 from xpulpnn_sw.kernels.channelwise.maxpool import maxpool_kernel, random_maxpool
-from xpulpnn_sw.kernels.channelwise.relu import random_relu, relu_kernel
 from xpulpnn_sw.kernels.channelwise.transpose import random_transpose, transpose_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
@@ -46,11 +45,15 @@ from xpulpnn_sw.layers.channelwise import (
     ReluLayer,
     TransposeLayer,
 )
-from xpulpnn_sw.layers.conv1d import Conv1dLayer
-from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
-from xpulpnn_sw.layers.image import ImageConvLayer
-from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layers.pointwise import PointwiseLayer
+from xpulpnn_sw.layers.convolution import (
+    Conv1dLayer,
+    ConvLayer,
+    ImageConvLayer,
+    Layer,
+    LinearLayer,
+    MatmulLayer,
+    PointwiseLayer,
+)
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 # those with the instructions beyond the XpulpNN paper, then the paper's and its baseline

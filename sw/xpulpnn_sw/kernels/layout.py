@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
 from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
+from xpulpnn_sw.layers.channelwise import MaxPoolLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 
 MAX_DATA = 1 << 27  # most bytes of operands: they end well below the text
@@ -190,3 +191,36 @@ class PlanesLayout(OutputLayout):
             pixel_bytes=self.pixel_bytes,
             signed=self.signed,
         )
+
+
+FOLDED_COLUMNS = 4  # pixels that are folded together, of which one less is stored
+_WINDOW, _STRIDE, _PADDING = (3, 3), (2, 2), (0, 1, 0, 1)
+
+
+def fold(values: Ints) -> Ints:
+    """A map ``[row][column][channel]`` with its columns folded; zeros where nothing is stored."""
+    first, second, third, last = (values[:, place::FOLDED_COLUMNS] for place in range(FOLDED_COLUMNS))
+    folded = np.zeros_like(values)
+    folded[:, ::FOLDED_COLUMNS] = first
+    folded[:, 1::FOLDED_COLUMNS] = np.maximum(np.maximum(first, second), third)
+    folded[:, 2::FOLDED_COLUMNS] = np.maximum(third, last)
+    return folded
+
+
+def is_stored(values: Ints) -> Ints:
+    """Return the stored elements of such a map, as a map of 0 and 1."""
+    stored = np.ones_like(values)
+    stored[:, FOLDED_COLUMNS - 1 :: FOLDED_COLUMNS] = 0
+    return stored
+
+
+def takes_folded(layer: MaxPoolLayer) -> bool:
+    """Tell whether a pooling can take a folded map."""
+    window = (layer.kernel_height, layer.kernel_width)
+    return (window, layer.stride, layer.padding) == (_WINDOW, _STRIDE, _PADDING) and not layer.width % FOLDED_COLUMNS
+
+
+def check_folded(layer: MaxPoolLayer) -> None:
+    """Raise :class:`LayerError` unless a pooling can take a folded map."""
+    if not takes_folded(layer):
+        raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of columns, not {layer}")

@@ -7,8 +7,8 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS
 from xpulpnn_sw.kernels.layout import (
+    FOLDED_COLUMNS,
     ImageBuilder,
     Ints,
     Placement,

@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import (
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
+from xpulpnn_sw.kernels.kernel import (
     CONV1D_ARGUMENTS,
     CONV1D_OUTSIDE_ARGUMENTS,
     CONV_ARGUMENTS,
     CONV_OUTSIDE_ARGUMENTS,
     LINEAR_ARGUMENTS,
     MATMUL_ARGUMENTS,
+    KernelRequest,
+    KernelRun,
     Structure,
     window_arguments,
 )
-from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
 from xpulpnn_sw.kernels.layout import Words, banked_words, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -31,11 +32,14 @@ from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.rows import activation_rows, element_order, in_lane_order
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant, for_pixels
-from xpulpnn_sw.layers.conv1d import Conv1dLayer
-from xpulpnn_sw.layers.convolution import ConvLayer, ProductLayer
-from xpulpnn_sw.layers.image import ImageConvLayer
-from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layers.pointwise import PointwiseLayer
+from xpulpnn_sw.layers.convolution import (
+    Conv1dLayer,
+    ConvLayer,
+    ImageConvLayer,
+    LinearLayer,
+    PointwiseLayer,
+    ProductLayer,
+)
 from xpulpnn_sw.layers.precision import Precision
 
 _WORD_MASK = 0xFFFF_FFFF

@@ -11,11 +11,11 @@ from functools import partial
 from itertools import zip_longest
 
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD, Builder
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.im2col import Im2col
+from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.loops import CrossLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, LayerText, check_elements, check_size, padding_option
-from xpulpnn_sw.layers.windows import Windows
+from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, LayerText, Windows, check_elements, check_size, padding_option
 
 MAX_AREA = 4096  # most elements of a window that is averaged
 

@@ -3,8 +3,16 @@
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
-from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, LayerText, check_elements, check_size, padding_option
-from xpulpnn_sw.layers.windows import Windows
+from xpulpnn_sw.layers.text import (
+    OUTSIDE,
+    STRIDE,
+    LayerText,
+    Option,
+    Windows,
+    check_elements,
+    check_size,
+    padding_option,
+)
 
 
 class Layer(Protocol):
@@ -102,3 +110,155 @@ class MatmulLayer(LayerText):
 
 
 ProductLayer = ConvLayer | MatmulLayer  # what a MatMul computes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointwiseLayer(ConvLayer):
+    """Convolution with filters of one pixel, without padding unless said."""
+
+    form: ClassVar[str] = "HxWxC:O[:s=,p=,v=]"
+    sizes = (("height", "width", "channels"), ("out_channels",))
+    options = (STRIDE, padding_option("0"), OUTSIDE)
+
+    kernel_height: int = 1
+    kernel_width: int = 1
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether every input pixel gives an output pixel, in their order."""
+        return self.stride == (1, 1) and not any(self.padding)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageConvLayer(ConvLayer):
+    """Convolution of a map that lies in memory with its margins, one pixel behind the other without gaps.
+
+    What it computes is what a :class:`~xpulpnn_sw.layers.convolution.ConvLayer` does.
+    """
+
+    form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]:image"
+    mark = (":image", None)
+
+    @property
+    def stored_height(self) -> int:
+        """Rows in memory, those of the padding included."""
+        return self.height + self.padding[0] + self.padding[1]
+
+    @property
+    def stored_width(self) -> int:
+        """Columns in memory, those of the padding included."""
+        return self.width + self.padding[2] + self.padding[3]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearLayer(LayerText):
+    """Every output is a sum over all inputs, ``acc[n] = bias[n] + sum(weight[n,i] * input[i])``."""
+
+    form: ClassVar[str] = "I:O[:raw]"
+    sizes = (("inputs",), ("outputs",))
+    mark = (":raw", "raw")
+
+    inputs: int
+    outputs: int
+    raw: bool = False  # whether the results are the accumulators, whatever the precision says
+
+    def __post_init__(self) -> None:
+        _ = self.geometry
+
+    @property
+    def geometry(self) -> MatmulLayer:
+        """The same as a matrix product with one row of activations."""
+        return MatmulLayer(out_channels=self.outputs, reduction=self.inputs, pixels=1)
+
+    @property
+    def out_channels(self) -> int:
+        """Its outputs."""
+        return self.outputs
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the output without its channels: none."""
+        return ()
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of the layer."""
+        return self.inputs * self.outputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DilatedLayer(ConvLayer):
+    """Convolution whose filter rows meet rows of the input that are apart."""
+
+    dilation: int = 1  # distance of the pixels that a filter meets
+
+    @property
+    def reach(self) -> int:
+        """Input rows from the first to the last that a filter meets."""
+        return (self.kernel_height - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv1dLayer(LayerText):
+    """Convolution of a sequence of pixels, all channels to all channels.
+
+    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])`` with
+    ``outside`` around the sequence.
+    """
+
+    form: ClassVar[str] = "LxC:OxK[:s=,p=,d=,v=]"
+    sizes = (("length", "channels"), ("out_channels", "kernel"))
+    options = (Option("s", "stride", 1, "1"), Option("p", "padding", 2, "1"), Option("d", "dilation", 1, "1"), OUTSIDE)
+
+    length: int  # pixels of the input
+    channels: int  # channels of a pixel
+    out_channels: int  # number of filters
+    kernel: int  # pixels of a filter
+    stride: int = 1  # step of the filter
+    dilation: int = 1  # step of the filter; distance of the pixels it meets
+    padding: tuple[int, int] = (1, 1)  # pixels before and behind the input that filters may reach into
+    outside: int = 0  # the value of these, as of a ConvLayer
+
+    def __post_init__(self) -> None:
+        check_size("dilation", self.dilation)
+        _ = self.geometry
+
+    @property
+    def geometry(self) -> ConvLayer:
+        """The same in two directions: in a row, so that a filter meets neighbours, or if it does not, in a column."""
+        before, behind = self.padding
+        if self.dilation == 1:
+            return ConvLayer(
+                height=1,
+                width=self.length,
+                channels=self.channels,
+                out_channels=self.out_channels,
+                kernel_height=1,
+                kernel_width=self.kernel,
+                stride=(1, self.stride),
+                padding=(0, 0, before, behind),
+                outside=self.outside,
+            )
+        return DilatedLayer(
+            height=self.length,
+            width=1,
+            channels=self.channels,
+            out_channels=self.out_channels,
+            kernel_height=self.kernel,
+            kernel_width=1,
+            stride=(self.stride, 1),
+            padding=(before, behind, 0, 0),
+            outside=self.outside,
+            dilation=self.dilation,
+        )
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the output without its channels."""
+        return (self.geometry.pixels,)
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of the layer; products with padding count."""
+        return self.geometry.macs

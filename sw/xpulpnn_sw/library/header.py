@@ -6,7 +6,7 @@ from itertools import groupby
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
-from xpulpnn_sw.kernels.programs.function import ARGUMENTS_HEADER, declaration
+from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, declaration
 from xpulpnn_sw.kernels.variants import Level, Variant
 from xpulpnn_sw.library.functions import elements
 from xpulpnn_sw.library.public import PublicFunction

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.channelwise.add import AddTensors, Scale
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
+from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors, Scale
 from xpulpnn_sw.kernels.kinds import Kind
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.programs.function import ARGUMENTS_HEADER, arguments_header, kernel_function
+from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, kernel_function
 from xpulpnn_sw.library.header import KERNELS_HEADER, LIBRARY_FILE, kernels_header, readme
 from xpulpnn_sw.library.public import PublicFunction
 from xpulpnn_sw.library.utils_header import UTILS_HEADER, utils_header

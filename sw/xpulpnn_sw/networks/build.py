@@ -8,8 +8,7 @@ from typing import Any
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.kinds import Kind, kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layers.convolution import Layer
-from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import Arrays
 from xpulpnn_sw.library.packing import PACKED_KERNELS, layer_operands

@@ -8,8 +8,7 @@ from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Words
-from xpulpnn_sw.kernels.tiling.division import LayerAddresses, PlacedLayer
-from xpulpnn_sw.kernels.tiling.operands import DmaTransfer, OutsideMemory
+from xpulpnn_sw.kernels.tiling.division import DmaTransfer, LayerAddresses, OutsideMemory, PlacedLayer
 from xpulpnn_sw.networks.deployment import DeployedStep, Deployment
 from xpulpnn_sw.networks.kernels import (
     ARGUMENTS,

@@ -18,10 +18,9 @@ from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE
 from xpulpnn_sw.kernels.layout import Image, Ints, OutputLayout, Symbol, Words
-from xpulpnn_sw.kernels.programs.bare import BareProgram
-from xpulpnn_sw.kernels.programs.cluster import CLUSTER_ADDRESSES
+from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
-from xpulpnn_sw.kernels.tiling.operands import DmaTransfer, command_words
+from xpulpnn_sw.kernels.tiling.division import DmaTransfer, command_words
 from xpulpnn_sw.networks.deployed_memory import REPORTS, DeployedMemory
 from xpulpnn_sw.networks.deployment import DeployedStep, Deployment
 from xpulpnn_sw.networks.kernels import OUTPUT, length

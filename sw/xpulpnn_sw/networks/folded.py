@@ -7,7 +7,7 @@ greater ones of two words is cheaper there than two loads in the pooling.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS, takes_folded
+from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer

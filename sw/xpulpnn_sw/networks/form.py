@@ -23,8 +23,8 @@ from typing import Any, cast
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.channelwise.add import AddTensors
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
+from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,

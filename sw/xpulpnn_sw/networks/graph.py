@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layers.image import ImageConvLayer
-from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.convolution import ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.channelwise.add import AddTensors
+from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.kinds import Kind, kind_of
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.convolution import Layer

@@ -12,7 +12,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.layout import Ints, padded_channels
-from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.convolution import LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened

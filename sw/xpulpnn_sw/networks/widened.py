@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.channelwise.add import AddTensors
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
+from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.layout import Ints, pad_axis
 from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
@@ -18,7 +18,7 @@ from xpulpnn_sw.kernels.requantisation import (
     WideRequantisation,
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.convolution import LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import Stage
 

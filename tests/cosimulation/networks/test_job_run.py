@@ -13,7 +13,7 @@ from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome, Target, Ta
 from xpulpnn_sim.cosimulation.networks.job_run import FOLDER, run_job
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.convolution import LinearLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.network import Network, Stage
 

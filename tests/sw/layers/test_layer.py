@@ -7,11 +7,14 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer, DepthwiseLayer, MaxPoolLayer, ReluLayer
-from xpulpnn_sw.layers.conv1d import Conv1dLayer
-from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
-from xpulpnn_sw.layers.image import ImageConvLayer
-from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layers.pointwise import PointwiseLayer
+from xpulpnn_sw.layers.convolution import (
+    Conv1dLayer,
+    ConvLayer,
+    ImageConvLayer,
+    LinearLayer,
+    MatmulLayer,
+    PointwiseLayer,
+)
 
 
 def test_sizes():

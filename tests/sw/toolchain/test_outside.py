@@ -10,10 +10,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.conv1d import Conv1dLayer
-from xpulpnn_sw.layers.convolution import ConvLayer
-from xpulpnn_sw.layers.image import ImageConvLayer
-from xpulpnn_sw.layers.pointwise import PointwiseLayer
+from xpulpnn_sw.layers.convolution import Conv1dLayer, ConvLayer, ImageConvLayer, PointwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.build import made_stage
 from xpulpnn_sw.networks.form import description

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xpulpnn_sw.kernels.layout import Symbol
-from xpulpnn_sw.kernels.tiling.operands import DmaTransfer
+from xpulpnn_sw.kernels.tiling.division import DmaTransfer
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network
 
 _RESULTS = ("output", "ahead")

@@ -14,8 +14,7 @@ from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, CommonFigures, Compared, Progress, Result, run_workload
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
-from xpulpnn_sw.kernels.folding import fold, is_stored
-from xpulpnn_sw.kernels.layout import Symbol
+from xpulpnn_sw.kernels.layout import Symbol, fold, is_stored
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.networks.kernels import packed_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage

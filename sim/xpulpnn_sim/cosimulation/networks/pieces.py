@@ -8,9 +8,8 @@ import numpy as np
 
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.channelwise import MapLayer
-from xpulpnn_sw.layers.convolution import ConvLayer
-from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layers.windows import Windows
+from xpulpnn_sw.layers.convolution import ConvLayer, LinearLayer
+from xpulpnn_sw.layers.text import Windows
 from xpulpnn_sw.networks.network import Stage
 
 _PIXELS = 4  # of a row at least: what kernels compute at a time

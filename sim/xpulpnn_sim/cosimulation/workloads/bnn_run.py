@@ -26,8 +26,7 @@ from xpulpnn_sw.kernels.bnn.classifier import Classifier, classifier
 from xpulpnn_sw.kernels.bnn.code import MAP_SIDE
 from xpulpnn_sw.kernels.bnn.network import random_weights, synthetic_image
 from xpulpnn_sw.kernels.layout import Image
-from xpulpnn_sw.kernels.programs.bare import bare_program
-from xpulpnn_sw.kernels.programs.cluster import cluster_program
+from xpulpnn_sw.kernels.programs.bare import bare_program, cluster_program
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
 HARDWARE, SOFTWARE = "hardware", "software"

@@ -12,9 +12,7 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shifting
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer
-from xpulpnn_sw.layers.convolution import ConvLayer
-from xpulpnn_sw.layers.image import ImageConvLayer
-from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.convolution import ConvLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.importers.arrays_file import CMSIS, network_in
 from xpulpnn_sw.networks.importers.cmsis import SCALING

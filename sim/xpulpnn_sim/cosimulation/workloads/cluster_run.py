@@ -42,7 +42,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Placement
-from xpulpnn_sw.kernels.programs.cluster import ClusterProgram, cluster_program
+from xpulpnn_sw.kernels.programs.bare import ClusterProgram, cluster_program
 from xpulpnn_sw.kernels.programs.tiled import TiledProgram, Tiling, tiled_program
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.products import divides

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
 from xpulpnn_sw.kernels.channelwise.code import (
     ELEMENT_SUFFIXES,
@@ -22,7 +21,13 @@ from xpulpnn_sw.kernels.channelwise.code import (
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.kernel import (
+    AVGPOOL_ARGUMENTS,
+    AVGPOOL_SCALED_ARGUMENTS,
+    KernelRequest,
+    KernelRun,
+    window_arguments,
+)
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD, ZERO, Builder, Held, Value, fits_immediate
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
+from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.precision import SIGN_BITS

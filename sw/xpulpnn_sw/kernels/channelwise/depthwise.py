@@ -4,11 +4,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xpulpnn_sw.kernels.arguments import DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
+from xpulpnn_sw.kernels.channelwise.depthwise_parts import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
-from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.kernel import (
+    DEPTHWISE_ARGUMENTS,
+    DEPTHWISE_OUTSIDE_ARGUMENTS,
+    KernelRequest,
+    KernelRun,
+    window_arguments,
+)
 from xpulpnn_sw.kernels.layout import Ints, banked_words, pack_words
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,

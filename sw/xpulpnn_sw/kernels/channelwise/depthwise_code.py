@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 
-from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
-from xpulpnn_sw.kernels.channelwise.depthwise_results import (
+from xpulpnn_sw.kernels.channelwise.depthwise_parts import (
+    STRIP_REGISTERS,
     ChannelResults,
+    Strip,
     merge,
     parameter_bytes,
     parameter_registers,
 )
-from xpulpnn_sw.kernels.channelwise.strip import STRIP_REGISTERS, Strip
 from xpulpnn_sw.kernels.frame import FreeRegisters
+from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import even_share

@@ -5,14 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from xpulpnn_sw.kernels.arguments import MAXPOOL_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
-from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS, check_folded, fold
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
-from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.kernels.kernel import MAXPOOL_ARGUMENTS, KernelRequest, KernelRun, window_arguments
+from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, check_folded, fold
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from xpulpnn_sw.kernels.arguments import TRANSPOSE_ARGUMENTS, Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.code import (
     ARGUMENT_REGISTERS,
@@ -17,7 +16,7 @@ from xpulpnn_sw.kernels.channelwise.code import (
 )
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun
+from xpulpnn_sw.kernels.kernel import TRANSPOSE_ARGUMENTS, KernelRequest, KernelRun, Structure
 from xpulpnn_sw.kernels.layout import PlanesLayout
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import even_share

@@ -1,10 +1,16 @@
-"""A kernel as a program of its own: start, measured call, report to the host; no compiler needed."""
+"""A kernel as a program of its own, of one core or of a cluster; no compiler needed.
 
+Start, measured call, report to the host. In a cluster all cores start together and share the kernel.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.isa.cluster import MAX_CORES, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Barrier, Dma, EventLine, EventRegister
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.kernel import SharedFunction
 
@@ -44,7 +50,7 @@ start:
     csrr s1, mcycle
     csrci mstatus, 8
     {compare}
-    li t0, {cycles}
+    li t0, {report}
     sw s0, 0(t0)
     sw s1, 4(t0)
     li t0, {tohost}
@@ -67,9 +73,9 @@ class BareProgram:
 
     entry: int  # first instruction
     text_base: int  # addresses of `text` and `data`
-    text: bytes  # Code; operands, results and what the program reports
-    data_base: int  # addresses of `text` and `data`
-    data: bytes  # Code; operands, results and what the program reports
+    text: bytes  # code, and below operands, results and what the program reports
+    data_base: int
+    data: bytes
     tohost: int  # word through which the program ends
     cycles: int  # address of two words, mcycle before and after the kernel, and of a third: the interrupts
 
@@ -80,38 +86,168 @@ class BareProgram:
         return (after - before) & 0xFFFF_FFFF
 
 
-def bare_program(run: SharedFunction) -> BareProgram:
-    """The program that calls a kernel once, on one core."""
-    function, image = run.function, run.image
-    base = int(function.pcs[0])
-    end = -(-(image.base + image.data.size) // DATA_ALIGNMENT) * DATA_ALIGNMENT
-    tohost, cycles = end, end + DATA_ALIGNMENT
-    after = -(-(base + function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
-    slots = [f"x{{}}, {4 * number}(sp)".format(register) for number, register in enumerate(_HANDLED)]
-    kept = KEPT | {"sp": run.stack_top(), "gp": cycles + DATA_ALIGNMENT}
-    caller = _CALLER.format(
+def _with_caller(
+    run: SharedFunction, caller: str, after: int, report: bytes, kept: Mapping[str, int], **numbers: object
+) -> dict[str, Any]:
+    """Fields of the program of a function with ``caller`` at ``after`` and ``report`` behind the data."""
+    function, image, cycles = run.function, run.image, _report_address(run)
+    base, tohost = int(function.pcs[0]), cycles - DATA_ALIGNMENT
+    text = caller.format(
         function=base,
-        handler=after,
-        frame=-(-4 * len(_HANDLED) // 16) * 16,
-        save="; ".join(f"sw {slot}" for slot in slots),
-        restore="; ".join(f"lw {slot}" for slot in slots),
-        mark="; ".join(f"li {name}, {value}" for name, value in KEPT.items()),
-        compare="; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in kept.items()),
-        overwrite="; ".join(f"li x{register}, -{register}" for register in _HANDLED),
-        interrupts=cycles + DATA_ALIGNMENT,
         stack=run.stack_top(),
         arguments=image.symbols["arguments"].address,
-        cycles=cycles,
+        mark="; ".join(f"li {name}, {value}" for name, value in KEPT.items()),
+        compare="; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in kept.items()),
+        report=cycles,
         tohost=tohost,
+        **numbers,
     )
-    rest = assemble(caller, after)
-    data = image.data.tobytes().ljust(cycles + 2 * DATA_ALIGNMENT - image.base, b"\0")
-    return BareProgram(
-        entry=rest.labels["start"],
-        text_base=base,
-        text=function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes(),
-        data_base=image.base,
-        data=data,
-        tohost=tohost,
-        cycles=cycles,
-    )
+    rest = assemble(text, after)
+    return {
+        "entry": rest.labels["start"],
+        "text_base": base,
+        "text": function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes(),
+        "data_base": image.base,
+        "data": image.data.tobytes().ljust(cycles - image.base, b"\0") + report,
+        "tohost": tohost,
+        "cycles": cycles,
+    }
+
+
+def _report_address(run: SharedFunction) -> int:
+    """The second aligned place behind the data; ``tohost`` is at the first."""
+    return (-(-(run.image.base + run.image.data.size) // DATA_ALIGNMENT) + 1) * DATA_ALIGNMENT
+
+
+def bare_program(run: SharedFunction) -> BareProgram:
+    """The program that calls a kernel once, on one core."""
+    interrupts = _report_address(run) + DATA_ALIGNMENT
+    after = -(-(int(run.function.pcs[0]) + run.function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
+    slots = [f"x{register}, {4 * number}(sp)" for number, register in enumerate(_HANDLED)]
+    numbers = {
+        "handler": after,
+        "frame": -(-4 * len(_HANDLED) // 16) * 16,
+        "save": "; ".join(f"sw {slot}" for slot in slots),
+        "restore": "; ".join(f"lw {slot}" for slot in slots),
+        "overwrite": "; ".join(f"li x{register}, -{register}" for register in _HANDLED),
+        "interrupts": interrupts,
+    }
+    kept = KEPT | {"sp": run.stack_top(), "gp": interrupts}
+    return BareProgram(**_with_caller(run, _CALLER, after, bytes(2 * DATA_ALIGNMENT), kept, **numbers))
+
+
+# words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs
+_REPORT = ("begin", "done", "end")
+_WORD_BYTES = 4
+
+CLUSTER_ADDRESSES = {
+    "cores_mask": MAX_CORES - 1,
+    "event_unit": PRIVATE_EVENT_UNIT,
+    "dma": PRIVATE_DMA,
+    "line": 1 << EventLine.BARRIER,
+    "mask": int(EventRegister.MASK),
+    "wait_event": int(EventRegister.WAIT),
+    "target": EventRegister.BARRIER + Barrier.TARGET_MASK,
+    "trigger": EventRegister.BARRIER + Barrier.TRIGGER_MASK,
+    "barrier": EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR,
+    "command": int(Dma.COMMAND),
+    "status": int(Dma.STATUS),
+}
+"""Addresses and masks of a cluster, by their names in the texts of programs."""
+
+CLUSTER_CALLER = """
+    .equ function, {function}
+start:
+    csrr t0, mhartid
+    andi a1, t0, {cores_mask}
+    li t1, {stack_stride}
+    mul t1, t1, a1
+    li sp, {stack}
+    add sp, sp, t1
+    li gp, {event_unit}
+    li t1, {line}
+    sw t1, {mask}(gp)
+    bne a1, zero, set
+    li t1, {team}
+    sw t1, {target}(gp)
+    sw t1, {trigger}(gp)
+set:
+    csrr t0, mhartid
+    andi a1, t0, {cores_mask}
+    li a0, {arguments}
+    li a2, {cores}
+    {mark}
+    p.elw t0, {barrier}(gp)
+    csrr s0, mcycle
+    jal ra, function
+    csrr s1, mcycle
+    p.elw t0, {barrier}(gp)
+    csrr a0, mcycle
+    {compare}
+    csrr t0, mhartid
+    andi a1, t0, {cores_mask}
+    li t1, {report_bytes}
+    mul t1, t1, a1
+    li t0, {report}
+    add t0, t0, t1
+    lw t1, 0(t0)
+    addi t1, t1, -1
+    sw t1, 0(t0)
+    bne t1, zero, set
+    sw s0, 0(t0)
+    sw s1, 4(t0)
+    sw a0, 8(t0)
+    p.elw t0, {barrier}(gp)
+    bne a1, zero, sleep
+    li t1, 1
+end:
+    li t0, {tohost}
+    sw t1, 0(t0)
+sleep:
+    sw zero, {mask}(gp)
+    p.elw t0, {wait_event}(gp)
+    j sleep
+wrong:
+    li t1, 3
+    j end
+"""
+"""Code behind the function. The barrier gathers arrivals also before core 0 has set its masks. The last barrier is for
+the reports, whose first word counts the passes until then; what is behind it waits for no event, for good."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClusterProgram(BareProgram):
+    """Memory contents and addresses of a kernel's program; the cores report one after the other at ``cycles``."""
+
+    cores: int  # that share the kernel
+
+    def measured(self, memory: NDArray[np.uint8]) -> int:
+        """Cycles from the release of the barrier before the last pass to that of the one after it."""
+        report = self._report(memory)[0]
+        return int(report[_REPORT.index("end")] - report[_REPORT.index("begin")]) & 0xFFFF_FFFF
+
+    def shares(self, memory: NDArray[np.uint8]) -> list[int]:
+        """Cycles that each core takes for its share of the last pass, the call included."""
+        report = self._report(memory)
+        return ((report[:, _REPORT.index("done")] - report[:, _REPORT.index("begin")]) & 0xFFFF_FFFF).tolist()
+
+    def _report(self, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
+        at, size = self.cycles - self.data_base, self.cores * len(_REPORT) * _WORD_BYTES
+        return memory[at : at + size].view("<u4").astype(np.int64).reshape(self.cores, -1)
+
+
+def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> ClusterProgram:
+    """The program in which ``cores`` cores, for which ``run`` has room, compute a kernel ``passes`` times.
+
+    Programs that differ in nothing but the passes do the same in each of them.
+    """
+    report_bytes = len(_REPORT) * _WORD_BYTES
+    after = int(run.function.pcs[0]) + run.function.words.nbytes
+    numbers = CLUSTER_ADDRESSES | {
+        "stack_stride": run.stack_stride,
+        "team": (1 << cores) - 1,
+        "cores": cores,
+        "report_bytes": report_bytes,
+    }
+    reports = passes.to_bytes(report_bytes, "little") * cores
+    return ClusterProgram(cores=cores, **_with_caller(run, CLUSTER_CALLER, after, reports, KEPT, **numbers))

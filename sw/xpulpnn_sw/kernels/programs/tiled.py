@@ -14,10 +14,14 @@ from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
 from xpulpnn_sw.kernels.layout import Symbol
-from xpulpnn_sw.kernels.programs.bare import BareProgram
-from xpulpnn_sw.kernels.programs.cluster import CLUSTER_ADDRESSES
-from xpulpnn_sw.kernels.tiling.division import LayerAddresses
-from xpulpnn_sw.kernels.tiling.operands import MOST_TRANSFER_BYTES, DmaTransfer, OutsideMemory, command_words
+from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
+from xpulpnn_sw.kernels.tiling.division import (
+    MOST_TRANSFER_BYTES,
+    DmaTransfer,
+    LayerAddresses,
+    OutsideMemory,
+    command_words,
+)
 from xpulpnn_sw.kernels.tiling.plan import Demand, TileOperand, TilePlan, TileStep, aligned, planned, schedule
 from xpulpnn_sw.kernels.tiling.products import ProductDivision
 

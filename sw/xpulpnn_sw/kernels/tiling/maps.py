@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
+from xpulpnn_sw.kernels.channelwise.depthwise_parts import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Words, banked_words
 from xpulpnn_sw.kernels.tiling.division import (
@@ -13,10 +13,11 @@ from xpulpnn_sw.kernels.tiling.division import (
     BYTES_PER_CYCLE,
     STEP_CYCLES,
     Division,
+    DmaTransfer,
     LayerAddresses,
+    OutsideMemory,
     PlacedLayer,
 )
-from xpulpnn_sw.kernels.tiling.operands import DmaTransfer, OutsideMemory
 from xpulpnn_sw.kernels.tiling.plan import (
     DMA_ALIGNMENT,
     Footprint,

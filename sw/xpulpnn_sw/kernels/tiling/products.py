@@ -8,17 +8,17 @@ from functools import cached_property
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import (
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.im2col import Im2col
+from xpulpnn_sw.kernels.kernel import (
     CONV1D_ARGUMENTS,
     CONV1D_OUTSIDE_ARGUMENTS,
     CONV_ARGUMENTS,
     CONV_OUTSIDE_ARGUMENTS,
     LINEAR_ARGUMENTS,
     MATMUL_ARGUMENTS,
+    KernelRun,
 )
-from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.im2col import Im2col
-from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Words, banked_words, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
@@ -29,13 +29,14 @@ from xpulpnn_sw.kernels.tiling.division import (
     BYTES_PER_CYCLE,
     STEP_CYCLES,
     Division,
+    DmaTransfer,
     LayerAddresses,
+    OutsideMemory,
     PlacedLayer,
 )
-from xpulpnn_sw.kernels.tiling.operands import DmaTransfer, OutsideMemory
 from xpulpnn_sw.kernels.tiling.plan import Footprint, LayerShape, Move, Rates, Tile, TileOperand, TilePlan, aligned
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
-from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.convolution import ImageConvLayer
 
 _AHEAD = 2  # words that may be read behind an input
 _BLOCK_CYCLES = 45  # cycles of the accumulators' start, requantisation and stores

@@ -11,7 +11,7 @@ from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, ResultBlock
-from xpulpnn_sw.kernels.ulppack.product import BlockedProduct, ProductCode, packed_function
+from xpulpnn_sw.kernels.ulppack.plan import BlockedProduct, ProductCode, packed_function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.convolution import MatmulLayer
 

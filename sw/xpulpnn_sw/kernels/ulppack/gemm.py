@@ -20,8 +20,7 @@ from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.ulppack.activations import ActivationRows
 from xpulpnn_sw.kernels.ulppack.packing import Scheme
-from xpulpnn_sw.kernels.ulppack.plan import SCALAR_WORDS, PackedPlan
-from xpulpnn_sw.kernels.ulppack.product import ProductCode, packed_function
+from xpulpnn_sw.kernels.ulppack.plan import SCALAR_WORDS, PackedPlan, ProductCode, packed_function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 

@@ -10,7 +10,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.convolution import ImageConvLayer
 from xpulpnn_sw.networks.kernels import inputs_of, length
 from xpulpnn_sw.networks.network import Stage
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.layout import OutputLayout, PlanesLayout, Words, pack_words
-from xpulpnn_sw.kernels.programs.function import ARGUMENTS_HEADER, arguments_header, kernel_function
+from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, kernel_function
 from xpulpnn_sw.library.header import KERNELS_HEADER, kernels_header
 from xpulpnn_sw.library.packed_text import word_lines
 from xpulpnn_sw.networks.c_programs.c_network import CNetwork
