@@ -1,4 +1,4 @@
-"""A kernel: a function, a layer to call it for, and what the harness has to know about them."""
+"""A kernel: a function with its argument structure, a layer to call it for, and what the harness must know of them."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Layers a kernel computes, and the text that names them on the command line."""
+"""Layers with filters: convolutions of maps, images and sequences, matrix products, fully connected layers."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self

@@ -1,4 +1,4 @@
-"""Texts that name layers: sizes, options, a mark; and the bounds of sizes."""
+"""Texts that name layers: sizes, options, a mark; the bounds of sizes; windows that move over a feature map."""
 
 import re
 from dataclasses import dataclass

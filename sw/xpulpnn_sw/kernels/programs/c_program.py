@@ -1,4 +1,4 @@
-"""A layer as a C program: the kernel, a plain C version, the tensors, and a main that runs and compares both."""
+"""A kernel as assembly text with a C header, and as a C program: beside plain C, with a main that compares both."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

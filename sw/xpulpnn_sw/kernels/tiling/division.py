@@ -1,4 +1,4 @@
-"""Layers of networks in tiles, whatever their kernel: what a tile needs, what is moved for it, how it is called."""
+"""Layers in tiles, whatever their kernel: what a tile needs, what is moved for it by DMA, how it is called."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

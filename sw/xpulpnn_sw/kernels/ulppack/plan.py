@@ -1,4 +1,7 @@
-"""Choice of the fastest packing for a matrix product, and the chunks of its row of packed words."""
+"""Choice of the fastest packing for a matrix product, and what all functions for packed operands have in common.
+
+These are the sizes, the walk through pixel groups, whose activations are packed first, and the memory.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
