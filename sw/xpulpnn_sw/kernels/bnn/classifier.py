@@ -1,9 +1,9 @@
 """The binarised classifier with its data in memory, and its two other orders of bits.
 
-With crumbs the second convolution takes 16 channels of two bits to a word. With windows, as in the paper, a word holds
-a window of one channel, 25 bits of 32: each is collected bit by bit, from the image or from the sums of the layer before,
-and meets that of a filter once. Sums are kept there, not their signs: bytes after the first convolution, half-words
-after the second.
+With crumbs the second convolution takes 16 channels of two bits to a word. With windows, as in the paper, a word
+holds a window of one channel, 25 bits of 32: each is collected bit by bit, from the image or from the sums of the
+layer before, and meets that of a filter once. Sums are kept there, not their signs: bytes after the first
+convolution, half-words after the second.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,8 +2,8 @@
 
 First its rows, with what lies around them, are copied as bytes into a buffer: from there on neither the width of the
 inputs nor the padding matters. Words are copied two at a time, and what a row has too much of is replaced by the
-padding right of it or by the next row. At the end results come of accumulators, by parameters kept in registers. With ``bn32``
-lambda holds the bias's share; by all other rules accumulators start with the bias.
+padding right of it or by the next row. At the end results come of accumulators, by parameters kept in registers. With
+``bn32`` lambda holds the bias's share; by all other rules accumulators start with the bias.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Sum of two feature maps, element by element, and ReLU, a word of elements at a time.
 
-In a sum each summand is scaled and clipped to 8 bits first. As an element has few values, the scaled ones lie in a table
-for each map, which also serves scales of any other kind. Or the sum of the products with two factors and of a summand
-is shifted.
+In a sum each summand is scaled and clipped to 8 bits first. As an element has few values, the scaled ones lie in a
+table for each map, which also serves scales of any other kind. Or the sum of the products with two factors and of a
+summand is shifted.
 """
 
 from collections.abc import Mapping
