@@ -1,10 +1,9 @@
 """Ports inside the cluster beside OBI (:class:`~xpulpnn.core.obi.ObiSignature`)."""
 
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import EXT_DATA_BITS
-from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 RUN_BYTES = 256
@@ -18,17 +17,10 @@ REQUEST_FIELDS = ("addr", "we", "be", "wdata")  # what belongs to a request of O
 RESPONSE_FIELDS = ("rdata", "err")  # what belongs to a response of OBI
 
 
-class BankSignature(wiring.Signature):
-    """User's side of a single-port memory bank of 32-bit words, or of a memory macro.
-
-    Parameters
-    ----------
-    words : int
-        Words of the bank, a power of two.
-    """
+class BankSignature(PortSignature):
+    """User's side of a single-port memory bank of 32-bit words, or of a memory macro; ``words`` is a power of two."""
 
     def __init__(self, words: int):
-        self.words = words
         super().__init__(
             {
                 "req": Out(1),  #: An access; banks take one in every cycle.
@@ -40,26 +32,20 @@ class BankSignature(wiring.Signature):
             }
         )
 
-    def __eq__(self, other):
-        return isinstance(other, BankSignature) and other.words == self.words
 
-    def __repr__(self):
-        return f"BankSignature({self.words})"
-
-
-class RequestSignature(wiring.Signature):
+class RequestSignature(PortSignature):
     """Request of an OBI port, initiator's side."""
 
+    req: Out(1)  #: A transfer is requested; it stays high with the same attributes until it is granted.
+    gnt: In(1)  #: The request is accepted in this cycle.
     #: addr, we, be, wdata: As in OBI.
-
-    def __init__(self):
-        obi = ObiSignature().members
-        #: req: A transfer is requested; it stays high with the same attributes until it is granted.
-        #: gnt: The request is accepted in this cycle.
-        super().__init__({name: obi[name] for name in ("req", "gnt", *REQUEST_FIELDS)})
+    addr: Out(XLEN)
+    we: Out(1)
+    be: Out(XLEN // 8)
+    wdata: Out(XLEN)
 
 
-class DmaPortSignature(wiring.Signature):
+class DmaPortSignature(PortSignature):
     """Initiator's side of the DMA engine's port to the outside: OBI with 64 bits of data.
 
     Several transfers may be under way; reads and writes are answered in the order of their grants. Transfers to
@@ -68,28 +54,16 @@ class DmaPortSignature(wiring.Signature):
     answers to writes may wait until the last of them in the block is granted.
     """
 
-    def __init__(self):
-        super().__init__(
-            {
-                "req": Out(1),  #: A transfer is requested; it stays high with the same attributes until it is granted.
-                "gnt": In(1),  #: The request is accepted in this cycle.
-                "addr": Out(XLEN),  #: Byte address, a multiple of eight.
-                "we": Out(1),  #: The transfer writes; else it reads.
-                "be": Out(EXT_DATA_BITS // BYTE_BITS),  #: Bytes that are written or wanted, bit 0 for bits 7:0.
-                "wdata": Out(EXT_DATA_BITS),  #: Data to write, in its byte lanes.
-                #: beats: Transfers that are left of the run, this one included: 1 to 32. None of a run crosses a
-                #:   multiple of 256 bytes.
-                "beats": Out(range(RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1)),
-                #: rvalid: Response to the oldest granted request, at least one cycle after its grant; writes are
-                #:   answered too.
-                "rvalid": In(1),
-                "rdata": In(EXT_DATA_BITS),  #: Read data, valid with ``rvalid``.
-                "err": In(1),  #: The transfer failed, valid with ``rvalid``.
-            }
-        )
-
-    def __eq__(self, other):
-        return isinstance(other, DmaPortSignature)
-
-    def __repr__(self):
-        return "DmaPortSignature()"
+    req: Out(1)  #: A transfer is requested; it stays high with the same attributes until it is granted.
+    gnt: In(1)  #: The request is accepted in this cycle.
+    addr: Out(XLEN)  #: Byte address, a multiple of eight.
+    we: Out(1)  #: The transfer writes; else it reads.
+    be: Out(EXT_DATA_BITS // BYTE_BITS)  #: Bytes that are written or wanted, bit 0 for bits 7:0.
+    wdata: Out(EXT_DATA_BITS)  #: Data to write, in its byte lanes.
+    #: beats: Transfers that are left of the run, this one included: 1 to 32. None of a run crosses a multiple of 256
+    #:   bytes.
+    beats: Out(range(RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1))
+    #: rvalid: Response to the oldest granted request, at least one cycle after its grant; writes are answered too.
+    rvalid: In(1)
+    rdata: In(EXT_DATA_BITS)  #: Read data, valid with ``rvalid``.
+    err: In(1)  #: The transfer failed, valid with ``rvalid``.

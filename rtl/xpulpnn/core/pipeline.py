@@ -7,179 +7,149 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import LANE_BITS, RequantiseCtrl
+from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.retirement import WaitCause
 
 
-class InsnSignature(wiring.Signature):
+class InsnSignature(PortSignature):
     """Instruction stream, source's side; valid/ready as in ``amaranth.lib.stream``."""
 
+    valid: Out(1)  #: The payload is the next instruction.
+    ready: In(1)  #: It is taken at the end of this cycle.
     #: payload.word: Instruction word, compressed instructions expanded.
     #: payload.pc: Its address.
     #: payload.compressed: It takes two bytes of the program.
     #: payload.error: It could not be read: an access fault; the word means nothing.
-
-    def __init__(self):
-        payload = wiring.Signature({"word": Out(32), "pc": Out(32), "compressed": Out(1), "error": Out(1)})
-        #: valid: The payload is the next instruction.
-        #: ready: It is taken at the end of this cycle.
-        super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(payload)})
+    payload: Out(wiring.Signature({"word": Out(32), "pc": Out(32), "compressed": Out(1), "error": Out(1)}))
 
 
-class RedirectSignature(wiring.Signature):
+class RedirectSignature(PortSignature):
     """Request to fetch elsewhere."""
 
-    def __init__(self):
-        #: valid: In this cycle: the instructions that follow come from the target.
-        #: target: Address of the next instruction, with ``valid``.
-        super().__init__({"valid": Out(1), "target": Out(32)})
+    valid: Out(1)  #: In this cycle: the instructions that follow come from the target.
+    target: Out(32)  #: Address of the next instruction, with ``valid``.
 
 
-class CsrSignature(wiring.Signature):
+class CsrSignature(PortSignature):
     """CSR access of the instruction in EX."""
 
-    def __init__(self):
-        #: valid: The instruction leaves EX in this cycle: side effects happen now.
-        #: addr: Number of the CSR.
-        #: op: Kind of access; ``write`` is 0 for csrrs/csrrc forms that only read.
-        #: write: The CSR is written.
-        #: wdata: rs1 or the zero-extended immediate.
-        #: rdata: Old value, combinational.
-        super().__init__(
-            {"valid": Out(1), "addr": Out(12), "op": Out(CsrOp), "write": Out(1), "wdata": Out(32), "rdata": In(32)}
-        )
+    valid: Out(1)  #: The instruction leaves EX in this cycle: side effects happen now.
+    addr: Out(12)  #: Number of the CSR.
+    op: Out(CsrOp)  #: Kind of access; ``write`` is 0 for csrrs/csrrc forms that only read.
+    write: Out(1)  #: The CSR is written.
+    wdata: Out(32)  #: rs1 or the zero-extended immediate.
+    rdata: In(32)  #: Old value, combinational.
 
 
-class HwLoopSignature(wiring.Signature):
+class HwLoopSignature(PortSignature):
     """Hardware-loop set-up leaving ID."""
 
-    def __init__(self):
-        super().__init__(
-            {
-                "valid": Out(1),  #: The instruction leaves ID in this cycle.
-                "op": Out(HwLoopOp),  #: Which of start, end and count are set.
-                "loop": Out(1),  #: Number of the loop, 0 or 1.
-                "start": Out(32),  #: Address of the first instruction of the body.
-                "end": Out(32),  #: Address of its last instruction.
-                "count": Out(32),  #: Number of iterations.
-            }
-        )
+    valid: Out(1)  #: The instruction leaves ID in this cycle.
+    op: Out(HwLoopOp)  #: Which of start, end and count are set.
+    loop: Out(1)  #: Number of the loop, 0 or 1.
+    start: Out(32)  #: Address of the first instruction of the body.
+    end: Out(32)  #: Address of its last instruction.
+    count: Out(32)  #: Number of iterations.
 
 
-class TrapSignature(wiring.Signature):
+class TrapSignature(PortSignature):
     """Exception of the instruction leaving ID (guide, "Exceptions and interrupts")."""
 
-    def __init__(self):
-        #: valid: The instruction taken in this cycle raises one.
-        #: cause: Its code in mcause.
-        super().__init__({"valid": Out(1), "cause": Out(5)})
+    valid: Out(1)  #: The instruction taken in this cycle raises one.
+    cause: Out(5)  #: Its code in mcause.
 
 
-class FaultSignature(wiring.Signature):
+class FaultSignature(PortSignature):
     """Access fault of a load or store."""
 
-    def __init__(self):
-        #: valid: The access under way is answered with an error: it and what is younger is dropped.
-        #: store: It is a store; also in the next cycle.
-        super().__init__({"valid": Out(1), "store": Out(1)})
+    valid: Out(1)  #: The access under way is answered with an error: it and what is younger is dropped.
+    store: Out(1)  #: It is a store; also in the next cycle.
 
 
-class SystemSignature(wiring.Signature):
+class SystemSignature(PortSignature):
     """fence, fence.i, mret and wfi leaving ID, for the core's controller."""
 
-    def __init__(self):
-        #: valid: One is taken in this cycle.
-        #: kind: Which one.
-        super().__init__({"valid": Out(1), "kind": Out(System)})
+    valid: Out(1)  #: One is taken in this cycle.
+    kind: Out(System)  #: Which one.
 
 
-class IntentSignature(wiring.Signature):
+class IntentSignature(PortSignature):
     """Effects of the instruction in ID when it leaves, unless a branch in EX drops it.
 
     It is known before the branch is decided.
     """
 
-    def __init__(self):
-        #: jump: It is jal or jalr and leaves.
-        #: trap: It raises an exception.
-        #: system: It is one for the core's controller and leaves.
-        #: follows: It leaves and is followed by the next one in the program.
-        #: accesses: It leaves and is a load or store.
-        super().__init__({name: Out(1) for name in ("jump", "trap", "system", "follows", "accesses")})
+    jump: Out(1)  #: It is jal or jalr and leaves.
+    trap: Out(1)  #: It raises an exception.
+    system: Out(1)  #: It is one for the core's controller and leaves.
+    follows: Out(1)  #: It leaves and is followed by the next one in the program.
+    accesses: Out(1)  #: It leaves and is a load or store.
 
 
-class FlowSignature(wiring.Signature):
+class FlowSignature(PortSignature):
     """Progress of instructions, for the hardware loops, the counters and the controller around the back end."""
 
-    def __init__(self):
-        #: id_leaves: The instruction in ID leaves it at the end of this cycle and is neither a jump nor mret nor
-        #:   trapping.
-        #: id_late: The instruction in ID is a branch or a CSR access.
-        #: ex_granted: A request of the instruction in EX is granted.
-        #: ex_leaves: The instruction in EX leaves it at the end of this cycle.
-        #: wb_leaves: WB is done with what it holds.
-        names = ("id_leaves", "id_late", "ex_granted", "ex_leaves", "wb_leaves")
-        super().__init__({name: Out(1) for name in names})
+    #: id_leaves: The instruction in ID leaves it at the end of this cycle and is neither a jump nor mret nor trapping.
+    id_leaves: Out(1)
+    id_late: Out(1)  #: The instruction in ID is a branch or a CSR access.
+    ex_granted: Out(1)  #: A request of the instruction in EX is granted.
+    ex_leaves: Out(1)  #: The instruction in EX leaves it at the end of this cycle.
+    wb_leaves: Out(1)  #: WB is done with what it holds.
 
 
-class EventsSignature(wiring.Signature):
+class EventsSignature(PortSignature):
     """Events of the back end that the PULP performance counters count, each for one cycle."""
 
-    def __init__(self):
-        #: load_use_stall: ID waits for a value that is only made in WB.
-        #: jump_register_stall: jalr waits for its base.
-        #: load: A read request is granted.
-        #: store: A write request is granted.
-        #: jump: jal or jalr is taken from the stream.
-        #: branch: A conditional branch leaves EX.
-        #: taken_branch: A conditional branch is taken.
-        #: compressed: A compressed instruction is taken from the stream.
-        #: elw_stall: WB waits for the answer to p.elw.
-        names = "load_use_stall jump_register_stall load store jump branch taken_branch compressed elw_stall"
-        super().__init__({name: Out(1) for name in names.split()})
+    load_use_stall: Out(1)  #: ID waits for a value that is only made in WB.
+    jump_register_stall: Out(1)  #: jalr waits for its base.
+    load: Out(1)  #: A read request is granted.
+    store: Out(1)  #: A write request is granted.
+    jump: Out(1)  #: jal or jalr is taken from the stream.
+    branch: Out(1)  #: A conditional branch leaves EX.
+    taken_branch: Out(1)  #: A conditional branch is taken.
+    compressed: Out(1)  #: A compressed instruction is taken from the stream.
+    elw_stall: Out(1)  #: WB waits for the answer to p.elw.
 
 
-class RetireInfoSignature(wiring.Signature):
+class RetireInfoSignature(PortSignature):
     """Facts of the instruction in ID that only the front end knows, for the retirement port; all 0 without one."""
 
-    def __init__(self):
-        #: raw: The instruction as it was fetched; matters if it is compressed.
-        #: next_pc: Address of the next instruction, unless a branch is taken.
-        #: handler: Address of the handler of exceptions.
-        #: intr: The instruction is the first of the handler of an interrupt.
-        #: intr_id: Number of that interrupt.
-        widths = {"raw": 32, "next_pc": 32, "handler": 32, "intr": 1, "intr_id": 5}
-        #: held: Why the front end keeps ID from issuing in this cycle; NONE if it does not.
-        #: redirect: Why the front end fetches elsewhere from this cycle on, on its own account; NONE if it does not.
-        widths |= {"held": WaitCause, "redirect": WaitCause}
-        super().__init__({name: Out(width) for name, width in widths.items()})
+    raw: Out(32)  #: The instruction as it was fetched; matters if it is compressed.
+    next_pc: Out(32)  #: Address of the next instruction, unless a branch is taken.
+    handler: Out(32)  #: Address of the handler of exceptions.
+    intr: Out(1)  #: The instruction is the first of the handler of an interrupt.
+    intr_id: Out(5)  #: Number of that interrupt.
+    held: Out(WaitCause)  #: Why the front end keeps ID from issuing in this cycle; NONE if it does not.
+    #: redirect: Why the front end fetches elsewhere from this cycle on, on its own account; NONE if it does not.
+    redirect: Out(WaitCause)
 
 
-class IdExSignature(wiring.Signature):
+class IdExSignature(PortSignature):
     """ID/EX pipeline register."""
 
+    valid: Out(1)  #: EX holds an instruction.
+    #: ctrl, lsu: Control words of the EX stage and the load-store unit; ``lsu.valid`` is 0 in a bubble.
+    ctrl: Out(ExCtrl)
+    lsu: Out(LsuCtrl)
+    #: op_a, op_b, op_c: Operands; c is the old rd, the store data, or the branch target.
+    op_a: Out(32)
+    op_b: Out(32)
+    op_c: Out(32)
+    shamt: Out(5)  #: Shift of the normalising instructions.
+    #: ex_we, ex_addr: Register written from EX through port B.
+    ex_we: Out(1)
+    ex_addr: Out(5)
+    #: wb_we, wb_addr: Register written from WB through port A.
+    wb_we: Out(1)
+    wb_addr: Out(5)
+    branch: Out(1)  #: Conditional branch.
+    #: csr, csr_write: CSR access.
+    csr: Out(CsrOp)
+    csr_write: Out(1)
+
     def __init__(self, config: CoreConfig):
-        members = {
-            "valid": Out(1),  #: EX holds an instruction.
-            #: ctrl, lsu: Control words of the EX stage and the load-store unit; ``lsu.valid`` is 0 in a bubble.
-            "ctrl": Out(ExCtrl),
-            "lsu": Out(LsuCtrl),
-            #: op_a, op_b, op_c: Operands; c is the old rd, the store data, or the branch target.
-            "op_a": Out(32),
-            "op_b": Out(32),
-            "op_c": Out(32),
-            "shamt": Out(5),  #: Shift of the normalising instructions.
-            #: ex_we, ex_addr: Register written from EX through port B.
-            "ex_we": Out(1),
-            "ex_addr": Out(5),
-            #: wb_we, wb_addr: Register written from WB through port A.
-            "wb_we": Out(1),
-            "wb_addr": Out(5),
-            "branch": Out(1),  #: Conditional branch.
-            #: csr, csr_write: CSR access.
-            "csr": Out(CsrOp),
-            "csr_write": Out(1),
-        }
+        members = {}
         if config.dotp_operands_in_id:
             #: dotp_fmt, dotp_a_signed, dotp_b_signed, dotp_a, dotp_b: Format and factors of the last dot product; they
             #:   stay until the next one: the unit is quiet.
@@ -201,7 +171,7 @@ class IdExSignature(wiring.Signature):
         super().__init__(members)
 
 
-class ExWbSignature(wiring.Signature):
+class ExWbSignature(PortSignature):
     """The instruction in EX as WB takes it; all but ``old``, ``access``, ``product`` as in :class:`IdExSignature`."""
 
     #: valid: EX holds an instruction.
@@ -233,11 +203,9 @@ class ExWbSignature(wiring.Signature):
         return names + (("wb_base", "nn_we", "nn_addr") if config.mac_load else ())
 
 
-class WbSignature(wiring.Signature):
+class WbSignature(PortSignature):
     """The write of WB through port A: valid while an instruction with a late result is in WB."""
 
-    def __init__(self):
-        #: we: A register is going to be written.
-        #: addr: Its number.
-        #: data: The value, good in the cycle in which WB is done.
-        super().__init__({"we": Out(1), "addr": Out(5), "data": Out(32)})
+    we: Out(1)  #: A register is going to be written.
+    addr: Out(5)  #: Its number.
+    data: Out(32)  #: The value, good in the cycle in which WB is done.

@@ -6,13 +6,14 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.pipeline import RetireInfoSignature
+from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE, ExceptionCause
 from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
 
 XLEN_32 = 1  # code of 32-bit registers in the field ixl
 
 
-class RvfiSignature(wiring.Signature):
+class RvfiSignature(PortSignature):
     """Retirement port: the fields of :mod:`xpulpnn.isa.retirement`.
 
     An instruction retires in a cycle with ``valid``, in program order; in every other cycle after reset ``wait`` says

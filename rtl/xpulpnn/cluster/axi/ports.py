@@ -1,9 +1,9 @@
 """AXI4, manager's side."""
 
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 LENGTH_BITS = 8  # of the number of transfers in a burst, less one
@@ -12,28 +12,11 @@ RESPONSE_BITS = 2
 BURST_INCREMENTING = 1
 CACHE_BUFFERABLE = 2  # Memory attribute: may be kept by a buffer, is not cached
 
-_ADDRESS = {
-    "id": 1,
-    "addr": XLEN,
-    "len": LENGTH_BITS,
-    "size": 3,
-    "burst": 2,
-    "lock": 1,
-    "cache": 4,
-    "prot": 3,
-}
+_ADDRESS = {"id": 1, "addr": XLEN, "len": LENGTH_BITS, "size": 3, "burst": 2, "lock": 1, "cache": 4, "prot": 3}
 
 
-class AxiSignature(wiring.Signature):
-    """Manager's side of an AXI4 port; every burst increments and takes the whole width of the data.
-
-    Parameters
-    ----------
-    bits : int
-        Width of the data.
-    writes : bool
-        Whether the channels for writing are there too.
-    """
+class AxiSignature(PortSignature):
+    """Manager's side of an AXI4 port; every burst increments and takes the whole width of the data, ``bits``."""
 
     #: awid: Identifier of a burst that writes, always 0: everything is answered in its order.
     #: awaddr: Byte address of the first transfer of a burst that writes, a multiple of the width.
@@ -58,7 +41,6 @@ class AxiSignature(wiring.Signature):
 
     def __init__(self, bits: int, *, writes: bool = True):
         self.bits = bits
-        self.writes = writes
         members = {}
         for channel in ("aw", "ar") if writes else ("ar",):
             members |= {f"{channel}{name}": Out(width) for name, width in _ADDRESS.items()}
@@ -84,12 +66,6 @@ class AxiSignature(wiring.Signature):
             "rready": Out(1),  #: The data read are taken in this cycle, if there are any.
         }
         super().__init__(members)
-
-    def __eq__(self, other):
-        return isinstance(other, AxiSignature) and (other.bits, other.writes) == (self.bits, self.writes)
-
-    def __repr__(self):
-        return f"AxiSignature({self.bits}, writes={self.writes})"
 
 
 def constants(axi, channel, prot=0):

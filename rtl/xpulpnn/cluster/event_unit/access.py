@@ -1,10 +1,10 @@
 """The cores' accesses as the parts of the event unit see them, and their answers."""
 
 from amaranth.hdl import Cat, Const, Value
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.cluster import EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
@@ -23,64 +23,36 @@ TRIGGER_REGIONS = (
 """Group numbers."""
 
 
-class AccessSignature(wiring.Signature):
+class AccessSignature(PortSignature):
     """An access that a core makes in this cycle."""
 
-    def __init__(self):
-        #: read, write: It is a load or a store of the core; both are 0 if there is none, and ``read`` for loads of the
-        #:   shared view, which never trigger anything.
-        #: offset: Byte address within the private view; bits 1:0 are 0.
-        #: data: Data to write; for loads the core's target mask of software events.
-        super().__init__({"read": Out(1), "write": Out(1), "offset": Out(OFFSET_BITS), "data": Out(XLEN)})
-
-    def __eq__(self, other):
-        return isinstance(other, AccessSignature)
-
-    def __repr__(self):
-        return "AccessSignature()"
+    #: read, write: It is a load or a store of the core; both are 0 if there is none, and ``read`` for loads of the
+    #:   shared view, which never trigger anything.
+    read: Out(1)
+    write: Out(1)
+    offset: Out(OFFSET_BITS)  #: Byte address within the private view; bits 1:0 are 0.
+    data: Out(XLEN)  #: Data to write; for loads the core's target mask of software events.
 
 
-class SlotSignature(wiring.Signature):
+class SlotSignature(PortSignature):
     """An access of the shared view that waits for a cycle in which the core concerned makes none."""
 
-    def __init__(self):
-        #: valid: There is one.
-        #: write: It is a store.
-        #: offset: Byte address within the core's private view; bits 1:0 are 0.
-        #: wdata: Data to write.
-        outputs = {"valid": Out(1), "write": Out(1), "offset": Out(OFFSET_BITS), "wdata": Out(XLEN)}
-        #: taken: It happens in this cycle.
-        #: rdata: What a load finds, valid with ``taken``.
-        super().__init__(outputs | {"taken": In(1), "rdata": In(XLEN)})
-
-    def __eq__(self, other):
-        return isinstance(other, SlotSignature)
-
-    def __repr__(self):
-        return "SlotSignature()"
+    valid: Out(1)  #: There is one.
+    write: Out(1)  #: It is a store.
+    offset: Out(OFFSET_BITS)  #: Byte address within the core's private view; bits 1:0 are 0.
+    wdata: Out(XLEN)  #: Data to write.
+    taken: In(1)  #: It happens in this cycle.
+    rdata: In(XLEN)  #: What a load finds, valid with ``taken``.
 
 
-class BarrierStateSignature(wiring.Signature):
-    """Registers of a barrier, a bit per core.
-
-    Parameters
-    ----------
-    cores : int
-        Number of cores.
-    """
+class BarrierStateSignature(PortSignature):
+    """Registers of a barrier, a bit per core."""
 
     def __init__(self, cores: int):
-        self.cores = cores
         #: trigger_mask: Cores that must trigger.
         #: status: Those that have.
         #: target_mask: Cores that get the event.
         super().__init__({name: Out(cores) for name in ("trigger_mask", "status", "target_mask")})
-
-    def __eq__(self, other):
-        return isinstance(other, BarrierStateSignature) and other.cores == self.cores
-
-    def __repr__(self):
-        return f"BarrierStateSignature({self.cores})"
 
 
 def within(address: Value) -> Value:
