@@ -42,25 +42,16 @@ TCDM_SPACE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotpConfig:
-    """Structure of the dot-product unit.
+    """Structure of the dot-product unit."""
 
-    Parameters
-    ----------
-    widths : frozenset of int
-        Element widths in bits, a non-empty subset of {16, 8, 4, 2}.
-    multipliers : "replicated" or "shared"
-        One set of multipliers per width (XpulpNN paper, section IV-B), or one array serving every width.
-    isolation : "none", "and" or "register"
-        How the idle regions are kept quiet: not at all, by AND gates at their inputs, or by an operand register per
-        region that is enabled only for its own width.
-    adders : "inferred" or "carry-save"
-        Sums left to the synthesis tool, with replicated multipliers one per width including the accumulator; or
-        explicit carry-save trees that share one final parallel-prefix adder with the accumulator.
-    """
-
-    widths: frozenset[int] = ALL_WIDTHS
+    widths: frozenset[int] = ALL_WIDTHS  #: Element widths in bits, a non-empty subset of {16, 8, 4, 2}.
+    #: multipliers: One set of multipliers per width (XpulpNN paper, section IV-B), or one array serving every width.
     multipliers: Multipliers = "shared"
+    #: isolation: How the idle regions are kept quiet: not at all, by AND gates at their inputs, or by an operand
+    #:   register per region that is enabled only for its own width.
     isolation: Isolation = "none"
+    #: adders: Sums left to the synthesis tool, with replicated multipliers one per width including the accumulator;
+    #:   or explicit carry-save trees that share one final parallel-prefix adder with the accumulator.
     adders: Adders = "carry-save"
 
     def __post_init__(self) -> None:
@@ -79,58 +70,33 @@ class DotpConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreConfig:
-    """Configuration of the EX stage, back end and core.
+    """Configuration of the EX stage, back end and core."""
 
-    Parameters
-    ----------
-    xpulpv2 : bool
-        Post-increment memory access, hardware loops, scalar DSP, SIMD on 16 and 8 bit.
-    xpulpnn : bool
-        SIMD on 4 and 2 bit; needs ``xpulpv2``.
-    mac_load_nn : bool
-        Mac&Load with both factors from the NN-RF (``pv.mlsdot*``); needs ``xpulpnn``.
-    mac_load_cu : bool
-        Compute&Update Mac&Load (``pv.cusdot*``); needs ``xpulpnn``.
-    qnt : bool
-        Threshold quantisation (``pv.qnt``) to the widths 4 and 2; needs ``xpulpnn`` and one of these widths.
-    mac_load_cross : bool
-        Mac&Load of the nn form also with both update bits, which reload the activation it does not use; needs
-        ``mac_load_nn``.
-    mac_load_dot : bool
-        Mac&Load of the nn form without accumulation (``pv.mldot*``); needs ``mac_load_nn``.
-    requantise : bool
-        Requantisation by a factor, a summand and a shift (``pv.rqld``, ``pv.rqu``, ``pv.rqs``) to the widths 8, 4 and
-        2; needs ``mac_load_nn`` and one of these widths.
-    dotp : DotpConfig
-        Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
-    multiplier : "inferred" or "booth"
-        Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth recoding with
-        carry-save trees and parallel-prefix adders.
-    shifter : "inferred" or "steps"
-        Structure of the shifter: a shift per lane of every format, the format choosing among them; or one row of
-        multiplexers per power of two, partitioned for all formats.
-    regfile : "flip-flops" or "array"
-        Storage of the general-purpose registers; the array is for simulators.
-    performance_counters : bool
-        Adds the PULP performance counters (guide, "Performance counters").
-    rvfi : bool
-        Adds the retirement port; for verification, absent from product Verilog.
-    """
-
-    xpulpv2: bool = True
-    xpulpnn: bool = True
-    mac_load_nn: bool = True
-    mac_load_cu: bool = False
+    xpulpv2: bool = True  #: Post-increment memory access, hardware loops, scalar DSP, SIMD on 16 and 8 bit.
+    xpulpnn: bool = True  #: SIMD on 4 and 2 bit; needs ``xpulpv2``.
+    mac_load_nn: bool = True  #: Mac&Load with both factors from the NN-RF (``pv.mlsdot*``); needs ``xpulpnn``.
+    mac_load_cu: bool = False  #: Compute&Update Mac&Load (``pv.cusdot*``); needs ``xpulpnn``.
+    #: qnt: Threshold quantisation (``pv.qnt``) to the widths 4 and 2; needs ``xpulpnn`` and one of these widths.
     qnt: bool = field(default=False, metadata=IF_SET)
+    #: mac_load_cross: Mac&Load of the nn form also with both update bits, which reload the activation it does not
+    #:   use; needs ``mac_load_nn``.
     mac_load_cross: bool = field(default=False, metadata=IF_SET)
+    #: mac_load_dot: Mac&Load of the nn form without accumulation (``pv.mldot*``); needs ``mac_load_nn``.
     mac_load_dot: bool = field(default=False, metadata=IF_SET)
+    #: requantise: Requantisation by a factor, a summand and a shift (``pv.rqld``, ``pv.rqu``, ``pv.rqs``) to the
+    #:   widths 8, 4 and 2; needs ``mac_load_nn`` and one of these widths.
     requantise: bool = field(default=False, metadata=IF_SET)
+    #: dotp: Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
     dotp: DotpConfig = field(default_factory=DotpConfig)
+    #: multiplier: Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth
+    #:   recoding with carry-save trees and parallel-prefix adders.
     multiplier: Multiplier = "booth"
+    #: shifter: Structure of the shifter: a shift per lane of every format, the format choosing among them; or one row
+    #:   of multiplexers per power of two, partitioned for all formats.
     shifter: Shifter = "steps"
-    regfile: RegFileStorage = "flip-flops"
-    performance_counters: bool = False
-    rvfi: bool = False
+    regfile: RegFileStorage = "flip-flops"  #: Storage of the general-purpose registers; the array is for simulators.
+    performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
+    rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
 
     def __post_init__(self) -> None:
         if self.xpulpnn and not self.xpulpv2:
@@ -202,74 +168,37 @@ class CoreConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """Configuration of the cluster.
+    """Configuration of the cluster."""
 
-    Parameters
-    ----------
-    core : CoreConfig
-        Of every core.
-    cores : int
-        1 to 16.
-    tcdm_bytes : int
-        Size of the shared memory, a power of two of at least one word per bank.
-    banks : int
-        Word-interleaved banks of it, a power of two.
-    arbiter : "counter", "strict" or "fixed"
-        Who is granted a bank that several request: by a tree that a counter of grants steers, strictly the next after
-        the last winner, or always the lowest number.
-    bank_hash : bool
-        The bank is the word address exclusive-or its higher bits, instead of its low bits.
-    broadcast : bool
-        Loads of one word at the same time are granted together.
-    barriers, sw_events, mutexes : int
-        Of the event unit: 1 to 8, 1 to 8, 1 to 16.
-    dispatch_depth : int
-        Entries of its dispatch queue, a power of two.
-    icache_private : int
-        Bytes of each core's instruction cache, a power of two; 0: a fetch port per core instead of any cache.
-    icache_ways : int
-        Its ways, a power of two.
-    prefetch : bool
-        It fetches the next line ahead.
-    icache_shared, icache_shared_banks : int
-        Bytes and single-port banks of the cache shared by all, powers of two. Lines have 16 bytes; every way of each
-        cache, and of each bank, has two at least.
-    dma : bool
-        Whether there is a DMA engine.
-    dma_transfers : int
-        Transfer identifiers, 1 to 16.
-    dma_priority : "low" or "equal"
-        Whether its accesses to the TCDM yield to those of the cores.
-    ext_data_bits : int
-        Width of the DMA's external side: 64.
-    memories : "behavioural" or "ports"
-        Banks as arrays, or as ports of the top for memory macros.
-    rvfi : bool
-        Adds the retirement ports of all cores and the observation of the banks; for verification.
-    """
-
-    core: CoreConfig = field(default_factory=CoreConfig)
-    cores: int = 8
-    tcdm_bytes: int = 128 * 1024
-    banks: int = 16
+    core: CoreConfig = field(default_factory=CoreConfig)  #: Of every core.
+    cores: int = 8  #: 1 to 16.
+    tcdm_bytes: int = 128 * 1024  #: Size of the shared memory, a power of two of at least one word per bank.
+    banks: int = 16  #: Word-interleaved banks of it, a power of two.
+    #: arbiter: Who is granted a bank that several request: by a tree that a counter of grants steers, strictly the
+    #:   next after the last winner, or always the lowest number.
     arbiter: Arbiter = "counter"
-    bank_hash: bool = False
-    broadcast: bool = False
+    bank_hash: bool = False  #: The bank is the word address exclusive-or its higher bits, instead of its low bits.
+    broadcast: bool = False  #: Loads of one word at the same time are granted together.
+    #: barriers, sw_events, mutexes: Of the event unit: 1 to 8, 1 to 8, 1 to 16.
     barriers: int = 2
     sw_events: int = 8
     mutexes: int = 1
-    dispatch_depth: int = 8
+    dispatch_depth: int = 8  #: Entries of its dispatch queue, a power of two.
+    #: icache_private: Bytes of each core's instruction cache, a power of two; 0: a fetch port per core instead of any
+    #:   cache.
     icache_private: int = 512
-    icache_ways: int = 4
-    prefetch: bool = True
+    icache_ways: int = 4  #: Its ways, a power of two.
+    prefetch: bool = True  #: It fetches the next line ahead.
+    #: icache_shared, icache_shared_banks: Bytes and single-port banks of the cache shared by all, powers of two.
+    #:   Lines have 16 bytes; every way of each cache, and of each bank, has two at least.
     icache_shared: int = 4096
     icache_shared_banks: int = 2
-    dma: bool = True
-    dma_transfers: int = 16
-    dma_priority: DmaPriority = "low"
-    ext_data_bits: int = 64
-    memories: Memories = "behavioural"
-    rvfi: bool = False
+    dma: bool = True  #: Whether there is a DMA engine.
+    dma_transfers: int = 16  #: Transfer identifiers, 1 to 16.
+    dma_priority: DmaPriority = "low"  #: Whether its accesses to the TCDM yield to those of the cores.
+    ext_data_bits: int = 64  #: Width of the DMA's external side: 64.
+    memories: Memories = "behavioural"  #: Banks as arrays, or as ports of the top for memory macros.
+    rvfi: bool = False  #: Adds the retirement ports of all cores and the observation of the banks; for verification.
 
     def __post_init__(self) -> None:
         check_choices(self)

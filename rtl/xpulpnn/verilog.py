@@ -41,26 +41,18 @@ LICENCE = "Apache-2.0"
 
 @dataclass(frozen=True, slots=True)
 class EmittedVerilog:
-    """Verilog of a component and all it contains.
+    """Verilog of a component and all it contains."""
 
-    Parameters
-    ----------
-    header : str
-        Comment lines for the top of a file: generator, licence, command and configuration.
-    modules : dict
-        Text of each module by its name: one module per distinct component, submodules first, the top module last.
-    manifest : dict
-        JSON-ready: ``top``, ``ports`` (name, direction, width, meaning,
-        and the fields of control words), ``configuration``, ``hierarchy`` (instance
-        path to module name) and ``modules`` (component, ports, registers, signals and instances of each).
-    rtlil : dict
-        Amaranth's RTLIL of each module, of every component that shares it: what the text must be equal to. Instances
-        bear the names of the emitted modules.
-    """
-
-    header: str
+    header: str  #: Comment lines for the top of a file: generator, licence, command and configuration.
+    #: modules: Text of each module by its name: one module per distinct component, submodules first, the top module
+    #:   last.
     modules: dict[str, str]
+    #: manifest: JSON-ready: ``top``, ``ports`` (name, direction, width, meaning, and the fields of control words),
+    #:   ``configuration``, ``hierarchy`` (instance path to module name) and ``modules`` (component, ports, registers,
+    #:   signals and instances of each).
     manifest: dict[str, Any]
+    #: rtlil: Amaranth's RTLIL of each module, of every component that shares it: what the text must be equal to.
+    #:   Instances bear the names of the emitted modules.
     rtlil: dict[str, tuple[str, ...]]
 
     @property

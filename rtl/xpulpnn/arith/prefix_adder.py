@@ -13,16 +13,11 @@ class PrefixAdder(wiring.Component):
     ``result = a + b`` modulo ``2**width``, with the carries of :func:`~xpulpnn.arith.prefix.prefix_carries`. An
     addition left to synthesis becomes a Brent-Kung network in Yosys, of almost twice the depth, which ABC then rewrites
     into something deeper still. Combinational, no state.
-
-    Parameters
-    ----------
-    width : int
-        Bits of the words.
     """
 
     def __init__(self, width: int) -> None:
         """Declare the ports."""
-        self.width = width
+        self.width = width  # Bits of the words.
         #: a, b: Addends.
         #: result: Sum.
         super().__init__({"a": In(width), "b": In(width), "result": Out(width)})

@@ -57,11 +57,6 @@ class Cluster(wiring.Component):
     elsewhere takes longer: private view of the event unit 1 cycle, other peripherals 2 at least, outside 2 more than
     the outside takes. Reset is synchronous, of everything together; then a core waits until ``fetch_enable`` or
     software starts it.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Cores, memory and peripherals.
     """
 
     #: bank_master_*: Number of the master whose access the bank does: cores from 0, then others; 31 for the write of a
@@ -73,7 +68,7 @@ class Cluster(wiring.Component):
 
     def __init__(self, config: ClusterConfig):
         config = replace(config, core=replace(config.core, rvfi=config.rvfi))
-        self.config = config
+        self.config = config  # Cores, memory and peripherals.
         cores = range(config.cores)
         ports = {
             "cluster_id": In(CLUSTER_ID_BITS),  #: Number of the cluster, from bit 5 of mhartid up; constant.

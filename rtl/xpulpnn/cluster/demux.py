@@ -41,15 +41,10 @@ class CoreDemux(wiring.Component):
     the private views of event unit and DMA and the shared peripherals follow; the rest of the three MiB from the base
     and of the MiB of the alias is nothing, all other addresses are outside. The core has at most one access
     outstanding: it requests again when it is answered, or in that cycle.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Size of the TCDM; whether there is a DMA engine.
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # Size of the TCDM; whether there is a DMA engine.
         #: tcdm: The memory that the cores share.
         #: event_unit: Private view of the event unit.
         #: dma: Private command port of the DMA engine, if there is one.

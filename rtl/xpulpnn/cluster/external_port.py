@@ -16,15 +16,10 @@ class ExternalPort(wiring.Component):
 
     Requests and answers pass a register each: two cycles more than the outside takes. One request in two cycles at
     most; each core has one outstanding at most. Reset forgets what is outstanding: the outside must be reset too.
-
-    Parameters
-    ----------
-    cores : int
-        Number of cores.
     """
 
     def __init__(self, cores: int):
-        self.number = cores
+        self.number = cores  # Number of cores.
         super().__init__(
             {
                 "cores": In(ObiSignature()).array(cores),  #: Accesses of the cores.

@@ -15,15 +15,10 @@ class Funnel(wiring.Component):
 
     A request is granted when nothing is offered, to whoever the counter arbiter prefers: one request in two cycles at
     most. Reset drops the request.
-
-    Parameters
-    ----------
-    inputs : int
-        Number of initiators.
     """
 
     def __init__(self, inputs: int):
-        self.inputs = inputs
+        self.inputs = inputs  # Number of initiators.
         super().__init__(
             {
                 "requests": In(RequestSignature()).array(inputs),  #: Initiators.

@@ -16,11 +16,6 @@ class Alu(wiring.Component):
     """Every one-cycle integer operation but the products: scalar, packed SIMD, addresses and branch conditions.
 
     ``result = op_a <ctrl> op_b``. Combinational; needs no reset.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
     """
 
     ctrl: In(AluCtrl)  #: Operation, see :func:`~xpulpnn.core.alu_ctrl.alu_control`.
@@ -37,6 +32,7 @@ class Alu(wiring.Component):
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""
+        # config: Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
         self._config = config
         super().__init__()
 

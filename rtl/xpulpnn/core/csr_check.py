@@ -11,20 +11,14 @@ ADDRESS_BITS = 12
 
 
 class CsrCheck(wiring.Component):
-    """Whether a CSR may be accessed (guide, "Control and status registers"). Combinational.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Decides which registers exist.
-    """
+    """Whether a CSR may be accessed (guide, "Control and status registers"). Combinational."""
 
     addr: In(ADDRESS_BITS)  #: CSR number.
     write: In(1)  #: The access writes; otherwise it only reads.
     legal: Out(1)  #: The register exists and may be accessed in this way.
 
     def __init__(self, config: CoreConfig):
-        self.config = config
+        self.config = config  # Decides which registers exist.
         super().__init__()
 
     def elaborate(self, platform):

@@ -30,17 +30,12 @@ STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcaus
 
 
 class StoredCsr:
-    """Register with flip-flops for its writable bits only; the others are constants.
-
-    Parameters
-    ----------
-    csr : Csr
-        Row of the table.
-    """
+    """Register with flip-flops for its writable bits only; the others are constants."""
 
     #: value: The register as software reads it.
 
     def __init__(self, csr: Csr):
+        # csr: Row of the table.
         positions = [bit for bit in range(XLEN) if csr.writable >> bit & 1]
         resets = [csr.reset >> bit & 1 for bit in positions]
         init = sum(value << index for index, value in enumerate(resets))
@@ -76,15 +71,10 @@ class CsrFile(wiring.Component):
     A CSR is read in EX and written at the end of the cycle in which the instruction leaves EX. Trap entry and return
     happen at the end of the cycle in which they are asserted, never together with a write. Reset gives the reset
     values; ``boot`` loads that of mtvec.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Registers that exist.
     """
 
     def __init__(self, config: CoreConfig):
-        self.config = config
+        self.config = config  # Registers that exist.
         ports = {
             "csr": In(CsrSignature()),  #: Access from EX.
             "boot": In(1),  #: Fetching starts in this cycle.

@@ -98,15 +98,10 @@ class Decoder(wiring.Component):
     Every output is a two-level function of the instruction word per major opcode, minimised with illegal words as
     don't-cares, so ``ctrl`` means nothing while ``illegal`` is 1. Combinational. Compressed instructions arrive
     expanded.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Decides which rows of the table are instructions.
     """
 
     def __init__(self, config: CoreConfig):
-        self.config = config
+        self.config = config  # Decides which rows of the table are instructions.
         #: word: Instruction word.
         #: ctrl: Control word.
         #: illegal: No enabled row of the table matches (guide, "Illegal instructions").

@@ -39,15 +39,10 @@ class IdStage(wiring.Component):
     write in EX, wfi and fence.i until everything older is complete, what acts in ID (exceptions, system instructions,
     hardware-loop set-up) for the answer to the access in EX. A taken branch in EX kills the instruction in ID.
     Reset empties the ID/EX register and clears the registers.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Instructions present.
     """
 
     def __init__(self, config: CoreConfig):
-        self.config = config
+        self.config = config  # Instructions present.
         ports = {
             "insn": In(InsnSignature()),  #: Instruction stream.
             "ex_ready": In(1),  #: EX takes an instruction at the end of this cycle; EX and WB are done.

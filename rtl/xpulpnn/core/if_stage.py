@@ -21,15 +21,10 @@ class IfStage(wiring.Component):
     ID in t + 2, one later if it is a 32-bit instruction that crosses a word boundary. ``loop_back`` redirects behind
     the instruction that enters ID, so that the first instruction of a hardware loop follows the last without a bubble.
     Reset empties the stage; fetching starts with the first redirect.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        ``rvfi`` keeps the instruction as it was fetched.
     """
 
     def __init__(self, config: CoreConfig):
-        self.config = config
+        self.config = config  # ``rvfi`` keeps the instruction as it was fetched.
         ports = {
             #: redirect: Continue at ``target``; the instruction in IF is dropped and the one in ID leaves or is
             #:   dropped.

@@ -24,11 +24,6 @@ class LaneMove(wiring.Component):
 
     Every result byte is one byte of ``op_a`` or ``op_c``, chosen by the low bits of the selector lane in ``op_b``; the
     packs are fixed selections into which the low lanes of ``op_b`` are placed. Combinational.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Half-word or byte lanes are built as its widths say; at least one of them must exist.
     """
 
     fmt: In(LaneFmt)  #: H or B.
@@ -41,6 +36,7 @@ class LaneMove(wiring.Component):
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""
+        # config: Half-word or byte lanes are built as its widths say; at least one of them must exist.
         self._formats = move_formats(config)
         super().__init__()
 

@@ -19,15 +19,10 @@ class PrefetchBuffer(wiring.Component):
     that is not granted yet stays on the bus until it is (OBI), and its answer is dropped too. Reset empties the buffer;
     nothing is fetched before the first redirect. A word that the bus could not read goes with its error; what is behind
     it in memory does not matter then.
-
-    Parameters
-    ----------
-    loops : bool
-        Hardware loops may redirect, too.
     """
 
     def __init__(self, *, loops: bool = False):
-        self.loops = loops
+        self.loops = loops  # Hardware loops may redirect, too.
         ports = {
             "redirect": In(1),  #: Continue at ``target``. The instruction offered in the same cycle may still be taken.
             "target": In(32),  #: Byte address, bit 0 ignored.

@@ -35,11 +35,6 @@ class Quantiser(wiring.Component):
     5 for codes of 2: one per threshold, and one for the last answer, in which the result is ready. A later grant or
     answer adds its cycles; the result does not depend on them. One operation at a time. Its inputs are masked while
     there is none.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Code widths present: the SIMD widths 4 and 2.
     """
 
     start: In(1)  #: An operation is in EX. Low returns to the idle state, also in the middle of a search.
@@ -55,6 +50,7 @@ class Quantiser(wiring.Component):
     result: Out(XLEN)  #: Both codes, pixel 0 in the lower bits; valid with ``done``.
 
     def __init__(self, config: CoreConfig):
+        # config: Code widths present: the SIMD widths 4 and 2.
         self.formats = tuple(fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in config.widths)
         super().__init__()
 

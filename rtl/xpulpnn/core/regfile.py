@@ -15,12 +15,6 @@ class RegFile(wiring.Component):
     Reads are combinational and see the registers before the writes of the same cycle. If both ports write one register,
     port B (the younger instruction, in EX) wins over port A (in WB). x0 reads 0; writes to it are dropped. Reset clears
     every register.
-
-    Parameters
-    ----------
-    storage : "flip-flops" or "array"
-        A register each with its own write enable; or one array and, for the reset, a bit per register that tells
-        whether it was written since. Both behave alike in every cycle; a simulator runs the array faster.
     """
 
     #: rs1_addr, rs2_addr, rs3_addr: Register read.
@@ -39,6 +33,8 @@ class RegFile(wiring.Component):
     data_b: In(32)  #: Value that port B writes.
 
     def __init__(self, storage: RegFileStorage = "flip-flops"):
+        # storage: A register each with its own write enable; or one array and, for the reset, a bit per register that
+        # tells whether it was written since. Both behave alike in every cycle; a simulator runs the array faster.
         self.storage = storage
         super().__init__()
 

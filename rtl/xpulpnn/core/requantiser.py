@@ -43,11 +43,6 @@ class Requantiser(wiring.Component):
 
     Only as many bits are shifted as the widest format has: those above must equal the sign, else the result is clipped.
     A negative sum is complemented before and after, so that the bits above must be 0.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Formats present: the SIMD widths 8, 4 and 2.
     """
 
     ctrl: In(RequantiseCtrl)  #: What to do.
@@ -59,6 +54,7 @@ class Requantiser(wiring.Component):
 
     def __init__(self, config: CoreConfig) -> None:
         """Choose the formats."""
+        # config: Formats present: the SIMD widths 8, 4 and 2.
         self.formats = tuple(fmt for fmt in FORMATS if fmt.width in config.widths)
         super().__init__()
 

@@ -18,11 +18,6 @@ class SimdAdder(wiring.Component):
 
     One carry network serves every partition. Lane tops are taken out of it: they send ``carry`` and pass
     nothing on, so that every lane receives its carry-in and none the carry of its neighbour.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Only the element widths in it are built.
     """
 
     fmt: In(LaneFmt)  #: Partition.
@@ -37,7 +32,7 @@ class SimdAdder(wiring.Component):
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""
-        self._config = config
+        self._config = config  # Only the element widths in it are built.
         super().__init__()
 
     def elaborate(self, _platform: object) -> Module:

@@ -13,11 +13,6 @@ class SimdComparator(wiring.Component):
     """Lane-wise relation of two packed words, from the carries of their subtraction.
 
     ``mask[i] = all ones if left[i] compare right[i] else 0``. Combinational.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Only the element widths in it are built.
     """
 
     fmt: In(LaneFmt)  #: Partition.
@@ -31,7 +26,7 @@ class SimdComparator(wiring.Component):
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""
-        self._config = config
+        self._config = config  # Only the element widths in it are built.
         super().__init__()
 
     def elaborate(self, _platform: object) -> Module:

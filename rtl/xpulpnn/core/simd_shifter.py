@@ -20,12 +20,6 @@ class SimdShifter(wiring.Component):
 
     In steps the operand comes last, behind the adder: in every step the amounts give masks, and the word passes a
     single AND-OR. A simulator is faster with an inferred shift per lane, of the one format that is asked for.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Its ``shifter`` is the structure. Only its element widths, and with XpulpV2 the rotation and the shift by one,
-        are built.
     """
 
     fmt: In(LaneFmt)  #: Partition.
@@ -43,6 +37,8 @@ class SimdShifter(wiring.Component):
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""
+        # config: Its ``shifter`` is the structure. Only its element widths, and with XpulpV2 the rotation and the
+        # shift by one, are built.
         self._config = config
         super().__init__()
 

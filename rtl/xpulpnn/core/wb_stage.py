@@ -15,15 +15,11 @@ class WbStage(wiring.Component):
     A loaded value goes to rd through port A. With a Mac&Load the word goes to the NN-RF instead, and port A writes the
     incremented base, registered here. What an access wrote from EX, ahead of its response, is kept here as it was
     before; if the response is an error, port A writes it back in the next cycle. Reset drops what is under way.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        Mac&Load forms present. With requantisation the sum and the old rd of pv.rq* are registered in the places of an
-        incremented base and of what an access wrote, and port A writes the requantised word.
     """
 
     def __init__(self, config: CoreConfig):
+        # config: Mac&Load forms present. With requantisation the sum and the old rd of pv.rq* are registered in the
+        # places of an incremented base and of what an access wrote, and port A writes the requantised word.
         self.config = config
         ports = {
             "ex": In(ExWbSignature(config)),  #: The instruction in EX.

@@ -31,23 +31,16 @@ class DotpRegion(wiring.Component):
     Yosys), a carry-save tree with one carry-propagate adder at the end. A ``carry-save`` tree is no wider than the
     unsigned products need: 2w + log2(lanes) bits; the sign row's ones above them are joined to the partial sum.
     Combinational, no state.
-
-    Parameters
-    ----------
-    fmt : ElemFmt
-        The element format.
-    registered : bool
-        Puts an operand register in front of the multipliers, so that the region is quiet unless it is loaded.
-    adders : "inferred" or "carry-save"
-        Form of the sum.
     """
 
     def __init__(self, fmt: ElemFmt, *, registered: bool, adders: Adders) -> None:
         #: load: The factors are sampled at the end of this cycle; ``registered`` only.
         """Declare the ports, ``load`` only with the register."""
-        self.fmt = fmt
+        self.fmt = fmt  # The element format.
+        # registered: Puts an operand register in front of the multipliers, so that the region is quiet unless it is
+        # loaded.
         self.registered = registered
-        self.adders = adders
+        self.adders = adders  # Form of the sum.
         #: a, b: Packed factors; with ``registered`` sampled when ``load`` is high, else combinational.
         #: a_signed, b_signed: Signs of the elements of ``a`` and ``b``, sampled with them.
         ports = {"a": In(XLEN), "b": In(XLEN), "a_signed": In(1), "b_signed": In(1)}

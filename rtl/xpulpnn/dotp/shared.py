@@ -42,11 +42,6 @@ class DotpShared(wiring.Component):
     weight, so that one carry-save tree and one carry-propagate adder serve all formats: a single multiply-accumulate
     cell in Yosys with ``inferred`` adders, an explicit tree and a parallel-prefix adder with ``carry-save``. Signs are
     handled by inverted product bits and a constant row, as in the regions. Combinational, no state.
-
-    Parameters
-    ----------
-    config : DotpConfig
-        Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever ``isolation`` says.
     """
 
     fmt: In(ElemFmt)  #: Element format.
@@ -61,6 +56,8 @@ class DotpShared(wiring.Component):
 
     def __init__(self, config: DotpConfig) -> None:
         """Declare the ports."""
+        # config: Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever ``isolation``
+        # says.
         self.config = config
         super().__init__()
 

@@ -53,9 +53,9 @@ def declared_meanings(kind: type) -> dict[str, str]:
     source = _class_sources(kind.__module__).get(kind.__qualname__, "")
     meanings: dict[str, str] = {}
     for note in _ABOVE.finditer(source):
-        text = plain_text(note["text"].replace("#:", ""))
+        text = " ".join(note["text"].replace("#:", "").split())
         meanings |= dict.fromkeys(note["names"].split(", "), text)
-    return meanings | {note["name"]: plain_text(note["text"]) for note in _BESIDE.finditer(source)}
+    return meanings | {note["name"]: note["text"] for note in _BESIDE.finditer(source)}
 
 
 def declared_type(kind: type, name: str) -> str:
@@ -94,7 +94,7 @@ def _texts(described: object, signature: wiring.Signature, names: list[str]) -> 
         text = documented.get(".".join(names[:length]))
         if text is None:
             continue
-        yield text
+        yield plain_text(text)
         places = list(takewhile(str.isdecimal, names[length:]))
         if places:
             yield f"Number {' '.join(places)}."

@@ -14,19 +14,12 @@ _TRAPS = frozenset({"ecall", "ebreak", "mret"})
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles of a row.
+    """Cycles of a row."""
 
-    Parameters
-    ----------
-    fewest, most : int
-        Cycles that the instruction itself takes; they differ where operands decide.
-    sometimes : tuple of Cost
-        What may come on top.
-    """
-
+    #: fewest, most: Cycles that the instruction itself takes; they differ where operands decide.
     fewest: int
     most: int
-    sometimes: tuple[Cost, ...] = ()
+    sometimes: tuple[Cost, ...] = ()  #: What may come on top.
 
 
 def cycles(insn: Insn) -> Cycles:

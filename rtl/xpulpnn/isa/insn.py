@@ -35,45 +35,25 @@ def pattern(
 
 @dataclass(frozen=True, slots=True)
 class Insn:
-    """An instruction: mnemonic and operand form, bit pattern, and what the operation is.
+    """An instruction: mnemonic and operand form, bit pattern, and what the operation is."""
 
-    Parameters
-    ----------
-    mnemonic, operands : str
-        Spelling of the row; together they identify it.
-    pattern : str
-        32 or 16 characters ``0``, ``1`` or ``-`` from the most significant bit down.
-    extension : Extension
-        Extension the row belongs to.
-    also : Extension or None
-        A second one that it needs.
-    op : str
-        The operation, whatever the element format and the source of the second operand.
-    alias : bool
-        The row is a second name for words of another row.
-    fmt : ElemFmt or None
-        Element format of packed-SIMD rows.
-    mode : Op2Mode or None
-        Second-operand form of packed-SIMD rows; None where the immediate is no operand (``pv.extract``).
-    a_signed, b_signed : bool
-        Signs of the factors of a dot product. ``pv.dot*`` and ``pv.sdot*``: a = rs1, b = rs2 or immediate;
-        ``pv.mlsdot*`` and ``pv.mldot*``: a = weight, b = activation; ``pv.cusdot*``: a = NN-RF entry, b = rs2.
-    entry : int or None
-        Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``.
-    """
-
+    #: mnemonic, operands: Spelling of the row; together they identify it.
     mnemonic: str
-    pattern: str
+    pattern: str  #: 32 or 16 characters ``0``, ``1`` or ``-`` from the most significant bit down.
     operands: str
-    extension: Extension
-    op: str
-    alias: bool = False
-    fmt: ElemFmt | None = None
+    extension: Extension  #: Extension the row belongs to.
+    op: str  #: The operation, whatever the element format and the source of the second operand.
+    alias: bool = False  #: The row is a second name for words of another row.
+    fmt: ElemFmt | None = None  #: Element format of packed-SIMD rows.
+    #: mode: Second-operand form of packed-SIMD rows; None where the immediate is no operand (``pv.extract``).
     mode: Op2Mode | None = None
+    #: a_signed, b_signed: Signs of the factors of a dot product. ``pv.dot*`` and ``pv.sdot*``: a = rs1, b = rs2 or
+    #:   immediate; ``pv.mlsdot*`` and ``pv.mldot*``: a = weight, b = activation; ``pv.cusdot*``: a = NN-RF entry, b =
+    #:   rs2.
     a_signed: bool = False
     b_signed: bool = False
-    entry: int | None = None
-    also: Extension | None = None
+    entry: int | None = None  #: Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``.
+    also: Extension | None = None  #: A second one that it needs.
     #: mask, match: A word fits the pattern if ``word & mask == match``.
     mask: int = field(init=False, repr=False, compare=False)
     match: int = field(init=False, repr=False, compare=False)

@@ -84,16 +84,11 @@ _CACHE_LIMIT = 1 << 18
 
 
 class Decoder:
-    """Finds the row of an instruction word.
-
-    Parameters
-    ----------
-    insns : iterable of Insn
-        The rows to recognise; aliases among them are left out, since their words belong to other rows.
-    """
+    """Finds the row of an instruction word."""
 
     def __init__(self, insns: Iterable[Insn]) -> None:
         # words are looked up by major opcode (quadrant of compressed words), then by mask, then by fixed bits
+        # insns: The rows to recognise; aliases among them are left out, since their words belong to other rows.
         self._buckets: dict[int, dict[int, dict[int, list[Insn]]]] = {}
         self._cache: dict[int, Insn | None] = {}
         for insn in insns:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import PRESETS, CoreConfig, preset
+from xpulpnn.emit.members import declared_meanings
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import Barrier, Control, EventRegister, Timer, TimerConfig
 from xpulpnn.isa.csr import CSRS
@@ -156,7 +157,7 @@ def test_selectors():
 
 
 def test_every_setting_has_its_meaning():
-    assert settings.meanings(CoreConfig)["mac_load_cu"].startswith("Compute&Update")
+    assert declared_meanings(CoreConfig)["mac_load_cu"].startswith("Compute&Update")
     for name in ("CoreConfig", "DotpConfig"):
         assert "<td></td></tr>" not in settings.settings(name)
 

@@ -29,15 +29,10 @@ class AxiBridge(wiring.Component):
 
     A failed burst of writes fails for all of its transfers. Reset forgets what is under way: whatever is connected must
     be reset too.
-
-    Parameters
-    ----------
-    bits : int
-        Width of the data: 64 for the port of the DMA engine, 32 for an OBI port.
     """
 
     def __init__(self, bits: int):
-        self.bits = bits
+        self.bits = bits  # Width of the data: 64 for the port of the DMA engine, 32 for an OBI port.
         self.has_runs = bits == EXT_DATA_BITS
         port = DmaPortSignature() if self.has_runs else ObiSignature()
         #: port: Requests.

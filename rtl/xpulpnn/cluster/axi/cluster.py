@@ -16,11 +16,6 @@ class ClusterAxi(wiring.Component):
     """The cluster, with AXI4 managers where it leads outside: for instructions, for data and for the DMA engine.
 
     All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An access outside takes a cycle more than there.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Cores, memory and peripherals.
     """
 
     #: cluster_id: Number of the cluster, from bit 5 of mhartid up; constant.
@@ -37,7 +32,7 @@ class ClusterAxi(wiring.Component):
     #: banks: The banks of the TCDM, if they are outside.
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # Cores, memory and peripherals.
         self.cluster = cluster = Cluster(config)
         self.PORT_MEANINGS = cluster.PORT_MEANINGS
         #: ext: Data accesses of the cores to everything outside.

@@ -31,14 +31,10 @@ class AccessQueue(wiring.Component):
     An access goes to the port outside, or word by word to the two ports of the TCDM. A port that has been granted its
     word of an access goes on with the next, so that a lost arbitration stops the other port only when there is no place
     left. Up to one access per cycle; it is requested from the cycle after it was taken on.
-
-    Parameters
-    ----------
-    writes : bool
-        It writes the enabled bytes, with no access to a word without any; else it reads, both words always.
     """
 
     def __init__(self, writes: bool):
+        # writes: It writes the enabled bytes, with no access to a word without any; else it reads, both words always.
         self.writes = writes
         super().__init__(
             {

@@ -19,17 +19,11 @@ class CommandPorts(wiring.Component):
     the first one while there is no room. Reads of an identifier are answered in the second cycle after their grant or
     later, when one is free; everything else in the next cycle, with an error where there is no register. A port has one
     access under way.
-
-    Parameters
-    ----------
-    ports : int
-        Command ports.
-    identifiers : int
-        Identifiers of transfers.
     """
 
     def __init__(self, ports: int, identifiers: int):
-        self.identifiers = identifiers
+        # ports: Command ports.
+        self.identifiers = identifiers  # Identifiers of transfers.
         number = number_shape(identifiers)
         super().__init__(
             {

@@ -15,16 +15,10 @@ def number_shape(count: int) -> range:
 
 
 class Identifiers(wiring.Component):
-    """Which identifiers are allocated, and how many transfers are under way with each.
-
-    Parameters
-    ----------
-    count : int
-        Identifiers, 1 to 16.
-    """
+    """Which identifiers are allocated, and how many transfers are under way with each."""
 
     def __init__(self, count: int):
-        self.count = count
+        self.count = count  # Identifiers, 1 to 16.
         number = number_shape(count)
         super().__init__(
             {

@@ -50,14 +50,10 @@ class CommandQueue(wiring.Component):
 
     A word goes to its place at once. A command whose last word was written in a cycle can be had in the next. An
     external address that lies in the TCDM makes both sides inside.
-
-    Parameters
-    ----------
-    tag : shape-castable
-        What is kept with a command.
     """
 
     def __init__(self, tag):
+        # tag: What is kept with a command.
         super().__init__(
             {
                 "write": In(1),  #: A word is written; the first one of a command only if there is room.

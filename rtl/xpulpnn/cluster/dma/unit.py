@@ -23,15 +23,10 @@ class Dma(wiring.Component):
     after the other, up to 8 bytes per cycle. A word of a command waits while another port is within a command.
     The end of a transfer is told, if its command says so, to the core that commanded it or to all; of one from the
     shared port only if to all.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Number of cores and of identifiers.
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # Number of cores and of identifiers.
         super().__init__(
             {
                 "cores": In(ObiSignature()).array(config.cores),  #: Command port of each core.

@@ -19,11 +19,6 @@ class BarrierUnit(wiring.Component):
     cores of the target mask and status starts anew. A trigger of that cycle counts for the next round. If several cores
     write a mask in the same cycle, the value of the lowest stays. A trigger in cycle t is in ``status`` in t+1, with
     the event if it was the last. Reset clears all.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Tells the number of cores.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -47,11 +47,6 @@ class CoreUnit(wiring.Component):
     the cycle in which it is cleared stays. Mask and buffer have bits for the lines that exist; byte enables are
     ignored; where there is no register the answer is an error. The shared view uses cycles in which the core makes no
     access. Reset clears everything.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Tells the number of cores, barriers, mutexes, software events, and whether there is a DMA.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -18,11 +18,6 @@ class Dispatch(wiring.Component):
     per cycle, words that are not for it. A word's room is free when all cores have passed it. One push per cycle, of
     the lowest core that waits; if there is no room it waits. A word pushed in cycle t is there in t+1. Reset empties
     the queue and puts all cores into the team; of several stores to it in the same cycle the lowest core's stays.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Tells the number of cores and of words.
     """
 
     def __init__(self, config: ClusterConfig):

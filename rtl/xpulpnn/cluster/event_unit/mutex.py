@@ -15,11 +15,6 @@ class MutexUnit(wiring.Component):
     While it is free the lowest core that waits gets it. A store unlocks it, whoever makes it, and leaves the message;
     a store while it is free only changes the message. Of several stores in the same cycle the lowest core's message
     stays. Unlocked in cycle t, granted in t+1. Reset frees it and clears the message.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Tells the number of cores.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -29,15 +29,10 @@ class SharedView(wiring.Component):
     core 0. One access at a time; answered two cycles after its grant, or as many later as the core uses its slot
     itself. What waits or triggers when it is read is not in this view. Where there is no register the answer is an
     error.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Tells the number of cores, barriers and software events.
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # Tells the number of cores, barriers and software events.
         #: port: Bits 12:0 of the address count.
         #: slots: Accesses of the private views.
         super().__init__({"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})

@@ -15,11 +15,6 @@ class SwEvents(wiring.Component):
     A store to a trigger sends its event to the cores of the data, a load of a waiting trigger to those of the loading
     core's target mask; a mask of 0 means all. Triggers of the same event by several cores in the same cycle reach
     everybody named. Triggered in cycle t, on the lines in t+1.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Tells the number of cores and of events.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -23,12 +23,6 @@ class EventUnit(wiring.Component):
     answered in t+3, in the same cycle as all others; likewise whoever waits for a software event triggered in t.
     An event line that is high in cycle t is seen in the buffer in t+1 and answers a waiting core in t+2. All responses
     come from registers. Reset clears everything and forgets whoever waits.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Tells the number of cores, barriers, mutexes, software events, words of the dispatch queue, and whether there
-        is a DMA.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -34,15 +34,10 @@ class CacheBank(wiring.Component):
     A miss asks memory in t + 2, and is answered in the cycle after the last part of the line has come; that cycle
     stores the line, and from the next one on requests are granted again. Among several requests the counter arbiter
     chooses. A line of which a part could not be read, or that was requested before a flush, is answered and not kept.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
         super().__init__(
             {
                 "req": In(config.cores),  #: Requests of the cores' caches.

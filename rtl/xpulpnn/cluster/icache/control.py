@@ -19,11 +19,6 @@ class CacheControl(wiring.Component):
     written; writing ``ENABLE`` is one too. ``FLUSH``, ``FLUSH_PRIVATE``, ``FLUSH_ADDRESS`` and ``CLEAR_COUNTERS`` read
     as 0. Counters count events of all caches of their level, from 0 after reset while ``COUNT`` is set, and wrap; an
     event is counted one cycle after it happens. Answers in the next cycle.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        ``cores``, ``icache_shared_banks``, ``prefetch``: without it ``PREFETCH`` reads as 0.
     """
 
     #: private, shared: What the caches of each level are told.
@@ -31,7 +26,7 @@ class CacheControl(wiring.Component):
     #: shared_hits, shared_misses, shared_waits: Events of the banks of the shared cache.
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # ``cores``, ``icache_shared_banks``, ``prefetch``: without it ``PREFETCH`` reads as 0.
         #: port: Access to the registers; bits 9 to 2 of the address count.
         ports = {"port": In(ObiSignature())}
         for level, number in (("private", config.cores), ("shared", config.icache_shared_banks)):

@@ -14,21 +14,12 @@ class CacheFill(wiring.Component):
 
     A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see what is
     written or forgotten in t. Reset forgets all sets.
-
-    Parameters
-    ----------
-    sets : int
-        Sets, a power of two of at least 2.
-    ways : int
-        Lines of a set, a power of two.
-    ahead : bool
-        Whether a lookup looks in a second set too.
     """
 
     def __init__(self, sets: int, ways: int, *, ahead: bool):
-        self.sets = sets
-        self.ways = ways
-        self.ahead = ahead
+        self.sets = sets  # Sets, a power of two of at least 2.
+        self.ways = ways  # Lines of a set, a power of two.
+        self.ahead = ahead  # Whether a lookup looks in a second set too.
         index_bits = (sets - 1).bit_length()
         ports = {
             "lookup": In(1),  #: Look in the sets ``index`` and ``next_index``.

@@ -36,15 +36,10 @@ class PrivateCache(wiring.Component):
     A line of which a half could not be read is not kept; a word of that half is answered with the error. What was
     requested before a flush is not kept either, and serves no fetch that is answered behind it. While the cache is not
     enabled, every fetch is a miss.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        ``icache_private``, ``icache_ways``, ``prefetch``.
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # ``icache_private``, ``icache_ways``, ``prefetch``.
         super().__init__(
             {
                 "core": In(InstructionPortSignature()),  #: The core's fetches.

@@ -23,15 +23,10 @@ class RefillPort(wiring.Component):
     A request is taken when none is being made, and its parts are requested one after the other from the next cycle on.
     The banks' lines may be under way together; answers come in the order of the requests. Reset forgets what is under
     way: the memory must be reset too.
-
-    Parameters
-    ----------
-    banks : int
-        Banks, each with one line requested at most.
     """
 
     def __init__(self, banks: int):
-        self.banks = banks
+        self.banks = banks  # Banks, each with one line requested at most.
         super().__init__(
             {
                 "req": In(banks),  #: Requests.

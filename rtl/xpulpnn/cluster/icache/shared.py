@@ -16,15 +16,10 @@ class SharedCache(wiring.Component):
     """Set-associative instruction cache in banks, the low bits of the line number choosing the bank.
 
     A bank grants one request in every cycle and answers a hit two cycles after; a miss stops the bank, not the others.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
         banks = config.icache_shared_banks
         super().__init__(
             {

@@ -17,15 +17,10 @@ class InstructionCache(wiring.Component):
 
     A fetch that its core's cache has is answered in the next cycle, one that only the shared cache has three cycles
     later, if its bank is free. Reset empties the caches and enables them.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        ``cores`` and the fields of the instruction cache; ``icache_private`` must not be 0.
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
+        self.config = config  # ``cores`` and the fields of the instruction cache; ``icache_private`` must not be 0.
         super().__init__(
             {
                 "cores": In(InstructionPortSignature()).array(config.cores),  #: Fetches of the cores.

@@ -13,21 +13,12 @@ class CacheWay(wiring.Component):
 
     A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see what is
     written in t. Nothing is reset.
-
-    Parameters
-    ----------
-    sets : int
-        Sets, a power of two of at least 2.
-    tag_bits : int
-        Width of a tag.
-    ahead : bool
-        Whether a lookup looks in a second set too.
     """
 
     def __init__(self, sets: int, tag_bits: int, *, ahead: bool):
-        self.sets = sets
-        self.tag_bits = tag_bits
-        self.ahead = ahead
+        self.sets = sets  # Sets, a power of two of at least 2.
+        self.tag_bits = tag_bits  # Width of a tag.
+        self.ahead = ahead  # Whether a lookup looks in a second set too.
         index_bits = (sets - 1).bit_length()
         ports = {
             "lookup": In(1),  #: Look in the sets ``index`` and ``next_index``.

@@ -16,24 +16,13 @@ class CacheWays(wiring.Component):
     A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see a line that
     is written in t. The ways of a set are filled in turn. What is forgotten by ``control.flush_line`` is the whole set
     of the line. Reset empties the cache; tags and lines are not reset.
-
-    Parameters
-    ----------
-    sets : int
-        Sets, a power of two of at least 2.
-    ways : int
-        Lines of a set, a power of two.
-    common : int
-        Low bits of the line number that are the same for all lines of this cache.
-    ahead : bool
-        Whether each lookup also tells about the next line; needs ``common`` 0.
     """
 
     def __init__(self, sets: int, ways: int, *, common: int = 0, ahead: bool = False):
-        self.sets = sets
-        self.ways = ways
-        self.common = common
-        self.ahead = ahead
+        self.sets = sets  # Sets, a power of two of at least 2.
+        self.ways = ways  # Lines of a set, a power of two.
+        self.common = common  # Low bits of the line number that are the same for all lines of this cache.
+        self.ahead = ahead  # Whether each lookup also tells about the next line; needs ``common`` 0.
         ports = {
             "lookup": In(1),  #: Look for ``line``.
             "line": In(LINE_NUMBER_BITS),  #: Number of a line.

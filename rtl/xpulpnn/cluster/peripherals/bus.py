@@ -18,18 +18,12 @@ class PeripheralBus(wiring.Component):
     A request is offered to its peripheral in the cycle after its grant; with a peripheral that answers at once the
     answer comes in the second cycle after the grant. One request in two cycles at most. A peripheral has one access
     outstanding; while it withholds its answer the others are served. Reset forgets what is outstanding.
-
-    Parameters
-    ----------
-    initiators : int
-        Number of initiators, each with one access outstanding at most.
-    blocks : tuple of (int, int)
-        Address and size of each peripheral, the size a power of two that divides the address. Where none is, an
-        access fails.
     """
 
     def __init__(self, initiators: int, blocks: tuple[tuple[int, int], ...]):
-        self.number = initiators
+        self.number = initiators  # Number of initiators, each with one access outstanding at most.
+        # blocks: Address and size of each peripheral, the size a power of two that divides the address. Where none
+        # is, an access fails.
         self.blocks = blocks
         super().__init__(
             {

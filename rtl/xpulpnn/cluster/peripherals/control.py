@@ -17,15 +17,10 @@ class ClusterControl(wiring.Component):
     bit 0, set by reset: the clocks of waiting cores may stop; ``BOOT_ADDRESS`` of each core, which reads as the input
     until it is written; ``RETURN``. ``CONFIG`` and ``DEBUG_STATUS`` read as 0: there is nothing to configure, nothing
     halts a core. Answers in the next cycle.
-
-    Parameters
-    ----------
-    cores : int
-        Number of cores.
     """
 
     def __init__(self, cores: int):
-        self.cores = cores
+        self.cores = cores  # Number of cores.
         super().__init__(
             {
                 "port": In(ObiSignature()),  #: Access to the registers; bits 9 to 2 of the address count.

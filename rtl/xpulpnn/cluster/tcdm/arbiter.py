@@ -15,18 +15,11 @@ class Arbiter(wiring.Component):
     named leaf is. With ``strict`` the next requesting input after the last winner wins, round the circle. In both a
     request that stays waits for at most ``inputs - 1`` grants. With ``fixed`` the lowest number wins, and the others
     may wait for ever. After reset input 0 is preferred.
-
-    Parameters
-    ----------
-    inputs : int
-        Number of requests, at least 1.
-    kind : "counter", "strict" or "fixed"
-        Who wins.
     """
 
     def __init__(self, inputs: int, kind: ArbiterKind):
-        self.inputs = inputs
-        self.kind = kind
+        self.inputs = inputs  # Number of requests, at least 1.
+        self.kind = kind  # Who wins.
         #: req: Requests.
         #: gnt: The one that is granted; 0 without a request.
         super().__init__({"req": In(inputs), "gnt": Out(inputs)})

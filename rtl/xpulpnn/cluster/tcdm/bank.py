@@ -13,15 +13,10 @@ class Bank(wiring.Component):
     """Single-port memory of 32-bit words as an array, the place of a memory macro.
 
     One access per cycle; the word read appears in the next cycle and stays until the next read. Not reset.
-
-    Parameters
-    ----------
-    words : int
-        Its size, a power of two.
     """
 
     def __init__(self, words: int):
-        self.words = words
+        self.words = words  # Its size, a power of two.
         #: port: Access.
         super().__init__({"port": In(BankSignature(words))})
 

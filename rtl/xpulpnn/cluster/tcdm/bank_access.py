@@ -27,18 +27,11 @@ class BankAccess(wiring.Component):
     is granted. With ``dma_priority`` low the cores are served first and the other masters when no core asks, or when
     one of them has waited for 16 cycles; a core that waits is passed over at most once in 16 cycles then. With
     ``broadcast`` all loads of the word that the winner loads are granted with it.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Arbiter, size of the bank.
-    masters : int
-        Number of masters, the cores first.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
-        self.config = config
-        self.masters = masters
+        self.config = config  # Arbiter, size of the bank.
+        self.masters = masters  # Number of masters, the cores first.
         words = config.bank_words
         ports = {
             "req": In(masters),  #: Which masters want the bank.

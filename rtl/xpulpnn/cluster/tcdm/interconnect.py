@@ -19,18 +19,11 @@ class TcdmInterconnect(wiring.Component):
     Words lie round the banks. A request is granted in the same cycle if it wins its bank, answered in the next,
     writes too; a master may request in the cycle of the response. Who loses keeps requesting. A load whose address has
     bit 20 set is a test&set. Of the address only that bit and as many as the memory has count. Reset drops responses.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Banks, arbiter, what is hashed and shared.
-    masters : int
-        Number of ports: the cores, then others.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
-        self.config = config
-        self.masters = masters
+        self.config = config  # Banks, arbiter, what is hashed and shared.
+        self.masters = masters  # Number of ports: the cores, then others.
         ports = {
             "ports": In(ObiSignature()).array(masters),  #: The masters.
             "banks": Out(BankSignature(config.bank_words)).array(config.banks),  #: The banks.

@@ -17,18 +17,11 @@ class Tcdm(wiring.Component):
 
     A request is granted in the same cycle if it wins its bank and answered in the next, see
     :class:`~xpulpnn.cluster.tcdm.interconnect.TcdmInterconnect`.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        Size, banks, arbiter; whether the banks are arrays or ports.
-    masters : int
-        Number of ports: the cores, then others.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
-        self.config = config
-        self.masters = masters
+        self.config = config  # Size, banks, arbiter; whether the banks are arrays or ports.
+        self.masters = masters  # Number of ports: the cores, then others.
         #: ports: The masters. Of an address bits 19 to 0 within the memory count, and bit 20, which makes a load a
         #:   test&set.
         ports = {"ports": In(ObiSignature()).array(masters)}

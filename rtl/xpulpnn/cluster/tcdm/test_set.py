@@ -13,15 +13,10 @@ class TestSet(wiring.Component):
 
     In the cycle after an access with ``start`` the bank is written with the address and the byte enables of that
     access, and no other access may be made. In all other cycles accesses pass through. Reset drops the write.
-
-    Parameters
-    ----------
-    words : int
-        Words of the bank.
     """
 
     def __init__(self, words: int):
-        self.words = words
+        self.words = words  # Words of the bank.
         super().__init__(
             {
                 "access": In(BankSignature(words)),  #: Access to the bank.

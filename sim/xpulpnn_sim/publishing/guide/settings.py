@@ -1,27 +1,14 @@
-"""Reference of the configuration, from its classes and their docstrings."""
+"""Reference of the configuration, from its classes and the comments at their fields."""
 
-import inspect
 import re
 from dataclasses import MISSING, fields, is_dataclass
 from html import escape
 from typing import Any, get_args, get_origin
 
 from xpulpnn import config
+from xpulpnn.emit.members import declared_meanings
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import html
-
-
-def meanings(kind: type) -> dict[str, str]:
-    """Return the meaning of each field from the ``Parameters`` section of a docstring."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    found: dict[str, str] = {}
-    if section is None:
-        return found
-    for head, body in re.findall(r"^(\S[^\n]*?) : [^\n]*\n((?:(?:    [^\n]*)?\n?)*)", section[1], re.MULTILINE):
-        for name in head.split(", "):
-            found[name] = " ".join(body.split())
-    return found
 
 
 def _values(kind: Any) -> str:
@@ -55,7 +42,7 @@ def settings(name: str) -> str:
     kind = getattr(config, name, None)
     if not is_dataclass(kind) or not isinstance(kind, type):
         raise InputError(f"settings must be of a class of xpulpnn.config, not {name}")
-    texts, rows = meanings(kind), []
+    texts, rows = declared_meanings(kind), []
     for item in fields(kind):
         default = item.default_factory() if item.default_factory is not MISSING else item.default
         rows.append(
