@@ -37,10 +37,10 @@ from xpulpnn_sim.proofs.instructions.instruction_proofs import (
     Verdict,
     name_of,
     provable,
+    seeded,
 )
 from xpulpnn_sim.proofs.instructions.instruction_proofs import run as run_proofs
 from xpulpnn_sim.proofs.instructions.passage import Control
-from xpulpnn_sim.proofs.instructions.seeded import seeded
 from xpulpnn_sim.tools.yosys import Yosys
 
 STATEMENTS = "statements"  # what has the fault, if not a module

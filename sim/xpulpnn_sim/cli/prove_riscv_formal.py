@@ -24,12 +24,10 @@ from xpulpnn_sim.cli.option_groups import Jobs, ProofOptions
 from xpulpnn_sim.cli.proof_options import workplace
 from xpulpnn_sim.cli.values import Words, between
 from xpulpnn_sim.proofs.riscv_formal import model_check
-from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks
+from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks, FaultOutcome, find_faults
 from xpulpnn_sim.proofs.riscv_formal.counterexample import WAVEFORM, retirements, write_waveform
-from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, shown
-from xpulpnn_sim.proofs.riscv_formal.gates import emit_design
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, emit_design, shown
 from xpulpnn_sim.proofs.riscv_formal.model_check import Outcome
-from xpulpnn_sim.proofs.riscv_formal.seeded import FaultOutcome, find_faults
 from xpulpnn_sim.proofs.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
 
 _MOST_DEPTH = 200

@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from types import ModuleType
 from typing import Annotated, Any, get_args
 
 from cyclopts import Parameter
@@ -19,9 +18,13 @@ from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET
 from xpulpnn_sim.cli.prove_products import ProductOptions, prove_products
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
-from xpulpnn_sim.proofs.units import compressed, decoder, divider, dot_products, multiplier, quantiser, requantiser
+from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
+from xpulpnn_sim.proofs.units.divider import DIVIDER
+from xpulpnn_sim.proofs.units.dotp import DOT_PRODUCTS
 from xpulpnn_sim.proofs.units.equivalence import structures
-from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
+from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
+from xpulpnn_sim.proofs.units.quantiser import QUANTISER, REQUANTISER
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, Unit, UnitProof, proofs
 
 _TITLE = "each unit against its definition, for all inputs"
 _CLUSTER = "cluster"  # preset of the cluster whose parts are proved
@@ -40,56 +43,42 @@ class Subject:
 Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]  # of a configuration and its fields that are fixed
 
 
-def _unit(name: str, top: str, config: CoreConfig, about: ModuleType, *needs: str, key: object = None) -> Subject:
-    """A unit whose claims a module makes of its gates and, if named, its ``ports`` and the ``config``."""
+def _unit(name: str, top: str, config: CoreConfig, definition: Definition, key: object = None) -> Subject:
+    """A unit that has a definition."""
     verilog, manifest = cached_emission(top, config)
 
-    def given() -> list[Any]:
-        known = {"ports": manifest["ports"], "config": config}
-        return [clocked_gates(verilog, manifest["top"]), *(known[each] for each in needs)]
+    def unit() -> Unit:
+        return Unit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=config)
 
     return Subject(
         name=name,
         # without the comment that tells the configuration
         key=(top, verilog.partition("\n\n")[2], key),
-        claims=lambda: about.claims(*given()),
-        broken=lambda: about.broken(*given()),
+        claims=lambda: definition.claims(unit()),
+        broken=lambda: definition.broken(unit()),
     )
 
 
 def _dot_products(config: CoreConfig, fixed: Sequence[str]) -> Iterator[Subject]:
-    settings = [name.removeprefix("dotp.") for name in fixed]
-    for label, one in structures(config, settings).items():
+    for label, one in structures(config, [name.removeprefix("dotp.") for name in fixed]).items():
         words = [text.partition("=")[2] for text in label.split()]
-        yield _unit(f"dotp {' '.join(words)}", "dotp", one, dot_products, "ports", "config")
+        yield _unit(f"dotp {' '.join(words)}", "dotp", one, DOT_PRODUCTS)
 
 
 def _multipliers(config: CoreConfig, fixed: Sequence[str]) -> Iterator[Subject]:
     for structure in (config.multiplier,) if "multiplier" in fixed else get_args(Multiplier):
-        yield _unit(f"mult {structure}", "mult", replace(config, multiplier=structure), multiplier, "ports")
+        yield _unit(f"mult {structure}", "mult", replace(config, multiplier=structure), MULTIPLIER)
 
 
-def _divider(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
-    yield _unit("divider", "div", config, divider)
-
-
-def _quantiser(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
-    if config.widths & {4, 2}:
-        yield _unit("quantiser", "quantiser", config, quantiser, "config")
-
-
-def _requantiser(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
-    if config.requantise:
-        yield _unit("requantiser", "requantiser", config, requantiser, "ports", "config")
+def _single(
+    name: str, top: str, definition: Definition, there: Callable[[CoreConfig], object] = lambda config: True
+) -> Subjects:
+    """A unit of which there is one in a core, if any."""
+    return lambda config, fixed: iter([_unit(name, top, config, definition)] if there(config) else [])
 
 
 def _decoder(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
-    rows = (config.extensions, config.widths)
-    yield _unit("decoder", "decoder", config, decoder, "ports", "config", key=rows)
-
-
-def _compressed(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
-    yield _unit("compressed decoder", "compressed-decoder", config, compressed)
+    yield _unit("decoder", "decoder", config, DECODER, (config.extensions, config.widths))
 
 
 def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
@@ -110,11 +99,11 @@ def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
 
 UNITS: Mapping[str, Subjects] = {
     "mult": _multipliers,
-    "div": _divider,
-    "quantiser": _quantiser,
-    "requantiser": _requantiser,
+    "div": _single("divider", "div", DIVIDER),
+    "quantiser": _single("quantiser", "quantiser", QUANTISER, lambda config: config.widths & {4, 2}),
+    "requantiser": _single("requantiser", "requantiser", REQUANTISER, lambda config: config.requantise),
     "decoder": _decoder,
-    "compressed": _compressed,
+    "compressed": _single("compressed decoder", "compressed-decoder", COMPRESSED),
     "cluster": _cluster,
 }
 """Subjects of each unit."""

@@ -11,9 +11,9 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.notation import definition
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
+from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.instructions.execution import Before, GateEffects, execute, understood
-from xpulpnn_sim.proofs.instructions.integers import Integers
-from xpulpnn_sim.proofs.instructions.seeded import seeded
+from xpulpnn_sim.proofs.instructions.instruction_proofs import seeded
 from xpulpnn_sim.reference.statements.machine import Hart, Statements
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word
 

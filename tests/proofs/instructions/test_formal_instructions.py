@@ -9,10 +9,10 @@ from xpulpnn.isa.table import find
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
+from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, find_case
 from xpulpnn_sim.proofs.instructions.backend import source_of
 from xpulpnn_sim.proofs.instructions.instruction_proofs import PROVED, Ledger, Verdict
-from xpulpnn_sim.proofs.instructions.integers import Integers
 from xpulpnn_sim.tools.abc import ABC_PROGRAMS
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")

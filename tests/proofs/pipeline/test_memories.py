@@ -7,8 +7,8 @@ from amaranth.hdl import Const, Module, Signal
 from amaranth.sim import Simulator
 
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn_sim.proofs.pipeline.properties.data_values import HeldBit
 from xpulpnn_sim.proofs.pipeline.properties.fetching import HeldWord
+from xpulpnn_sim.proofs.pipeline.properties.register_values import HeldBit
 
 _FREE = 0x5A5A_A5A5
 """What memory answers with where nothing is held."""

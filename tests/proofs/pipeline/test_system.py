@@ -9,8 +9,8 @@ from tests.proofs.pipeline.test_rules import stepped
 from xpulpnn.config import preset
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.retirement import WIDTHS
+from xpulpnn_sim.proofs.pipeline.gates import seen_signals
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
-from xpulpnn_sim.proofs.pipeline.seen import seen_signals
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from xpulpnn.config import preset
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.pipeline.properties.words import Word
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Word
 
 pytestmark = pytest.mark.unit
 

@@ -20,14 +20,14 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     Cutpoint,
     class_of,
     commands,
+    emit_design,
     of_instruction,
     wires,
 )
-from xpulpnn_sim.proofs.riscv_formal.gates import emit_design
 from xpulpnn_sim.proofs.riscv_formal.hardware.surrounded import SurroundedCore
 from xpulpnn_sim.proofs.riscv_formal.hardware.tapped import AlternativeDivider, AlternativeMult
+from xpulpnn_sim.proofs.riscv_formal.model_check import top_text
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
-from xpulpnn_sim.proofs.riscv_formal.testbench import top_text
 from xpulpnn_sim.tools.yosys import find_yosys
 
 pytestmark = pytest.mark.unit

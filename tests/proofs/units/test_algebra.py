@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from xpulpnn_sim.proofs.engine import algebra
-from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
-from xpulpnn_sim.proofs.engine.adders import plain_adders
+from xpulpnn_sim.proofs.engine.adders import AdderGraph, plain_adders
 from xpulpnn_sim.proofs.engine.algebra import constant_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKind
 

@@ -9,8 +9,7 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli import prove_cluster
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute
-from xpulpnn_sim.proofs.cluster.arbiter import arbiter
-from xpulpnn_sim.proofs.cluster.cluster import PARTS, barrier, dispatch, mutex
+from xpulpnn_sim.proofs.cluster.cluster import PARTS, arbiter, barrier, dispatch, mutex
 from xpulpnn_sim.proofs.cluster.core_unit import core_unit
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.engine.induction import PROVED, REFUTED, UNDECIDED, Finding, prove

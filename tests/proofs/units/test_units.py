@@ -2,27 +2,29 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from xpulpnn.config import PRESETS, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli import prove_units
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.cluster.arbiter import arbiter
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, clocked_gates
-from xpulpnn_sim.proofs.units import cluster_parts, compressed, decoder, multiplier
-from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
+from xpulpnn_sim.proofs.cluster.cluster import arbiter
+from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
+from xpulpnn_sim.proofs.units import cluster_parts
+from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
+from xpulpnn_sim.proofs.units.divider import DIVIDER
+from xpulpnn_sim.proofs.units.dotp import DOT_PRODUCTS
+from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
+from xpulpnn_sim.proofs.units.quantiser import QUANTISER, REQUANTISER
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, Unit, UnitProof, proofs
 from xpulpnn_sim.reference.golden.compressed import expanded
 
 CONFIG = preset("xpulpnn2")
-
-Unit = tuple[ClockedGates, list[dict[str, Any]]]
 
 
 @cache
@@ -33,7 +35,7 @@ def unit(top: str, *change: str) -> Unit:
         old, new = change
         assert verilog.count(old) == 1
         verilog = verilog.replace(old, new)
-    return clocked_gates(verilog, manifest["top"]), manifest["ports"]
+    return Unit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CONFIG)
 
 
 def outcomes(claims: Sequence[Claim], *wanted: str) -> list[UnitProof]:
@@ -49,45 +51,77 @@ def verdicts(claims: Sequence[Claim], *wanted: str) -> set[str]:
 
 @pytest.mark.flow
 def test_booth_multiplier():
-    claims = multiplier.claims(*unit("mult"))
+    claims = MULTIPLIER.claims(unit("mult"))
     assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.what for one in claims}
     # all of them are proved by xpulpnn prove units mult; here one of each manner
     assert verdicts([claim for claim in claims if claim.what in ("mul", "p.mac", "mulh")]) == {EQUAL}
 
 
+WRONG_SHIFT = "a shift by 16 places must be one of the sum's bits, but its gates are others"
+FAULTS = [
+    (
+        *(MULTIPLIER, "mult", "carried_signed <= half_adder_result[31:16]"),
+        *("carried_signed <= half_adder_result[31:17]", "mulhu", r"sum \d: .*must be 0x\w{8}, not 0x\w{8}"),
+    ),
+    (
+        *(MULTIPLIER, "mult", "carried <= half_adder_result[15:0]", "carried <= half_adder_result[31:16]", "mulhsu"),
+        r"sum \d: .*must be 0x\w{8}, not 0x\w{8}",
+    ),
+    (MULTIPLIER, "mult", ">> result_part;", ">> (result_part & ~5'd16);", "mulN mac", WRONG_SHIFT),
+    (DIVIDER, "div", "{~op_b[14:0], 1'b1}", "~op_b[15:0]", "first", ""),
+    (DIVIDER, "div", "| (~(|difference))", "", "each step", ""),
+    (DIVIDER, "div", "(opposite & (|op_b))", "opposite", "result", ""),
+    (QUANTISER, "quantiser", "2'h2};", "2'h3};", "pv.qnt.n: addresses", ""),
+    (
+        *(QUANTISER, "quantiser", "else if (answered) outstanding", "else if (answered & ~crumbs) outstanding"),
+        *("pv.qnt.c: the same", ""),
+    ),
+    (QUANTISER, "quantiser", "outstanding & answered;", "answered;", "pv.qnt.n: the same", ""),
+]
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(("definition", "top", "old", "new", "claim", "example"), FAULTS)
+def test_broken_unit_is_found(definition: Definition, top: str, old: str, new: str, claim: str, example: str):
+    found = outcomes(definition.claims(unit(top, old, new)), claim)[-1]
+    assert found.verdict == DIFFERENT
+    assert re.match(example, found.example)
+
+
 @pytest.mark.flow
 @pytest.mark.parametrize(
-    ("old", "new", "operation"),
+    ("definition", "top", "examples"),
     [
-        ("carried_signed <= half_adder_result[31:16]", "carried_signed <= half_adder_result[31:17]", "mulhu"),
-        ("carried <= half_adder_result[15:0]", "carried <= half_adder_result[31:16]", "mulhsu"),
+        (MULTIPLIER, "mult", ["op_a=0xfff.*must be 0x", "nn_kappa=0xfff.*must be 0x|.*nn_kappa=0xfff.*must be 0x"]),
+        (COMPRESSED, "compressed-decoder", ["0x4500 must become 0x00852403, not 0x00000513"]),
+        (DECODER, "decoder", [r"word=0x806(7 must be|6 must be il)legal", ".*lsu.size must be [01], not [01]"]),
+        (DIVIDER, "div", ["op_a=0xfff|.*op_a=0xfff", ".*op_b=0xfff"]),
+        (QUANTISER, "quantiser", ["pixels=0x[23]", ".*middle=0x800000"]),
+        (REQUANTISER, "requantiser", [".*result must be 0x"]),
+        (DOT_PRODUCTS, "dotp", [".*rd=0xffff"]),
     ],
 )
-def test_broken_multiplier_is_found(old: str, new: str, operation: str):
-    (found,) = [one for one in outcomes(multiplier.claims(*unit("mult", old, new)), operation) if one.what == operation]
-    assert found.verdict == DIFFERENT
-    assert re.match(r"sum \d: .*must be 0x\w{8}, not 0x\w{8}", found.example)
+def test_rare_faults_are_found(definition: Definition, top: str, examples: list[str]):
+    for claims, example in zip(definition.broken(unit(top)), examples, strict=True):
+        (found,) = outcomes(claims[:1])
+        assert found.verdict == DIFFERENT
+        assert re.match(example, found.example)
 
 
 @pytest.mark.flow
-def test_wrong_shift_is_found():
-    claims = multiplier.claims(*unit("mult", ">> result_part;", ">> (result_part & ~5'd16);"))
-    (found,) = outcomes(claims, "mulN mac")
-    assert found.example == "a shift by 16 places must be one of the sum's bits, but its gates are others"
-
-
-@pytest.mark.flow
-def test_rare_faults_of_the_multiplier_are_found():
-    broken = multiplier.broken(*unit("mult"))
-    assert [[one.verdict for one in outcomes(claims)] for claims in broken] == [[DIFFERENT]] * 2
-
-
-@pytest.mark.flow
-def test_every_compressed_word():
-    gates, _ = unit("compressed-decoder")
-    assert verdicts(compressed.claims(gates)) == {EQUAL}
-    (wrong, _) = outcomes(compressed.broken(gates)[0])
-    assert wrong.example == "0x4500 must become 0x00852403, not 0x00000513"
+@pytest.mark.parametrize(
+    ("definition", "top", "wanted", "count"),
+    [
+        (COMPRESSED, "compressed-decoder", "", 2),
+        (DECODER, "decoder", "", 2),
+        (DIVIDER, "div", "", 3),
+        (QUANTISER, "quantiser", "", 4),
+        # xpulpnn prove units requantiser proves all of them
+        (REQUANTISER, "requantiser", "pv.rqs", 3),
+    ],
+)
+def test_unit_is_proved(definition: Definition, top: str, wanted: str, count: int):
+    assert [one.verdict for one in outcomes(definition.claims(unit(top)), wanted)] == [EQUAL] * count
 
 
 @pytest.mark.unit
@@ -97,20 +131,8 @@ def test_expansion_by_the_manual(half: int, word: int | None):
 
 
 @pytest.mark.flow
-def test_every_word():
-    gates, ports = unit("decoder")
-    assert verdicts(decoder.claims(gates, ports, CONFIG)) == {EQUAL}
-    opcode, width = decoder.broken(gates, ports, CONFIG)
-    (illegal,) = outcomes(opcode)
-    assert illegal.example == "word=0x8067 must be legal" or illegal.example == "word=0x8066 must be illegal"
-    (size,) = outcomes(width)
-    assert re.search("lsu.size must be [01], not [01]", size.example)
-
-
-@pytest.mark.flow
 def test_decoder_of_another_configuration_is_found():
-    gates, ports = unit("decoder")
-    illegal, control = outcomes(decoder.claims(gates, ports, preset("ri5cy")))
+    illegal, control = outcomes(DECODER.claims(replace(unit("decoder"), config=preset("ri5cy"))))
     assert (illegal.verdict, control.verdict) == (DIFFERENT, EQUAL)
 
 
@@ -128,7 +150,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     printed = capsys.readouterr().out
     assert "2 of 2 proved" in printed
     assert "1 of 1 " in printed
-    monkeypatch.setattr(prove_units.compressed, "broken", lambda gates: [compressed.claims(gates)])
+    monkeypatch.setattr(Definition, "broken", lambda self, unit: [self.claims(unit)])
     assert run("compressed", "--preset", "xpulpnn2") == 1
     assert "0 of 1 injected faults were found" in capsys.readouterr().out
 

@@ -8,8 +8,7 @@ from xpulpnn.cluster.event_unit.core_unit import CoreUnit, Wait, event_lines
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, Barrier, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn_sim.proofs.cluster.obligation import Obligation
-from xpulpnn_sim.proofs.cluster.surroundings import Surroundings
+from xpulpnn_sim.proofs.cluster.obligation import Obligation, Surroundings
 
 _CLAIMS = {
     "kept": "an event is in the buffer until a store clears it or a load that clears tells it",

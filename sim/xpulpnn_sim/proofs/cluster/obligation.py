@@ -1,10 +1,28 @@
-"""Obligations: what is to be proved of a unit."""
+"""Obligations: what is to be proved of a unit, with all its ports at the outside."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
 from xpulpnn.verilog import EmittedVerilog, emit
+
+
+class Surroundings(wiring.Component):
+    """A unit, and outputs about it."""
+
+    def __init__(self, unit, claims, shown):
+        self.unit = unit
+        super().__init__({"io": Out(unit.signature), **dict.fromkeys(claims, Out(1)), **shown})
+
+    def surround(self, m):
+        """Add the unit to a module."""
+        m.submodules.unit = self.unit
+        ports = zip(self.unit.signature.flatten(self.unit), self.io.signature.flatten(self.io), strict=True)
+        for (_, port, inner), (_, _, outer) in ports:
+            m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.proofs.engine.elaborate import of_cell
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.proofs.engine.words import of_cell
 from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order
 
 Pin = tuple[str, str]  # Instance (empty: the module itself) and port

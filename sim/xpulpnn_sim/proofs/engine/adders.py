@@ -1,10 +1,174 @@
-"""Final adders of any structure, recognised and proved to be plain ones."""
+"""Gate graphs that keep their full adders visible, and final adders of any structure, proved to be plain ones.
 
-from collections.abc import Iterator, Sequence
+Majorities, the carries of full adders, are nodes of their own also where the netlist writes them as ANDs and ORs: what
+the algebra of :mod:`~xpulpnn_sim.proofs.engine.algebra` needs. Decision diagrams tell equal carries.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from xpulpnn_sim.proofs.engine.decision_diagrams import Diagrams, TooLargeError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKind
+
+Cut = tuple[tuple[int, ...], int]
+"""Up to three nodes and the truth table of a node over them: bit i for the values i of the leaves, first one lowest."""
+
+_LEAF_TABLES = (0b10101010, 0b11001100, 0b11110000)
+_ALL = 0b11111111
+_MOST_CUTS = 8
+
+
+@cache
+def _table(function: int, where: tuple[int, ...]) -> int:
+    """Truth table ``function`` over leaves that are at the places ``where`` of a longer list."""
+    found = 0
+    for row in range(8):
+        index = sum((row >> place & 1) << number for number, place in enumerate(where))
+        found |= (function >> index & 1) << row
+    return found
+
+
+def _majority_tables() -> dict[int, tuple[int, int, int]]:
+    """Truth tables of majorities, with the inversions of the three leaves."""
+    found: dict[int, tuple[int, int, int]] = {}
+    for pattern in range(8):
+        flips = (pattern & 1, pattern >> 1 & 1, pattern >> 2)
+        x, y, z = (table ^ _ALL * flip for table, flip in zip(_LEAF_TABLES, flips, strict=True))
+        found[x & y | x & z | y & z] = flips
+    return found
+
+
+_MAJORITIES = _majority_tables()
+
+
+class AdderGraph(GateGraph):
+    """A gate graph that finds majorities, and knows of each node its level and its functions of few others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._levels: dict[int, int] = {}
+        self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
+
+    def level(self, node: int) -> int:
+        """Return how many gates are below a node at most, and itself; 0 for an input."""
+        return self._levels.get(node, 0)
+
+    def cuts(self, node: int) -> tuple[Cut, ...]:
+        """Ways to write a node as a function of up to three others."""
+        return self._cuts.get(node, (((node,), _LEAF_TABLES[0]),))
+
+    def has_majority(self, operands: Iterable[int]) -> bool:
+        """Say whether a node computes the majority of three literals or its inverse."""
+        x, y, z = sorted(operands)
+        flip = x & 1
+        return (GateKind.MAJORITY, (x ^ flip, y ^ flip, z ^ flip)) in self._known
+
+    def has_half_adder(self, operands: tuple[int, ...], *, inverted: bool) -> bool:
+        """Say whether a node is the conjunction of two upright literals, or of both of them inverted."""
+        x, y = sorted(operand & ~1 for operand in operands)
+        return (GateKind.AND, (x | inverted, y | inverted)) in self._known
+
+    def _gate(self, kind: GateKind, operands: tuple[int, ...]) -> int:
+        cuts = self._majority_cuts(operands) if kind is GateKind.MAJORITY else self._merged(operands, kind)
+        for leaves, table in cuts if kind is GateKind.AND else ():
+            if len(leaves) == 3 and table in _MAJORITIES:
+                x, y, z = (leaf << 1 | flip for leaf, flip in zip(leaves, _MAJORITIES[table], strict=True))
+                return self.majority(x, y, z)
+        literal = super()._gate(kind, operands)
+        self._levels[literal >> 1] = 1 + max(self.level(one >> 1) for one in operands)
+        self._cuts[literal >> 1] = (((literal >> 1,), _LEAF_TABLES[0]), *cuts)
+        return literal
+
+    def _merged(self, operands: tuple[int, ...], kind: GateKind) -> list[Cut]:
+        x, y = operands
+        found: dict[tuple[int, ...], int] = {}
+        for leaves_x, table_x in self.cuts(x >> 1):
+            for leaves_y, table_y in self.cuts(y >> 1):
+                leaves = tuple(sorted({*leaves_x, *leaves_y}))
+                if len(leaves) > 3 or leaves in found:
+                    continue
+                one = _table(table_x, tuple(map(leaves.index, leaves_x))) ^ (_ALL if x & 1 else 0)
+                other = _table(table_y, tuple(map(leaves.index, leaves_y))) ^ (_ALL if y & 1 else 0)
+                found[leaves] = one & other if kind is GateKind.AND else one ^ other
+        return list(found.items())[:_MOST_CUTS]
+
+    @staticmethod
+    def _majority_cuts(operands: Sequence[int]) -> list[Cut]:
+        leaves = tuple(sorted(operand >> 1 for operand in operands))
+        x, y, z = (_LEAF_TABLES[leaves.index(operand >> 1)] ^ (_ALL if operand & 1 else 0) for operand in operands)
+        return [(leaves, x & y | x & z | y & z)]
+
+
+_MOST_NODES = 200_000
+
+
+class TooLargeError(Exception):
+    """The decision diagram grew too large."""
+
+
+class Diagrams:
+    """Binary decision diagrams; 0 and 1 are the constants, equal functions are equal numbers."""
+
+    def __init__(self) -> None:
+        self._nodes: list[tuple[int, int, int]] = [(1 << 60, 0, 0), (1 << 60, 1, 1)]
+        self._known: dict[tuple[int, int, int], int] = {}
+        self._results: dict[tuple[int, int, int], int] = {}
+        self._order: dict[int, int] = {}
+
+    def variable(self, name: int) -> int:
+        """The function that is variable ``name``; variables are ordered as they are first asked for."""
+        return self._node(self._order.setdefault(name, len(self._order)), 0, 1)
+
+    def choose(self, condition: int, high: int, low: int) -> int:
+        """``high`` where ``condition`` holds, else ``low``."""
+        if condition <= 1:
+            return high if condition else low
+        if high == low:
+            return high
+        key = (condition, high, low)
+        known = self._results.get(key)
+        if known is None:
+            top = min(self._nodes[condition][0], self._nodes[high][0], self._nodes[low][0])
+            # without loops: this is called millions of times
+            if_low, if_high = self._halves(condition, top)
+            high_low, high_high = self._halves(high, top)
+            low_low, low_high = self._halves(low, top)
+            zero, one = self.choose(if_low, high_low, low_low), self.choose(if_high, high_high, low_high)
+            known = self._results[key] = self._node(top, zero, one)
+        return known
+
+    def inverted(self, function: int, flip: int) -> int:
+        """The function, or its complement if ``flip`` is 1."""
+        return self.choose(function, 0, 1) if flip else function
+
+    def majority(self, x: int, y: int, z: int) -> int:
+        """At least two."""
+        return self.choose(x, self.choose(y, 1, z), self.choose(y, z, 0))
+
+    def gate(self, kind: GateKind, operands: Sequence[int]) -> int:
+        """Return what a gate of that kind makes of its operands."""
+        if kind is GateKind.MAJORITY:
+            return self.majority(*operands)
+        x, y = operands
+        return self.choose(x, y, 0) if kind is GateKind.AND else self.choose(x, self.inverted(y, 1), y)
+
+    def _halves(self, node: int, top: int) -> tuple[int, int]:
+        """The function with variable ``top`` 0 and 1."""
+        variable, low, high = self._nodes[node]
+        return (low, high) if variable == top else (node, node)
+
+    def _node(self, variable: int, low: int, high: int) -> int:
+        if low == high:
+            return low
+        key = (variable, low, high)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._nodes) > _MOST_NODES:
+                raise TooLargeError
+            known = self._known[key] = len(self._nodes)
+            self._nodes.append(key)
+        return known
+
 
 _MOST_READINGS = 8
 

@@ -14,9 +14,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, product
 
-from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
-from xpulpnn_sim.proofs.engine.adders import plain_adders
-from xpulpnn_sim.proofs.engine.decision_diagrams import Diagrams, TooLargeError
+from xpulpnn_sim.proofs.engine.adders import AdderGraph, Diagrams, TooLargeError, plain_adders
 from xpulpnn_sim.proofs.engine.gate_graph import TRUE, GateGraph, GateKind
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Inequality
 

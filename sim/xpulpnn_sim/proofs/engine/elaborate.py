@@ -1,13 +1,13 @@
 """Gate graphs of emitted Verilog, cycle by cycle."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.proofs.engine.words import of_cell
-from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistModule, in_order, read_module
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word, extended
+from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
 from xpulpnn_sim.tools.yosys import find_yosys
 
 _SCRIPT = """read_verilog design.v
@@ -95,3 +95,39 @@ class ClockCycle:
         if net not in self._known:
             self._known[net] = self._graph.input()
         return self._known[net]
+
+
+def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:
+    """Literals of the output of a gate, an adder or a multiplier of Yosys, given those of nets."""
+    if cell.type in OPERATIONS:
+        pins, operation = OPERATIONS[cell.type]
+        return [operation(graph, *(literal(cell.pins[pin][0]) for pin in pins))]
+    width = len(cell.pins["Y"])
+    x, y = (
+        extended(
+            [literal(net) for net in cell.pins.get(pin, [])],
+            width,
+            signed=int(cell.parameters.get(f"{pin}_SIGNED", "0"), 2) == 1,
+        )
+        for pin in "AB"
+    )
+    match cell.type:
+        case "$pos":
+            return x
+        case "$add":
+            return graph.add(x, y)
+        case "$sub":
+            return graph.subtract(x, y)
+        case "$neg":
+            return graph.subtract([FALSE] * width, x)
+        case "$mul":
+            return graph.multiply(_trimmed(x), _trimmed(y), width)
+        case kind:
+            raise ToolError(f"netlist must consist of gates, adders and multipliers to be proved, not {kind}")
+
+
+def _trimmed(word: Word) -> Word:
+    end = len(word)
+    while end and word[end - 1] == FALSE:
+        end -= 1
+    return word[:end]

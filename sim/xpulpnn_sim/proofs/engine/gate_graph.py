@@ -14,6 +14,8 @@ from xpulpnn_sim.tools.netlists import GATES
 FALSE = 0
 TRUE = 1
 
+Word = list[int]  # literals, lowest bit first
+
 
 class GateKind(IntEnum):
     """Function of a node. Exclusive-ors precede the carries that algebra makes of them."""
@@ -131,6 +133,14 @@ class GateGraph:
             carry = self.majority(one, other, carry)
         return total
 
+    def subtract(self, x: Sequence[int], y: Sequence[int]) -> list[int]:
+        """Difference of two words of the same width, modulo it."""
+        return self.add(x, [bit ^ 1 for bit in y], TRUE)
+
+    def choose(self, condition: int, word: Sequence[int], other: Sequence[int]) -> list[int]:
+        """One word if a literal is 1, else another one."""
+        return [self.mux(condition, low, high) for high, low in zip(word, other, strict=True)]
+
     def multiply(self, x: Sequence[int], y: Sequence[int], width: int) -> list[int]:
         """Product of two unsigned words modulo ``2**width``, as an array of full adders."""
         total = [FALSE] * width
@@ -200,6 +210,11 @@ class GateGraph:
         self.nodes.append(GateNode(kind, operands))
         self._known[kind, operands] = node
         return node << 1
+
+
+def literals_of(value: int, width: int) -> list[int]:
+    """The bits of a number."""
+    return [value >> bit & 1 for bit in range(width)]
 
 
 def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[int]:

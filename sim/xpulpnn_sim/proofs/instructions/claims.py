@@ -8,8 +8,8 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.notation import definition
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
+from xpulpnn_sim.proofs.engine.integers import low
 from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute
-from xpulpnn_sim.proofs.instructions.integers import low
 from xpulpnn_sim.proofs.instructions.passage import Passage
 
 _LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6)}

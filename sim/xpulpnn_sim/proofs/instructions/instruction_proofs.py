@@ -1,6 +1,7 @@
-"""Every instruction of a core against its statements, with verdicts that a later run takes up."""
+"""Every instruction of a core against its statements, right or seeded with a fault; verdicts outlast a run."""
 
 import ast
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import xpulpnn_sim.proofs.instructions
 from xpulpnn.errors import EncodingError
+from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.notation import definition
 from xpulpnn.isa.semantics import statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
@@ -19,6 +22,30 @@ from xpulpnn_sim.proofs.instructions.passage import Control, Passage, waiting
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sw.assembly.disasm import disassemble
+
+_RARE = 0x5A3C_96F0  # value of a source in the one case that is wrong; even, since it may be an address
+
+_SOURCES = ("rs1", "rs2", "rd")
+
+
+def seeded(insn: Insn) -> list[ast.stmt] | None:
+    """The statements of a row, but the lowest bit of what the last one assigns is inverted if a source has one value.
+
+    The source is the first register read; the address of a branch, and of an instruction that reads none. None if the
+    row has no statements.
+    """
+    body = copy.deepcopy(definition(insn))
+    assigned = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign)]
+    if not assigned:
+        return None
+    read = {token.field.name for token in insn.tokens if token.field.kind is FieldKind.REGISTER} & insn.reads
+    # a branch that is taken may leave its operands no other value
+    source = next((name for name in _SOURCES if name in read and not insn.is_branch), "pc")
+    last = assigned[-1]
+    wrong = ast.Compare(ast.Name(source, ast.Load()), [ast.Eq()], [ast.Constant(_RARE)])
+    last.value = ast.BinOp(last.value, ast.BitXor(), wrong)
+    return body
+
 
 _RESULTS = "instructions"
 

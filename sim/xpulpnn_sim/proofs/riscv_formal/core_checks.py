@@ -1,15 +1,24 @@
-"""Many checks of one core side by side, with results that a later run takes up."""
+"""Many checks of one core, right or with a seeded fault, side by side; results outlast a run."""
 
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from xpulpnn_sim.proofs.engine.aiger import Named
-from xpulpnn_sim.proofs.riscv_formal.cutpoints import Cutpoint, commands, kept_wires
-from xpulpnn_sim.proofs.riscv_formal.gates import GATES, Design, make_gates, make_graph
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
+    GATES,
+    Cutpoint,
+    Design,
+    commands,
+    emit_design,
+    kept_wires,
+    make_gates,
+    make_graph,
+)
 from xpulpnn_sim.proofs.riscv_formal.model_check import (
     FAILED,
     PASSED,
@@ -20,9 +29,9 @@ from xpulpnn_sim.proofs.riscv_formal.model_check import (
     pose,
     read_check,
     search,
+    top_text,
 )
 from xpulpnn_sim.proofs.riscv_formal.suite import Check, Suite
-from xpulpnn_sim.proofs.riscv_formal.testbench import top_text
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import Results, digest
@@ -166,3 +175,28 @@ def _read(path: Path) -> Mapping[str, Any] | None:
         return json.loads(path.read_text())
     except (OSError, ValueError):
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultOutcome:
+    """Verdict of a check on a faulty core."""
+
+    fault: CoreFault
+    outcome: Outcome
+
+
+def find_faults(
+    checked: CoreChecks, faults: Sequence[CoreFault], checks: Sequence[Check], *, resume: bool
+) -> Iterator[FaultOutcome]:
+    """Run each fault's check on the core with that fault."""
+    by_name = {check.name: check for check in checks}
+    if faults:
+        checked.prepare()
+    gates = (checked.folder / GATES).absolute()
+    for fault in faults:
+        folder = checked.folder / "faults" / fault.name.replace(" ", "-")
+        with fault.seeded():
+            design = emit_design(checked.design.config, checked.design.masks)
+        faulty = replace(checked, design=design, folder=folder, like=gates, changed=fault.module)
+        for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
+            yield FaultOutcome(fault, outcome)

@@ -1,25 +1,19 @@
-"""The instruction decoder for every word of 32 bits."""
+"""The instruction decoder for every word of 32 bits, and the decoder of compressed instructions for all words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xpulpnn.config import CoreConfig
 from xpulpnn.core.control_rows import control_fields
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BITS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine import solvers
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
-from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Fault, none, rare, shown
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, Unit, shown
+from xpulpnn_sim.reference.golden.compressed import expanded
 
 _WORD = 32
-_RETURN = 0x0000_8067  # jalr x0, 0(x1)
-_LOAD = 0x0000_0003  # lb x0, 0(x0)
-
-
-def _rows(config: CoreConfig) -> list[Insn]:
-    rows = enabled(config.extensions, config.widths)
-    return [insn for insn in rows if len(insn.pattern) == _WORD and not insn.alias]
 
 
 def _is_row(graph: GateGraph, word: Sequence[int], insn: Insn) -> int:
@@ -44,17 +38,15 @@ def _value(value: Any) -> int:
 class _Decoder:
     """Gates of a decoder, and what the table says of the same word."""
 
-    def __init__(
-        self, gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig, fault: Fault
-    ) -> None:
+    def __init__(self, unit: Unit) -> None:
         self.graph = GateGraph()
         self.word = self.graph.inputs(_WORD)
-        seen = {"word": self.word}
-        fault(self.graph, seen)
-        self.cycle = ClockCycle(self.graph, gates, seen, {})
-        self.rows = {insn: _is_row(self.graph, self.word, insn) for insn in _rows(config)}
+        self.cycle = ClockCycle(self.graph, unit.gates, unit.seen(self.graph, {"word": self.word}), {})
+        rows = enabled(unit.config.extensions, unit.config.widths)
+        kept = [insn for insn in rows if len(insn.pattern) == _WORD and not insn.alias]
+        self.rows = {insn: _is_row(self.graph, self.word, insn) for insn in kept}
         self.legal = self.graph.any(self.rows.values())
-        self._ports = ports
+        self._ports = unit.ports
 
     def controls(self) -> list[tuple[str, list[int], list[int]]]:
         """Name, literals and wanted literals of each field of the control words; 0 for an illegal word."""
@@ -77,30 +69,24 @@ class _Decoder:
         return found
 
 
-def claims(
-    gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig, *, fault: Fault = none
-) -> list[Claim]:
-    """Claims about every word of 32 bits: it is legal or not, and if so each field of the control word is its row's."""
-
+def _decoder_claims(unit: Unit) -> list[Claim]:
     def legality(timeout_s: float) -> str:
-        unit = _Decoder(gates, ports, config, fault)
-        words = (unit.cycle.port("illegal"), [unit.legal ^ 1])
-        different = solvers.prove_equal(unit.graph, words, timeout_s=int(timeout_s))
+        one = _Decoder(unit)
+        words = (one.cycle.port("illegal"), [one.legal ^ 1])
+        different = solvers.prove_equal(one.graph, words, timeout_s=int(timeout_s))
         if different is None:
             return ""
-        legal = unit.graph.number(different.ones, [unit.legal])
-        return f"{shown(unit.graph, {'word': unit.word}, different.ones)} must be {'' if legal else 'il'}legal"
+        legal = one.graph.number(different.ones, [one.legal])
+        return f"{shown(one.graph, {'word': one.word}, different.ones)} must be {'' if legal else 'il'}legal"
 
     def controls(timeout_s: float) -> str:
-        unit = _Decoder(gates, ports, config, fault)
-        fields = unit.controls()
+        one = _Decoder(unit)
+        fields = one.controls()
         words = ([bit for _, bits, _ in fields for bit in bits], [bit for _, _, wanted in fields for bit in wanted])
-        different = solvers.prove_equal(unit.graph, words, timeout_s=int(timeout_s))
+        different = solvers.prove_equal(one.graph, words, timeout_s=int(timeout_s))
         if different is None:
             return ""
-        word = shown(unit.graph, {"word": unit.word}, different.ones)
-        ones = different.ones
-        number = unit.graph.number
+        word, ones, number = shown(one.graph, {"word": one.word}, different.ones), different.ones, one.graph.number
         pairs = ((name, number(ones, bits), number(ones, want)) for name, bits, want in fields)
         return "; ".join(f"{word}: {name} must be {want}, not {bits}" for name, bits, want in pairs if bits != want)
 
@@ -110,12 +96,70 @@ def claims(
     ]
 
 
-def broken(gates: ClockedGates, ports: Sequence[Mapping[str, Any]], config: CoreConfig) -> list[list[Claim]]:
-    """Claims that are wrong: each in turn about a decoder that mistakes one word for its neighbour.
+DECODER = Definition(
+    _decoder_claims,
+    [Fault("word", 0x0000_8067, 0, refutes="every 32-bit"), Fault("word", 0x0000_0003, 12, refutes="every legal")],
+)
+"""Every word of 32 bits is legal or not, and if so each field of the control word is its row's.
 
-    A return from a subroutine loses a bit of its opcode, or a load of a byte becomes one of a half-word.
-    """
-    opcode, width = (
-        claims(gates, ports, config, fault=rare("word", word, bit)) for word, bit in ((_RETURN, 0), (_LOAD, 12))
-    )
-    return [opcode[:1], width[1:]]
+The faults: a return from a subroutine loses a bit of its opcode, a load of a byte becomes one of a half-word.
+"""
+
+_QUADRANT_BITS = 2
+_QUADRANTS = 3  # those of compressed words; the fourth one is that of words of 32 bits
+
+
+def _wrong_halves(unit: Unit) -> Iterator[str]:
+    cases = 1 << (HALF_BITS - _QUADRANT_BITS)
+    mask = (1 << cases) - 1
+    for quadrant in range(_QUADRANTS):
+        graph = GateGraph()
+        free = graph.inputs(_WORD - _QUADRANT_BITS)
+        word = [*literals_of(quadrant, _QUADRANT_BITS), *free]
+        cycle = ClockCycle(graph, unit.gates, unit.seen(graph, {"word": word}), {})
+        outputs = [*cycle.port("expanded"), *cycle.port("compressed")]
+        counted, above = free[: HALF_BITS - _QUADRANT_BITS], free[HALF_BITS - _QUADRANT_BITS :]
+        given = {literal: _counter(place, cases) for place, literal in enumerate(counted)}
+        used = {node << 1 for node in graph.cone(outputs)}
+        columns = graph.evaluate(given, outputs, mask)
+        for case in range(cases):
+            half = case << _QUADRANT_BITS | quadrant
+            found = sum((column >> case & 1) << place for place, column in enumerate(columns))
+            wanted = expanded(half) or 0
+            if found != wanted | 1 << _WORD:
+                kind = "" if found >> _WORD else " and is taken for a word of 32 bits"
+                yield f"0x{half:04x} must become 0x{wanted:08x}, not 0x{found % (1 << _WORD):08x}{kind}"
+        if used.intersection(above):
+            yield "what follows a compressed word must make no difference, but gates read it"
+
+
+def _counter(place: int, cases: int) -> int:
+    """Bit ``place`` of the numbers of the cases."""
+    period = 2 << place
+    return ((1 << (1 << place)) - 1 << (1 << place)) * (((1 << cases) - 1) // ((1 << period) - 1))
+
+
+def _wrong_word(unit: Unit) -> str:
+    graph = GateGraph()
+    word = [TRUE, TRUE, *graph.inputs(_WORD - _QUADRANT_BITS)]
+    cycle = ClockCycle(graph, unit.gates, unit.seen(graph, {"word": word}), {})
+    if cycle.port("compressed") == [FALSE] and cycle.port("expanded") == word:
+        return ""
+    return "a word of 32 bits must stay, but its gates are others"
+
+
+COMPRESSED = Definition(
+    lambda unit: [
+        Claim(
+            what="every 16-bit word, whatever follows",
+            method="exhaustive",
+            decide=lambda _: next(_wrong_halves(unit), ""),
+        ),
+        Claim(what="every 32-bit word stays", method="same gates", decide=lambda _: _wrong_word(unit)),
+    ],
+    [Fault("word", 0x4501)],
+)
+"""Every compressed word is expanded as the manual says, whatever follows it; other words stay.
+
+The fault: c.li a0, 0 with zeros behind it arrives as a word of another quadrant, and vice versa.
+"""

@@ -1,6 +1,6 @@
-"""One operation of the dot-product unit as gates, and what it is to be."""
+"""One operation of the dot-product unit as gates, what it is to be, and claims that it is."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra
-from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, extended
-from xpulpnn_sim.proofs.units.unit_proof import Fault, none
+from xpulpnn_sim.proofs.engine.adders import AdderGraph
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, extended
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, Unit
 from xpulpnn_sim.reference.golden.lanes import unpack
 
 _WORD = 32
@@ -47,13 +47,14 @@ class DotpOperation:
     """A dot product in one format and with one choice of signs."""
 
     graph: AdderGraph  # holds its gates
-    fmt: ElemFmt  # which operation
-    signs: Signs  # which operation
-    rs1: list[int]  # literals of the operands; those of lanes left out are constants
-    rs2: list[int]  # literals of the operands; those of lanes left out are constants
-    rd: list[int]  # literals of the operands; those of lanes left out are constants
+    fmt: ElemFmt
+    signs: Signs
+    # literals of the operands; those of lanes left out are constants
+    rs1: Word
+    rs2: Word
+    rd: Word
     accumulate: int  # literal of the control bit
-    result: list[int]  # literals of what the unit computes
+    result: Word  # literals of what the unit computes
     # whether the result stays, without another operation, until the next one (units without registers: always true)
     holds: bool
 
@@ -131,61 +132,57 @@ def golden(
     return products.sum(axis=0, dtype=np.int32).view(np.uint32) + rd * accumulate
 
 
-def operation(
-    gates: ClockedGates,
-    ports: Sequence[Mapping[str, Any]],
-    fmt: ElemFmt,
-    signs: Signs,
-    lane: int | None = None,
-    fault: Fault = none,
-) -> DotpOperation:
+def operation(unit: Unit, fmt: ElemFmt, signs: Signs, lane: int | None = None) -> DotpOperation:
     """Gates of one operation; with ``lane`` given, the other lanes of both factors are zero.
-
-    ``fault`` changes factors and accumulator on their way to the unit.
 
     A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
     hold before, and leaves in the second one, whatever is at the inputs but the accumulator by then.
     """
-    graph = AdderGraph()
+    graph, gates = AdderGraph(), unit.gates
     used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
     rs1, rs2 = ([graph.input() if bit in used else FALSE for bit in range(_WORD)] for _ in range(2))
     rd, accumulate = graph.inputs(_WORD), graph.input()
-    fields = {"fmt": int(fmt), "a_signed": int(signs.a), "b_signed": int(signs.b)}
-    ctrl = _control(ports, fields, accumulate)
-    operands = {"rs1": list(rs1), "rs2": list(rs2), "rd": list(rd)}
-    fault(graph, operands)
-    inputs = {"rst": [FALSE], "ctrl": ctrl, **operands, "enable": [TRUE]}
-    holds = True
+    fields = {"fmt": int(fmt), "a_signed": int(signs.a), "b_signed": int(signs.b), "accumulate": [accumulate]}
+    operands = unit.seen(graph, {"rs1": rs1, "rs2": rs2, "rd": rd})
+    inputs = {"rst": [FALSE], "ctrl": unit.control(fields), **operands, "enable": [TRUE]}
+    last, holds = ClockCycle(graph, gates, inputs, {}), True
     if "enable" in gates.ports:
         state = ClockCycle(graph, gates, {**inputs, "rd": graph.inputs(_WORD)}, {}).next_state()
         last = ClockCycle(graph, gates, {"rst": [FALSE], "enable": [FALSE], "rd": operands["rd"]}, state)
         holds = last.next_state() == state
-    else:
-        last = ClockCycle(graph, gates, inputs, {})
-    return DotpOperation(
-        graph=graph,
-        fmt=fmt,
-        signs=signs,
-        rs1=rs1,
-        rs2=rs2,
-        rd=rd,
-        accumulate=accumulate,
-        result=last.port("result"),
-        holds=holds,
-    )
-
-
-def _control(ports: Sequence[Mapping[str, Any]], values: Mapping[str, int], accumulate: int) -> list[int]:
-    row = next(port for port in ports if port["name"] == "ctrl")
-    word = [FALSE] * row["width"]
-    for field in row["fields"]:
-        for bit in range(field["width"]):
-            known = values.get(field["name"])
-            word[field["lsb"] + bit] = accumulate if known is None else known >> bit & 1
-    return word
+    result, words = last.port("result"), {"rs1": rs1, "rs2": rs2, "rd": rd}
+    return DotpOperation(graph=graph, fmt=fmt, signs=signs, **words, accumulate=accumulate, result=result, holds=holds)
 
 
 def _column(words: NDArray[np.uint32], place: int) -> int:
     """Bit ``place`` of all words, the first word lowest."""
     bits = (words >> np.uint32(place) & np.uint32(1)).astype(np.uint8)
     return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
+
+
+def _claims(unit: Unit) -> list[Claim]:
+    def wrong(fmt: ElemFmt, signs: Signs, timeout_s: float) -> str:
+        one = operation(unit, fmt, signs)
+        if not one.holds:
+            return f"{signs}: the result must stay until the next operation"
+        found = algebra.prove(one.graph, one.result, one.definition(), timeout_s=timeout_s)
+        if found is None:
+            return ""
+        given, result = one.values(found.ones)
+        operands = f"rs1={given.rs1:#x}, rs2={given.rs2:#x}, rd={given.rd:#x}, accumulate={given.accumulate}"
+        return f"{signs}: {operands}: must be 0x{one.expected(given):08x}, not 0x{result:08x}"
+
+    def of_format(fmt: ElemFmt) -> Claim:
+        def decide(timeout_s: float) -> str:
+            return next(filter(None, (wrong(fmt, signs, timeout_s) for signs in ALL_SIGNS)), "")
+
+        return Claim(what=f"sums of products .{fmt.suffix}, all signs", method="algebra", decide=decide)
+
+    return [of_format(fmt) for fmt in unit.config.dotp.formats]
+
+
+DOT_PRODUCTS = Definition(_claims, [Fault("rd", 0xFFFF_FFFF)])
+"""Every sum of products on elements of a format, of either sign: all operands, with and without accumulator.
+
+The fault: an accumulator of -1 arrives as -2, and vice versa.
+"""

@@ -3,16 +3,18 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, product
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra, solvers
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, clocked_gates
+from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
 from xpulpnn_sim.proofs.engine.exhaustive import simulate
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DotpOperands, DotpOperation, Signs, operation
+from xpulpnn_sim.proofs.units.unit_proof import Unit
 
 METHODS = ("algebra", "sat", "exhaustive", "random")  # ways to compare a structure with the definition; see `check`
 
@@ -113,111 +115,101 @@ def check(
     Without ``methods`` the first one that decides is taken: algebra, else SAT for narrow elements, else exhaustive
     simulation; the latter two are followed by random operands, which is not a proof for all lanes together.
     """
-    gates = clocked_gates(verilog, manifest["top"])
+    unit = Unit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CoreConfig())
     for fmt, sign in product(formats, signs):
-        one = _OperationCheck(gates, manifest, structure, fmt, sign, timeout_s, advance)
-        yield from one.run(methods)
+        for found in _Check(unit, fmt, sign, timeout_s, advance).run(methods):
+            yield Comparison(structure=structure, fmt=fmt, signs=sign, **found._asdict())
 
 
-class _OperationCheck:
+class _Found(NamedTuple):
+    """Finding of a method, see :class:`Comparison`."""
+
+    method: str
+    covered: str
+    seconds: float
+    verdict: str
+    counterexample: Counterexample | None = None
+
+
+class _Check:
     """One operation of one structure."""
 
     def __init__(
-        self,
-        gates: ClockedGates,
-        manifest: Mapping[str, Any],
-        structure: str,
-        fmt: ElemFmt,
-        signs: Signs,
-        timeout_s: float,
-        advance: Callable[[float], None],
+        self, unit: Unit, fmt: ElemFmt, signs: Signs, timeout_s: float, advance: Callable[[float], None]
     ) -> None:
-        self._gates = gates
-        self._ports = manifest["ports"]
-        self._structure = structure
-        self._fmt = fmt
-        self._signs = signs
-        self._timeout_s = timeout_s
-        self._advance = advance
+        self._fmt, self._timeout_s, self._advance = fmt, timeout_s, advance
+        self._operation = partial(operation, unit, fmt, signs)
         began = time.monotonic()
         self._whole = self._operation()
         self._building_s = time.monotonic() - began
 
-    def run(self, methods: Sequence[str]) -> Iterator[Comparison]:
-        started = time.monotonic()
-        whole = self._whole
+    def run(self, methods: Sequence[str]) -> Iterator[_Found]:
+        started, whole = time.monotonic(), self._whole
         different = whole.sample(_FIRST_CASES, seed=1)
         if different is not None:
             yield self._refuted("random", f"{_FIRST_CASES} random operands", started, whole, different)
-            return
-        if not whole.holds:
-            yield self._outcome("algebra", "result until the next operation", started, DIFFERENT)
-            return
-        if methods:
+        elif not whole.holds:
+            yield _Found("algebra", "result until the next operation", time.monotonic() - started, DIFFERENT)
+        elif methods:
             yield from self._until(DIFFERENT, methods)
-            return
-        found = self._by("algebra")
-        yield found
-        if found.verdict == UNDECIDED:
+        else:
             lanes = ("sat", "exhaustive") if self._fmt.width <= _SAT_WIDTH else ("exhaustive",)
-            for outcome in self._until(LANES, lanes):
-                yield outcome
-                if outcome.verdict == DIFFERENT:
-                    return
-            yield self._by("random")
+            found = self._by("algebra")
+            yield found
+            if found.verdict == UNDECIDED:
+                for found in self._until(LANES, lanes):
+                    yield found
+                if found.verdict != DIFFERENT:
+                    yield self._by("random")
 
-    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[Comparison]:
+    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[_Found]:
         """One method after the other until one says so, or finds a difference."""
         for method in methods:
-            outcome = self._by(method)
-            yield outcome
-            if outcome.verdict in (verdict, DIFFERENT):
+            found = self._by(method)
+            yield found
+            if found.verdict in (verdict, DIFFERENT):
                 return
 
-    def _operation(self, lane: int | None = None) -> DotpOperation:
-        return operation(self._gates, self._ports, self._fmt, self._signs, lane)
-
-    def _by(self, method: str) -> Comparison:
+    def _by(self, method: str) -> _Found:
         run = {"algebra": self._algebra, "sat": self._sat, "exhaustive": self._exhaustive, "random": self._random}
         return run[method](time.monotonic())
 
-    def _algebra(self, started: float) -> Comparison:
+    def _algebra(self, started: float) -> _Found:
         whole, covered = self._whole, "all operands"
         started -= self._building_s
         try:
             found = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=self._timeout_s)
-        except algebra.GaveUpError:
-            return self._outcome("algebra", covered, started, UNDECIDED)
+        except solvers.GaveUpError:
+            return _Found("algebra", covered, time.monotonic() - started, UNDECIDED)
         if found:
             return self._refuted("algebra", covered, started, whole, found.ones)
-        return self._outcome("algebra", covered, started, EQUAL)
+        return _Found("algebra", covered, time.monotonic() - started, EQUAL)
 
-    def _sat(self, started: float) -> Comparison:
+    def _sat(self, started: float) -> _Found:
         covered = f"each of {self._fmt.lanes} lanes alone, any accumulator"
         for lane in range(self._fmt.lanes):
             left = self._timeout_s - (time.monotonic() - started)
             one = self._operation(lane)
             try:
                 if left < 1:
-                    raise algebra.GaveUpError
+                    raise solvers.GaveUpError
                 found = solvers.prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
-            except algebra.GaveUpError:
-                return self._outcome("sat", f"{lane} of {self._fmt.lanes} lanes", started, UNDECIDED)
+            except solvers.GaveUpError:
+                done = f"{lane} of {self._fmt.lanes} lanes"
+                return _Found("sat", done, time.monotonic() - started, UNDECIDED)
             if found:
                 return self._refuted("sat", covered, started, one, found.ones)
-        return self._outcome("sat", covered, started, LANES)
+        return _Found("sat", covered, time.monotonic() - started, LANES)
 
-    def _exhaustive(self, started: float) -> Comparison:
+    def _exhaustive(self, started: float) -> _Found:
         lanes, width = self._fmt.lanes, self._fmt.width
         covered = f"all 2^{2 * width} operands of each of {lanes} lanes alone, random accumulators"
         for lane in range(lanes):
-            one = self._operation(lane)
-            lower = slice(lane * width, (lane + 1) * width)
-            words = (one.result, one.plain_gates())
+            one, bits = self._operation(lane), slice(lane * width, (lane + 1) * width)
             found = simulate(
                 one.graph,
-                words,
-                counted=[*one.rs1[lower], *one.rs2[lower]],
+                (one.result, one.plain_gates()),
+                counted=[*one.rs1[bits], *one.rs2[bits]],
                 blocks=0,
                 timeout_s=max(self._timeout_s - (time.monotonic() - started), 0),
                 advance=lambda share, lane=lane: self._advance((lane + share) / lanes),
@@ -226,39 +218,19 @@ class _OperationCheck:
                 return self._refuted("exhaustive", covered, started, one, found.different)
             if not found.complete:
                 share = f"{lane} of {lanes} lanes and {found.cases} operands of the next"
-                return self._outcome("exhaustive", share, started, UNDECIDED)
-        return self._outcome("exhaustive", covered, started, LANES)
+                return _Found("exhaustive", share, time.monotonic() - started, UNDECIDED)
+        return _Found("exhaustive", covered, time.monotonic() - started, LANES)
 
-    def _random(self, started: float) -> Comparison:
-        whole = self._operation()
+    def _random(self, started: float) -> _Found:
+        whole, limits = self._operation(), {"timeout_s": self._timeout_s, "advance": self._advance}
         words = (whole.result, whole.plain_gates())
-        found = simulate(
-            whole.graph,
-            words,
-            counted=(),
-            blocks=_RANDOM_BLOCKS,
-            timeout_s=self._timeout_s,
-            advance=self._advance,
-        )
+        found = simulate(whole.graph, words, counted=(), blocks=_RANDOM_BLOCKS, **limits)
         covered = f"{found.cases} random operands of all lanes"
         if found.different is not None:
             return self._refuted("random", covered, started, whole, found.different)
-        return self._outcome("random", covered, started, SAMPLED)
+        return _Found("random", covered, time.monotonic() - started, SAMPLED)
 
-    def _refuted(
-        self, method: str, covered: str, started: float, one: DotpOperation, ones: frozenset[int]
-    ) -> Comparison:
+    def _refuted(self, method: str, covered: str, started: float, one: DotpOperation, ones: frozenset[int]) -> _Found:
         operands, result = one.values(ones)
         example = Counterexample(operands=operands, expected=one.expected(operands), result=result)
-        return replace(self._outcome(method, covered, started, DIFFERENT), counterexample=example)
-
-    def _outcome(self, method: str, covered: str, started: float, verdict: str) -> Comparison:
-        return Comparison(
-            structure=self._structure,
-            fmt=self._fmt,
-            signs=self._signs,
-            method=method,
-            covered=covered,
-            seconds=time.monotonic() - started,
-            verdict=verdict,
-        )
+        return _Found(method, covered, time.monotonic() - started, DIFFERENT, example)

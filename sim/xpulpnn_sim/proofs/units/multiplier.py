@@ -16,19 +16,19 @@ follows from the bounds of their parts.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import Any
 
 from xpulpnn_sim.proofs.engine import algebra
-from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
+from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.algebra import Polynomial
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Fault, none, rare, shown
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, Unit, Words, shown
 
 _MUL, _REQUANTISE = "mul", "pv.rq*, kappa * x + lambda"
 _WORD, _HALF, _SHIFT_BITS = 32, 16, 5
 _MOST_TERMS = 20_000
+_LATE = "the operation must be done in one cycle, and the unit idle after it"
 _BEFORE_SHIFT = 3  # code of `op` that no instruction has: the sum of `HALF` without its shift
 
 
@@ -37,35 +37,26 @@ class _Run:
 
     def __init__(
         self,
+        unit: Unit,
         graph: GateGraph,
-        gates: ClockedGates,
-        row: Mapping[str, Any],
-        ctrl: Mapping[str, Sequence[int]],
+        ctrl: Mapping[str, int | Sequence[int]],
         *,
-        operands: Mapping[str, Sequence[int]] | None = None,
+        operands: Words | None = None,
         shamt: Sequence[int] = (FALSE,) * _SHIFT_BITS,
         requantises: bool = False,
-        fault: Fault = none,
     ) -> None:
-        self.graph = graph
-        self._gates = gates
+        self.graph, self._gates = graph, unit.gates
         names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
-        self.operands = operands or {name: graph.inputs(_WORD) for name in names if name in gates.ports}
-        word = [FALSE] * row["width"]
-        for field in row["fields"]:
-            literals = ctrl.get(field["name"], [FALSE] * field["width"])
-            word[field["lsb"] : field["lsb"] + field["width"]] = literals
-        ports = {name: list(literals) for name, literals in self.operands.items()}
-        fault(graph, ports)
+        self.operands = operands or {name: graph.inputs(_WORD) for name in names if name in unit.gates.ports}
         self._ports = {
-            **ports,
-            "ctrl": word,
+            **unit.seen(graph, self.operands),
+            "ctrl": unit.control(ctrl),
             "shamt": list(shamt),
-            "requantise": [TRUE if requantises else FALSE],
+            "requantise": [int(requantises)],
             "rst": [FALSE],
         }
         #: Literal of each register bit after a cycle without an operation, whatever was before.
-        self.idle = ClockCycle(graph, gates, {**self._ports, "start": [FALSE], "take": [FALSE]}, {}).next_state()
+        self.idle = ClockCycle(graph, self._gates, {**self._ports, "start": [FALSE], "take": [FALSE]}, {}).next_state()
         self.state = dict(self.idle)
 
     def cycle(self, take: int = FALSE) -> ClockCycle:
@@ -86,23 +77,24 @@ class _Run:
         return algebra.word(literals[_HALF:] if upper else literals[:_HALF], signed=signed)
 
 
-def _code(value: int) -> list[int]:
-    return [TRUE if value >> bit & 1 else FALSE for bit in range(2)]
+_PRODUCT, _HALF_PRODUCT, _UPPER = range(3)  # codes of `op`
 
 
-_PRODUCT, _HALF_PRODUCT, _UPPER = (_code(op) for op in range(3))
+_LOW_HALF, _HIGH_HALF = slice(0, _HALF), slice(_HALF, _WORD)
+_ADDENDS = (
+    (),
+    ((0, _HIGH_HALF, ""),),
+    ((1, _LOW_HALF, ""),),
+    ((2, _HIGH_HALF, "a_signed"), (1, _HIGH_HALF, "b_signed")),
+)
+"""Halves of earlier sums that each sum adds, by their numbers, and the factor whose sign they have."""
 
 
 class _Multiplier:
-    """Claims about one netlist."""
+    """Claims about one multiplier."""
 
-    def __init__(self, gates: ClockedGates, ports: Sequence[Mapping[str, Any]], fault: Fault) -> None:
-        self._gates = gates
-        self._row = next(port for port in ports if port["name"] == "ctrl")
-        self._fault = fault
-
-    def run(self, ctrl: Mapping[str, Sequence[int]], **options: Any) -> _Run:
-        return _Run(AdderGraph(), self._gates, self._row, ctrl, fault=self._fault, **options)
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
 
     def product(
         self, name: str, wanted: Callable[[_Run], Polynomial], *, requantises: bool = False, **ctrl: int
@@ -110,13 +102,11 @@ class _Multiplier:
         """An operation of one cycle on words."""
 
         def decide(timeout_s: float) -> str:
-            fields = {field: [literal] for field, literal in ctrl.items()}
-            run = self.run({"op": _PRODUCT, **fields}, requantises=requantises)
+            run = _Run(self._unit, AdderGraph(), {"op": _PRODUCT, **ctrl}, requantises=requantises)
             cycle = run.cycle()
             if cycle.port("done") != [TRUE] or not run.is_idle(cycle.next_state()):
-                return "the operation must be done in one cycle, and the unit idle after it"
-            result = cycle.port("result")
-            expected = wanted(run)
+                return _LATE
+            result, expected = cycle.port("result"), wanted(run)
             if "subtract" in ctrl:
                 # an inverted sum is proved inverted: ~(c - p) = p - c - 1
                 result = [bit ^ 1 for bit in result]
@@ -130,7 +120,7 @@ class _Multiplier:
         name = f"mul{'hh' if upper else ''}{'s' if signed else 'u'}N mac… …R, sum before the shift"
 
         def decide(timeout_s: float) -> str:
-            run, amount, fields = self._half_run(_code(_BEFORE_SHIFT), signed=signed, upper=upper)
+            run, amount, fields = self._half_run(_BEFORE_SHIFT, signed=signed, upper=upper)
             (accumulate,), (rounds,) = fields["accumulate"], fields["round"]
             factors = (run.half(one, upper=upper, signed=signed) for one in ("op_a", "op_b"))
             expected = algebra.plus(
@@ -149,22 +139,14 @@ class _Multiplier:
 
         def decide(_timeout_s: float) -> str:
             for places in range(1 << _SHIFT_BITS):
-                amount = [TRUE if places >> bit & 1 else FALSE for bit in range(_SHIFT_BITS)]
+                amount = literals_of(places, _SHIFT_BITS)
                 run, _, fields = self._half_run(_HALF_PRODUCT, amount=amount)
-                other = {**fields, "op": _code(_BEFORE_SHIFT)}
-                before = _Run(
-                    run.graph,
-                    self._gates,
-                    self._row,
-                    other,
-                    operands=run.operands,
-                    shamt=amount,
-                    fault=self._fault,
-                )
+                other = {**fields, "op": _BEFORE_SHIFT}
+                before = _Run(self._unit, run.graph, other, operands=run.operands, shamt=amount)
                 cycle = run.cycle()
                 total = before.cycle().port("result")
                 if cycle.port("done") != [TRUE] or not run.is_idle(cycle.next_state()):
-                    return "the operation must be done in one cycle, and the unit idle after it"
+                    return _LATE
                 filling = run.graph.and_(total[-1], fields["a_signed"][0])
                 if cycle.port("result") != [*total[places:], *[filling] * places]:
                     return f"a shift by {places} places must be one of the sum's bits, but its gates are others"
@@ -173,28 +155,22 @@ class _Multiplier:
         return Claim(what="mulN mac… …R, shift by 0 to 31", method="same gates", decide=decide)
 
     def _half_run(
-        self, op: list[int], *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
+        self, op: int, *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
     ) -> tuple[_Run, list[int], dict[str, list[int]]]:
         """A run with any accumulator and any rounding, and unless given any signs, halves and amount."""
         graph = GateGraph() if amount else AdderGraph()
         places = list(amount) or graph.inputs(_SHIFT_BITS)
-        signs, halves = ([graph.input() if one is None else TRUE if one else FALSE] for one in (signed, upper))
-        fields = {
-            "op": op,
-            "a_signed": signs,
-            "b_signed": signs,
-            "upper": halves,
-            "accumulate": [graph.input()],
-            "round": [graph.input()],
-        }
-        return _Run(graph, self._gates, self._row, fields, shamt=places, fault=self._fault), places, fields
+        signs, halves = ([graph.input() if one is None else int(one)] for one in (signed, upper))
+        fields = {"a_signed": signs, "b_signed": signs, "upper": halves}
+        fields |= {name: [graph.input()] for name in ("accumulate", "round")}
+        return _Run(self._unit, graph, {"op": op, **fields}, shamt=places), places, fields
 
     def upper(self, name: str, *, a_signed: bool, b_signed: bool) -> Claim:
         """The upper word of a product, sum by sum."""
-        signs = {"a_signed": [TRUE if a_signed else FALSE], "b_signed": [TRUE if b_signed else FALSE]}
 
         def decide(timeout_s: float) -> str:
-            run = self.run({"op": _UPPER, **signs})
+            signs = {"a_signed": a_signed, "b_signed": b_signed}
+            run = _Run(self._unit, AdderGraph(), {"op": _UPPER, **signs})
             _check_bounds(a_signed=a_signed, b_signed=b_signed)
             first = run.cycle()
             if first.port("done") != [FALSE]:
@@ -208,9 +184,13 @@ class _Multiplier:
                     run.half("op_a", upper=a_upper, signed=a_signed and a_upper),
                     run.half("op_b", upper=b_upper, signed=b_signed and b_upper),
                 )
-                addends = [algebra.word(literals, signed=signed) for literals, signed in _addends(step, carried, signs)]
-                expected = algebra.plus([(1, algebra.times(*factors)), *((1, one) for one in addends)])
-                wrong = _unequal(run, total, expected, timeout_s, **_named(carried))
+                added = [
+                    (1, algebra.word(carried[one][half], signed=signs.get(sign, False)))
+                    for one, half, sign in _ADDENDS[step]
+                ]
+                expected = algebra.plus([(1, algebra.times(*factors)), *added])
+                sums = {f"T{number}": literals for number, literals in enumerate(carried, 1)}
+                wrong = _unequal(run, total, expected, timeout_s, **sums)
                 if wrong:
                     return f"sum {step + 1}: {wrong}"
                 if cycle.port("done") != [TRUE if step == 3 else FALSE]:
@@ -228,21 +208,6 @@ class _Multiplier:
             return "" if run.is_idle(run.cycle(take=TRUE).next_state()) else "the unit must be idle after the result"
 
         return Claim(what=name, method="algebra, 4 sums", decide=decide)
-
-
-def _addends(step: int, sums: Sequence[list[int]], signs: Mapping[str, list[int]]) -> list[tuple[list[int], bool]]:
-    """Parts of earlier sums that a step adds, and whether they are signed."""
-    if step == 0:
-        return []
-    if step == 1:
-        return [(sums[0][_HALF:], False)]
-    if step == 2:
-        return [(sums[1][:_HALF], False)]
-    return [(sums[2][_HALF:], signs["a_signed"] == [TRUE]), (sums[1][_HALF:], signs["b_signed"] == [TRUE])]
-
-
-def _named(sums: Sequence[list[int]]) -> dict[str, list[int]]:
-    return {f"T{number}": literals for number, literals in enumerate(sums, 1)}
 
 
 def _check_bounds(*, a_signed: bool, b_signed: bool) -> None:
@@ -284,41 +249,30 @@ def _unequal(run: _Run, bits: Sequence[int], wanted: Polynomial, timeout_s: floa
     )
 
 
-def broken(gates: ClockedGates, ports: Sequence[Mapping[str, Any]]) -> list[list[Claim]]:
-    """Claims that are wrong: the lowest bit of a first factor is inverted if all others of it are 1."""
-    factors = {"op_a": _MUL, "nn_kappa": _REQUANTISE}
-    return [
-        [claim for claim in claims(gates, ports, fault=rare(name, 0xFFFF_FFFF)) if claim.what == what]
-        for name, what in factors.items()
-        if name in gates.ports
-    ]
-
-
-def claims(gates: ClockedGates, ports: Sequence[Mapping[str, Any]], *, fault: Fault = none) -> list[Claim]:
-    """Return what each operation of the multiplier computes."""
-    unit = _Multiplier(gates, ports, fault)
+def _claims(unit: Unit) -> list[Claim]:
+    of = _Multiplier(unit)
 
     def times(run: _Run) -> Polynomial:
         return algebra.times(run.word("op_a"), run.word("op_b"))
 
     found = [
-        unit.product(_MUL, times),
-        unit.product("p.mac", lambda run: algebra.plus([(1, run.word("op_c")), (1, times(run))]), accumulate=TRUE),
-        unit.product(
+        of.product(_MUL, times),
+        of.product("p.mac", lambda run: algebra.plus([(1, run.word("op_c")), (1, times(run))]), accumulate=TRUE),
+        of.product(
             "p.msu",
             lambda run: algebra.plus([(1, run.word("op_c")), (-1, times(run))]),
             accumulate=TRUE,
             subtract=TRUE,
         ),
-        *(unit.half_sum(signed=signed, upper=upper) for signed, upper in product((False, True), repeat=2)),
-        unit.half_shift(),
-        unit.upper("mulh", a_signed=True, b_signed=True),
-        unit.upper("mulhsu", a_signed=True, b_signed=False),
-        unit.upper("mulhu", a_signed=False, b_signed=False),
+        *(of.half_sum(signed=signed, upper=upper) for signed, upper in product((False, True), repeat=2)),
+        of.half_shift(),
+        of.upper("mulh", a_signed=True, b_signed=True),
+        of.upper("mulhsu", a_signed=True, b_signed=False),
+        of.upper("mulhu", a_signed=False, b_signed=False),
     ]
-    if "nn_kappa" in gates.ports:
+    if "nn_kappa" in unit.gates.ports:
         found.append(
-            unit.product(
+            of.product(
                 _REQUANTISE,
                 lambda run: algebra.plus(
                     [(1, algebra.times(run.word("nn_kappa"), run.word("op_b"))), (1, run.word("nn_lambda"))]
@@ -327,3 +281,9 @@ def claims(gates: ClockedGates, ports: Sequence[Mapping[str, Any]], *, fault: Fa
             )
         )
     return found
+
+
+MULTIPLIER = Definition(
+    _claims, [Fault("op_a", 0xFFFF_FFFF, refutes=_MUL), Fault("nn_kappa", 0xFFFF_FFFF, refutes=_REQUANTISE)]
+)
+"""Each operation; the lowest bit of a first factor is inverted if all others of it are 1."""

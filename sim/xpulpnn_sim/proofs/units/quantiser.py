@@ -1,7 +1,7 @@
-"""``pv.qnt`` for all pixels, addresses and thresholds, however long the memory takes.
+"""``pv.qnt`` for all pixels, addresses and thresholds, however long the memory takes; ``pv.rq*`` for all operands.
 
-An operation grants and answers one threshold after the other. That the moments make no difference is shown of every
-step, from any state that has as many grants behind it, whatever codes it holds:
+An operation of ``pv.qnt`` grants and answers one threshold after the other. That the moments make no difference is
+shown of every step, from any state that has as many grants behind it, whatever codes it holds:
 
 - nothing changes in a cycle without a grant and without an awaited answer;
 - an answer that comes alone, and the grant of the next threshold after it, lead to the same state as both in one cycle;
@@ -10,18 +10,20 @@ step, from any state that has as many grants behind it, whatever codes it holds:
 Whatever the order, the unit is thus in a state of the run that grants and answers in every cycle. That run is compared,
 for any thresholds, with the search that the instruction table defines: each address, each pixel's code. The thresholds
 are the same wherever the addresses are.
+
+The sum of ``pv.rq*`` is shifted as a number of 32 bits with sign, compared with both bounds, and put into a lane: none
+of it as the unit does, which complements negative sums and looks for ones above the result.
 """
 
 from collections.abc import Mapping, Sequence
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.core.requantiser import FORMATS
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import HALF_BITS, QUANTISED_PIXELS, XLEN
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
-from xpulpnn_sim.proofs.engine.gate_claims import Equality, unequal
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.proofs.engine.words import Word, choose, constant, less, minus
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Fault, none, rare
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word, literals_of
+from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, Unit, unequal
 
 _BLOCK_BITS = 6
 _DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
@@ -34,15 +36,14 @@ State = dict[int, int]  # literal of each register bit
 class _Search:
     """An operation of the unit."""
 
-    def __init__(self, gates: ClockedGates, fmt: ElemFmt, fault: Fault) -> None:
+    def __init__(self, unit: Unit, fmt: ElemFmt) -> None:
         self.graph = GateGraph()
         self.steps = QUANTISED_PIXELS * fmt.width
         self.operands = {"pixels": self.graph.inputs(XLEN), "middle": self.graph.inputs(XLEN)}
         self.thresholds = [self.graph.inputs(HALF_BITS) for _ in range(self.steps)]
-        self._gates = gates
-        seen = {name: list(word) for name, word in self.operands.items()}
-        fault(self.graph, seen)
-        self._given = {**seen, "crumbs": [TRUE if fmt is ElemFmt.C else FALSE], "rst": [FALSE]}
+        self._gates = unit.gates
+        crumbs = [int(fmt is ElemFmt.C)]
+        self._given = {**unit.seen(self.graph, self.operands), "crumbs": crumbs, "rst": [FALSE]}
         self.idle = self.cycle({}, start=FALSE).next_state()
 
     @property
@@ -84,33 +85,31 @@ class _Search:
 
 def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
     """Address of each threshold in the unit's order, and the result, by the statements of the instruction table."""
-    graph, (pixels, middle) = search.graph, search.operands.values()
+    graph, z, (pixels, middle) = search.graph, Integers(search.graph), search.operands.values()
     addresses: list[Word] = [[] for _ in range(search.steps)]
-    result = constant(0, XLEN)
+    result = [FALSE] * XLEN
     for pixel in range(QUANTISED_PIXELS):
         value = pixels[HALF_BITS * pixel :][:HALF_BITS]
-        low = graph.add(middle[:HALF_BITS], constant(_DISTANCE[fmt] * pixel, HALF_BITS))
-        address = [FALSE, *low[1:], *middle[HALF_BITS:]]
+        lower = graph.add(middle[:HALF_BITS], literals_of(_DISTANCE[fmt] * pixel, HALF_BITS))
+        address = [FALSE, *lower[1:], *middle[HALF_BITS:]]
         code: Word = []
         for level in range(fmt.width):
             number = QUANTISED_PIXELS * level + pixel
             addresses[number] = address
-            above = less(graph, search.thresholds[number], value, signed=True)
+            above = z.less(search.thresholds[number], value)
             code = [above, *code]
-            block, step = address[:_BLOCK_BITS], constant(_FIRST_STEP[fmt] >> level, _BLOCK_BITS)
-            moved = choose(graph, above, graph.add(block, step), minus(graph, block, step))
+            block, step = address[:_BLOCK_BITS], literals_of(_FIRST_STEP[fmt] >> level, _BLOCK_BITS)
+            moved = graph.choose(above, graph.add(block, step), graph.subtract(block, step))
             address = [*moved, *address[_BLOCK_BITS:]]
         code[-1] ^= 1
         result[fmt.width * pixel : fmt.width * (pixel + 1)] = code
     return addresses, result
 
 
-def claims(gates: ClockedGates, config: CoreConfig, *, fault: Fault = none) -> list[Claim]:
-    """Return what the unit does with any thresholds."""
-
+def _quantiser_claims(unit: Unit) -> list[Claim]:
     def searched(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:
-            search = _Search(gates, fmt, fault)
+            search = _Search(unit, fmt)
             addresses, result = _definition(search, fmt)
             equalities: list[Equality] = []
             state = search.idle
@@ -128,7 +127,8 @@ def claims(gates: ClockedGates, config: CoreConfig, *, fault: Fault = none) -> l
                 Equality("end", last.port("done"), [TRUE]),
                 Equality("result", last.port("result"), result),
             ]
-            if not _is_idle(search, last.next_state()):
+            after = last.next_state()
+            if any(after[net] != literal for net, literal in search.idle.items() if literal <= TRUE):
                 return "the unit must be idle after the result"
             return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
 
@@ -136,7 +136,7 @@ def claims(gates: ClockedGates, config: CoreConfig, *, fault: Fault = none) -> l
 
     def timing(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:
-            search = _Search(gates, fmt, fault)
+            search = _Search(unit, fmt)
             equalities = _waits(search, search.anything_known(search.idle), outstanding=False)
             state = search.idle
             for number in range(search.steps):
@@ -147,12 +147,8 @@ def claims(gates: ClockedGates, config: CoreConfig, *, fault: Fault = none) -> l
 
         return Claim(what=f"pv.qnt.{fmt.suffix}: the same for any timing", method="sat, by step", decide=decide)
 
-    formats = [fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in config.widths]
+    formats = [fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in unit.config.widths]
     return [claim(fmt) for claim in (searched, timing) for fmt in formats]
-
-
-def _is_idle(search: _Search, state: Mapping[int, int]) -> bool:
-    return all(state[net] == literal for net, literal in search.idle.items() if literal <= TRUE)
 
 
 def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality]:
@@ -189,9 +185,55 @@ def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
     return found
 
 
-def broken(gates: ClockedGates, config: CoreConfig) -> list[list[Claim]]:
-    """Claims that are wrong: pixels of 2 arrive as 3 if the other one is 0, and vice versa; as does an address."""
-    return [
-        claims(gates, config, fault=rare("pixels", 2, 0))[:1],
-        claims(gates, config, fault=rare("middle", 0x8000_0000, 4))[:1],
-    ]
+QUANTISER = Definition(
+    _quantiser_claims,
+    [Fault("pixels", 2, 0, refutes="pv.qnt"), Fault("middle", 0x8000_0000, 4, refutes="pv.qnt")],
+)
+"""Addresses and codes; pixels of 2 arrive as 3 if the other one is 0, and vice versa; as does an address."""
+
+
+class _Requantised:
+    """Ports of the requantiser as literals."""
+
+    def __init__(self, unit: Unit, **ctrl: int) -> None:
+        self.graph = graph = GateGraph()
+        widths = {port["name"]: port["width"] for port in unit.ports}
+        self.words = {name: graph.inputs(widths[name]) for name in ("lane", "places", "sum", "old")}
+        control = unit.control(ctrl, graph)
+        self.result = ClockCycle(graph, unit.gates, {**unit.seen(graph, self.words), "ctrl": control}, {}).port(
+            "result"
+        )
+
+    def wanted(self, fmt: ElemFmt, *, to_signed: bool) -> tuple[int, Word]:
+        """Literal of the lane being one of the format, and the result."""
+        graph, z, (lane, places, total, old) = self.graph, Integers(self.graph), self.words.values()
+        least = -(1 << fmt.width - 1) if to_signed else 0
+        value = z.greatest(z.right(total, unsigned(places)), constant(least))
+        value = low(z.least(value, constant(least + (1 << fmt.width) - 1)), fmt.width)
+        lanes = [graph.is_value(lane, number) for number in range(fmt.lanes)]
+        parts = (old[number * fmt.width :][: fmt.width] for number in range(fmt.lanes))
+        inserted = (graph.choose(here, value, part) for here, part in zip(lanes, parts, strict=True))
+        return graph.any(lanes), [bit for part in inserted for bit in part]
+
+
+def _requantiser_claims(unit: Unit) -> list[Claim]:
+    def inserted(fmt: ElemFmt, *, to_signed: bool) -> Claim:
+        def decide(timeout_s: float) -> str:
+            one = _Requantised(unit, valid=1, load=0, to_signed=to_signed, fmt=fmt.value)
+            occurs, wanted = one.wanted(fmt, to_signed=to_signed)
+            return unequal(one.graph, occurs, [Equality("result", one.result, wanted)], one.words, timeout_s)
+
+        name = f"pv.rq{'s' if to_signed else 'u'}.{fmt.suffix}"
+        return Claim(what=f"{name}: shift, clip and insertion", method="sat", decide=decide)
+
+    def idle(timeout_s: float) -> str:
+        one = _Requantised(unit, valid=0)
+        return unequal(one.graph, TRUE, [Equality("result", one.result, [FALSE] * XLEN)], one.words, timeout_s)
+
+    formats = [fmt for fmt in FORMATS if fmt.width in unit.config.widths]
+    found = [inserted(fmt, to_signed=to_signed) for fmt in formats for to_signed in (False, True)]
+    return [*found, Claim(what="every other instruction: no result", method="sat", decide=idle)]
+
+
+REQUANTISER = Definition(_requantiser_claims, [Fault("sum", 0xFFFF_FFFF, refutes="pv.rqs")])
+"""Every sum, amount, word and lane; a sum of -2 arrives as -1, and vice versa."""

@@ -2,18 +2,63 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.proofs.engine import solvers
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
 """Verdicts: proved for all inputs, refuted, not finished."""
 
-Ports = Mapping[str, Sequence[int]]  # literals of each port, lowest bit first
+Words = Mapping[str, Sequence[int]]  # literals of words by name, lowest bit first
 
-Fault = Callable[[GateGraph, dict[str, list[int]]], None]
-"""Changes the literals that a unit gets at its ports; its definition keeps the true ones."""
+
+class Fault(NamedTuple):
+    """Bit ``bit`` of a port arrives inverted if its other bits are those of ``others``, and else as it is.
+
+    Random operands do not find it: one word of 32 bits in ``2**31`` has it. The claims that must fail then are those
+    whose texts begin with ``refutes``.
+    """
+
+    port: str
+    others: int
+    bit: int = 0
+    refutes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A unit as gates, and what its definition follows from."""
+
+    gates: ClockedGates
+    ports: Sequence[Mapping[str, Any]]
+    config: CoreConfig
+    fault: Fault | None = None
+
+    def seen(self, graph: GateGraph, words: Words) -> dict[str, list[int]]:
+        """Literals that the unit gets at its ports; its definition keeps the true ones."""
+        found = {name: list(word) for name, word in words.items()}
+        if self.fault:
+            word, (name, others, bit, _) = found[self.fault.port], self.fault
+            rest = [one ^ (others >> place & 1) ^ 1 for place, one in enumerate(word) if place != bit]
+            found[name][bit] = graph.xor(word[bit], graph.all(rest))
+        return found
+
+    def control(self, fields: Mapping[str, int | Sequence[int]], graph: GateGraph | None = None) -> list[int]:
+        """The word of control with these fields, numbers or literals; others are 0, or with a graph any."""
+        row = next(port for port in self.ports if port["name"] == "ctrl")
+        word = [FALSE] * row["width"]
+        for field in row["fields"]:
+            width, given = field["width"], fields.get(field["name"], 0)
+            literals = literals_of(given, width) if isinstance(given, int) else given
+            if graph and field["name"] not in fields:
+                literals = graph.inputs(width)
+            word[field["lsb"] : field["lsb"] + width] = literals
+        return word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +69,18 @@ class Claim:
     method: str  # how it is proved
     # given the seconds it may take: an empty text if it is proved, else a case in which it is wrong
     decide: Callable[[float], str]
+
+
+class Definition(NamedTuple):
+    """Claims about a unit, and the faults that each proof must find first."""
+
+    claims: Callable[[Unit], list[Claim]]
+    faults: Sequence[Fault]
+
+    def broken(self, unit: Unit) -> list[list[Claim]]:
+        """Claims that are wrong, for each fault that the unit can have."""
+        found = ((one, self.claims(replace(unit, fault=one))) for one in self.faults if one.port in unit.gates.ports)
+        return [[claim for claim in claims if claim.what.startswith(one.refutes)] for one, claims in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,43 +97,41 @@ class UnitProof:
 
 def proofs(unit: str, claims: Sequence[Claim], *, timeout_s: float) -> Iterator[UnitProof]:
     """Decide each claim in turn."""
-    for claim in claims:
-        began = time.monotonic()
-        example, verdict = "", UNDECIDED
+    for one in claims:
+        began, example, verdict = time.monotonic(), "", UNDECIDED
         try:
-            example = claim.decide(timeout_s)
+            example = one.decide(timeout_s)
             verdict = DIFFERENT if example else EQUAL
         except GaveUpError:
             pass
-        yield UnitProof(
-            unit=unit,
-            what=claim.what,
-            method=claim.method,
-            seconds=time.monotonic() - began,
-            verdict=verdict,
-            example=example,
-        )
+        seconds = time.monotonic() - began
+        yield UnitProof(unit=unit, what=one.what, method=one.method, seconds=seconds, verdict=verdict, example=example)
 
 
-def none(_graph: GateGraph, _ports: dict[str, list[int]]) -> None:
-    """No fault."""
-
-
-def rare(port: str, others: int, bit: int = 0) -> Fault:
-    """Bit ``bit`` of ``port`` arrives inverted if its other bits are those of ``others``, and else as it is.
-
-    Random operands do not find it: one word of 32 bits in ``2**31`` has it.
-    """
-
-    def apply(graph: GateGraph, ports: dict[str, list[int]]) -> None:
-        literals = ports[port]
-        rest = [one ^ (others >> place & 1) ^ 1 for place, one in enumerate(literals) if place != bit]
-        ports[port] = [*literals[:bit], graph.xor(literals[bit], graph.all(rest)), *literals[bit + 1 :]]
-
-    return apply
-
-
-def shown(graph: GateGraph, ports: Ports, ones: frozenset[int]) -> str:
-    """Values of the ports where the input literals ``ones`` are 1 and the others are 0; those that are 0 left out."""
-    values = {name: graph.number(ones, literals) for name, literals in ports.items()}
+def shown(graph: GateGraph, words: Words, ones: frozenset[int]) -> str:
+    """Values of words where the input literals ``ones`` are 1 and the others are 0; those that are 0 left out."""
+    values = {name: graph.number(ones, literals) for name, literals in words.items()}
     return ", ".join(f"{name}={value:#x}" for name, value in values.items() if value) or "all inputs 0"
+
+
+class Equality(NamedTuple):
+    """Two words that must be equal."""
+
+    name: str  # what they are
+    found: Sequence[int]  # literals, lowest bit first: by the unit
+    wanted: Sequence[int]  # by its definition
+
+
+def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], words: Words, timeout_s: float) -> str:
+    """Empty if all are proved to be equal where a literal is 1, else a case in which one is not."""
+    pairs = [pair for one in equalities for pair in zip(one.found, one.wanted, strict=True) if pair[0] != pair[1]]
+    sides = tuple([graph.and_(assumed, pair[side]) for pair in pairs] for side in (0, 1))
+    different = solvers.prove_equal(graph, (sides[0], sides[1]), timeout_s=int(timeout_s), sweep=True)
+    if different is None:
+        return ""
+    case = shown(graph, words, different.ones)
+    for name, *both in equalities:
+        found, wanted = (graph.number(different.ones, word) for word in both)
+        if found != wanted:
+            return f"{case}: {name} must be {wanted:#x}, not {found:#x}"
+    return case

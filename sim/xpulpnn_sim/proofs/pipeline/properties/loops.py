@@ -3,8 +3,7 @@
 from amaranth.hdl import Cat, Mux, Signal
 
 from xpulpnn.isa.csr import csr_address
-from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, csr_invariants, implies
-from xpulpnn_sim.proofs.pipeline.properties.words import Word
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, Word, csr_invariants, implies
 
 LOOPS = 2
 REGISTERS = tuple(f"{name}{loop}" for loop in range(LOOPS) for name in ("lpstart", "lpend", "lpcount"))

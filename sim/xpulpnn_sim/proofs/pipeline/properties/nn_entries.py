@@ -6,8 +6,7 @@ from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, REQUANTISE_OPS
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies
-from xpulpnn_sim.proofs.pipeline.properties.words import Word
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, Word, implies
 
 _ALL_BYTES = 0b1111
 

@@ -5,6 +5,7 @@ A number is a list of literals, lowest bit first; the last one is the sign, whic
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from random import Random
 
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
@@ -53,10 +54,7 @@ class Integers:
 
     def is_true(self, number: Sequence[int]) -> int:
         """Literal of a number that is not 0."""
-        found = FALSE
-        for literal in number:
-            found = self.graph.or_(found, literal)
-        return found
+        return reduce(self.graph.or_, number, FALSE)
 
     def add(self, x: Number, y: Number, carry: int = FALSE) -> Number:
         """``x + y``, and 1 more with ``carry``."""
@@ -108,14 +106,12 @@ class Integers:
     def choose(self, condition: int, x: Number, y: Number) -> Number:
         """``x if condition else y``."""
         width = max(len(x), len(y))
-        pairs = zip(low(x, width), low(y, width), strict=True)
-        return trimmed([self.graph.mux(condition, other, one) for one, other in pairs])
+        return trimmed(self.graph.choose(condition, low(x, width), low(y, width)))
 
     def less(self, x: Number, y: Number) -> int:
         """Literal of ``x < y``."""
         width = max(len(x), len(y)) + 1
-        inverted = [literal ^ 1 for literal in low(y, width)]
-        return self.graph.add(low(x, width), inverted, TRUE)[-1]
+        return self.graph.subtract(low(x, width), low(y, width))[-1]
 
     def equal(self, x: Number, y: Number) -> int:
         """Literal of ``x == y``."""
