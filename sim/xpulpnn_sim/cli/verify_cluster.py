@@ -1,8 +1,7 @@
 """``xpulpnn verify cluster``: random programs on all cores of a cluster."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from xpulpnn.config import Arbiter, ClusterConfig, preset
@@ -11,14 +10,10 @@ from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import output, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.option_groups import IDEAL, icache_bytes
 from xpulpnn_sim.cli.values import Count, Numbers, Words, listed
-from xpulpnn_sim.cli.verify_random import RandomPrograms, gather
+from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, totals
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
-from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan, ClusterResult, Reached, run_chunk, shrink
+from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan, ClusterResult, Reached, run_seed, shrink
 from xpulpnn_sim.verification.clusters.generator import generate, require
-from xpulpnn_sim.verification.random.elf_file import elf_bytes
-from xpulpnn_sim.verification.random.spread import Runner, results, runner, work
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
 _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
@@ -64,11 +59,7 @@ def run(options: ClusterPrograms) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
     plans = options.plans()
     compile_models(plans)
-
-    def found(pool: Runner) -> Iterator[ClusterResult]:
-        return results(pool, work(options.seed, plans), options.instructions, keep_going=options.keep_going)
-
-    outcome = gather(options, runner("rtl", jobs=options.jobs, run=run_chunk), found)
+    outcome = gather(options, plans, run_seed)
     for failure in outcome.failures:
         _report(failure, options)
     summary = _summary(outcome.results) | {"complete": not outcome.interrupted}
@@ -87,22 +78,17 @@ def _report(failure: ClusterResult, options: ClusterPrograms) -> None:
     again = failure.plan.command(failure.seed)
     for text in (f"program {failure.seed} fails:", verdict.text, f"phases left: {kinds}", f"again: {again}"):
         tell(text)
-    if options.output is None:
-        tell("the program itself: use --output DIR\n")
-        return
-    folder: Path = options.output
     heading = [f"program {failure.seed}", again, *verdict.text.splitlines()]
-    write_text(folder / f"fail{failure.seed}.S", program.listing(heading))
-    (folder / f"fail{failure.seed}.elf").write_bytes(elf_bytes(program.executable()))
+    hint = "the program itself: use --output DIR\n"
+    keep_failure(options, failure.seed, lambda: program.listing(heading), program, hint)
 
 
 def _summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
     total = Reached()
     for result in found:
         total.merge(result.coverage)
-    wall = sum(result.wall_s for result in found)
-    instructions = sum(result.verdict.instructions for result in found)
-    failing = [result.seed for result in found if result.verdict.reason is not Reason.PASS]
+    sums = totals(found)
+    speed = sums.pop("instructions_per_s")
     rows: dict[str, dict[str, int]] = {}
     for result in found:
         row = rows.setdefault(result.plan.label, {"programs": 0, "instructions": 0, "cycles": 0})
@@ -110,18 +96,14 @@ def _summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
         row["instructions"] += result.verdict.instructions
         row["cycles"] += result.verdict.cycles
     return {
-        "programs": len(found),
-        "instructions": instructions,
-        "cycles": sum(result.verdict.cycles for result in found),
-        "differences": len(failing),
-        "failing_seeds": failing,
+        **sums,
         "configurations": rows,
         "accesses": total.accesses,
         "misaligned": total.misaligned,
         "traps": total.traps,
         "phases": dict(sorted(total.meetings.items())),
         "stalls": total.stalls,
-        "instructions_per_s": round(instructions / wall) if wall else 0,
+        "instructions_per_s": speed,
     }
 
 

@@ -11,13 +11,11 @@ from xpulpnn_sim.cli.common import output, table, tell, write_json
 from xpulpnn_sim.cli.option_groups import Report
 from xpulpnn_sim.cli.values import Numbers
 from xpulpnn_sim.cli.verify_random import StressedPrograms, gather, report
-from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total, aimed, run_covered_chunk, steered
+from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total, aimed, run_covered, steered
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
 from xpulpnn_sim.verification.coverage.rtl import module_table
-from xpulpnn_sim.verification.random.spread import Runner, results, runner, work
-from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sim.verification.random.trials import Plan, Runner, work
 
 SHOWN = 20  # Holes told on the terminal
 
@@ -50,7 +48,7 @@ def run(options: CoverageOptions) -> int:
     """Run programs until there are enough instructions, and tell what they reach; fails if one of them does."""
     plan = options.plan()
     covered = CoverageRun(options, plan)
-    outcome = gather(options, runner("rtl", jobs=options.jobs, run=run_covered_chunk), covered.results)
+    outcome = gather(options, [plan], run_covered, covered.results)
     summary = report(options, [plan], outcome, "rtl")
     covered.show(output())
     reached = covered.summary()
@@ -68,21 +66,15 @@ class CoverageRun:
         self.total = Total(plan.config)
 
     def results(self, processes: Runner) -> Iterator[CoveredResult]:
-        """Results until there are enough instructions."""
-        options, collector = self._options, self.total.collector
-        done = 0
-        if not options.aim and not options.no_steering:
-            source = steered(processes, self._plan, options.seed, collector)
+        """Results without end, which the next programs may depend on."""
+        options = self._options
+        if options.aim or options.no_steering:
+            source = processes.each(work(options.seed, [self._plan]))
         else:
-            programs = work(options.seed, [self._plan])
-            source = results(processes, programs, options.instructions, keep_going=options.keep_going)
+            source = steered(processes, self._plan, options.seed, self.total.collector)
         for result in source:
             self.total.add(result)
             yield result
-            done += result.verdict.instructions
-            failed = result.verdict.reason is not Reason.PASS and not options.keep_going
-            if done >= options.instructions or failed:
-                return
 
     def summary(self) -> dict[str, Any]:
         """All of it for ``--json``."""

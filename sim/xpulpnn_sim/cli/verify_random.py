@@ -1,13 +1,13 @@
 """``xpulpnn verify random``: random programs on the core in lock step with the simulator."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import (
     FAILED,
@@ -30,8 +30,21 @@ from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult
 from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.designs import DESIGNS, prepare
 from xpulpnn_sim.verification.random.elf_file import elf_bytes
-from xpulpnn_sim.verification.random.spread import Runner, results, runner, work
-from xpulpnn_sim.verification.random.trials import Plan, Result, excerpt, listing, run_case, shrink
+from xpulpnn_sim.verification.random.program import BareProgram
+from xpulpnn_sim.verification.random.trials import (
+    Plan,
+    Result,
+    Runner,
+    Trier,
+    enough,
+    excerpt,
+    listing,
+    run_case,
+    run_on,
+    runner,
+    shrink,
+    work,
+)
 
 
 @arguments
@@ -47,12 +60,6 @@ class RandomPrograms(Settings, Seed, Jobs, Json):
     """Leave a failing program as it is."""
     output: Annotated[NewFolder | None, Parameter(alias="-o")] = None
     """Write minimal failing programs there."""
-
-    def configurations(self) -> Iterator[tuple[str, CoreConfig]]:
-        """Each core with the options that describe it."""
-        for name in self.preset:
-            one = Configuration(preset=name, settings=self.settings)
-            yield one.command_words, one.core
 
 
 @arguments
@@ -72,18 +79,10 @@ class StressedPrograms(RandomPrograms):
 
     def plans(self) -> list[Plan]:
         """Designs to run the programs on."""
-        return [
-            Plan(
-                config=config,
-                label=label,
-                grant_stalls=self.grant_stalls,
-                response_latency=self.response_latency,
-                fetch_grant_stalls=self.fetch_grant_stalls,
-                fetch_latency=self.fetch_latency,
-                irq_rate=self.irq_rate,
-            )
-            for label, config in self.configurations()
-        ]
+        names = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate")
+        chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
+        cores = [Configuration(preset=name, settings=self.settings) for name in self.preset]
+        return [Plan(config=one.core, label=one.command_words, chosen=chosen) for one in cores]
 
 
 @arguments
@@ -102,13 +101,8 @@ def run(options: RandomOptions) -> int:
         require_dask(options.dask)
     else:
         prepare(options.engine, [plan.config for plan in plans])
-
-    def found(pool: Runner) -> Iterator[Result]:
-        return results(pool, work(options.seed, plans), options.instructions, keep_going=options.keep_going)
-
-    outcome = gather(options, runner(options.engine, jobs=options.jobs, dask=options.dask), found)
-    summary = report(options, plans, outcome, options.engine)
-    write_json(options.json, summary)
+    outcome = gather(options, plans, partial(run_on, engine=options.engine), dask=options.dask)
+    write_json(options.json, report(options, plans, outcome, options.engine))
     return outcome.code()
 
 
@@ -137,15 +131,19 @@ class Gathered:
 
 def gather(
     options: RandomPrograms,
-    processes: AbstractContextManager[Runner],
-    results_of: Callable[[Runner], Iterable[Any]],
+    plans: list[Any],
+    run: Trier,
+    programs: Callable[[Runner], Iterator[Any]] | None = None,
+    *,
+    dask: str = "",
 ) -> Gathered:
-    """Run programs, with a bar of their instructions."""
+    """Run the programs of plans, or others, until there are enough instructions, with a bar of them."""
     found = Gathered([])
     with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
         try:
-            with processes as pool:
-                for result in results_of(pool):
+            with runner(run, jobs=options.jobs, dask=dask) as pool:
+                source = programs(pool) if programs else pool.each(work(options.seed, plans))
+                for result in enough(source, options.instructions, keep_going=options.keep_going):
                     found.results.append(result)
                     bar.advance(result.verdict.instructions)
         except WorkersLostError as lost:
@@ -172,16 +170,36 @@ def _report(failed: Result | CoveredResult, options: RandomPrograms, engine: str
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
             case = shrink(failure, design, bar.reach)
-        failure = Result(
-            failure.seed, failure.plan, run_case(case, failure.plan, design), failure.coverage, failure.wall_s
-        )
-    tell(excerpt(case.program, case.machine, failure))
+        failure.verdict = run_case(case, failure.plan, design)
+    tell(excerpt(case, failure))
+    hint = "tables, handlers and prologue around it: use --output DIR\n"
+    keep_failure(options, failure.seed, lambda: listing(case, failure), case.program, hint)
+
+
+def keep_failure(
+    options: RandomPrograms, seed: int, text: Callable[[], str], program: BareProgram, without_folder: str
+) -> None:
+    """Write a failing program as text and as an ELF file, or tell how to have it written."""
     if options.output is None:
-        tell("tables, handlers and prologue around it: use --output DIR\n")
+        tell(without_folder)
         return
-    text = listing(case.program, case.machine, failure)
-    write_text(options.output / f"fail{failure.seed}.S", text)
-    (options.output / f"fail{failure.seed}.elf").write_bytes(elf_bytes(case.program.executable()))
+    write_text(options.output / f"fail{seed}.S", text())
+    (options.output / f"fail{seed}.elf").write_bytes(elf_bytes(program.executable()))
+
+
+def totals(found: Sequence[Any]) -> dict[str, Any]:
+    """Sums over programs, as the first fields of their record; the last is the speed of a process."""
+    wall = sum(result.wall_s for result in found)
+    instructions = sum(result.verdict.instructions for result in found)
+    failing = [result.seed for result in found if result.verdict.reason is not Reason.PASS]
+    return {
+        "programs": len(found),
+        "instructions": instructions,
+        "cycles": sum(result.verdict.cycles for result in found),
+        "differences": len(failing),
+        "failing_seeds": failing,
+        "instructions_per_s": round(instructions / wall) if wall else 0,
+    }
 
 
 def _summary(found: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict[str, Any]:
@@ -195,15 +213,10 @@ def _summary(found: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict
         missing = absent if missing is None else missing | absent
         for extension, figures in total.by_extension(plan.config).items():
             rows[extension] = max(rows.get(extension, [0, 0, 0]), list(figures))
-    wall = sum(result.wall_s for result in found)
-    instructions = sum(result.verdict.instructions for result in found)
-    cycles = sum(result.verdict.cycles for result in found)
+    sums = totals(found)
+    speed = sums.pop("instructions_per_s")
     return {
-        "programs": len(found),
-        "instructions": instructions,
-        "cycles": cycles,
-        "differences": sum(result.verdict.reason is not Reason.PASS for result in found),
-        "failing_seeds": [result.seed for result in found if result.verdict.reason is not Reason.PASS],
+        **sums,
         "rows": {name: dict(zip(("rows", "executed", "retirements"), row, strict=True)) for name, row in rows.items()},
         "missing_rows": sorted(" ".join(key) for key in missing or ()),
         "traps": {str(cause): number for cause, number in sorted(total.traps.items())},
@@ -214,8 +227,8 @@ def _summary(found: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict
         "requantised": total.requantised,
         "requantised_inside": total.inside,
         "compressed": total.compressed,
-        "stalls": cycles - instructions,
-        "instructions_per_s": round(instructions / wall) if wall else 0,
+        "stalls": sums["cycles"] - sums["instructions"],
+        "instructions_per_s": speed,
     }
 
 

@@ -8,8 +8,8 @@ from xpulpnn.isa.retirement import CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.cosimulation.model.coverage_model import WAITED
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
+from xpulpnn_sim.verification.random.designs import run_reference
 from xpulpnn_sim.verification.random.program import Block, Program
-from xpulpnn_sim.verification.random.reference import ReferenceDesign
 
 pytestmark = pytest.mark.unit
 
@@ -24,7 +24,7 @@ def run(text, config=CONFIG):
         (Block("directed", ("begin:", *filter(None, map(str.strip, text.replace("\n", ";").split(";"))), "done:")),)
     )
     executable = program.executable()
-    end, records, _ = ReferenceDesign(config).run(executable, limit=2000)
+    end, records, _ = run_reference(config, executable, limit=2000)
     assert end.ok, end.text
     pcs = records["pc_rdata"]
     inside = np.flatnonzero((pcs >= executable.symbols["begin"]) & (pcs < executable.symbols["done"]))

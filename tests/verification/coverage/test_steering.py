@@ -9,7 +9,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.covered_trials import BATCH, AimedPlan, Need, aimed, batch, need
 from xpulpnn_sim.verification.coverage.crosses import REACHABLE, crosses_of
-from xpulpnn_sim.verification.random.reference import ReferenceDesign
+from xpulpnn_sim.verification.random.designs import run_reference
 from xpulpnn_sim.verification.random.trials import Plan
 
 pytestmark = pytest.mark.unit
@@ -34,8 +34,9 @@ def run(plan, seed):
     """What the program reaches on the simulator."""
     case = plan.case(seed)
     stress = case.machine
-    design = ReferenceDesign(CONFIG)
-    end, records, _ = design.run(case.program.executable(), limit=60_000, irq_rate=stress.irq_rate, seed=seed)
+    end, records, _ = run_reference(
+        CONFIG, case.program.executable(), limit=60_000, irq_rate=stress.irq_rate, seed=seed
+    )
     assert end.ok, end.text
     collector = Collector(CONFIG)
     collector.add(records)

@@ -4,8 +4,7 @@ import pytest
 
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.verification.random.designs import DESIGNS
-from xpulpnn_sim.verification.random.trials import reference_design
+from xpulpnn_sim.verification.random.designs import DESIGNS, reference_design
 
 
 @pytest.mark.flow

@@ -11,11 +11,10 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.verification.random.coverage import Coverage
+from xpulpnn_sim.verification.random.designs import random_machine, run_reference, shown_machine
 from xpulpnn_sim.verification.random.elf_file import elf_bytes
 from xpulpnn_sim.verification.random.generator import STYLES, generate
 from xpulpnn_sim.verification.random.program import Block
-from xpulpnn_sim.verification.random.reference import ReferenceDesign
-from xpulpnn_sim.verification.random.stress import random_stress
 from xpulpnn_sim.verification.random.trials import Plan
 from xpulpnn_sw.assembly.asm import assemble
 
@@ -32,8 +31,8 @@ def run_programs(config, seeds):
     total = Coverage()
     for seed in seeds:
         case = plan.case(seed)
-        end, records, _ = ReferenceDesign(config).run(
-            case.program.executable(), limit=STEPS, irq_rate=case.machine.irq_rate, seed=seed
+        end, records, _ = run_reference(
+            config, case.program.executable(), limit=STEPS, irq_rate=case.machine.irq_rate, seed=seed
         )
         assert end.ok, f"seed {seed}: {end.text}"
         total.add(records, config)
@@ -89,9 +88,9 @@ def test_every_style_is_chosen():
 
 @pytest.mark.unit
 def test_machines_differ_and_can_be_chosen():
-    shown = Counter(random_stress(seed).shown() for seed in range(40))
+    shown = Counter(shown_machine(random_machine(seed, {})) for seed in range(40))
     assert len(shown) > 15
-    fixed = random_stress(3, grant_stalls=0.25, irq_rate=0.0, response_latency=None)
+    fixed = random_machine(3, {"grant_stalls": 0.25, "irq_rate": 0.0})
     assert (fixed.grant_stalls, fixed.irq_rate) == (0.25, 0.0)
 
 

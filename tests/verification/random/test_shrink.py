@@ -3,11 +3,12 @@
 import pytest
 
 from xpulpnn.config import PRESETS
+from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.verification.random.designs import reference_design
 from xpulpnn_sim.verification.random.program import Block, Program
 from xpulpnn_sim.verification.random.shrink import Case, Shrinker, minimise_list
-from xpulpnn_sim.verification.random.stress import Stress
-from xpulpnn_sim.verification.random.trials import Plan, listing, reference_design, run_case, run_seed, shrink
+from xpulpnn_sim.verification.random.trials import Plan, listing, run_case, run_seed, shrink
 from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.flow
@@ -99,7 +100,7 @@ def test_interrupt_fault_keeps_the_interrupts():
 
 def test_the_listing_tells_how_to_see_it_again(stale):
     result, case = stale
-    text = listing(case.program, case.machine, result)
+    text = listing(case, result)
     heading = text.splitlines()[:3]
     assert heading[0] == "# Written by xpulpnn verify: minimal program that fails"
     command = f"xpulpnn verify --preset xpulpnn-full --seed {result.seed} --instructions 1"
@@ -127,7 +128,7 @@ def test_a_program_that_does_not_assemble_is_not_tried():
         return "add a0" in case.program.text()
 
     blocks = (Block("branch", ("beq a0, a1, out",), (Block("inside", ("add a0, a0, a1",)),), ("out:",)),)
-    case = Shrinker(fails).shrink(Case(Program(blocks), Stress(grant_stalls=0.5)))
+    case = Shrinker(fails).shrink(Case(Program(blocks), Machine(grant_stalls=0.5)))
     assert body(case) == ["add a0, a0, a1"]
     assert case.machine.grant_stalls == 0.0
     assert not [text for text in asked if "out" in text.split("main:")[1] and "out:" not in text]

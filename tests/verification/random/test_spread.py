@@ -8,8 +8,8 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.coverage import Coverage
-from xpulpnn_sim.verification.random.spread import Runner, results, work
-from xpulpnn_sim.verification.random.trials import Plan, Result, Verdict
+from xpulpnn_sim.verification.random.designs import Verdict
+from xpulpnn_sim.verification.random.trials import Plan, Result, Runner, enough, work
 
 pytestmark = pytest.mark.unit
 
@@ -21,15 +21,13 @@ def length(seed):
     return 1000 + 700 * (seed % 7)
 
 
-def run(chunk):
-    """Results without programs."""
-    return [
-        Result(seed, plan, Verdict(Reason.FAIL if seed == FAILING else Reason.PASS, "", length(seed), 0), Coverage(), 0)
-        for seed, plan in chunk
-    ]
+def run(seed, plan):
+    """A result without a program."""
+    reason = Reason.FAIL if seed == FAILING else Reason.PASS
+    return Result(seed, plan, Verdict(reason, "", length(seed), 0), Coverage(), 0)
 
 
-def crash(chunk):
+def crash(seed, plan):
     raise CallError("its process must end by itself, not be killed by SIGKILL")
 
 
@@ -39,18 +37,18 @@ def test_programs_are_those_up_to_the_last_one_needed(jobs, chunk, keep_going, l
     wanted = sum(map(length, range(18))) + 1
     with executor(jobs) as pool:
         runner = Runner(pool=pool, run=run, chunk=chunk)
-        found = list(results(runner, work(0, PLANS), wanted, keep_going=keep_going))
+        found = list(enough(runner.each(work(0, PLANS)), wanted, keep_going=keep_going))
     assert [result.seed for result in found] == list(range(last + 1))
     assert [result.plan.label for result in found[:4]] == ["xpulpnn", "ri5cy"] * 2
 
 
 def test_a_run_starts_where_it_is_told():
     with executor(1) as pool:
-        found = list(results(Runner(pool=pool, run=run), work(40, PLANS), 1, keep_going=False))
+        found = list(enough(Runner(pool=pool, run=run).each(work(40, PLANS)), 1, keep_going=False))
     assert [result.seed for result in found] == [40]
 
 
 def test_programs_whose_process_is_lost_are_named():
     text = "programs 40 to 43: its process must end by itself, not be killed by SIGKILL"
     with executor(1) as pool, pytest.raises(ToolError, match=text):
-        list(results(Runner(pool=pool, run=crash, chunk=4), work(40, PLANS), 1, keep_going=False))
+        next(Runner(pool=pool, run=crash, chunk=4).each(work(40, PLANS)))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -18,9 +19,10 @@ from xpulpnn_sim.reference.programs.retirement import Records
 from xpulpnn_sim.verification.clusters.generator import generate
 from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase
 from xpulpnn_sim.verification.random.coverage import Tally
+from xpulpnn_sim.verification.random.designs import Verdict
 from xpulpnn_sim.verification.random.program import Block
 from xpulpnn_sim.verification.random.shrink import minimise_list
-from xpulpnn_sim.verification.random.trials import Trial, Verdict, tried
+from xpulpnn_sim.verification.random.trials import Trial, tried
 
 MAX_CYCLES = 2_000_000
 RUNS = 300  # Candidates tried at most for the shortest form of a failure
@@ -123,11 +125,6 @@ def run_seed(seed: int, plan: ClusterPlan) -> ClusterResult:
     return tried(seed, plan, Reached(), lambda reached: run_one(made, plan, machine, reached))
 
 
-def run_chunk(chunk: Sequence[tuple[int, ClusterPlan]], engine: str) -> list[ClusterResult]:
-    """Run some programs; there is one engine only."""
-    return [run_seed(seed, plan) for seed, plan in chunk]
-
-
 def shrink(
     result: ClusterResult, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> tuple[ClusterProgram, Verdict]:
@@ -156,23 +153,19 @@ def shrink(
             progress(len(candidate.text().splitlines()))
         return True
 
-    phases = minimise_list(full.phases, lambda kept: fails(replace(full, phases=kept)))
-    for number in range(len(phases)):
-        for hart in range(full.harts):
-            phases = _smaller_part(phases, number, hart, lambda kept: fails(replace(full, phases=kept)))
-    if full.functions:
-        fails(replace(full, phases=phases, functions=()))
-    return best
-
-
-def _smaller_part(
-    phases: tuple[Phase, ...], number: int, hart: int, fails: Callable[[tuple[Phase, ...]], bool]
-) -> tuple[Phase, ...]:
-    """Leave out blocks of a hart in a phase."""
-
-    def with_part(part: tuple[Block, ...]) -> tuple[Phase, ...]:
+    def with_part(number: int, hart: int, part: tuple[Block, ...]) -> tuple[Phase, ...]:
+        """The phases with other blocks of a hart in one of them."""
         phase = phases[number]
         changed = replace(phase, parts=(*phase.parts[:hart], part, *phase.parts[hart + 1 :]))
         return (*phases[:number], changed, *phases[number + 1 :])
 
-    return with_part(minimise_list(phases[number].parts[hart], lambda part: fails(with_part(part))))
+    phases = minimise_list(full.phases, lambda kept: fails(replace(full, phases=kept)))
+    for number, hart in product(range(len(phases)), range(full.harts)):
+        part = minimise_list(
+            phases[number].parts[hart],
+            lambda part, number=number, hart=hart: fails(replace(full, phases=with_part(number, hart, part))),
+        )
+        phases = with_part(number, hart, part)
+    if full.functions:
+        fails(replace(full, phases=phases, functions=()))
+    return best

@@ -5,7 +5,7 @@ options give the same programs however many processes run them.
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, partial
@@ -29,14 +29,12 @@ from xpulpnn_sim.verification.coverage.kinds import Producer
 from xpulpnn_sim.verification.coverage.placing import Placer
 from xpulpnn_sim.verification.coverage.rtl import Point, read_counts, read_points
 from xpulpnn_sim.verification.random.coverage import Coverage
-from xpulpnn_sim.verification.random.designs import Listener, machine_of
+from xpulpnn_sim.verification.random.designs import Verdict, random_machine
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import framed, initial_registers
 from xpulpnn_sim.verification.random.program import Handlers, Labels, Program, random_handlers
 from xpulpnn_sim.verification.random.shrink import Case
-from xpulpnn_sim.verification.random.spread import Chunk, Runner
-from xpulpnn_sim.verification.random.stress import random_stress
-from xpulpnn_sim.verification.random.trials import Plan, Trial, Verdict, tried
+from xpulpnn_sim.verification.random.trials import Plan, Runner, Trial, tried
 
 BATCH = 16  # programs of a batch
 _FEW = 50  # blocks of a program that aims at fewer crosses, each several times
@@ -79,25 +77,19 @@ class AimedPlan(Plan):
     def case(self, seed: int) -> Case:
         """The program ``seed`` and its machine."""
         crosses = crosses_of(self.config)
-        needs = need(crosses, self.aims[0])
-        stress = replace(random_stress(seed, **self.chosen), max_cycles=_MAX_CYCLES, irq_rate=0.0)
-        stress = replace(stress, **_MACHINES[needs])
-        given = {name: value for name, value in self.chosen.items() if value is not None}
-        stress = replace(stress, **given)
-        return Case(self._program(crosses, seed, interrupts=stress.irq_rate > 0), stress)
-
-    def _program(self, crosses: Crosses, seed: int, *, interrupts: bool) -> Program:
-        draw, labels = Draw(Random(f"aimed program {seed}"), self.config), Labels()
+        settings = {"max_cycles": _MAX_CYCLES, "irq_rate": 0.0, **_MACHINES[need(crosses, self.aims[0])], **self.chosen}
+        machine = replace(random_machine(seed, self.chosen), **settings)
+        interrupts, draw = machine.irq_rate > 0, Draw(Random(f"aimed program {seed}"), self.config)
         registers = initial_registers(draw)
-        aims = Aims(crosses, Placer(draw, labels, interrupts=interrupts))
+        aims = Aims(crosses, Placer(draw, Labels(), interrupts=interrupts))
         blocks = [block for number in self.aims if (block := aims.block(number)) is not None]
         handlers = Handlers(watches_loops=draw.has_xpulp)
         if interrupts:
             # most return at once, so that programs get on
             slots = tuple(draw.rng.choice(_SLOTS) for _ in handlers.slots)
             handlers = replace(random_handlers(draw), slots=slots, exception=SKIPPING + handlers.exception.lstrip())
-        main = (registers, *blocks)
-        return framed(Program(main, (), handlers, seed, f"aimed program {seed}"), interrupts=interrupts)
+        program = Program((registers, *blocks), (), handlers, seed, f"aimed program {seed}")
+        return Case(framed(program, interrupts=interrupts), machine)
 
     def command(self, seed: int) -> str:
         """The command that runs the program ``seed`` again."""
@@ -160,8 +152,7 @@ def batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
 
 def aimed(plan: Plan, aims: tuple[int, ...]) -> AimedPlan:
     """The plan with aims."""
-    fields: dict[str, Any] = {"config": plan.config, "label": plan.label, **plan.chosen}
-    return AimedPlan(**fields, aims=aims)
+    return AimedPlan(config=plan.config, label=plan.label, chosen=plan.chosen, aims=aims)
 
 
 @dataclass(slots=True)
@@ -185,18 +176,18 @@ def _collector(config: CoreConfig) -> Collector:
 def _run(case: Case, config: CoreConfig, covered: Covered) -> Verdict:
     library, collector, blocks = coverage_library(config), _collector(config), [np.zeros(0, RETIREMENT)]
 
-    def observe(records: Records) -> None:
-        covered.add(records, config)
-        blocks.append(records.copy())
+    def observe(heard: Sequence[Records]) -> None:
+        covered.add(heard[0], config)
+        blocks.append(heard[0].copy())
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "counts"
         result = run_program(
             case.program.executable(),
             config,
-            machine_of(case.machine),
+            case.machine,
             lockstep=True,
-            observer=Listener(observe),
+            observer=observe,
             library=library,
             closing=partial(write_coverage, library, path),
         )
@@ -208,13 +199,9 @@ def _run(case: Case, config: CoreConfig, covered: Covered) -> Verdict:
     return Verdict.of(result)
 
 
-def run_covered_chunk(chunk: Chunk, engine: str) -> list[CoveredResult]:
-    """Run some programs; the engine is always the model that counts."""
-
-    def one(seed: int, plan: Plan) -> CoveredResult:
-        return tried(seed, plan, Covered(), lambda covered: _run(plan.case(seed), plan.config, covered))
-
-    return [one(seed, plan) for seed, plan in chunk]
+def run_covered(seed: int, plan: Plan) -> CoveredResult:
+    """Run a program on the model that counts."""
+    return tried(seed, plan, Covered(), lambda covered: _run(plan.case(seed), plan.config, covered))
 
 
 def points_of(config: CoreConfig) -> list[Point]:

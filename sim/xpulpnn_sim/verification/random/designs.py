@@ -1,54 +1,160 @@
-"""The designs that random programs run on: the Verilated core, and the simulator itself."""
+"""The designs that random programs run on: the Verilated core, and the simulator, also with a fault on purpose."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from random import Random
+
+import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
+from xpulpnn.isa.machine import IRQ_PRIORITY, MCAUSE_INTERRUPT
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.lockstep import Lockstep
+from xpulpnn_sim.reference.iss.memory import AccessError
+from xpulpnn_sim.reference.iss.observe import Observer, Retired
+from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.reference.programs.exits import Exit, Reason, bad_access, bad_fetch, out_of_time, reported
+from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
-from xpulpnn_sim.verification.random.stress import Stress
-from xpulpnn_sim.verification.random.trials import Design, Observer, Verdict, reference_design
+
+_REFERENCE_STEPS = 100_000  # Steps after which a program on the simulator has failed; a fault may lead it astray
+_STALLS = (0.0, 0.0, 0.1, 0.4)
+_LATENCIES = (1, 1, 2, 5)
+_IDEAL_CHANCE = 0.2
+_RATES = (0.0, 0.003, 0.005)
+"""Interrupts per cycle with an ideal memory. With more, handlers would leave the program no time."""
+MAX_CYCLES = 2_000_000  # A program that runs longer has failed
+
+Fault = Callable[[Iss, Retired], None]  # Called after every retirement; may change both
+Listener = Callable[[Records], None]  # Takes the retirements of a run, block by block
 
 
-def machine_of(stress: Stress) -> Machine:
-    """The surroundings of the core that random programs run on."""
-    return Machine(
-        bus_errors=BUS_ERRORS,
-        grant_stalls=stress.grant_stalls,
-        response_latency=stress.response_latency,
-        fetch_grant_stalls=stress.fetch_grant_stalls,
-        fetch_latency=stress.fetch_latency,
-        irq_rate=stress.irq_rate,
-        seed=stress.seed,
-        max_cycles=stress.max_cycles,
-    )
+def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
+    """The machine of the random program ``seed``, with the fields that are ``chosen``."""
+    rng = Random(f"machine {seed}")
+    machine = Machine(seed=seed, max_cycles=MAX_CYCLES, bus_errors=BUS_ERRORS)
+    if rng.random() >= _IDEAL_CHANCE:
+        machine = replace(
+            machine,
+            grant_stalls=rng.choice(_STALLS),
+            response_latency=rng.choice(_LATENCIES),
+            fetch_grant_stalls=rng.choice(_STALLS),
+            fetch_latency=rng.choice(_LATENCIES),
+        )
+    machine = replace(machine, **chosen)
+    if "irq_rate" in chosen:
+        return machine
+    # about how many times longer a program takes than with an ideal memory
+    latency = max(machine.response_latency, machine.fetch_latency)
+    slowness = latency / (1 - max(machine.grant_stalls, machine.fetch_grant_stalls))
+    return replace(machine, irq_rate=round(rng.choice(_RATES) / slowness, 6))
+
+
+def shown_machine(machine: Machine) -> str:
+    """The fields of a machine that are not at their default, for people."""
+    changed = [
+        f"{field.name} {getattr(machine, field.name)}"
+        for field in fields(machine)
+        if field.name not in ("seed", "max_cycles", "bus_errors") and getattr(machine, field.name) != field.default
+    ]
+    return ", ".join(changed) or "ideal memory, no interrupts"
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """Passes retirements on to a function."""
+class Verdict:
+    """The end of one run in lock step."""
 
-    observer: Observer
+    reason: Reason  # PASS if the program ended well and every retirement was right
+    text: str  # report for people
+    instructions: int  # length of the run
+    cycles: int
 
-    def __call__(self, records: Sequence[Records]) -> None:
-        """One block of the only hart."""
-        self.observer(records[0])
+    @classmethod
+    def of(cls, result: RunResult) -> "Verdict":
+        """The verdict on a run on the RTL; a difference from the simulator comes before its end."""
+        reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
+        return cls(reason, result.difference or result.exit.text, result.instructions, result.cycles)
+
+
+Design = Callable[
+    [Executable, CoreConfig, Machine, Listener], Verdict
+]  # Runs a program in lock step with the simulator
+
+
+def run_reference(
+    config: CoreConfig,
+    executable: Executable,
+    *,
+    limit: int,
+    irq_rate: float = 0.0,
+    seed: int = 0,
+    fault: Fault | None = None,
+) -> tuple[Exit, Records, Iss]:
+    """Run a program on the simulator until it reports its end, leaves its memory, or ``limit`` steps are done.
+
+    Interrupt lines rise at random and fall when taken.
+    """
+    iss = Iss.of(config, executable.entry, memory=loaded_memory(executable, errors=BUS_ERRORS))
+    channel = HostChannel(executable, iss, lambda printed: None)
+    observer, rng, name_of = Observer(iss), Random(seed), executable.symbol_at
+    names, rows, end = RETIREMENT.names or (), list[tuple[int, ...]](), None
+    for number in range(limit):
+        if irq_rate and rng.random() < irq_rate:
+            iss.csrs.irq |= 1 << rng.choice(IRQ_PRIORITY)
+        pc = iss.state.pc
+        try:
+            step, retired = observer.step()
+        except AccessError as error:
+            if error.kind == "fetch":
+                end = bad_fetch(pc, iss.last_pc, name_of)
+            else:
+                end = bad_access(error.kind, error.address, error.size, pc, name_of)
+            break
+        if step.cause is not None and step.cause & MCAUSE_INTERRUPT:
+            iss.csrs.irq &= ~(1 << (step.cause & ~MCAUSE_INTERRUPT))
+        if retired is not None:
+            if fault is not None:
+                fault(iss, retired)
+            values = {**retired.fields(), "order": len(rows), "cycle": number}
+            rows.append(tuple(values.get(name, 0) for name in names))
+        if channel.final is not None:
+            end = reported(channel.final, pc, name_of)
+            break
+    return end or out_of_time(limit, "steps", iss.state.pc, name_of), np.array(rows, RETIREMENT), iss
+
+
+def reference_design(fault: Fault | None = None) -> Design:
+    """The simulator itself as the design: checks the programs, and with a ``fault`` the checks."""
+
+    def run(executable: Executable, config: CoreConfig, machine: Machine, listener: Listener) -> Verdict:
+        limit = min(machine.max_cycles, _REFERENCE_STEPS)
+        end, records, _ = run_reference(
+            config, executable, limit=limit, irq_rate=machine.irq_rate, seed=machine.seed, fault=fault
+        )
+        listener(records)
+        difference = Lockstep(executable, config, errors=BUS_ERRORS).compare(records)
+        if difference is not None:
+            return Verdict(Reason.DIFFERENCE, difference.text, difference.order + 1, difference.cycle + 1)
+        return Verdict(end.reason, end.text, len(records), int(records["cycle"][-1]) + 1 if len(records) else 0)
+
+    return run
 
 
 def core_design() -> Design:
     """The Verilated core in lock step with the simulator."""
 
-    def run_core(executable: Executable, config: CoreConfig, stress: Stress, observer: Observer) -> Verdict:
-        result = run_program(executable, config, machine_of(stress), lockstep=True, observer=Listener(observer))
-        return Verdict.of(result)
+    def run(executable: Executable, config: CoreConfig, machine: Machine, listener: Listener) -> Verdict:
+        heard = run_program(executable, config, machine, lockstep=True, observer=lambda blocks: listener(blocks[0]))
+        return Verdict.of(heard)
 
-    return run_core
+    return run
 
 
 DESIGNS: dict[str, Callable[[], Design]] = {"rtl": core_design, "iss": reference_design}  # what `--engine` names

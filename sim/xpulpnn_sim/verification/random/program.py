@@ -247,6 +247,10 @@ class BareProgram(ABC):
     def text(self) -> str:
         """The whole program in assembly for :data:`TEXT_BASE`."""
 
+    @abstractmethod
+    def executable(self) -> Executable:
+        """The memory image with the symbols of the text."""
+
     def listing(self, heading: Sequence[str] = ()) -> str:
         """The text with ``heading`` as comments; only the program itself is indented, labels are not."""
         return "\n".join([*(f"# {line}" for line in heading), *indented(self.text().splitlines())]) + "\n"

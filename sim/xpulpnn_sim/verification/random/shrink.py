@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from xpulpnn.errors import EncodingError
+from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.verification.random.program import PLAIN, Block, Program
 
 T = TypeVar("T")
@@ -14,18 +15,12 @@ _SMALL_NUMBERS = (0, 1, 2, 4)
 _RATES = (0.2, 0.05, 0.01)  # Interrupt rates that let a failure come early
 
 
-class DataclassLike(Protocol):
-    """A frozen dataclass whose fields have defaults: the description of a machine."""
-
-    __dataclass_fields__: Any
-
-
 @dataclass(frozen=True, slots=True)
 class Case:
     """A program and the machine it runs on."""
 
     program: Program
-    machine: Any  # how memory and interrupts behave; default values are the simplest
+    machine: Machine  # how memory and interrupts behave; default values are the simplest
 
 
 def _with(case: Case, **parts: Any) -> Case:
@@ -56,7 +51,7 @@ class Shrinker:
         self,
         fails: Callable[[Case], bool],
         *,
-        keep: frozenset[str] = frozenset({"max_cycles"}),
+        keep: frozenset[str] = frozenset({"max_cycles", "bus_errors"}),
         progress: Callable[[int], None] | None = None,
         runs: int = RUNS,
     ) -> None:
@@ -112,7 +107,7 @@ class Shrinker:
         for name, value in defaults.items():
             case = self._first(case, iter([Case(case.program, replace(case.machine, **{name: value}))]))
         # a short program must be interrupted early
-        faster = [rate for rate in _RATES if 0 < getattr(case.machine, "irq_rate", 0) < rate]
+        faster = [rate for rate in _RATES if 0 < case.machine.irq_rate < rate]
         return self._first(case, (Case(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
 
     def _skeleton(self, case: Case) -> Case:

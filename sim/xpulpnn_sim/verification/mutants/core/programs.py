@@ -25,7 +25,6 @@ from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, measure
 from xpulpnn_sim.verification.directed.case import Directed
 from xpulpnn_sim.verification.directed.programs import programs_of
-from xpulpnn_sim.verification.random.designs import machine_of
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
 from xpulpnn_sim.verification.random.trials import Plan
 
@@ -222,7 +221,7 @@ def random_programs(plan: Plan, instructions: int, library: Path) -> Iterator[Ju
     done = 0
     for seed in count():
         case = plan.case(seed)
-        executable, machine = case.program.executable(), machine_of(case.machine)
+        executable, machine = case.program.executable(), case.machine
         judge = Judge.made(f"random program {seed}", executable, machine, plan.config, library)
         yield judge
         done += len(judge.right.retired)
