@@ -12,7 +12,8 @@ from xpulpnn_sim.reference.golden.dma import moves, word_count
 from xpulpnn_sim.verification.clusters.generator import generate
 from xpulpnn_sim.verification.clusters.program import ARENA, L2_ARENA, L2_SHARED_PIECE, SHARED_PIECE, Phase
 from xpulpnn_sim.verification.clusters.shared_blocks import Transfers
-from xpulpnn_sim.verification.random.program import Block, Labels
+from xpulpnn_sim.verification.random.draw import Draw
+from xpulpnn_sim.verification.random.program import Block
 
 pytestmark = pytest.mark.unit
 
@@ -58,7 +59,7 @@ def test_counters_are_those_of_the_blocks_left():
 
 def test_transfers_stay_in_their_pieces():
     pieces = (ARENA, SHARED_PIECE, L2_ARENA, L2_SHARED_PIECE)
-    transfers = Transfers(Random(1), Labels())
+    transfers = Transfers(Draw(Random(1), FOUR.core))
     seen = set()
     for _ in range(400):
         lines = transfers.block(()).head

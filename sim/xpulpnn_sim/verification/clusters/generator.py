@@ -29,8 +29,7 @@ from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks, Transf
 from xpulpnn_sim.verification.random.control import Context, Control
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import initial_registers
-from xpulpnn_sim.verification.random.program import Block, Handlers, Labels
-from xpulpnn_sim.verification.random.system import Features
+from xpulpnn_sim.verification.random.program import Block, Handlers
 
 _UNIT = f"li t1, 0x{PRIVATE_EVENT_UNIT:x}"
 _MOST_WORDS = 4
@@ -214,14 +213,13 @@ class _Writer:
 
     def __init__(self, config: ClusterConfig, rng: Random) -> None:
         self._config, self._rng = config, rng
-        self._draw, labels = Draw(rng, config.core), Labels()
-        features = Features(interrupts=False, hwloops=config.core.xpulpv2, performance=config.core.performance_counters)
+        self._draw = Draw(rng, config.core)
         kinds = {**_ALONE, **(_REQUANTISING if config.core.requantise else {})}
         weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in kinds.items()}
-        self._control = Control(self._draw, labels, features, weights, 0)
+        self._control = Control(self._draw, weights)
         self._context = Context(loops=frozenset({0, 1}))
-        self._shared = SharedBlocks(rng, labels, config)
-        self._transfers = Transfers(rng, labels)
+        self._shared = SharedBlocks(self._draw, config)
+        self._transfers = Transfers(self._draw)
         self._meetings = Meetings(rng, config, self._shared.signals)
         self.functions = tuple(
             self._control.function(self._context.loops, _FUNCTION) for _ in range(rng.randrange(_FUNCTIONS + 1))

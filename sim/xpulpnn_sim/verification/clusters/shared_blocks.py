@@ -1,7 +1,5 @@
 """Pieces of code by which a hart meets others at any time: windows, locks, events, peripherals, DMA transfers."""
 
-from random import Random
-
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import (
     BARRIER_BYTES,
@@ -36,8 +34,9 @@ from xpulpnn_sim.verification.clusters.program import (
     SLOT,
     windows,
 )
+from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.layout import BASE
-from xpulpnn_sim.verification.random.program import Block, Labels
+from xpulpnn_sim.verification.random.program import Block
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _LONGEST = 300
@@ -49,9 +48,8 @@ Piece = tuple[int, int]
 class Transfers:
     """Writes transfers."""
 
-    def __init__(self, rng: Random, labels: Labels) -> None:
-        self._rng = rng
-        self._labels = labels
+    def __init__(self, draw: Draw) -> None:
+        self._draw, self._rng = draw, draw.rng
 
     def block(self, meanwhile: tuple[Block, ...]) -> Block:
         """One or two commands with one identifier, other work, and the wait for their end."""
@@ -62,7 +60,7 @@ class Transfers:
         for words in commands:
             for word in words:
                 head += [f"li s1, 0x{word:x}", "sw s1, 0(t1)"]
-        again, done = self._labels.new("transfer"), self._labels.new("moved")
+        again, done = self._draw.label("transfer"), self._draw.label("moved")
         tail = [f"lw s0, 0x{SLOT:x}(sp)", "addi s3, zero, 1", "sll s3, s3, s0", f"li t1, 0x{PRIVATE_DMA:x}"]
         tail += [f"li s4, 0x{PRIVATE_EVENT_UNIT:x}"]
         if by_event:
@@ -130,10 +128,8 @@ _READ_BLOCKS = {TIMER: _READ_TIMER, CONTROL: _READ_CONTROL, ICACHE_CONTROL: _REA
 class SharedBlocks:
     """Writes the blocks."""
 
-    def __init__(self, rng: Random, labels: Labels, config: ClusterConfig) -> None:
-        self._rng = rng
-        self._labels = labels
-        self._config = config
+    def __init__(self, draw: Draw, config: ClusterConfig) -> None:
+        self._draw, self._rng, self._config = draw, draw.rng, config
 
     @property
     def signals(self) -> range:
@@ -160,7 +156,7 @@ class SharedBlocks:
         """A counter counted up under a lock that is taken by test&set."""
         rng, number = self._rng, self._rng.randrange(TEST_SET_LOCKS)
         load, store = ("lw", "sw") if number < TEST_SET_LOCKS - 1 else ("lbu", "sb")
-        again = self._labels.new("lock")
+        again = self._draw.label("lock")
         lines = (
             f"li t1, 0x{(LOCKS + WORD_BYTES * number) | 1 << TEST_SET_BIT:x}",
             f"{again}: {load} s0, 0(t1)",

@@ -152,7 +152,7 @@ class Aims:
         placed = placer.place(row)
         if placed is None or (cause is WaitCause.TRAP and self._endless(row)):
             return None
-        over = placer.labels.new("near")
+        over = placer.draw.label("near")
         ahead: Mapping[WaitCause, list[str]] = {
             WaitCause.JUMP: [f"jal zero, {over}", placer.filler(), f"{over}:"],
             WaitCause.BRANCH: [f"beq zero, zero, {over}", placer.filler(), f"{over}:"],
@@ -194,7 +194,7 @@ class Aims:
         placed = placer.place(row, {"L": 1 - number} if kind_of(row) is Kind.LOOP else {})
         if placed is None:
             return None
-        start, end = (placer.labels.new(stem) for stem in ("start", "end"))
+        start, end = (placer.draw.label(stem) for stem in ("start", "end"))
         setup = [f"lp.counti {number}, 0", f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
         last = placer.filler(self._bases(placed, row))
         count = [f"addi {_COUNT}, {_COUNT}, -1", f"lp.count {number}, {_COUNT}", f"{end}:", last]
@@ -218,7 +218,7 @@ class Aims:
         placed = placer.place(row, other)
         if placed is None:
             return None
-        end = placer.labels.new("end")
+        end = placer.draw.label("end")
         body = [placer.filler(self._bases(placed, row)) for _ in range(length)]
         setup = f"lp.setupi {number}, {count or self._rng.randrange(2, 4)}, {end}"
         if first:
@@ -269,7 +269,7 @@ class Aims:
         pair = self._producing.pair(row, slot, producer, pins={"L": 1 - number} if kind is Kind.LOOP else {})
         if pair is None or kind is Kind.SYSTEM:
             return None
-        end = self._placer.labels.new("end")
+        end = self._placer.draw.label("end")
         *ahead, last = pair.producer
         inside = [*pair.consumer, *pair.before, *ahead, f"{end}:", last]
         setup = f"lp.setupi {number}, 2, {end}"

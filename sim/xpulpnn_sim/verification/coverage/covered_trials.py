@@ -32,7 +32,7 @@ from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.designs import Verdict, random_machine
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import framed, initial_registers
-from xpulpnn_sim.verification.random.program import Handlers, Labels, Program, random_handlers
+from xpulpnn_sim.verification.random.program import Handlers, Program, random_handlers
 from xpulpnn_sim.verification.random.shrink import Case
 from xpulpnn_sim.verification.random.trials import Plan, Runner, Trial, tried
 
@@ -81,7 +81,7 @@ class AimedPlan(Plan):
         machine = replace(random_machine(seed, self.chosen), **settings)
         interrupts, draw = machine.irq_rate > 0, Draw(Random(f"aimed program {seed}"), self.config)
         registers = initial_registers(draw)
-        aims = Aims(crosses, Placer(draw, Labels(), interrupts=interrupts))
+        aims = Aims(crosses, Placer(draw, interrupts=interrupts))
         blocks = [block for number in self.aims if (block := aims.block(number)) is not None]
         handlers = Handlers(watches_loops=draw.has_xpulp)
         if interrupts:

@@ -23,7 +23,6 @@ from xpulpnn_sim.verification.random.layout import (
     WINDOW,
 )
 from xpulpnn_sim.verification.random.memory_run import memory_operand
-from xpulpnn_sim.verification.random.program import Labels
 from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
@@ -76,8 +75,8 @@ def token_of(row: Insn, slot: str) -> Token | None:
 class Placer:
     """Writes single instructions."""
 
-    def __init__(self, draw: Draw, labels: Labels, *, interrupts: bool) -> None:
-        self.draw, self.labels, self.interrupts = draw, labels, interrupts
+    def __init__(self, draw: Draw, *, interrupts: bool) -> None:
+        self.draw, self.interrupts = draw, interrupts
 
     def place(
         self,
@@ -119,7 +118,7 @@ class Placer:
         """A branch or jump over ``skipped``."""
         name = next(token.field.name for token in row.tokens if token.field.kind is FieldKind.TARGET)
         field_ = next(token.field for token in row.tokens if token.field.name == name)
-        over = self.labels.new("over")
+        over = self.draw.label("over")
         pins[name] = 8 * field_.step
         placed = self._plain(row, pins, keep)
         return Placed([], self._labelled(row, placed, over), [*skipped, f"{over}:"], placed.values)
@@ -136,7 +135,7 @@ class Placer:
     def _jump(self, row: Insn, pins: dict[str, int], keep: Collection[int], scratch: int) -> Placed:
         if row.op == "jal":
             return self._target(row, pins, keep, [self.filler(keep)])
-        over = self.labels.new("to")
+        over = self.draw.label("to")
         before: list[str] = []
         if "rs1" not in pins:
             pins["rs1"] = scratch
@@ -160,7 +159,7 @@ class Placer:
         # the instruction may be repeated
         keep = {*keep, pins.get("rs1", 0)}
         targets = [token for token in row.tokens if token.field.kind is FieldKind.TARGET]
-        end = self.labels.new("last")
+        end = self.draw.label("last")
         for token in targets:
             pins[token.field.name] = 8 * token.field.step
         placed = self._plain(row, pins, keep)
@@ -181,7 +180,7 @@ class Placer:
             return Placed([f"addi {scratch}, zero, -1", f"csrrw zero, mie, {scratch}"], "wfi")
         if row.op != "mret":
             return self._plain(row, {}, ())
-        over = self.labels.new("mret")
+        over = self.draw.label("mret")
         before = ["csrrci zero, mstatus, 8", f"addi {scratch}, zero, {_MPIE}"]
         before.append(f"csrr{'s' if self.interrupts else 'c'} zero, mstatus, {scratch}")
         before += [f"la {scratch}, {over}", f"csrrw zero, mepc, {scratch}"]

@@ -142,7 +142,7 @@ class Producing:
     def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]] | None:
         """Something that writes anything into a register: what prepares it, and what ends with it."""
         if producer is Producer.LINK:
-            over = self._placer.labels.new("over")
+            over = self._placer.draw.label("over")
             return [], [f"jal {ABI_NAMES[register]}, {over}", self._placer.filler({register}), f"{over}:"]
         if register == SP:
             return self._valued(producer, register, f"0x{FRAME:x}", "address")
@@ -197,8 +197,8 @@ class Producing:
 
     def _link(self, name: str, role: str) -> tuple[list[str], list[str]]:
         """A jump, and where its link leads: to a word that may be overwritten, or on."""
-        over = self._placer.labels.new("over")
-        self._out = self._placer.labels.new("out")
+        over = self._placer.draw.label("over")
+        self._out = self._placer.draw.label("out")
         behind = f"jal zero, {self._out}" if role == "target" else ".word 0x00000013"
         return [], [f"jal {name}, {over}", behind, f"{over}:"]
 

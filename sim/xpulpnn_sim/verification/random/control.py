@@ -6,17 +6,8 @@ from dataclasses import dataclass, replace
 from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
-from xpulpnn_sim.verification.random.program import Block, Labels, count_statements, total_bytes
-from xpulpnn_sim.verification.random.system import (
-    INNER,
-    LONGEST_BODY,
-    OUTER,
-    Features,
-    Loop,
-    LoopWriter,
-    SharedEndLoop,
-    System,
-)
+from xpulpnn_sim.verification.random.program import Block, count_statements, total_bytes
+from xpulpnn_sim.verification.random.system import INNER, LONGEST_BODY, OUTER, LoopWriter, System
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _X6, _RA = ABI_NAMES[SCRATCH], ABI_NAMES[RA]
@@ -43,19 +34,14 @@ class Context:
 class Control:
     """Writes random blocks."""
 
-    def __init__(
-        self, draw: Draw, labels: Labels, features: Features, weights: Mapping[str, float], budget: int
-    ) -> None:
-        self._draw = draw
-        self._rng = draw.rng
-        self._labels = labels
-        self._system = System(draw, labels, features)
-        self._loops = LoopWriter(draw, labels)
+    def __init__(self, draw: Draw, weights: Mapping[str, float], *, interrupts: bool = False) -> None:
+        self._draw, self._rng = draw, draw.rng
+        self._system, self._loops = System(draw, interrupts=interrupts), LoopWriter(draw)
         self.functions: dict[str, int] = {}
-        self.left = budget
+        self.left = 0  # instructions that the blocks to come may execute
         simple: dict[str, Callable[[], Block]] = {
             "arithmetic": self._arithmetic,
-            **{style: lambda style=style: self._run(style) for style in STYLES},
+            **{style: lambda style=style: MemoryRun(draw, style).block(self._rng.randrange(2, 9)) for style in STYLES},
             "csr": self._system.csr,
             "trap": self._system.trap,
             "unfetched": self._system.unfetched,
@@ -107,7 +93,7 @@ class Control:
 
     def function(self, loops: frozenset[int], budget: int) -> Block:
         """A function that returns through ra and uses nothing a caller relies on, of about so many instructions."""
-        name = self._labels.new("function")
+        name = self._draw.label("function")
         self.left = budget
         context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
         body = self.blocks(context, 3)
@@ -119,9 +105,6 @@ class Control:
         with draw.narrowed(rng.choice((2, 3, 7))):
             children = tuple(Block("arithmetic", (draw.arithmetic(),)) for _ in range(rng.randrange(1, 7)))
         return Block("arithmetic", (), children)
-
-    def _run(self, style: str) -> Block:
-        return MemoryRun(self._draw, style).block(self._rng.randrange(2, 9))
 
     def _stack(self) -> Block:
         """Move sp and back."""
@@ -151,7 +134,7 @@ class Control:
 
     def _branch(self, context: Context) -> Block:
         """A forward branch over some blocks."""
-        target = self._labels.new("over")
+        target = self._draw.label("over")
         children = (*self._first(context), *self.blocks(context, self._rng.choice((0, 1, 1, 1, 2, 3))))
         return Block("branch", tuple(self._condition(target, total_bytes(children))), children, (f"{target}:",))
 
@@ -183,7 +166,7 @@ class Control:
 
     def _jump(self, context: Context) -> Block:
         """A forward jump over blocks that are fetched at most."""
-        target = self._labels.new("to")
+        target = self._draw.label("to")
         children = self.blocks(replace(context, scale=0), self._rng.choice((0, 1, 1, 2)))
         head = self._direct(target, total_bytes(children), context, link=self._draw.destination())
         return Block("jump", tuple(head), children, (f"{target}:",))
@@ -203,7 +186,7 @@ class Control:
         link = self._rng.choice(sorted(context.links))
         inside = replace(context, links=context.links - {link})
         children = self.blocks(inside, self._rng.choice((0, 1, 2)))
-        entry, back = self._labels.new("sub"), self._labels.new("back")
+        entry, back = self._draw.label("sub"), self._draw.label("back")
         call = [f"jal {ABI_NAMES[link]}, {entry}"]
         if self._draw.chance(0.4):
             call = self._indirect(entry, link)
@@ -237,7 +220,7 @@ class Control:
             return None
         counter, children = self._rng.choice(sorted(context.counters)), self._rng.choice((0, 1, 1, 2))
         count = min(self._rng.choice((1, 2, 3, 5, 8)), max(1, self._affordable(context, children)))
-        after, start = self._labels.new("done"), self._labels.new("again")
+        after, start = self._draw.label("done"), self._draw.label("again")
         inside = replace(
             context,
             scale=context.scale * count,
@@ -259,7 +242,7 @@ class Control:
         number = OUTER if OUTER in context.loops and self._draw.chance(0.7) else rng.choice(sorted(context.loops))
         children = rng.choice((0, 0, 1, 1, 2, 3))
         count = self._loops.count(self._affordable(context, children))
-        after = self._labels.new("after")
+        after = self._draw.label("after")
         inside = replace(
             context,
             scale=context.scale * max(1, count),
@@ -267,16 +250,15 @@ class Control:
             exits=(*context.exits, after),
         )
         body = (*self._first(inside), *self.blocks(inside, children))
-        inner_body: tuple[Block, ...] | None = None
+        deepest, inner = inside, None
         if number == OUTER and INNER in context.loops and self._draw.chance(0.3):
-            inner = self._loops.count(self._affordable(inside, 1))
-            deeper = replace(inside, scale=inside.scale * max(1, inner), loops=inside.loops - {INNER})
-            inner_body = self.blocks(deeper, rng.choice((0, 1)))
-            before, last = self._last(number, after, deeper)
-            shared = SharedEndLoop(inner, inner_body + before)
-            return self._loops.loop(Loop(number, count, body, last, after, shared))
-        before, last = self._last(number, after, inside)
-        return self._loops.loop(Loop(number, count, body + before, last, after))
+            passes = self._loops.count(self._affordable(inside, 1))
+            deepest = replace(inside, scale=inside.scale * max(1, passes), loops=inside.loops - {INNER})
+            inner = passes, self.blocks(deepest, rng.choice((0, 1)))
+        before, last = self._last(number, after, deepest)
+        if inner is None:
+            return self._loops.loop(number, count, body + before, last, after)
+        return self._loops.loop(number, count, body, last, after, (inner[0], inner[1] + before))
 
     def _first(self, context: Context) -> tuple[Block, ...]:
         """Now and then a requantisation, right behind the set-up of a loop or a branch."""

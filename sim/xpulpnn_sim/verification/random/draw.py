@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from math import sqrt
@@ -121,6 +120,7 @@ def written_fields(insn: Insn) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*bases, *names)))
 
 
+@cache
 def _ignored_bits(insn: Insn) -> int:
     """Bits of the word that neither the pattern nor an operand uses."""
     used = insn.mask
@@ -130,58 +130,39 @@ def _ignored_bits(insn: Insn) -> int:
     return ((1 << 8 * insn.size) - 1) & ~used
 
 
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """Tables that all programs for one configuration share."""
-
-    decoder: Decoder
-    rows: dict[tuple[str, str], Insn]
-    mnemonics: set[str]
-    words: list[Insn]
-    groups: dict[Group, list[Insn]]
-    ignored: dict[tuple[str, str], int]
-
-
 @cache
-def _tables(config: CoreConfig) -> _Tables:
+def _rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], dict[Group, list[Insn]]]:
+    """The decoder of a configuration, its rows by key and by group: all its programs share them."""
     rows = enabled(config.extensions, config.widths)
     groups: dict[Group, list[Insn]] = {group: [] for group in Group}
     for row in rows:
-        group = group_of(row)
-        if group is not None:
+        if (group := group_of(row)) is not None:
             groups[group].append(row)
-    return _Tables(
-        decoder=Decoder(rows),
-        rows={row.key: row for row in rows},
-        mnemonics={row.mnemonic for row in rows},
-        words=[row for row in rows if row.size == WORD_BYTES],
-        groups=groups,
-        ignored={row.key: _ignored_bits(row) for row in rows},
-    )
+    return Decoder(rows), {row.key: row for row in rows}, groups
 
 
 class Draw:
     """Random choices for one program."""
 
     def __init__(self, rng: Random, config: CoreConfig) -> None:
-        self.rng = rng
-        tables = _tables(config)
-        self.decoder = tables.decoder
-        self.rows = tables.rows
-        self.mnemonics = tables.mnemonics
-        self.decks = {group: Deck(rng, rows) for group, rows in tables.groups.items()}
-        self._words = tables.words
-        self._ignored = tables.ignored
-        self._pool = POOL
-        self._recent = POOL[0]
+        self.rng, self.config = rng, config
+        self.decoder, self.rows, groups = _rows_of(config)
+        self.decks = {group: Deck(rng, rows) for group, rows in groups.items()}
+        self._pool, self._recent, self._labels = POOL, POOL[0], 0
         shifts = SHIFTS.values() if self.decks[Group.REQUANTISE] else ()
-        self._nn_rows = [row for row in tables.words if row.uses_nnrf]
+        self._words = [row for row in self.rows.values() if row.size == WORD_BYTES]
+        self._nn_rows = [row for row in self._words if row.uses_nnrf]
         self._rare = [register for register in RARE if register not in shifts]
+
+    def label(self, stem: str) -> str:
+        """A new label that starts with ``stem``."""
+        self._labels += 1
+        return f"{stem}{self._labels}"
 
     @property
     def has_xpulp(self) -> bool:
         """Return whether XpulpV2 is there."""
-        return "p.lw" in self.mnemonics
+        return self.config.xpulpv2
 
     def deal(self, *groups: Group) -> Insn:
         """A row of one of the groups; large groups more often, but less than their size would say."""
@@ -251,7 +232,7 @@ class Draw:
     def text(self, insn: Insn, values: Mapping[str, int]) -> str:
         """The instruction in assembly; a plain word if bits without meaning are set."""
         word = insn.encode(**values)
-        ignored = self._ignored[insn.key]
+        ignored = _ignored_bits(insn)
         if ignored and self.chance(_IGNORED_CHANCE):
             other = word | self.rng.getrandbits(XLEN) & ignored
             if other != word:

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.reference.programs.elf import Executable
@@ -20,20 +19,6 @@ _PROGRAM_BITS, _SYMBOL_TABLE, _STRING_TABLE = 1, 2, 3
 _ALLOCATED_WRITE, _ALLOCATED_CODE = 3, 7
 _GLOBAL_CODE, _GLOBAL_ABSOLUTE = 0x12, 0x10
 _ABSOLUTE = 0xFFF1
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """A section and its content in the file."""
-
-    name: str
-    kind: int
-    flags: int = 0
-    address: int = 0
-    data: bytes = b""
-    link: int = 0
-    info: int = 0
-    entry_bytes: int = 0
 
 
 def _strings(names: Iterable[str]) -> tuple[bytes, dict[str, int]]:
@@ -60,28 +45,26 @@ def _symbols(executable: Executable, code_section: int) -> tuple[bytes, bytes]:
 def elf_bytes(executable: Executable) -> bytes:
     """The file: one segment and one section per segment of the program, and all its symbols."""
     parts = executable.segments
-    sections = [_Section("", 0)]
-    code_section = 0
-    for number, part in enumerate(parts):
-        is_code = part.address == TEXT_BASE
-        code_section = len(sections) if is_code else code_section
-        name, flags = (".text", _ALLOCATED_CODE) if is_code else (f".data{number}", _ALLOCATED_WRITE)
-        sections.append(_Section(name, _PROGRAM_BITS, flags, part.address, part.data.ljust(part.size, b"\0")))
-    table, strings = _symbols(executable, code_section)
-    sections.append(_Section(".symtab", _SYMBOL_TABLE, 0, 0, table, len(sections) + 1, 1, _SYMBOL.size))
-    sections.append(_Section(".strtab", _STRING_TABLE, 0, 0, strings))
-    names, places = _strings([*(section.name for section in sections), ".shstrtab"])
-    sections.append(_Section(".shstrtab", _STRING_TABLE, 0, 0, names))
+    code = next((number for number, part in enumerate(parts, 1) if part.address == TEXT_BASE), 0)
+    table, symbol_names = _symbols(executable, code)
+    # name, kind, flags, address, content, link, info, bytes of an entry
+    sections = [("", 0, 0, 0, b"", 0, 0, 0)]
+    for number, part in enumerate(parts, 1):
+        name, flags = (".text", _ALLOCATED_CODE) if number == code else (f".data{number - 1}", _ALLOCATED_WRITE)
+        sections.append((name, _PROGRAM_BITS, flags, part.address, part.data.ljust(part.size, b"\0"), 0, 0, 0))
+    sections.append((".symtab", _SYMBOL_TABLE, 0, 0, table, len(sections) + 1, 1, _SYMBOL.size))
+    sections.append((".strtab", _STRING_TABLE, 0, 0, symbol_names, 0, 0, 0))
+    names, places = _strings([*(name for name, *_ in sections), ".shstrtab"])
+    sections.append((".shstrtab", _STRING_TABLE, 0, 0, names, 0, 0, 0))
     offset = _HEADER.size + _SEGMENT.size * len(parts)
     content, headers, segments = bytearray(), bytearray(), bytearray()
-    for section in sections:
-        at, size, address = offset + len(content), len(section.data), section.address
-        where = places.get(section.name, 0), section.kind, section.flags, address, at, size
-        headers += _SECTION.pack(*where, section.link, section.info, 1, section.entry_bytes)
-        if section.flags:
-            access = _ALL if section.flags == _ALLOCATED_CODE else _READ_WRITE
+    for name, kind, flags, address, data, link, info, entry in sections:
+        at, size = offset + len(content), len(data)
+        headers += _SECTION.pack(places.get(name, 0), kind, flags, address, at, size, link, info, 1, entry)
+        if flags:
+            access = _ALL if flags == _ALLOCATED_CODE else _READ_WRITE
             segments += _SEGMENT.pack(_LOAD, at, address, address, size, size, access, 1)
-        content += section.data
+        content += data
     what = _IDENTITY, _EXECUTABLE, _RISCV, _VERSION, executable.entry
     tables = _HEADER.size, offset + len(content), _RVC, _HEADER.size, _SEGMENT.size, len(parts)
     header = _HEADER.pack(*what, *tables, _SECTION.size, len(sections), len(sections) - 1)

@@ -10,8 +10,7 @@ from xpulpnn_sim.verification.random.control import Context, Control
 from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import POOL, RARE, SHIFTS, SIGNATURE
 from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
-from xpulpnn_sim.verification.random.program import Block, Handlers, Labels, Program, count_statements, random_handlers
-from xpulpnn_sim.verification.random.system import Features
+from xpulpnn_sim.verification.random.program import Block, Handlers, Program, count_statements, random_handlers
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _BASE: Mapping[str, float] = {
@@ -77,45 +76,20 @@ def initial_registers(draw: Draw) -> Block:
     words = {register: random_word(draw.rng) for register in (*POOL, *RARE)}
     if draw.decks[Group.REQUANTISE]:
         words |= {register: shift_register(draw.rng, width) for width, register in SHIFTS.items()}
-    return Block(
-        "registers",
-        (),
-        tuple(Block("register", (f"li {ABI_NAMES[register]}, 0x{word:x}",)) for register, word in words.items()),
-    )
-
-
-def _enabling() -> Block:
-    """All interrupts on."""
-    return Block("interrupts", ("addi t1, zero, -1", "csrrw zero, mie, t1", "csrrsi zero, mstatus, 8"))
-
-
-def _signature() -> tuple[Block, ...]:
-    """Interrupts off and every register stored, so that a wrong one is seen at last."""
-    stores = tuple(Block("store", (f"sw {ABI_NAMES[register]}, {4 * register}(t1)",)) for register in (*POOL, *RARE))
-    return (
-        Block("interrupts", ("csrrci zero, mstatus, 8",)),
-        Block("signature", (f"li t1, 0x{SIGNATURE:x}",), stores),
-    )
+    lines = (f"li {ABI_NAMES[register]}, 0x{word:x}" for register, word in words.items())
+    return Block("registers", (), tuple(Block("register", (line,)) for line in lines))
 
 
 def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> Program:
     """The random program number ``seed``."""
     rng = Random(f"program {seed}")
-    draw, labels = Draw(rng, config), Labels()
-    style = rng.choice([*STYLES])
-    features = Features(
-        interrupts=interrupts,
-        hwloops=config.xpulpv2,
-        performance=getattr(config, "performance_counters", False),
-    )
+    draw, style = Draw(rng, config), rng.choice([*STYLES])
     optional = {**(_QUANTISING if config.qnt else {}), **(_REQUANTISING if config.requantise else {})}
-    weights = {**_BASE, **optional, **STYLES[style]}
-    control = Control(draw, labels, features, weights, budget)
+    control = Control(draw, {**_BASE, **optional, **STYLES[style]}, interrupts=interrupts)
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
     functions = tuple(
         control.function(loops, BUDGET // _FUNCTION_SCALE**2) for _ in range(rng.randrange(_FUNCTIONS + 1))
     )
-    context = Context(loops=loops)
     main: list[Block] = [initial_registers(draw)]
     if config.mac_load:
         main.append(MemoryRun(draw, "Mac&Load").block(8))
@@ -124,7 +98,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     control.left = budget
     length = 0
     while control.left > 0 and length < _LONGEST:
-        main.append(control.block(context))
+        main.append(control.block(Context(loops=loops)))
         length += count_statements(main[-1:])
     handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.has_xpulp)
     return framed(Program(tuple(main), functions, handlers, seed, f"{style} program {seed}"), interrupts=interrupts)
@@ -133,5 +107,11 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
 def framed(program: Program, *, interrupts: bool) -> Program:
     """A program whose first block sets the registers, with interrupts enabled behind it, and all registers stored."""
     first, *blocks = program.main
-    enabling = [_enabling()] if interrupts else []
-    return replace(program, main=(first, *enabling, *blocks, *_signature()))
+    if interrupts:
+        lines = ("addi t1, zero, -1", "csrrw zero, mie, t1", "csrrsi zero, mstatus, 8")
+        blocks.insert(0, Block("interrupts", lines))
+    # with interrupts off every register is stored, so that a wrong one is seen at last
+    blocks.append(Block("interrupts", ("csrrci zero, mstatus, 8",)))
+    stores = tuple(Block("store", (f"sw {ABI_NAMES[register]}, {4 * register}(t1)",)) for register in (*POOL, *RARE))
+    signature = Block("signature", (f"li t1, 0x{SIGNATURE:x}",), stores)
+    return replace(program, main=(first, *blocks, signature))

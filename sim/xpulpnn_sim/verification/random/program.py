@@ -137,18 +137,6 @@ def random_handlers(draw: Draw) -> Handlers:
     return Handlers(slots, filler, draw.chance(0.4), draw.has_xpulp and draw.chance(0.4), draw.has_xpulp)
 
 
-class Labels:
-    """Hands out names that are different from each other."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def new(self, stem: str) -> str:
-        """A label that starts with ``stem``."""
-        self._count += 1
-        return f"{stem}{self._count}"
-
-
 _LONG = ("li ", "la ")  # statements that may stand for two instructions
 
 

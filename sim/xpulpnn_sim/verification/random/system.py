@@ -1,13 +1,12 @@
 """CSR accesses, traps, wfi, mret, fences, self-modifying code and hardware loops for random programs."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
 from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
-from xpulpnn_sim.verification.random.program import Block, Labels, total_bytes
+from xpulpnn_sim.verification.random.program import Block, total_bytes
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 INNER, OUTER = 0, 1
@@ -32,52 +31,41 @@ def constant(draw: Draw, register: int, value: int) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class SharedEndLoop:
-    """A loop, number 0, that ends on the same instruction as the one around it."""
-
-    count: int  # iterations asked for
-    body: tuple[Block, ...]  # everything but the last instruction
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A hardware loop to write."""
-
-    number: int  # hardware loop used
-    count: int  # iterations asked for
-    body: tuple[Block, ...]  # everything but the last instruction
-    last: str
-    after: str  # label behind the loop
-    inner: SharedEndLoop | None = None  # A loop at the end of the body that shares the last instruction
-
-
 class LoopWriter:
     """Writes hardware loops around given bodies."""
 
-    def __init__(self, draw: Draw, labels: Labels) -> None:
+    def __init__(self, draw: Draw) -> None:
         self._draw = draw
         self._rng = draw.rng
-        self._labels = labels
 
-    def loop(self, loop: Loop) -> Block:
-        """The loop with its setup, ready to be executed."""
-        start, end = (self._labels.new(stem) for stem in ("start", "end"))
-        children = loop.body
-        if loop.inner is not None:
-            setup = tuple(self._plain_setup(INNER, loop.inner.count, end))
-            children = (*children, Block("inner loop", setup, loop.inner.body))
-        head = self._setup(loop, start, end, total_bytes(children))
-        return Block(f"loop {loop.number}", head, children, (f"{end}:", loop.last, f"{loop.after}:"))
+    def loop(
+        self,
+        number: int,
+        count: int,
+        body: tuple[Block, ...],
+        last: str,
+        after: str,
+        inner: tuple[int, tuple[Block, ...]] | None = None,
+    ) -> Block:
+        """A hardware loop with its setup: iterations, everything but its last instruction, that, the label behind it.
+
+        The ``inner`` loop, iterations and body, is loop 0 at the end of the body, which shares the last instruction.
+        """
+        start, end = (self._draw.label(stem) for stem in ("start", "end"))
+        if inner is not None:
+            setup = tuple(self._plain_setup(INNER, inner[0], end))
+            body = (*body, Block("inner loop", setup, inner[1]))
+        head = self._setup(number, count, start, end, total_bytes(body))
+        return Block(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
 
     def _plain_setup(self, number: int, count: int, end: str) -> list[str]:
         """lp.setup with the count in a register."""
         register = self._rng.choice((SCRATCH, *POOL))
         return [*constant(self._draw, register, count), f"lp.setup {number}, {ABI_NAMES[register]}, {end}"]
 
-    def _setup(self, loop: Loop, start: str, end: str, size: int) -> tuple[str, ...]:
+    def _setup(self, number: int, count: int, start: str, end: str, size: int) -> tuple[str, ...]:
         """One of the four ways to set up a loop, the label of the start included."""
-        draw, rng, number, count = self._draw, self._rng, loop.number, loop.count
+        draw, rng = self._draw, self._rng
         kind = rng.randrange(5)
         fits = count <= _LARGEST_IMMEDIATE
         if kind < 2 and fits and size <= _NEAR_BYTES:
@@ -85,21 +73,20 @@ class LoopWriter:
         if kind < 3:
             return tuple(self._plain_setup(number, count, end))
         by_csr = draw.chance(0.5)
-        lines = self._by_csr(number, start, end) if by_csr else self._separate(number, start, end)
+        separate = [f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
+        lines = self._by_csr(number, start, end) if by_csr else separate
         register = rng.choice(POOL)
         if not by_csr and fits and draw.chance(0.5):
             lines.append(f"lp.counti {number}, {count}")
         else:
             lines += constant(draw, register, count)
-            write = f"csrrw {self._any()}, lpcount{number}, " if by_csr else f"lp.count {number}, "
+            write = (
+                f"csrrw {ABI_NAMES[self._draw.destination()]}, lpcount{number}, " if by_csr else f"lp.count {number}, "
+            )
             lines.append(write + ABI_NAMES[register])
         if draw.chance(0.3):
             lines.append(draw.arithmetic())
         return (*lines, f"{start}:")
-
-    @staticmethod
-    def _separate(number: int, start: str, end: str) -> list[str]:
-        return [f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
 
     def _by_csr(self, number: int, start: str, end: str) -> list[str]:
         """Loop CSRs; the lowest bit written to them is dropped."""
@@ -108,11 +95,8 @@ class LoopWriter:
             lines.append(f"la {_X6}, {label}")
             if self._draw.chance(0.3):
                 lines.append(f"ori {_X6}, {_X6}, 1")
-            lines.append(f"csrrw {self._any()}, {name}{number}, {_X6}")
+            lines.append(f"csrrw {ABI_NAMES[self._draw.destination()]}, {name}{number}, {_X6}")
         return lines
-
-    def _any(self) -> str:
-        return ABI_NAMES[self._draw.destination()]
 
     def count(self, limit: int) -> int:
         """A number of iterations: the corners 0, 1 and 2 often, larger ones up to ``limit``."""
@@ -138,26 +122,13 @@ _NN_LOADS = (
 """Accesses to the NN-RF: mnemonic, operands of the table, operands of the instruction."""
 _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")  # rows for instructions written into the code
 
-X6 = ABI_NAMES[SCRATCH]
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """Contents of a program besides the rows of its configuration."""
-
-    interrupts: bool  # the machine raises interrupts: they are enabled, and wfi ends
-    hwloops: bool  # there are hardware loops and their CSRs
-    performance: bool = False  # there are PULP performance counters
-
 
 class System:
     """Writes the blocks of this module."""
 
-    def __init__(self, draw: Draw, labels: Labels, features: Features) -> None:
-        self._draw = draw
+    def __init__(self, draw: Draw, *, interrupts: bool) -> None:
+        self._draw, self._interrupts = draw, interrupts  # with interrupts they are enabled, and wfi ends
         self._rng = draw.rng
-        self._labels = labels
-        self._features = features
 
     def csr(self, *, last: bool = False) -> Block:
         """A CSR access: readable, writable, read-only or missing registers.
@@ -172,7 +143,7 @@ class System:
         kind = rng.randrange(10)
         if kind < 5:
             name = rng.choice(_FREE)
-            if name == "mstatus" and self._features.interrupts and draw.chance(0.7):
+            if name == "mstatus" and self._interrupts and draw.chance(0.7):
                 # keep them enabled most of the time
                 return Block("csr", (f"csrrsi {ABI_NAMES[values['rd']]}, mstatus, 8",))
             address = next(csr.address for csr in CSRS if csr.name == name)
@@ -182,9 +153,9 @@ class System:
             if chosen.name == "mtvec":
                 values[source] = 0
                 insn = draw.rows["csrrsi" if source == "zimm5" else "csrrs", insn.operands]
-        elif kind < 8 and self._features.performance:
+        elif kind < 8 and draw.config.performance_counters:
             address = rng.choice(_PERFORMANCE).address
-        elif kind < 9 and self._features.hwloops:
+        elif kind < 9 and draw.has_xpulp:
             return self._loop_csr(clears=not last)
         else:
             address = self._missing()
@@ -220,7 +191,7 @@ class System:
         """A jump to where nothing can be fetched; the handler comes back by the link, which is in t1."""
         base, size = UNFETCHED
         target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
-        return Block("unfetched", (f"li {X6}, 0x{target:x}", f"jalr {X6}, 0({X6})"))
+        return Block("unfetched", (f"li {_X6}, 0x{target:x}", f"jalr {_X6}, 0({_X6})"))
 
     def failing(self, loops: Collection[int]) -> Block:
         """A load or store that fails, wholly or in one of its words, and what must not act before the fault is known.
@@ -238,15 +209,15 @@ class System:
         behind = [(), (draw.arithmetic(),), *[self.trap().head] * 3, self.fence().head, self.csr().head]
         behind += [(f"lp.counti {loop}, {rng.randrange(2)}",) for loop in loops for _ in range(2)]
         behind += [self._requantised()] * 2
-        access = rng.choice(forms).format(value, X6)
-        lines = (f"li {X6}, 0x{address:x}", *self._requantised(), access, *rng.choice(behind))
+        access = rng.choice(forms).format(value, _X6)
+        lines = (f"li {_X6}, 0x{address:x}", *self._requantised(), access, *rng.choice(behind))
         return Block("failing", lines)
 
     def wait(self) -> Block:
         """wfi with every interrupt enabled in mie, whatever MIE says; a fence where there are no interrupts."""
-        if not self._features.interrupts:
+        if not self._interrupts:
             return self.fence()
-        lines = (f"addi {X6}, zero, -1", f"csrrw zero, mie, {X6}", *self._requantised(), "wfi")
+        lines = (f"addi {_X6}, zero, -1", f"csrrw zero, mie, {_X6}", *self._requantised(), "wfi")
         return Block("wfi", lines)
 
     def fence(self) -> Block:
@@ -265,7 +236,7 @@ class System:
         """Move mtvec between the two tables and the two modes; the bits in between are ignored."""
         table = self._rng.choice((TEXT_BASE, SECOND_TABLE))
         value = table | self._rng.getrandbits(8)
-        return Block("mtvec", (f"li {X6}, 0x{value:x}", f"csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {X6}"))
+        return Block("mtvec", (f"li {_X6}, 0x{value:x}", f"csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {_X6}"))
 
     def enable(self, *, on: bool) -> Block:
         """Switch interrupts on or off."""
@@ -273,27 +244,27 @@ class System:
 
     def leave(self) -> Block:
         """mret to the code behind it; interrupts are off while mepc matters."""
-        draw, target = self._draw, self._labels.new("mret")
+        draw, target = self._draw, self._draw.label("mret")
         head = ["csrrci zero, mstatus, 8"]
         if draw.chance(0.5):
             # MPIE, bit 7: decides whether mret enables interrupts
-            head += [f"addi {X6}, zero, 128", f"csrr{draw.rng.choice('sc')} zero, mstatus, {X6}"]
-        head += [f"la {X6}, {target}", f"csrrw zero, mepc, {X6}", "mret"]
+            head += [f"addi {_X6}, zero, 128", f"csrr{draw.rng.choice('sc')} zero, mstatus, {_X6}"]
+        head += [f"la {_X6}, {target}", f"csrrw zero, mepc, {_X6}", "mret"]
         skipped = tuple(Block("skipped", (draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
         return Block("mret", tuple(head), skipped, (f"{target}:",))
 
     def self_modify(self) -> Block:
         """Overwrite an instruction ahead; every further visit exchanges it again."""
-        draw, rng, patch = self._draw, self._rng, self._labels.new("patch")
+        draw, rng, patch = self._draw, self._rng, self._draw.label("patch")
         insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
         old, new = (insn.encode(**draw.values(insn)) for insn in insns)
         first, second = (ABI_NAMES[number] for number in rng.sample(POOL, 2))
         head = (
-            f"la {X6}, {patch}",
+            f"la {_X6}, {patch}",
             f"li {first}, 0x{old ^ new:08x}",
-            f"lw {second}, 0({X6})",
+            f"lw {second}, 0({_X6})",
             f"xor {first}, {first}, {second}",
-            f"sw {first}, 0({X6})",
+            f"sw {first}, 0({_X6})",
             "fence.i",
         )
         between = tuple(Block("between", (draw.arithmetic(),)) for _ in range(rng.choice((0, 0, 0, 1, 2))))
