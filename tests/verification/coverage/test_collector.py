@@ -159,7 +159,8 @@ def test_what_cannot_be_is_told():
     _, collector = counted(records)
     crosses = collector.crosses
     assert [crosses.label(number) for number in collector.impossible] == [f"wait: {ADD}, multicycle"]
-    assert crosses.reason(int(collector.impossible[0])) == "the instruction computes for a single cycle"
+    family, place = crosses.place(int(collector.impossible[0]))
+    assert family.reasons[family.states.flat[place] - 1] == "the instruction computes for a single cycle"
 
 
 def test_access_faults():

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from xpulpnn.isa.csr import Csr
-from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
@@ -17,7 +16,7 @@ from xpulpnn_sim.reference.golden.dotp import (
 )
 from xpulpnn_sim.verification.coverage.crosses import Crosses
 from xpulpnn_sim.verification.coverage.kinds import ENTRIES, Kind, Producer, kind_of, reserved_words
-from xpulpnn_sim.verification.coverage.placing import Placed, Placer
+from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer
 from xpulpnn_sim.verification.coverage.producing import Pair, Producing
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FAILING, LINK
 from xpulpnn_sim.verification.random.program import Block
@@ -27,6 +26,11 @@ _REPEATS = 6  # copies of what waits for an interrupt
 _INTERRUPTED = 40  # iterations of a loop that waits for an interrupt
 _TRANSFERS = frozenset({"mret", "ecall", "ebreak"})
 _PENDING = 12  # cycles in which a line may rise while interrupts are off
+_WAITED_FOR = {
+    WaitCause.LOAD_USE: Producer.LOAD,
+    WaitCause.JUMP_REGISTER: Producer.ALU,
+    WaitCause.MAC_LOAD: Producer.MAC_LOAD_BASE,
+}
 _COUNT = ABI_NAMES[COUNTER]
 _ON, _OFF = "csrrsi zero, mstatus, 8", "csrrci zero, mstatus, 8"
 
@@ -51,13 +55,15 @@ class Aims:
         self._rng: Random = placer.draw.rng
         self._producing = Producing(crosses, placer)
         self._writers: Mapping[str, Callable[..., Lines]] = {
-            "instruction": self._instruction,
+            "instruction": lambda row: self._alone(placer.place(row)),
             "operand": self._operand,
-            "overwrite": self._overwrite,
+            "overwrite": lambda row, *how: self._apart(self._producing.overwritten(row, how[0]), how[1]),
             "NN-RF": self._entry,
             "wait": self._wait,
             "interrupt": self._interrupt,
-            "loop end": self._loop_end,
+            "loop end": lambda row, place: self._loop_of(
+                row, first=place.startswith("first"), length=self._rng.randrange(1, 4)
+            ),
             "access fault": self._fault,
             "timing": self._timing,
             "across an interrupt": self._across_interrupt,
@@ -79,7 +85,7 @@ class Aims:
 
     @staticmethod
     def _alone(placed: Placed | None) -> Lines:
-        return None if placed is None else placed.lines
+        return None if placed is None else placed.behind()
 
     def _apart(self, pair: Pair | None, distance: int, *ahead: str) -> Lines:
         """A pair with other instructions between the two."""
@@ -88,14 +94,8 @@ class Aims:
         fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
         return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
 
-    def _instruction(self, row: Insn) -> Lines:
-        return self._alone(self._placer.place(row))
-
     def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> Lines:
         return self._apart(self._producing.pair(row, slot, producer), distance)
-
-    def _overwrite(self, row: Insn, producer: Producer, distance: int) -> Lines:
-        return self._apart(self._producing.overwritten(row, producer), distance)
 
     def _entry(self, row: Insn, entry: str, distance: int) -> Lines:
         loader = self._loader(row, entry)
@@ -106,7 +106,7 @@ class Aims:
         if placed is None:
             return None
         fillers = [self._placer.filler() for _ in range(distance - 1)]
-        return [*placed.before, *first.lines, *fillers, placed.text, *placed.after]
+        return placed.behind([*first.behind(), *fillers])
 
     def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed] | None:
         """Operands of ``row`` that choose an entry, and what loads it."""
@@ -126,7 +126,7 @@ class Aims:
                 {"nnimm5": selector},
                 rng.choice([one for one in rows if one.is_nn_form and not one.reloads_other]),
             )
-        first = self._producing.loader(loads, pins)
+        first = self._placer.place(loads, pins, scratch=PRODUCER)
         if row.is_nn_form:
             both = RELOADS_ACTIVATION | RELOADS_WEIGHT
             own = both if row.reloads_other else rng.choice((RELOADS_ACTIVATION, RELOADS_WEIGHT))
@@ -136,17 +136,12 @@ class Aims:
     def _wait(self, row: Insn, cause: WaitCause) -> Lines:
         placer = self._placer
         match cause:
-            case WaitCause.LOAD_USE | WaitCause.JUMP_REGISTER | WaitCause.MAC_LOAD:
-                producer = {
-                    WaitCause.LOAD_USE: Producer.LOAD,
-                    WaitCause.JUMP_REGISTER: Producer.ALU,
-                    WaitCause.MAC_LOAD: Producer.MAC_LOAD_BASE,
-                }[cause]
-                return self._operand(row, self._rng.choice(self._crosses.reads(row).slots), producer, 1)
             case WaitCause.LOOP:
                 return self._short_loop(row)
             case WaitCause.MISALIGNED:
                 return self._alone(placer.place(row, crosses_word=True))
+            case _ if cause in _WAITED_FOR:
+                return self._operand(row, self._rng.choice(self._crosses.reads(row).slots), _WAITED_FOR[cause], 1)
             case _:
                 pass
         placed = placer.place(row)
@@ -160,13 +155,12 @@ class Aims:
             WaitCause.CSR: ["csrrw zero, mscratch, zero"],
             WaitCause.SYNC: ["fence.i"],
         }
-        lines = ahead.get(cause, [])
         if cause is WaitCause.SLEEP:
             if not placer.interrupts:
                 return None
             lines = [_OFF, f"addi {ABI_NAMES[LINK]}, zero, -1", f"csrrw zero, mie, {ABI_NAMES[LINK]}", "wfi"]
-            return [*placed.before, *lines, placed.text, *placed.after, _ON]
-        return [*placed.before, *lines, placed.text, *placed.after]
+            return [*placed.behind(lines), _ON]
+        return placed.behind(ahead.get(cause, []))
 
     def _interrupt(self, row: Insn, side: str) -> Lines:
         if not self._placer.interrupts:
@@ -181,7 +175,7 @@ class Aims:
                 return None
             # a line that has risen meanwhile is taken at once when interrupts are on again
             enabled = [_OFF, *(self._placer.filler() for _ in range(_PENDING)), _ON] if resumes else []
-            lines += [*placed.before, *enabled, placed.text, *placed.after]
+            lines += placed.behind(enabled)
         return lines
 
     def _endless(self, row: Insn) -> bool:
@@ -196,13 +190,10 @@ class Aims:
             return None
         start, end = (placer.draw.label(stem) for stem in ("start", "end"))
         setup = [f"lp.counti {number}, 0", f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
-        last = placer.filler(self._bases(placed, row))
+        last = placer.filler(placed.registers(row))
         count = [f"addi {_COUNT}, {_COUNT}, -1", f"lp.count {number}, {_COUNT}", f"{end}:", last]
         ahead = [*placed.before, *setup, f"addi {_COUNT}, zero, 3", f"{start}:"]
         return [*ahead, placed.text, *placed.after, *count, f"lp.counti {number}, 0"]
-
-    def _loop_end(self, row: Insn, place: str) -> Lines:
-        return self._loop_of(row, first=place.startswith("first"), length=self._rng.randrange(1, 4))
 
     def _interrupted_loop(self, kind: Kind, side: str) -> Lines:
         """A loop that is repeated until an interrupt comes, more likely than not."""
@@ -219,17 +210,12 @@ class Aims:
         if placed is None:
             return None
         end = placer.draw.label("end")
-        body = [placer.filler(self._bases(placed, row)) for _ in range(length)]
+        body = [placer.filler(placed.registers(row)) for _ in range(length)]
         setup = f"lp.setupi {number}, {count or self._rng.randrange(2, 4)}, {end}"
         if first:
             inside = [placed.text, *placed.after, *body[:-1], f"{end}:", body[-1]]
             return [*placed.before, setup, *inside, f"lp.counti {number}, 0"]
         return [*placed.before, setup, *body, f"{end}:", placed.text, *placed.after, f"lp.counti {number}, 0"]
-
-    @staticmethod
-    def _bases(placed: Placed, row: Insn) -> set[int]:
-        """Registers that must stay as they are while the instruction is repeated."""
-        return {placed.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
 
     def _fault(self, row: Insn, place: str) -> Lines:
         if place == "fails":
@@ -239,8 +225,7 @@ class Aims:
             return None
         base = ABI_NAMES[LINK]
         failing = self._rng.choice(("lw zero, 0({})", "sw zero, 0({})", "lh zero, 2({})")).format(base)
-        ahead = [f"li {base}, 0x{FAILING[0]:x}", failing]
-        return [*placed.before, *ahead, placed.text, *placed.after]
+        return placed.behind([f"li {base}, 0x{FAILING[0]:x}", failing])
 
     def _rows_of(self, kind: Kind) -> list[tuple[Insn, str]]:
         """Rows of a kind with an operand each."""

@@ -40,9 +40,8 @@ class Collector:
         """Count the crosses of a whole program, from its first retirement on."""
         if not len(records):
             return
-        details = self._words.of(records["insn"])
-        run = _Run(records, details)
-        self._rows(run)
+        run = _Run(records, self._words.of(records["insn"]))
+        self._count("instruction", run.row[run.legal])
         self._operands(run)
         self._overwrites(run)
         self._entries(run)
@@ -51,10 +50,6 @@ class Collector:
         self._loops(run)
         self._faults(run)
         self._words_and_csrs(run)
-
-    def merge(self, counts: NDArray[np.int64]) -> None:
-        """Add what another collector of the same configuration has counted."""
-        self.counts += counts
 
     @property
     def holes(self) -> Numbers:
@@ -72,9 +67,6 @@ class Collector:
         flat = np.ravel_multi_index(tuple(np.asarray(axis, np.int64) for axis in axes), grid.shape)
         start = self.crosses.starts[family]
         self.counts[start : start + grid.size] += np.bincount(flat, minlength=grid.size)
-
-    def _rows(self, run: "_Run") -> None:
-        self._count("instruction", run.row[run.legal])
 
     def _operands(self, run: "_Run") -> None:
         for number, slot in enumerate(SLOTS):
@@ -154,7 +146,7 @@ class Collector:
         for slot in SLOTS:
             register = run.details[slot][resumed]
             for column, producer in (("base", run.details["base_producer"]), ("rd", run.details["producer"])):
-                written = run.written(column)[last]
+                written = run.written[column][last]
                 same = (register > 0) & (written == register) & (producer[last] != NOTHING)
                 self._count("across an interrupt", run.kind[resumed[same]], producer[last[same]])
 
@@ -203,7 +195,8 @@ class _Run:
         self.loop_end: Mask = self.retired & elsewhere & ~details["elsewhere"]
         self.behind_loop_end: Mask = np.zeros(len(records), np.bool_)
         self.behind_loop_end[1:] = self.loop_end[:-1] & ~self.entered[1:]
-        self._registers = {
+        # the register that each writes as its result or incremented base; 0: none
+        self.written = {
             "rd": np.where(self.retired & (records["rd_we"] != 0), records["rd_addr"].astype(np.int64), 0),
             "base": np.where(self.retired & (records["base_we"] != 0), records["base_addr"].astype(np.int64), 0),
         }
@@ -211,16 +204,12 @@ class _Run:
         self._bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
         self._keys: Numbers | None = None
 
-    def written(self, column: str) -> Numbers:
-        """The register that each writes as its result (``rd``) or incremented base (``base``); 0: none."""
-        return self._registers[column]
-
     def written_before(self, register: NDArray[Any], distance: int, wanted: Mask) -> tuple[NDArray[Any], Mask]:
         """The producer ``distance`` before each, and whether it has written ``register``."""
         producer = np.full(len(register), NOTHING, np.int64)
         found = np.zeros(len(register), np.bool_)
         for column, name in (("base", "base_producer"), ("rd", "producer")):
-            same = wanted[distance:] & (self.written(column)[:-distance] == register[distance:])
+            same = wanted[distance:] & (self.written[column][:-distance] == register[distance:])
             found[distance:] |= same
             producer[distance:][same] = self.details[name][:-distance][same]
         return producer, found

@@ -48,24 +48,17 @@ _SLOTS = ("mret", "mret", "mret", "mret", "j quick", "j skip")
 _INTERRUPTS = frozenset({"interrupt", "across an interrupt", "interrupt in a loop"})
 
 
-class Need(Enum):
-    """Machines on which crosses are likely."""
-
-    ANY = "any"
-    QUICK = "quick"
-    SLOW_DATA = "slow data"
-    SLOW_FETCH = "slow fetch"
-    INTERRUPTS = "interrupts"
-
-
 _IDEAL = {"grant_stalls": 0.0, "response_latency": 1, "fetch_grant_stalls": 0.0, "fetch_latency": 1}
-_MACHINES: Mapping[Need, dict[str, Any]] = {
-    Need.ANY: {},
-    Need.QUICK: _IDEAL,
-    Need.SLOW_DATA: _IDEAL | {"grant_stalls": 0.1, "response_latency": 8},
-    Need.SLOW_FETCH: _IDEAL | {"fetch_grant_stalls": 0.3, "fetch_latency": 9},
-    Need.INTERRUPTS: _IDEAL | {"irq_rate": _RATE},
-}
+
+
+class Need(Enum):
+    """Machines on which crosses are likely, by their settings."""
+
+    ANY = dict[str, float]()
+    QUICK = _IDEAL
+    SLOW_DATA = _IDEAL | {"grant_stalls": 0.1, "response_latency": 8}
+    SLOW_FETCH = _IDEAL | {"fetch_grant_stalls": 0.3, "fetch_latency": 9}
+    INTERRUPTS = _IDEAL | {"irq_rate": _RATE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +70,7 @@ class AimedPlan(Plan):
     def case(self, seed: int) -> Case:
         """The program ``seed`` and its machine."""
         crosses = crosses_of(self.config)
-        settings = {"max_cycles": _MAX_CYCLES, "irq_rate": 0.0, **_MACHINES[need(crosses, self.aims[0])], **self.chosen}
+        settings = {"max_cycles": _MAX_CYCLES, "irq_rate": 0.0, **need(crosses, self.aims[0]).value, **self.chosen}
         machine = replace(random_machine(seed, self.chosen), **settings)
         interrupts, draw = machine.irq_rate > 0, Draw(Random(f"aimed program {seed}"), self.config)
         registers = initial_registers(draw)

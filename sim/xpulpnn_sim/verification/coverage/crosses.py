@@ -23,6 +23,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.verification.coverage.kinds import (
     ENTRIES,
+    MEMORY,
     SLOTS,
     Kind,
     Producer,
@@ -42,11 +43,11 @@ NO_CROSS, REACHABLE = -1, 0
 CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, WaitCause.START))
 """Causes for which instructions wait once the first has been fetched."""
 
-_MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
 SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})  # those that compute for several cycles
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
 _BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})  # written by an access before its memory has answered
 _LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE})  # Written behind EX
+_NEEDS = {WaitCause.MAC_LOAD: Kind.MAC_LOAD, WaitCause.LOOP: Kind.LOOP}  # kinds without which there is no such wait
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
 _BYTES = frozenset({"lb", "lbu", "sb"})
 
@@ -107,6 +108,7 @@ class Crosses:
         self._reads = {row.key: reads_of(row) for row in self.rows}
         self._made = {producer for row in self.rows for producer in producers_of(row)}
         self._present = set(self._kinds.values())
+        self._reading = {self.kind(row) for row in self.rows if self.reads(row).slots}
         self.families = {family.name: family for family in self._all(config)}
         self.starts: dict[str, int] = {}
         self.count = 0
@@ -125,11 +127,6 @@ class Crosses:
         """A place for people."""
         family, place = self.place(number)
         return f"{family.name}: {family.label(place)}"
-
-    def reason(self, number: int) -> str:
-        """Why a place is out of reach."""
-        family, place = self.place(number)
-        return family.reasons[int(family.states.flat[place]) - 1]
 
     def kind(self, row: Insn) -> Kind:
         """The kind of a row."""
@@ -162,7 +159,7 @@ class Crosses:
             "NN-RF",
             "reads an entry that one of the three instructions before has loaded",
             (rows, (ENTRIES, str), distances),
-            self._entry,
+            lambda row, entry, distance: "" if entry in self.reads(row).entries else None,
         )
         yield _family("wait", "what it waited for", (rows, causes), self._wait)
         yield _family(
@@ -181,7 +178,7 @@ class Crosses:
             "access fault",
             "around a data access that the bus answers with an error",
             (rows, (("fails", "behind what fails"), str)),
-            self._fault,
+            lambda row, place: "" if place == "behind what fails" or self.kind(row) in MEMORY else None,
         )
         yield _family(
             "timing",
@@ -224,26 +221,16 @@ class Crosses:
         yield _family("interrupt line", "taken", ((IRQ_PRIORITY, str),), lambda line: "")
 
     def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> str | None:
-        if slot not in self.reads(row).slots or producer not in self._made:
-            return None
-        return ""
+        return "" if slot in self.reads(row).slots and producer in self._made else None
 
     def _overwrite(self, row: Insn, producer: Producer, distance: int) -> str | None:
         writes = row.writes_rd or (self.kind(row) is Kind.JUMP and row.mnemonic in ("c.jal", "c.jalr"))
-        if not writes or "rd" in self.reads(row).slots or "~" in row.operands or producer not in self._made:
-            return None
-        if row.mnemonic == "c.addi16sp":
-            return None
-        return ""
-
-    def _entry(self, row: Insn, entry: str, distance: int) -> str | None:
-        return "" if entry in self.reads(row).entries else None
+        reads = "rd" in self.reads(row).slots or "~" in row.operands or row.mnemonic == "c.addi16sp"
+        return "" if writes and not reads and producer in self._made else None
 
     def _wait(self, row: Insn, cause: WaitCause) -> str | None:
         kind, reads = self.kind(row), self.reads(row)
-        if cause is WaitCause.MAC_LOAD and Kind.MAC_LOAD not in self._present:
-            return None
-        if cause is WaitCause.LOOP and Kind.LOOP not in self._present:
+        if _NEEDS.get(cause, Kind.ALU) not in self._present:
             return None
         if cause in (WaitCause.LOAD_USE, WaitCause.MAC_LOAD) and not reads.slots:
             return "an instruction that reads no register waits for none"
@@ -251,9 +238,9 @@ class Crosses:
             return "only jalr waits for its base apart from others"
         if cause is WaitCause.MULTICYCLE and kind not in SLOW:
             return "the instruction computes for a single cycle"
-        if cause in _MEMORY_WAITS and kind not in _MEMORY | {Kind.QUANTISE}:
+        if cause in _MEMORY_WAITS and kind not in MEMORY | {Kind.QUANTISE}:
             return "the instruction does not access memory"
-        if cause is WaitCause.MISALIGNED and (kind not in _MEMORY or row.op in _BYTES):
+        if cause is WaitCause.MISALIGNED and (kind not in MEMORY or row.op in _BYTES):
             return "the instruction does not access memory across words"
         return ""
 
@@ -271,14 +258,8 @@ class Crosses:
             return "it does not retire, and its handler comes next"
         return ""
 
-    def _fault(self, row: Insn, place: str) -> str | None:
-        return "" if place == "behind what fails" or self.kind(row) in _MEMORY else None
-
-    def _reads_any(self, kind: Kind) -> bool:
-        return any(self.kind(row) is kind and self.reads(row).slots for row in self.rows)
-
     def _timing(self, kind: Kind, producer: Producer, distance: int, when: str) -> str | None:
-        if kind not in self._present or producer not in self._made or not self._reads_any(kind):
+        if kind not in self._reading or producer not in self._made:
             return None
         if when == "after a wait":
             return ""
@@ -295,9 +276,7 @@ class Crosses:
         return ""
 
     def _across_interrupt(self, kind: Kind, producer: Producer) -> str | None:
-        if kind not in self._present or producer not in self._made or not self._reads_any(kind):
-            return None
-        return ""
+        return "" if kind in self._reading and producer in self._made else None
 
     def _across_loop(self, kind: Kind, producer: Producer) -> str | None:
         if Kind.LOOP not in self._present or self._across_interrupt(kind, producer) is None:
@@ -310,9 +289,7 @@ class Crosses:
         return "it goes to its own target" if kind is Kind.JUMP else ""
 
     def _interrupt_wait(self, cause: WaitCause) -> str | None:
-        if cause is WaitCause.MAC_LOAD and Kind.MAC_LOAD not in self._present:
-            return None
-        if cause is WaitCause.LOOP and Kind.LOOP not in self._present:
+        if _NEEDS.get(cause, Kind.ALU) not in self._present:
             return None
         if cause in _MEMORY_WAITS | {WaitCause.MULTICYCLE, WaitCause.MISALIGNED}:
             return "interrupts are taken when nothing is left behind ID, and what waited there has retired"

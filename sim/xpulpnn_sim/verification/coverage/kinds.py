@@ -22,7 +22,26 @@ _DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
 _SYSTEM = frozenset({"ecall", "ebreak", "mret", "wfi", "fence", "fence.i"})
 
 
-class Kind(IntEnum):
+_TEXTS = {
+    "ALU": "ALU",
+    "BASE": "post-increment",
+    "CSR": "CSR",
+    "MAC_LOAD": "Mac&Load",
+    "MAC_LOAD_BASE": "base of a Mac&Load",
+    "PARAMETER": "pv.rqld",
+}
+
+
+class Shown(IntEnum):
+    """Numbers with texts for people."""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return _TEXTS.get(self.name, self.name.lower().replace("_", " "))
+
+
+class Kind(Shown):
     """Instructions that the pipeline treats alike."""
 
     ALU = 0
@@ -41,16 +60,8 @@ class Kind(IntEnum):
     REQUANTISE = 13
     QUANTISE = 14
 
-    @property
-    def text(self) -> str:
-        """For people."""
-        return _KIND_TEXT.get(self, self.name.lower().replace("_", " "))
 
-
-_KIND_TEXT = {Kind.ALU: "ALU", Kind.CSR: "CSR", Kind.MAC_LOAD: "Mac&Load", Kind.PARAMETER: "pv.rqld"}
-
-
-class Producer(IntEnum):
+class Producer(Shown):
     """Source of a register's value."""
 
     ALU = 0
@@ -66,33 +77,11 @@ class Producer(IntEnum):
     REQUANTISE = 10
     QUANTISE = 11
 
-    @property
-    def text(self) -> str:
-        """For people."""
-        return _PRODUCER_TEXT.get(self, self.name.lower().replace("_", " "))
 
-
-_PRODUCER_TEXT = {
-    Producer.ALU: "ALU",
-    Producer.BASE: "post-increment",
-    Producer.CSR: "CSR",
-    Producer.MAC_LOAD: "Mac&Load",
-    Producer.MAC_LOAD_BASE: "base of a Mac&Load",
-}
 NOTHING = -1  # in place of a number: there is none
-
-_PRODUCER_OF = {
-    Kind.ALU: Producer.ALU,
-    Kind.MULTIPLY: Producer.MULTIPLY,
-    Kind.MULTIPLY_HIGH: Producer.MULTIPLY_HIGH,
-    Kind.DIVISION: Producer.DIVISION,
-    Kind.LOAD: Producer.LOAD,
-    Kind.JUMP: Producer.LINK,
-    Kind.CSR: Producer.CSR,
-    Kind.MAC_LOAD: Producer.MAC_LOAD,
-    Kind.REQUANTISE: Producer.REQUANTISE,
-    Kind.QUANTISE: Producer.QUANTISE,
-}
+MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
+_PRODUCER_OF = {kind: Producer[kind.name] for kind in Kind if kind.name in Producer.__members__}
+_PRODUCER_OF[Kind.JUMP] = Producer.LINK
 
 
 def kind_of(row: Insn) -> Kind:
@@ -135,19 +124,22 @@ class Reads:
     entries: tuple[str, ...]  # entries of the NN-RF
 
 
+def _sample(row: Insn) -> int:
+    """A word of a row; the highest values are legal in nearly all, and name registers other than x0."""
+    word = row.match
+    for token in row.tokens:
+        high, step = token.field.high, token.field.step
+        word |= token.encode(next(value for value in range(high, high - 64 * step, -step) if token.accepts(value)))
+    return word
+
+
 def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
     """Illegal words that fit the pattern of a row but for one operand, which holds what the row excludes."""
-    plain = row.match
-    for token in row.tokens:
-        value = next(value for value in _values(token.field.high, token.field.step) if token.accepts(value))
-        plain |= token.encode(value)
     found: list[int] = []
     for token in row.restricted:
-        clear = plain & ~token.field.insert(-1)
-        excluded = [token.field.not_both] if token.excluded is None else [token.excluded]
-        words = [clear | token.field.insert(value) for value in excluded]
-        found += [word for word in words if decoder.decode(word) is None]
-    return found
+        excluded = token.field.not_both if token.excluded is None else token.excluded
+        found.append(_sample(row) & ~token.field.insert(-1) | token.field.insert(excluded))
+    return [word for word in found if decoder.decode(word) is None]
 
 
 SLOTS = ("rs1", "rs2", "rd")
@@ -156,20 +148,11 @@ ENTRIES = ("activation", "weight", "kappa", "lambda")
 
 def reads_of(row: Insn) -> Reads:
     """The operands of a row; those that are x0 in every word are none."""
-    sample = row.match
-    for token in row.tokens:
-        # the highest values are legal in nearly all rows, and name registers other than x0
-        value = next(value for value in _values(token.field.high, token.field.step) if token.accepts(value))
-        sample |= token.encode(value)
-    full, word = expanded(row, sample)
+    full, word = expanded(row, _sample(row))
     lsb = {"rs1": 15, "rs2": 20, "rd": 7}
     slots = tuple(slot for slot in SLOTS if slot in full.reads and word >> lsb[slot] & 31)
     entries = ("activation", "weight") if row.is_nn_form else ("weight",) if row.is_mac_load else ()
     return Reads(slots, ENTRIES[2:] if row.requantises else entries)
-
-
-def _values(high: int, step: int) -> range:
-    return range(high, high - 64 * step, -step)
 
 
 _DETAILS = np.dtype(
@@ -223,15 +206,14 @@ class Words:
         table = np.zeros(len(words), _DETAILS)
         described = self._describer.describe(np.array(words, np.uint32))
         for number, word in enumerate(words):
-            row = self._decoder.decode(word)
-            entry = table[number]
-            entry["producer"] = entry["base_producer"] = entry["activation"] = entry["weight"] = NOTHING
+            row, entry = self._decoder.decode(word), table[number]
+            for name in ("row", "kind", "reserved", "csr", "producer", "base_producer", "activation", "weight"):
+                entry[name] = NOTHING
             if row is None:
-                entry["row"] = entry["kind"] = entry["csr"] = NOTHING
                 entry["reserved"] = self._reserved(word)
-                entry["size"] = 2 if word & 3 != 3 else 4
-                continue
-            self._fill(entry, row, word, described[number])
+                entry["size"] = 2 if word & 3 != 3 else WORD_BYTES
+            else:
+                self._fill(entry, row, word, described[number])
         return table
 
     def _reserved(self, word: int) -> int:
@@ -244,7 +226,6 @@ class Words:
 
     def _fill(self, entry: Any, row: Insn, word: int, described: Any) -> None:
         properties = Property(int(described["properties"]))
-        entry["reserved"] = entry["csr"] = NOTHING
         if row.extension is Extension.ZICSR:
             values = row.decode(word)
             entry["csr"] = self._csrs.get(values["csr"], NOTHING)

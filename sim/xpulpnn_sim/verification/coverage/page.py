@@ -1,7 +1,6 @@
 """The page of coverage: one file that needs nothing but a browser."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from markupsafe import Markup
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.pages import Page, hint, table
 from xpulpnn_sim.verification.coverage.covered_trials import Total
-from xpulpnn_sim.verification.coverage.crosses import REACHABLE, Crosses, Family, row_name
+from xpulpnn_sim.verification.coverage.crosses import REACHABLE, Crosses, row_name
 from xpulpnn_sim.verification.coverage.rtl import module_table, unused_bits, unused_lines
 
 _MOST = 2000  # holes that the page names
@@ -31,28 +30,6 @@ _VERILOG = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfReach:
-    """Places that cannot be reached for one reason."""
-
-    family: str  # name of the grid
-    reason: str
-    count: int  # how many there are
-    names: tuple[str, ...]  # the first of them
-
-
-def out_of_reach(families: Mapping[str, Family]) -> list[OutOfReach]:
-    """All places out of reach, by family and reason."""
-    found: list[OutOfReach] = []
-    for family in families.values():
-        states = family.states.ravel()
-        for number, reason in enumerate(family.reasons, 1):
-            places = np.flatnonzero(states == number).tolist()
-            names = tuple(family.label(place) for place in places[:_PLACES])
-            found.append(OutOfReach(family.name, reason, len(places), names))
-    return found
-
-
 def write_page(path: Path, total: Total, summary: Mapping[str, Any], facts: Mapping[str, str], command: str) -> None:
     """Write the page in one step."""
     crosses = total.collector.crosses
@@ -67,17 +44,18 @@ def write_page(path: Path, total: Total, summary: Mapping[str, Any], facts: Mapp
     page.section("holes", "Holes", *_holes(summary))
     page.section("timing", "Forwarding", hint(_FORWARDING), _timing(total))
     page.section("instructions", "Instructions", *_instructions(total))
-    lists = (
-        _details(f"{one.family}: {one.reason} ({one.count})", _names(one.names, one.count))
-        for one in out_of_reach(crosses.families)
-    )
-    page.section("out-of-reach", "Out of reach", hint(_OUT_OF_REACH), *lists)
+    page.section("out-of-reach", "Out of reach", hint(_OUT_OF_REACH), *_out_of_reach(crosses))
     page.section("verilog", "Verilog", hint(_VERILOG), *_verilog(total))
     page.write(path)
 
 
-def _number(name: str) -> Column:
-    return Column(name=name, digits=0)
+def _out_of_reach(crosses: Crosses) -> Iterator[Markup]:
+    """All places out of reach, by family and reason."""
+    for family in crosses.families.values():
+        for number, reason in enumerate(family.reasons, 1):
+            places = np.flatnonzero(family.states.ravel() == number).tolist()
+            names = [family.label(place) for place in places[:_PLACES]]
+            yield _details(f"{family.name}: {reason} ({len(places)})", _names(names, len(places)))
 
 
 def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
@@ -87,10 +65,10 @@ def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
         columns=[
             Column(name="of"),
             Column(name="meaning"),
-            _number("to reach"),
-            _number("reached"),
+            Column(name="to reach", digits=0),
+            Column(name="reached", digits=0),
             Column(name="share", unit="%", digits=2),
-            _number("out of reach"),
+            Column(name="out of reach", digits=0),
         ],
         rows=[
             [name, meaning, one["crosses"], one["reached"], _share(one["reached"], one["crosses"]), one["out_of_reach"]]
@@ -140,8 +118,7 @@ def _mark(count: int, state: int) -> str:
 def _instructions(total: Total) -> Iterator[Markup]:
     """Instructions by extension, each with what was reached of the crosses of every family."""
     crosses, counts = total.collector.crosses, total.collector.counts
-    names: list[str] = []
-    columns: list[list[tuple[int, int]]] = []
+    columns: dict[str, list[tuple[int, int]]] = {}
     times: list[int] = []
     for name, family in crosses.families.items():
         if family.states.shape[0] != len(crosses.rows):
@@ -152,17 +129,15 @@ def _instructions(total: Total) -> Iterator[Markup]:
         if name == "instruction":
             times = met.sum(axis=1).tolist()
         else:
-            names.append(name)
             reached = (wanted & (met > 0)).sum(axis=1).tolist()
-            columns.append(list(zip(reached, wanted.sum(axis=1).tolist(), strict=True)))
-    numbered = enumerate(crosses.rows)
-    for extension, part in groupby(numbered, key=lambda item: item[1].extension.value):
+            columns[name] = list(zip(reached, wanted.sum(axis=1).tolist(), strict=True))
+    for extension, part in groupby(enumerate(crosses.rows), key=lambda item: item[1].extension.value):
         those = list(part)
         shown = _pairs(
             extension,
-            [Column(name="instruction"), _number("retired")],
+            [Column(name="instruction"), Column(name="retired", digits=0)],
             [[row_name(row), times[number]] for number, row in those],
-            {name: [column[number] for number, _ in those] for name, column in zip(names, columns, strict=True)},
+            {name: [column[number] for number, _ in those] for name, column in columns.items()},
         )
         yield _details(f"{extension}, {len(those)} instructions", table(shown))
 

@@ -1,6 +1,6 @@
 """Any instruction of the table as a few lines that may stand anywhere in a random program, whatever it does."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn.isa.compressed import EXPANSIONS
@@ -9,7 +9,7 @@ from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.model.statics import register
-from xpulpnn_sim.verification.coverage.kinds import Kind, kind_of
+from xpulpnn_sim.verification.coverage.kinds import MEMORY, Kind, kind_of
 from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
 from xpulpnn_sim.verification.random.layout import (
     COUNTER,
@@ -31,7 +31,6 @@ _SPAN = 0x40
 _NEAR = 16
 _BOTH = 0b11000
 _LOADS = (0b01000, 0b10000)
-_MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
 _MPIE = 128
 CONSUMER, PRODUCER = (SCRATCH, SHORT_COUNTER), (COUNTER, LINK)
 """Registers for addresses of what is placed, one in reach of few and one of compressed instructions, and of what comes
@@ -49,10 +48,13 @@ class Placed:
     values: dict[str, int] = field(default_factory=dict[str, int])
     base_value: int = 0  # what its base register must hold, if that was chosen by the caller
 
-    @property
-    def lines(self) -> list[str]:
-        """All lines."""
-        return [*self.before, self.text, *self.after]
+    def behind(self, lines: Sequence[str] = ()) -> list[str]:
+        """All lines, with others right before the instruction."""
+        return [*self.before, *lines, self.text, *self.after]
+
+    def registers(self, row: Insn) -> set[int]:
+        """Registers of the instruction, one of ``row``."""
+        return {self.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
 
 
 def token_of(row: Insn, slot: str) -> Token | None:
@@ -90,7 +92,7 @@ class Placer:
     ) -> Placed | None:
         """An instruction of ``row``; None if there is no way."""
         pins, kind = dict(pins or {}), kind_of(row)
-        if kind in _MEMORY:
+        if kind in MEMORY:
             return self._access(row, pins, keep, scratch, fails=fails, crosses_word=crosses_word)
         if kind is Kind.BRANCH:
             return self._target(row, pins, keep, [self.filler(keep)])
@@ -116,10 +118,9 @@ class Placer:
 
     def _target(self, row: Insn, pins: dict[str, int], keep: Collection[int], skipped: list[str]) -> Placed:
         """A branch or jump over ``skipped``."""
-        name = next(token.field.name for token in row.tokens if token.field.kind is FieldKind.TARGET)
-        field_ = next(token.field for token in row.tokens if token.field.name == name)
+        target = next(token.field for token in row.tokens if token.field.kind is FieldKind.TARGET)
         over = self.draw.label("over")
-        pins[name] = 8 * field_.step
+        pins[target.name] = 8 * target.step
         placed = self._plain(row, pins, keep)
         return Placed([], self._labelled(row, placed, over), [*skipped, f"{over}:"], placed.values)
 
@@ -144,7 +145,7 @@ class Placer:
             pins["imm12"] = 0
         placed = self._plain(row, pins, {*keep, pins["rs1"]})
         # the label is what the base must hold
-        return Placed([*before], placed.text, [self.filler(keep), f"{over}:"], placed.values)
+        return Placed(before, placed.text, [self.filler(keep), f"{over}:"], placed.values)
 
     def _loop(self, row: Insn, pins: dict[str, int], keep: Collection[int]) -> Placed:
         """Loops that end at once: no other count is left behind."""
@@ -220,15 +221,13 @@ class Placer:
                 before.append(f"li {ABI_NAMES[pins[name]]}, 0x{value:x}")
             base = pins[name]
         elif fails or crosses_word:
-            return Placed([f"li {ABI_NAMES[SP]}, 0x{value:x}"], *self._with_stack(row, pins, keep))
+            # the base is sp, which is put back
+            text = self._plain(row, pins, keep).text
+            return Placed([f"li {ABI_NAMES[SP]}, 0x{value:x}"], text, [f"li {ABI_NAMES[SP]}, 0x{FRAME:x}"])
         else:
             value = FRAME
         placed = self._plain(row, pins, {*keep, base})
         return Placed(before, placed.text, [], placed.values, value)
-
-    def _with_stack(self, row: Insn, pins: dict[str, int], keep: Collection[int]) -> tuple[str, list[str]]:
-        """An access whose base is sp, which is put back."""
-        return self._plain(row, pins, keep).text, [f"li {ABI_NAMES[SP]}, 0x{FRAME:x}"]
 
     def _offset(self, token: Token) -> int:
         """A small immediate, or x0 as a register."""

@@ -9,7 +9,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
 from xpulpnn_sim.verification.coverage.crosses import Crosses
-from xpulpnn_sim.verification.coverage.kinds import Kind, Producer, kind_of, producers_of
+from xpulpnn_sim.verification.coverage.kinds import MEMORY, Kind, Producer, kind_of, producers_of
 from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer, destination, token_of
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FRAME, LINK, POOL, RA, SP, WINDOW
 from xpulpnn_sim.verification.random.memory_run import memory_operand
@@ -18,10 +18,9 @@ from xpulpnn_sw.assembly.registers import ABI_NAMES
 _ATTEMPTS = 30
 _SLOT = 0xF0  # offset from the window of words that carry constants and zeros
 _ZERO_LANE = 2  # byte that is zero in every address of the memory map, where a requantised zero changes nothing
-_T0, _T2, _TP, _RA, _SP = (ABI_NAMES[number] for number in (LINK, COUNTER, BASE, RA, SP))
+_T0, _T2, _TP, _SP = (ABI_NAMES[number] for number in (LINK, COUNTER, BASE, SP))
 _READERS = frozenset({"csrrs", "csrrc"})
 _STEP = WORD_BYTES
-_MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
 
 
 @dataclass(slots=True)
@@ -47,10 +46,6 @@ class Producing:
                 if row.size == WORD_BYTES or kind_of(row) is Kind.ALU:
                     self._rows[producer].append(row)
 
-    def loader(self, row: Insn, pins: Mapping[str, int]) -> Placed | None:
-        """A Mac&Load or pv.rqld that comes before something else."""
-        return self._placer.place(row, pins, scratch=PRODUCER)
-
     def pair(self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None) -> Pair | None:
         """A pair whose second instruction reads what the first one writes in the operand ``slot``."""
         token = token_of(row, slot)
@@ -59,7 +54,7 @@ class Producing:
         if token is not None:
             chosen[token.field.name] = register
         role = self._role(row, slot)
-        if role and producer is Producer.LINK and kind in _MEMORY:
+        if role and producer is Producer.LINK and kind in MEMORY:
             # the address is that of a word behind a jump
             operand = memory_operand(row)
             if operand.value is not None and not operand.increment:
@@ -73,7 +68,7 @@ class Producing:
             return None
         back = [f"li {_SP}, 0x{FRAME:x}"] if token is None else []
         consumer = [placed.text, *placed.after, *back]
-        keep = {register, *(v for v in self._registers(placed, row))}
+        keep = {register} | placed.registers(row)
         if role:
             made = self._valued(producer, register, self._needed(role, placed), role)
         else:
@@ -93,27 +88,18 @@ class Producing:
             placed = self._placer.place(row, pins)
             if placed is None:
                 return None
-            sources = [
-                placed.values[one.field.name]
-                for one in row.tokens
-                if one.field.kind is FieldKind.REGISTER and one != token
-            ]
+            operands = [one for one in row.tokens if one.field.kind is FieldKind.REGISTER and one != token]
+            sources = [placed.values[one.field.name] for one in operands]
             if register not in sources:
                 break
         else:
             return None
-        made = self._free(producer, register)
-        if made is None:
+        if (made := self._free(producer, register)) is None:
             return None
-        keep = {register, *sources}
-        return Pair([*placed.before, *made[0]], made[1], [placed.text, *placed.after], keep)
+        return Pair([*placed.before, *made[0]], made[1], [placed.text, *placed.after], {register, *sources})
 
     def _register(self, low: int, high: int) -> int:
         return self._rng.choice([register for register in POOL if low <= register <= high])
-
-    @staticmethod
-    def _registers(placed: Placed, row: Insn) -> list[int]:
-        return [placed.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER]
 
     @staticmethod
     def _role(row: Insn, slot: str) -> str:
@@ -123,7 +109,7 @@ class Producing:
             return "target"
         if kind is Kind.LOOP:
             return "count"
-        if kind not in _MEMORY:
+        if kind not in MEMORY:
             return ""
         operand, token = memory_operand(row), token_of(row, slot)
         if token is None or (operand.base is not None and token == operand.base):
@@ -184,7 +170,10 @@ class Producing:
             case Producer.ALU:
                 return [load], [self._rng.choice((f"addi {name}, {_T2}, 0", f"add {name}, zero, {_T2}"))]
             case Producer.LINK:
-                return self._link(name, role)
+                # the link leads to a word that may be overwritten, or on
+                over, self._out = self._placer.draw.label("over"), self._placer.draw.label("out")
+                behind = f"jal zero, {self._out}" if role == "target" else ".word 0x00000013"
+                return [], [f"jal {name}, {over}", behind, f"{over}:"]
             case Producer.MAC_LOAD | Producer.MAC_LOAD_BASE:
                 return self._mac_load(producer, name, load)
             case Producer.REQUANTISE:
@@ -194,13 +183,6 @@ class Producing:
                 return [*words, *loads, load, f"addi {name}, {_T2}, 0"], [f"{row} {name}, zero, zero, {_ZERO_LANE}"]
             case _:
                 return None
-
-    def _link(self, name: str, role: str) -> tuple[list[str], list[str]]:
-        """A jump, and where its link leads: to a word that may be overwritten, or on."""
-        over = self._placer.draw.label("over")
-        self._out = self._placer.draw.label("out")
-        behind = f"jal zero, {self._out}" if role == "target" else ".word 0x00000013"
-        return [], [f"jal {name}, {over}", behind, f"{over}:"]
 
     def _mac_load(self, producer: Producer, name: str, load: str) -> tuple[list[str], list[str]]:
         """A Mac&Load that adds a product with zero, or moves its base."""

@@ -56,11 +56,6 @@ def _point(text: str) -> Point:
     return Point(kind, module, int(fields["l"]), found[1], int(found[2] or -1), found[3] or "")
 
 
-def counted(points: Sequence[Point]) -> NDArray[np.bool_]:
-    """Select the points that belong to the core and not to its surroundings."""
-    return np.array([point.module not in _OWN and point.name != _DROPPED for point in points], np.bool_)
-
-
 @dataclass(frozen=True, slots=True)
 class ModuleCoverage:
     """Used parts of a module, all its instances together."""
@@ -75,8 +70,8 @@ class ModuleCoverage:
 def _merged(points: Sequence[Point], used: NDArray[np.bool_]) -> dict[Point, bool]:
     """Points of the core, those of several instances of a module together."""
     merged: dict[Point, bool] = {}
-    for point, was_used, counts in zip(points, used.tolist(), counted(points).tolist(), strict=True):
-        if counts:
+    for point, was_used in zip(points, used.tolist(), strict=True):
+        if point.module not in _OWN and point.name != _DROPPED:
             merged[point] = merged.get(point, False) or was_used
     return merged
 
@@ -119,10 +114,10 @@ def unused_bits(points: Sequence[Point], used: NDArray[np.bool_]) -> list[tuple[
         if point.kind == "toggle" and not was_used:
             signals = missing.setdefault(point.module, {})
             signals.setdefault(point.name, {}).setdefault(point.change, []).append(point.bit)
-    found: list[tuple[str, list[tuple[str, str]]]] = []
-    for module, signals in sorted(missing.items()):
-        found.append((module, [(name, _bits_text(changes)) for name, changes in sorted(signals.items())]))
-    return found
+    return [
+        (module, [(name, _bits_text(changes)) for name, changes in sorted(signals.items())])
+        for module, signals in sorted(missing.items())
+    ]
 
 
 def _bits_text(changes: Mapping[str, list[int]]) -> str:
