@@ -12,7 +12,7 @@ import numpy as np
 
 from xpulpnn_sim import simulate
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.reference.golden import channel_layers, layers
+from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sw.kernels.layout import pack_words
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def write_layer(folder: Path) -> None:
     image = rng.integers(0, 16, (8, 8, 16))
     sums = layers.conv(image, weights, bias, (1, 1), layers.Pads(1, 1, 1, 1))
     features = layers.quantise_bn(sums, kappa, offset, shift, BITS)
-    expected = channel_layers.max_pool(features, layers.Window(2, 2, stride=(2, 2)))
+    expected = layers.max_pool(features, layers.Window(2, 2, stride=(2, 2)))
     read_ahead = np.zeros(SPARE, np.uint32)
     data = "#include <stdint.h>\n" + c_array("input", np.append(pack_words(image, BITS), read_ahead))
     (folder / "data.h").write_text(data + c_array("expected", pack_words(expected, BITS)))

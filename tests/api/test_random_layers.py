@@ -11,8 +11,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.random_layers import LAYERS, covered, random_cases, turns
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, run_case
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference, run_case
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision

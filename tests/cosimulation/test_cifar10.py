@@ -19,7 +19,7 @@ from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
 from xpulpnn_sim.cosimulation.workloads import cifar10
 from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised, random_network, trained
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind

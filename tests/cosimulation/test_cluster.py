@@ -17,10 +17,9 @@ from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
 from xpulpnn_sim.cosimulation.model import session, waves
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import cluster_rig, simulated
-from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.machine import Machine, Target
 from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.model.target import Target
 from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of

@@ -10,8 +10,7 @@ from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.function_run import run_function
-from xpulpnn_sim.cosimulation.workloads.packed_products import Point, run_point
+from xpulpnn_sim.cosimulation.workloads.packed_products import Point, run_function, run_point
 from xpulpnn_sw.kernels.ulppack.gemm import gemm
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, Packing, methods
 from xpulpnn_sw.kernels.ulppack.plan import best_plan

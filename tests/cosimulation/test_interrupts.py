@@ -5,8 +5,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cosimulation.model.libraries import model_library
-from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.model.target import Target
+from xpulpnn_sim.cosimulation.model.machine import Machine, Target
 from xpulpnn_sim.cosimulation.workloads.program_run import retirement_check, run_program
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.exits import Reason

@@ -9,7 +9,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.stream_run import run_stream
+from xpulpnn_sim.cosimulation.workloads.workload import run_stream
 
 pytestmark = pytest.mark.cosim
 

@@ -11,7 +11,7 @@ from xpulpnn_sim.cosimulation.model.machine import WATCHDOG_CYCLES, Machine
 from xpulpnn_sim.cosimulation.model.schema import POKE, InsnKind
 from xpulpnn_sim.cosimulation.model.statics import Describer, stream_text
 from xpulpnn_sim.cosimulation.workloads import stream_run
-from xpulpnn_sim.cosimulation.workloads.stream_run import run_stream
+from xpulpnn_sim.cosimulation.workloads.workload import run_stream
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sw.assembly.asm import assemble
 

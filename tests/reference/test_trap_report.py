@@ -5,7 +5,7 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn.isa.table import find
-from xpulpnn_sim.reference.programs.trap_report import Trapped, describe, fetched_word
+from xpulpnn_sim.reference.programs.exits import Trapped, describe, fetched_word
 
 pytestmark = pytest.mark.unit
 

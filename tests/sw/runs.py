@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.reference.iss.memory import Memory

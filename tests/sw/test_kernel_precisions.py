@@ -10,8 +10,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.api.random_layers import LAYERS, random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
 from xpulpnn_sim.reference.iss.kernel import kernel_memory
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import (

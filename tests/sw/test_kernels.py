@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
 from xpulpnn_sim.reference.iss.observe import Observer
 from xpulpnn_sw.assembly.registers import register_number

@@ -9,8 +9,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
 from xpulpnn_sim.reference.iss.kernel import kernel_memory, results
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, Thresholds

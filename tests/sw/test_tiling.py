@@ -9,7 +9,7 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.golden import dma
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of

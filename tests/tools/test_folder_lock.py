@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.tools.folder_lock import LOCK, folder_lock
+from xpulpnn_sim.tools.files import LOCK, folder_lock
 
 pytestmark = pytest.mark.unit
 

@@ -12,8 +12,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api.configuration import core_for
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors
-from xpulpnn_sim.cosimulation.workloads.references import largest_share, reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, largest_share, reference
 from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer

@@ -20,10 +20,10 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.cadence import Scoreboard
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.reference.golden import fields
+from xpulpnn_sim.reference.golden import effects as fields
 from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
 from xpulpnn_sim.reference.golden.execute import execute
-from xpulpnn_sim.reference.golden.memory import OFFSETS
+from xpulpnn_sim.reference.golden.scalar import OFFSETS
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_words
 
 _MAC_LOAD_STEP = 4

@@ -1,16 +1,16 @@
-"""Kernels on clusters, side by side for every number of cores and banks."""
+"""Kernels on clusters, side by side for every number of cores and banks, and the steps of layers in tiles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast, get_args
 
+from rich.console import Console
 from rich.table import Table
 
 from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn_sim.api.cluster_cosimulation import cluster_cases, run_cluster_cases
 from xpulpnn_sim.cli.command import arguments
-from xpulpnn_sim.cli.common import Columns, output, progress_bar, record_table, tell
+from xpulpnn_sim.cli.common import Columns, output, progress_bar, record_table, table, tell
 from xpulpnn_sim.cli.option_groups import IDEAL, Icache, Jobs, Report
-from xpulpnn_sim.cli.tile_report import print_tiles
 from xpulpnn_sim.cli.values import Count, Numbers, listed
 from xpulpnn_sim.cosimulation.model.schema import DeviceWait
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
@@ -19,6 +19,51 @@ from xpulpnn_sim.exploration.report.scaling import speed_ups
 from xpulpnn_sim.exploration.report.timeline import write_cluster_plots
 from xpulpnn_sw.kernels.layout import PLACEMENTS, Placement
 from xpulpnn_sw.kernels.programs.tiled import Tiling
+
+_SHOWN = 12  # steps that are shown at most: those of the beginning and of the end
+
+_STEPS = (
+    *("tile", "rows", "channels", "begin", "computed", "end"),
+    *("waiting", "loaded", "stored", "moving"),
+)
+
+
+def print_tiles(console: Console, record: Mapping[str, Any]) -> None:
+    """Print how the layer of a record was divided, and its steps."""
+    tiling = record["tiling"]
+    unit = tiling["unit"]
+    how = "two buffers for what changes" if tiling["overlap"] else "one buffer each, nothing moved meanwhile"
+    text = (
+        f"{record['kernel']} {record['layer']} {record['precision']} {record['variant']} on {record['cores']} cores: "
+        f"{tiling['tiles']} tiles of {tiling['rows']} {unit} and {tiling['channels']} channels, {how}\n"
+        f"TCDM, {tiling['tcdm_bytes']} bytes: "
+        + ", ".join(f"{place['name']} {place['bytes']} at 0x{place['address']:08x}" for place in tiling["tcdm"])
+        + f"\nDMA: {tiling['loaded']} bytes in, {tiling['stored']} out in {tiling['moving']} cycles, "
+        f"{tiling['bytes_per_cycle']:.2f} bytes per cycle; of {record['cycles']} cycles {tiling['computing']} with "
+        f"computing, {tiling['waiting']} waiting for DMA alone"
+    )
+    console.print()
+    console.print(text, markup=False, soft_wrap=True, highlight=False)
+    console.print(_steps(tiling["steps"], unit))
+
+
+def _steps(steps: list[Mapping[str, Any]], unit: str) -> Table:
+    rows = [[_text(step[name]) for name in _STEPS] for step in steps]
+    if len(rows) > _SHOWN:
+        half = _SHOWN // 2
+        rows[half:-half] = [[f"... {len(rows) - _SHOWN} steps"]]
+    title = (
+        "steps from barrier to barrier, cycles from the first one: last core done, all moved; waiting: for DMA alone; "
+        "bytes loaded and stored meanwhile; moving: cycles with DMA transfers"
+    )
+    return table([unit if name == "rows" else name for name in _STEPS], rows, title=title)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{value[0]}..{value[1] - 1}" if value else "-"
+    return "-" if value is None else str(value)
+
 
 ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
 

@@ -1,6 +1,6 @@
 """``xpulpnn cosim KERNEL``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -20,23 +20,52 @@ from xpulpnn_sim.api.cosimulation import (
     run_cases,
 )
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
-from xpulpnn_sim.cli.channelwise_table import channelwise_table
 from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
 from xpulpnn_sim.cli.command import arguments, command
-from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
+from xpulpnn_sim.cli.common import Columns, finish, output, progress_bar, record_table, table, tell
 from xpulpnn_sim.cli.kernel_options import Kernel, Precisions, Requantising, Specialising, forms
 from xpulpnn_sim.cli.option_groups import DataTiming, Json, Seed, Simulated
 from xpulpnn_sim.cli.values import Count, NewFile, Preset, Repeated, Words
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.lists import chosen
-from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
+from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
 from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
 from xpulpnn_sw.layers.convolution import ConvLayer
 from xpulpnn_sw.layers.precision import Precision
+
+
+def channelwise_table(records: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table with a row for every run."""
+    return record_table(_COLUMNS, records, title=_TITLE)
+
+
+def _public(record: Mapping[str, Any]) -> int | None:
+    return public_cycles(record["kernel"], record["layer"], record["bits"])
+
+
+def _ratio(record: Mapping[str, Any]) -> str:
+    public = _public(record)
+    return "-" if public is None else f"{public / record['cycles']:.2f}"
+
+
+_TITLE = "public: cycles of PULP-NN's kernels in C, compiled, on one such core; elements: read by windows"
+_COLUMNS: Columns = {
+    "layer": "{[layer]}",
+    "precision": "{[precision]}",
+    "variant": "{[variant]}",
+    "cycles": "{[cycles]}",
+    "public": lambda record: _public(record) or "-",
+    "public/ours": _ratio,
+    "instructions": "{[instructions]}",
+    "elements/cyc": "{[macs_per_cycle]:.2f}",
+    "errors": "{[mismatches]}",
+    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+}
+
 
 _PRESET = (
     f"Configuration to start from (default {DEFAULT_CONFIG}, for both forms of Mac&Load; {BEYOND_CONFIG} for variants "

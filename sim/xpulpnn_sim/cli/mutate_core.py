@@ -10,8 +10,7 @@ from xpulpnn_sim.cli.common import OK, incomplete, output, tell, write_json
 from xpulpnn_sim.cli.mutate_units import MutationOptions, hunt, outcome_table, tell_survivors
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Settings
 from xpulpnn_sim.cli.values import Count, listed
-from xpulpnn_sim.tools.abc import find_abc
-from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.tools.yosys import find_abc, find_yosys
 from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Judged, Told, rows_of
 from xpulpnn_sim.verification.mutants.core import core_mutants
 from xpulpnn_sim.verification.random.trials import Plan

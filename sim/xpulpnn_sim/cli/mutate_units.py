@@ -15,8 +15,7 @@ from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, incomplete, interruptible, output, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.option_groups import Fresh, Jobs, Json, YosysChoice
 from xpulpnn_sim.cli.values import Count, Natural, NewFolder, at_least
-from xpulpnn_sim.tools.files import require_folder
-from xpulpnn_sim.tools.folder_lock import folder_lock
+from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.verilator import require_verilator
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants.campaign import Judged, Told, collected, rows_of

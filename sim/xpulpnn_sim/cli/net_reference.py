@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, output, progress_bar, write_json
-from xpulpnn_sim.cli.network_tables import class_table
+from xpulpnn_sim.cli.network_report import class_table
 from xpulpnn_sim.cli.option_groups import Json
 from xpulpnn_sim.cli.values import Count
 from xpulpnn_sim.cosimulation.networks.classified import classified

@@ -20,9 +20,8 @@ from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Cores, Json
 from xpulpnn_sim.cli.values import NewFile, Preset, Repeated
 from xpulpnn_sim.reference.programs.cluster_program import cluster_windows, load_for
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, parse_number, parse_ram, windows
-from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output
-from xpulpnn_sim.reference.programs.trap_report import Trapped, describe
-from xpulpnn_sim.reference.programs.trap_report import record as trap_record
+from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
+from xpulpnn_sim.reference.programs.exits import record as trap_record
 from xpulpnn_sim.tools.files import require_writable
 from xpulpnn_sw.toolchain.core_note import require_core
 

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xpulpnn_sim.cli.option_groups import ProofOptions
-from xpulpnn_sim.tools.abc import find_abc
-from xpulpnn_sim.tools.files import require_folder
-from xpulpnn_sim.tools.folder_lock import folder_lock
-from xpulpnn_sim.tools.yosys import Yosys, find_yosys
+from xpulpnn_sim.tools.files import folder_lock, require_folder
+from xpulpnn_sim.tools.yosys import Yosys, find_abc, find_yosys
 
 
 class Workplace(NamedTuple):

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
+from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
-from xpulpnn_sim.cli.cluster_report import core_records, cores_table
+from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import Columns, finish, output, pairs, progress_bar, record_table, tell
 from xpulpnn_sim.cli.option_groups import Check, ClusterOptions, MemoryTiming, Seed
@@ -34,15 +35,46 @@ from xpulpnn_sim.cli.program import (
 )
 from xpulpnn_sim.cli.values import Count, NewFile, Repeated
 from xpulpnn_sim.cosimulation.model.libraries import model_library
-from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Waves
-from xpulpnn_sim.cosimulation.model.session import RunResult
-from xpulpnn_sim.cosimulation.model.target import Target
+from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Target, Waves
+from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.profile import MEANING, Profile
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.retirement import Records
 from xpulpnn_sim.tools.files import require_folder, require_writable
+
+
+def core_records(result: RunResult) -> list[dict[str, Any]]:
+    """Instructions, stalls by cause, and cycles of what was under way at the end, of each core; empty if nothing was
+    counted."""
+    return [
+        {
+            "core": core,
+            "instructions": int(account[:, WaitCause.NONE].sum()),
+            "stalls": stalls_of(account, devices=True),
+            "unfinished": result.cycles - int(account.sum()),
+        }
+        for core, account in enumerate(result.accounts)
+    ]
+
+
+def cores_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the same for people, without causes that no core met."""
+    causes = [cause for cause in rows[0]["stalls"] if any(row["stalls"][cause] for row in rows)]
+    columns = {
+        "core": "{[core]}",
+        "instructions": "{[instructions]}",
+        **{cause.replace("_", " "): f"{{[stalls][{cause}]}}" for cause in causes},
+        "unfinished": "{[unfinished]}",
+    }
+    shown = record_table(columns, rows, title="cycles by core")
+    meanings = {cause.replace("_", " "): MEANING[cause] for cause in causes}
+    meanings["unfinished"] = "what the core waited for when the program ended"
+    shown.caption = "; ".join(f"{cause}: {meaning}" for cause, meaning in meanings.items())
+    shown.caption_justify = "left"
+    return shown
+
 
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult, Flow, FlowOutput, from_json, to_json
-from xpulpnn_sim.tools import sources
+from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.results import cached_results, digest
 
 _Result = TypeVar("_Result", FlowOutput, EnergyResult)
@@ -17,7 +17,7 @@ _SHOWS_ONLY = frozenset({"benches", "cli", "proofs", "publishing", "report", "ve
 
 def sources_digest() -> str:
     """Hash of the sources of generator, kernels and simulation, and of the version of the hardware language."""
-    return sources.sources_digest(_SHOWS_ONLY)
+    return results.sources_digest(_SHOWS_ONLY)
 
 
 def cached(folder: str, key: str, kind: type[_Result], make: Callable[[], _Result]) -> tuple[_Result, bool]:

@@ -24,8 +24,7 @@ from xpulpnn_sim.exploration.search import PRESET, Search, structures
 from xpulpnn_sim.exploration.space import Point, Space, build_space, parse_space, plain_key
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.dask_workers import require_dask
-from xpulpnn_sim.tools.files import require_folder, write_text
-from xpulpnn_sim.tools.folder_lock import folder_lock
+from xpulpnn_sim.tools.files import folder_lock, require_folder, write_text
 from xpulpnn_sim.tools.lists import chosen
 from xpulpnn_sim.tools.named_table import NamedTable
 

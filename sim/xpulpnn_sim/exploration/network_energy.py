@@ -11,7 +11,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.pieces import Piece, piece_of
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
 from xpulpnn_sim.exploration.energy.capture import Workload, run_on_gates
 from xpulpnn_sim.exploration.energy.estimate import estimate_energy

@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.tools.sources import sources_digest
+from xpulpnn_sim.tools.results import sources_digest
 from xpulpnn_sim.tools.worker_process import Answer, CallError, Shared, WorkerProcess, pack
 
 Item = TypeVar("Item")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from threading import Event, Thread
 from types import ModuleType
@@ -19,8 +21,27 @@ from urllib.parse import quote
 
 import numpy as np
 
+import xpulpnn
+import xpulpnn_sw
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.user_cache import cache_directory, counts, store
+
+
+@cache
+def sources_digest(without: frozenset[str] = frozenset()) -> str:
+    """Hash of all sources but those in folders named in ``without``, and of the version of the hardware language."""
+    digest = hashlib.sha256(metadata.version("amaranth").encode())
+    for root in (
+        *(Path(package.__file__ or "").parent for package in (xpulpnn, xpulpnn_sw)),
+        Path(__file__).parents[1],
+    ):
+        for path in sorted(root.rglob("*")):
+            name = path.relative_to(root)
+            if path.is_file() and path.suffix != ".pyc" and not without.intersection(name.parts):
+                digest.update(str(name).encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
 
 _LOOK_S = 0.5
 

@@ -14,7 +14,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.pieces import piece_of
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.exploration import network_energy as energy
 from xpulpnn_sim.exploration.network_energy import LayerEnergy, add_energies, layer_energies, piece_workload
 from xpulpnn_sim.exploration.results import EnergyResult, ModuleEnergy

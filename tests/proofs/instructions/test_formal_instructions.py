@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from xpulpnn_sim.proofs.instructions.integers import Integers
 
 from xpulpnn.isa.table import find
 from xpulpnn_sim.cli import main as cli
@@ -13,7 +14,7 @@ from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, find_case
 from xpulpnn_sim.proofs.instructions.backend import source_of
 from xpulpnn_sim.proofs.instructions.instruction_proofs import PROVED, Ledger, Verdict
-from xpulpnn_sim.tools.abc import ABC_PROGRAMS
+from xpulpnn_sim.tools.yosys import ABC_PROGRAMS
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
 needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")

@@ -12,8 +12,7 @@ from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.gates import Scene, emit_scene, latches
 from xpulpnn_sim.proofs.pipeline.proof import FAILED, PROVED, Prover, from_any_state
 from xpulpnn_sim.proofs.pipeline.rules import Rule
-from xpulpnn_sim.tools.abc import ABC_PROGRAMS
-from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
 needs_tools = pytest.mark.skipif(

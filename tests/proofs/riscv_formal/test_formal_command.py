@@ -12,7 +12,7 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.proofs.riscv_formal.counterexample import retirements, write_waveform
 from xpulpnn_sim.proofs.riscv_formal.suite import VARIABLE, Suite, find_suite
-from xpulpnn_sim.tools.abc import ABC_PROGRAMS, find_abc
+from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc
 
 MACROS = "`ifdef RISCV_FORMAL_CSR_MSCRATCH\n`endif\n`ifdef RISCV_FORMAL_CSR_MCYCLE\n`endif\n"
 DIVISION = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")

@@ -25,8 +25,7 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
     Situation,
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
-from xpulpnn_sim.tools.abc import ABC_PROGRAMS, find_abc
-from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc, find_yosys
 
 pytestmark = [
     pytest.mark.flow,

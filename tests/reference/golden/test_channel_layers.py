@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpulpnn_sim.reference.golden import channel_layers as golden
+from xpulpnn_sim.reference.golden import layers as golden
 from xpulpnn_sim.reference.golden.layers import Pads, Window
 
 pytestmark = pytest.mark.unit

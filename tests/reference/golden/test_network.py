@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.golden.network import products, run_reference, run_scores
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule

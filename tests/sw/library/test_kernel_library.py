@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule

@@ -10,8 +10,8 @@ import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cosimulation.workloads.references import reference
-from xpulpnn_sim.reference.golden import channel_layers, layers
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
+from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
@@ -123,7 +123,7 @@ def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
     image = random(rng, bits, 7, 6, channels)
     operands, sizes = {"IN": packed(image, bits)}, f"6, 7, {channels}"
     window = layers.Window(3, 3, (2, 2), layers.Pads(0, 1, 1, 0))
-    most = channel_layers.max_pool(image, window)
+    most = layers.max_pool(image, window)
     calls = [
         Call(
             text=f"pulp_nn_maxpool_u{bits}(IN, OUT, {sizes}, {most.shape[1]}, {most.shape[0]}, 3, 3, 0, 1, 1, 0, 2, 2)",
@@ -134,7 +134,7 @@ def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
     ]
     for rows, columns, step, factor in ((2, 2, 2, 1030), (3, 2, 1, 901)):
         window = layers.Window(rows, columns, (step, step), layers.Pads(1, 0, 0, 1))
-        sums = channel_layers.window_sums(image, window)
+        sums = layers.window_sums(image, window)
         means = np.clip(sums * (factor // (rows * columns)) + 300 >> 10, 0, (1 << bits) - 1)
         sides = f"{means.shape[1]}, {means.shape[0]}, {columns}, {rows}, 1, 0, 0, 1, {step}, {step}"
         call = f"xpulp_nn_avgpool_u{bits}_u{bits}(IN, OUT, {factor}, 10, 300, {sizes}, {sides}, 1)"
@@ -146,7 +146,7 @@ def add(rng: np.random.Generator, *, requantised: bool) -> Call:
     first, second = random(rng, 8, 3, 4, 6), random(rng, 4, 3, 4, 6)
     scales = (140, 90, 8), (1800, 200, 8)
     total = sum(
-        channel_layers.scaled(values, scale, 8, signed=False).astype(int)
+        layers.scaled(values, scale, 8, signed=False).astype(int)
         for values, scale in zip((first, second), scales, strict=True)
     )
     total = total * 3 + 5 >> 3 if requantised else total

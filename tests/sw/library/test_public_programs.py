@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import ClusterConfig, preset
-from xpulpnn_sim.reference.golden import channel_layers, layers
+from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sw.library.utils_header import utils_header
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.build_options import Options
@@ -36,7 +36,7 @@ def golden_header(rng: np.random.Generator) -> str:
     shift = int(sums.std() * 30 / 8).bit_length()
     lam = (8 << shift) - kappa * sums.reshape(-1, channels).mean(axis=0).astype(int)
     map_ = layers.quantise_bn(sums, kappa, lam, shift, 4)
-    pooled = channel_layers.max_pool(map_, layers.Window(2, 2, (2, 2), layers.Pads()))
+    pooled = layers.max_pool(map_, layers.Window(2, 2, (2, 2), layers.Pads()))
     weights = rng.integers(-40, 128, (classes, pooled.size))
     products = (weights @ pooled.reshape(-1)).astype(np.int32)
     scores = layers.quantise_multiply(products[np.newaxis, :], 3, 9, 8)

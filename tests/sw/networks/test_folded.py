@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from xpulpnn_sw.kernels.folding import fold, is_stored
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.layout import fold, is_stored
 from xpulpnn_sw.kernels.requantisation import Rule

@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
-from xpulpnn_sim.cosimulation.workloads.references import reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sw.networks.form import Scaling, arrays_of, description, read_network
 from xpulpnn_sw.networks.form import written as contents
 

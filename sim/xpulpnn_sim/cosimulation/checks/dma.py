@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import BLOCK_BYTES, DMA, NO_MASTER, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.cosimulation.checks.device_log import DeviceAccess, device_accesses, line_events
+from xpulpnn_sim.cosimulation.checks.events import DeviceAccess, device_accesses, line_events
 from xpulpnn_sim.cosimulation.checks.retirements import Findings
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.reference.golden.dma import moves, word_count

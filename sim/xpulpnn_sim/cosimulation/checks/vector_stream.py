@@ -28,7 +28,7 @@ from xpulpnn.isa.machine import (
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, VectorMismatch, differences
 from xpulpnn_sim.cosimulation.model.schema import POKE
-from xpulpnn_sim.cosimulation.workloads.stream_run import run_stream
+from xpulpnn_sim.cosimulation.workloads.workload import run_stream
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.reference.programs.retirement import Records
 

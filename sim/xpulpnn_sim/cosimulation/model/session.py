@@ -16,10 +16,8 @@ from xpulpnn_sim.cosimulation.model.machine import WATCHDOG_CYCLES, Machine, Mem
 from xpulpnn_sim.cosimulation.model.model import Block, Model, Windows
 from xpulpnn_sim.cosimulation.model.schema import ACTIVITY, OUTSIDE, STALLS, Event
 from xpulpnn_sim.reference.programs import exits
-from xpulpnn_sim.reference.programs.event_waits import waits_for
-from xpulpnn_sim.reference.programs.exits import Exit, NameOf, Reason
+from xpulpnn_sim.reference.programs.exits import Exit, NameOf, Reason, Trapped, fetched_word, waits_for
 from xpulpnn_sim.reference.programs.retirement import Records
-from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
 
 BLOCK_RETIREMENTS = 1 << 16  # Retirements handed over at a time
 

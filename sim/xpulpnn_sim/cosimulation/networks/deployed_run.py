@@ -16,7 +16,7 @@ from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.networks.memory_plan import outside_plan
 from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_work import BuiltNetwork, LayerResults, layer_record
-from xpulpnn_sim.cosimulation.workloads.tiling_figures import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
+from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, image_after
 from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.tiling.plan import aligned

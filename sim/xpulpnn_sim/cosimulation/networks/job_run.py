@@ -11,8 +11,7 @@ from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome
 from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.interrupts import single_interrupt
 from xpulpnn_sim.tools.jobs import completed, executor, versions_of
-from xpulpnn_sim.tools.results import Results, digest
-from xpulpnn_sim.tools.sources import sources_digest
+from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.user_cache import cache_directory
 
 _MOST_REMOTE = 16  # runs of a call on another machine at most: what is lost by an interrupt

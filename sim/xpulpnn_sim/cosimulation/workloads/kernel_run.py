@@ -13,18 +13,18 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.references import reference
-from xpulpnn_sim.cosimulation.workloads.stream_run import ExecutedStream
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
     CommonFigures,
     Compared,
+    ExecutedStream,
     Progress,
     Result,
     executable_of,
     function_accounts,
     run_workload,
 )
+from xpulpnn_sim.reference.golden.network import stage_results
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
@@ -35,6 +35,22 @@ from xpulpnn_sw.kernels.programs.bare import BareProgram, bare_program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
+from xpulpnn_sw.networks.network import Stage
+
+_Results = NDArray[np.int32]
+
+
+def reference(layer: Layer, tensors: Any, precision: Precision) -> _Results:
+    """Return the results of a layer, of the width and sign of the precision."""
+    pad = getattr(layer, "outside", 0)
+    stage = Stage(name=str(layer), layer=layer, precision=precision, tensors=tensors, pad=pad)
+    return stage_results(stage, *(one[np.newaxis] for one in stage.maps))[0]
+
+
+def largest_share(results: _Results) -> float:
+    """Return the fraction of the results that are equal to the most frequent one."""
+    return float(np.unique(results, return_counts=True)[1].max() / results.size)
+
 
 _WIDTHS = {
     "activations": ("x", "x_signed"),

@@ -11,24 +11,22 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.isa.cluster import BLOCK_BYTES, TCDM_BASE, TIMER
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.cosimulation.checks.device_log import DeviceAccess, device_accesses, line_events
 from xpulpnn_sim.cosimulation.checks.dma import DmaCheck
-from xpulpnn_sim.cosimulation.checks.events import EventUnitCheck
+from xpulpnn_sim.cosimulation.checks.events import DeviceAccess, EventUnitCheck, device_accesses, line_events
 from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, RetirementCheck
 from xpulpnn_sim.cosimulation.model.libraries import model_library
-from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves, load_memory
+from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Target, Waves, load_memory
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
-from xpulpnn_sim.cosimulation.model.target import Target
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
 from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, NameOf, Output, Reason
+from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
-from xpulpnn_sim.reference.programs.source_lines import SourceLines
 from xpulpnn_sw.toolchain.core_note import core_name, require_core
 
 _ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement

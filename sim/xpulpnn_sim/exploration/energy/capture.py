@@ -13,8 +13,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, compared_results
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.cosimulation.workloads.stream_run import run_stream
-from xpulpnn_sim.cosimulation.workloads.workload import executable_of
+from xpulpnn_sim.cosimulation.workloads.workload import executable_of, run_stream
 from xpulpnn_sim.exploration.energy.circuit import Circuit
 from xpulpnn_sim.exploration.energy.model import GateModel
 from xpulpnn_sim.exploration.energy.toggles import BITS

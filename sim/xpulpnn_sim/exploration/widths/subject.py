@@ -19,7 +19,7 @@ from xpulpnn_sim.cosimulation.networks.network_work import is_folding
 from xpulpnn_sim.exploration.widths.point import Assignment, text_of
 from xpulpnn_sim.exploration.widths.search import Choices, Space
 from xpulpnn_sim.reference.golden.network import run_scores
-from xpulpnn_sim.tools.sources import sources_digest
+from xpulpnn_sim.tools.results import sources_digest
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.importers.assembly import SAMPLE_BITS
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel

@@ -10,8 +10,7 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.aiger import Aiger, read_witness, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.tools.abc import run_abc
-from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.tools.yosys import find_yosys, run_abc
 
 NEVER, SOMETIMES, UNKNOWN = "never", "sometimes", "unknown"  # whether a literal is ever 1
 

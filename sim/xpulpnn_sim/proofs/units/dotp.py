@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra
+from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, extended
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, Unit
-from xpulpnn_sim.reference.golden.lanes import unpack
+from xpulpnn_sim.reference.golden.dotp import unpack
 
 _WORD = 32
 

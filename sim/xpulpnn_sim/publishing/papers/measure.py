@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from xpulpnn_sim.publishing.papers.runs import Record, Run
 from xpulpnn_sim.publishing.papers.table import Table
-from xpulpnn_sim.tools import sources
+from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import cached_results, digest
 
@@ -25,7 +25,7 @@ def runs_of(tables: Sequence[Table], *, quick: bool) -> list[Run]:
 def measure(runs: Sequence[Run], *, check: bool, jobs: int) -> Iterator[tuple[Run, Record]]:
     """Each run and its record, in the order they come; records in the cache come first."""
     kept = cached_results(_FOLDER)
-    keys = {run: digest(sources.sources_digest(_WITHOUT), repr(run), check) for run in runs}
+    keys = {run: digest(results.sources_digest(_WITHOUT), repr(run), check) for run in runs}
     with executor(jobs) as pool:
         missing: list[Run] = []
         for run, key in keys.items():

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.reference.golden import fields
-from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources
+from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources, is3, uimm5
 from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
 
 WIDTH_LSB = 5  # position of the width field in the register that describes a bit field; the start is below it
@@ -61,7 +60,7 @@ def rotate(insn: Insn, src: Sources) -> Effects:
 def clip(insn: Insn, src: Sources) -> Effects:
     """Clip to [-B-1, B] or [0, B]; the lower bound is tested first, which matters for a negative B only."""
     if insn.operands.endswith("Is2"):
-        bound = ((np.int64(1) << fields.uimm5(src.word).astype(np.int64)) >> 1) - 1
+        bound = ((np.int64(1) << uimm5(src.word).astype(np.int64)) >> 1) - 1
         bound = np.maximum(bound, 0)
     else:
         bound = exact(src.rs2)
@@ -103,7 +102,7 @@ FIELD_OPERATIONS: dict[str, Callable[[U32, I64, I64, U32], U32]] = {
 def bit_field(insn: Insn, src: Sources) -> Effects:
     """Field of ``width`` bits from ``start``: two immediates, or both packed in rs2. The width is stored minus one."""
     if insn.operands.endswith("Is2"):
-        start, stored_width = fields.uimm5(src.word), fields.is3(src.word)
+        start, stored_width = uimm5(src.word), is3(src.word)
     else:
         start, stored_width = src.rs2 & SHIFT_MASK, src.rs2 >> WIDTH_LSB & SHIFT_MASK
     width = stored_width.astype(np.int64) + 1

@@ -1,4 +1,7 @@
-"""Dot products and Mac&Load (guide, "Dot products" and "Mac&Load"): unpack, multiply, sum, keep 32 bits."""
+"""Packed elements of words, dot products and Mac&Load (guide, "Dot products" and "Mac&Load").
+
+Elements are lane-major: lane i of word j is ``lanes[i, j]``.
+"""
 
 import numpy as np
 
@@ -12,10 +15,27 @@ from xpulpnn.isa.machine import (
     RELOADS_WEIGHT,
     WEIGHT_SELECT,
     WEIGHT_SELECT_LSB,
+    XLEN,
 )
-from xpulpnn_sim.reference.golden import fields
-from xpulpnn_sim.reference.golden.effects import I32, U32, Effects, Sources
-from xpulpnn_sim.reference.golden.lanes import unpack
+from xpulpnn_sim.reference.golden.effects import I32, IMMEDIATES, U32, Effects, Sources, uimm5
+
+
+def _lsbs(fmt: ElemFmt) -> U32:
+    """Position of each lane's lowest bit, as a column."""
+    return np.arange(0, XLEN, fmt.width, dtype=np.uint32)[:, None]
+
+
+def unpack(words: U32, fmt: ElemFmt, *, signed: bool) -> I32:
+    """Elements of ``words``: shifted up against bit 31, then down again with or without their sign."""
+    unused = XLEN - fmt.width
+    at_top = words << (unused - _lsbs(fmt))
+    return at_top.view(np.int32) >> unused if signed else (at_top >> unused).view(np.int32)
+
+
+def pack(lanes: I32, fmt: ElemFmt) -> U32:
+    """Words of the low bits of the elements; the inverse of :func:`unpack`."""
+    elements = lanes.view(np.uint32) & np.uint32((1 << fmt.width) - 1)
+    return np.bitwise_or.reduce(elements << _lsbs(fmt), axis=0)
 
 
 def _sum_of_products(a: I32, b: I32) -> U32:
@@ -27,7 +47,7 @@ def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I
     """Lanes of the second SIMD operand; one row for all lanes in the ``.sc`` and ``.sci`` forms."""
     if insn.mode is Op2Mode.SCI:
         token = insn.operands.rsplit(",", maxsplit=1)[-1]
-        return fields.IMMEDIATES[token](src.word).view(np.int32)[None, :]
+        return IMMEDIATES[token](src.word).view(np.int32)[None, :]
     lanes = unpack(src.rs2, fmt, signed=signed)
     return lanes[:1] if insn.mode is Op2Mode.SC else lanes
 
@@ -52,7 +72,7 @@ def mac_load_nn(insn: Insn, src: Sources) -> Effects:
 
     With both update bits it is the activation not used that is reloaded.
     """
-    selector = fields.uimm5(src.word)
+    selector = uimm5(src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0
     reloads = (selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) != 0
     other = reloads_activation & ((selector & RELOADS_WEIGHT) != 0)

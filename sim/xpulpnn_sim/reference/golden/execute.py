@@ -12,8 +12,8 @@ import numpy as np
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.insn import NN_FORM_OPS, REQUANTISE_OPS, Insn
-from xpulpnn_sim.reference.golden import bitmanip, dotp, fields, memory, quant, scalar, simd
-from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources
+from xpulpnn_sim.reference.golden import bitmanip, dotp, quant, scalar, simd
+from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources, is3
 from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
 
 HALF_WORD = 16
@@ -30,7 +30,7 @@ def _normalise(total: I64, amount: U32, *, is_signed: bool, rounds: bool) -> U32
 
 def _add(insn: Insn, src: Sources, *, subtracts: bool, is_signed: bool, rounds: bool) -> Effects:
     if insn.operands.endswith("Is3"):
-        first, second, amount = src.rs1, src.rs2, fields.is3(src.word)
+        first, second, amount = src.rs1, src.rs2, is3(src.word)
     else:
         first, second, amount = src.rd, src.rs1, src.rs2 & SHIFT_MASK
     total = exact(first) - exact(second) if subtracts else exact(first) + exact(second)
@@ -46,7 +46,7 @@ def _multiply(insn: Insn, src: Sources, *, accumulates: bool, high: bool, is_sig
     total = _half(src.rs1, high=high, is_signed=is_signed) * _half(src.rs2, high=high, is_signed=is_signed)
     if accumulates:
         total = total + exact(src.rd)
-    return Effects(rd=_normalise(total, fields.is3(src.word), is_signed=is_signed, rounds=rounds))
+    return Effects(rd=_normalise(total, is3(src.word), is_signed=is_signed, rounds=rounds))
 
 
 ADDITIONS = {
@@ -107,8 +107,8 @@ HANDLERS: dict[str, Handler] = {
     "ror": bitmanip.rotate,
     **ADDITIONS,
     **MULTIPLICATIONS,
-    **_all(memory.LOADS, memory.load),
-    **_all(memory.STORES, memory.store),
+    **_all(scalar.LOADS, scalar.load),
+    **_all(scalar.STORES, scalar.store),
     **_all(simd.OPERATIONS, simd.lane_wise),
     "pv.abs": simd.absolute,
     **_all(("pv.extract", "pv.extractu"), simd.extract),

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.reference.golden import channel_layers, layers
+from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.golden.effects import I32, I64
 from xpulpnn_sim.reference.golden.layers import AnyInt, Pads, Window, views
 from xpulpnn_sim.reference.golden.packing import element_range
@@ -190,7 +190,7 @@ def _conv1d(stage: _Stage, sequences: I32) -> I32:
 
 
 def _depthwise(stage: _Stage, maps: I32) -> I32:
-    sums = channel_layers.depthwise(maps, stage.tensors.weights, None, _window(stage.layer), _outside(stage))
+    sums = layers.depthwise(maps, stage.tensors.weights, None, _window(stage.layer), _outside(stage))
     return _requantised(stage, sums.astype(np.int64))
 
 
@@ -206,27 +206,27 @@ def _matmul(stage: _Stage, pixels: I32) -> I32:
 def _add(stage: _Stage, first: I32, second: I32) -> I32:
     tensors, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
     if stage.layer.shifted:
-        return channel_layers.add_shifted(
+        return layers.add_shifted(
             (first, second), tensors.factors, tensors.shift, bits, signed=signed, summand=tensors.summand
         )
     scaled = [
-        channel_layers.scaled(values, (scale.factor, scale.summand, scale.shift), _TABLE_BITS, signed=signed)
+        layers.scaled(values, (scale.factor, scale.summand, scale.shift), _TABLE_BITS, signed=signed)
         for values, scale in zip((first, second), tensors.scales, strict=True)
     ]
-    return channel_layers.add(scaled[0], scaled[1], bits, signed=signed)
+    return layers.add(scaled[0], scaled[1], bits, signed=signed)
 
 
 def _avgpool(stage: _Stage, maps: I32) -> I32:
     layer, own, bits, signed = stage.layer, stage.tensors, stage.precision.y, stage.precision.y_signed
-    sums, area = channel_layers.window_sums(maps, _window(layer)), layer.kernel_height * layer.kernel_width
+    sums, area = layers.window_sums(maps, _window(layer)), layer.kernel_height * layer.kernel_width
     if not layer.scaled:
-        return channel_layers.average(sums, area, bits, signed=signed)
-    return channel_layers.scaled_average(sums, area, (own.factor, own.summand, own.shift), bits, signed=signed)
+        return layers.average(sums, area, bits, signed=signed)
+    return layers.scaled_average(sums, area, (own.factor, own.summand, own.shift), bits, signed=signed)
 
 
 def _maxpool(stage: _Stage, maps: I32) -> I32:
-    found = channel_layers.max_pool(maps, _window(stage.layer))
-    return channel_layers.relu(found) if stage.layer.relu else found
+    found = layers.max_pool(maps, _window(stage.layer))
+    return layers.relu(found) if stage.layer.relu else found
 
 
 def _transpose(_: _Stage, maps: I32) -> I32:
@@ -235,7 +235,7 @@ def _transpose(_: _Stage, maps: I32) -> I32:
 
 
 def _relu(_: _Stage, maps: I32) -> I32:
-    return channel_layers.relu(maps)
+    return layers.relu(maps)
 
 
 _COMPUTED: Mapping[str, Callable[..., I32]] = {

@@ -7,8 +7,7 @@ import numpy as np
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER
-from xpulpnn_sim.reference.golden import fields
-from xpulpnn_sim.reference.golden.effects import I32, I64, U32, Effects, Sources
+from xpulpnn_sim.reference.golden.effects import I32, I64, U32, Effects, Sources, sign_extend, uimm5
 
 PARAMETER_BYTES = 4
 _HALF = 1 << 16
@@ -26,7 +25,7 @@ def load_parameter(insn: Insn, src: Sources) -> Effects:
         address=src.rs1,
         accessed=always,
         size=PARAMETER_BYTES,
-        nn_index=FIRST_PARAMETER + fields.uimm5(src.word),
+        nn_index=FIRST_PARAMETER + uimm5(src.word),
         nn_written=always,
     )
 
@@ -70,7 +69,7 @@ def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
     block, address = middle // SEARCH_BLOCK * SEARCH_BLOCK, middle
     step, code = FIRST_STEP[fmt], np.zeros_like(middle)
     for _ in range(fmt.width):
-        threshold = fields.sign_extend(read_half(address), HALF_WORD_BITS).view(np.int32)
+        threshold = sign_extend(read_half(address), HALF_WORD_BITS).view(np.int32)
         above = pixel > threshold
         code = 2 * code + above
         address = block + np.where(above, address + step, address - step) % SEARCH_BLOCK
@@ -85,6 +84,6 @@ def quantise(insn: Insn, src: Sources, read_half: ReadHalf) -> Effects:
     # Pixel 1's middle address: the distance is added to the low half of the address only.
     first = src.rs2 & ~np.uint32(1)
     middles = first, (first & ~low_half) | ((first + PIXEL_DISTANCE[insn.fmt]) & low_half)
-    pixels = fields.sign_extend(src.rs1, HALF_WORD_BITS).view(np.int32), src.rs1.view(np.int32) >> HALF_WORD_BITS
+    pixels = sign_extend(src.rs1, HALF_WORD_BITS).view(np.int32), src.rs1.view(np.int32) >> HALF_WORD_BITS
     q0, q1 = (_search(pixel, middle, insn.fmt, read_half) for pixel, middle in zip(pixels, middles, strict=True))
     return Effects(rd=(q1 << np.uint32(insn.fmt.width)) | q0)

@@ -1,7 +1,7 @@
-"""Base integer and general XpulpV2 operations: arithmetic, comparison, multiplication, division, control transfer.
+"""Base integer and general XpulpV2 operations: arithmetic, control transfer, loads and stores.
 
-Semantics: guide, "Base instructions" and "XpulpV2: scalar instructions". Exact results are formed in 64 bits and cut
-to 32.
+Semantics: guide, "Base instructions", "XpulpV2: scalar instructions" and "Loads and stores of XpulpV2". Exact results
+are formed in 64 bits and cut to 32.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,70 @@ import numpy as np
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.reference.golden import fields
-from xpulpnn_sim.reference.golden.effects import I32, I64, U32, Bits, Effects, Sources
+from xpulpnn_sim.reference.golden.effects import (
+    I32,
+    I64,
+    IMMEDIATES,
+    U32,
+    Bits,
+    Effects,
+    Sources,
+    boff13,
+    imm12,
+    joff21,
+    sign_extend,
+    simm5,
+    stimm12,
+    uimm20,
+)
+
+OFFSETS: dict[str, Callable[[Sources], U32]] = {
+    "imm12": lambda src: imm12(src.word),
+    "stimm12": lambda src: stimm12(src.word),
+    "rs2": lambda src: src.rs2,
+    "rs3": lambda src: src.rd,
+}
+"""Offset of an access by its operand token; rs3 is the register in the rd field."""
+
+LOADS: dict[str, tuple[int, Callable[[U32], U32]]] = {
+    "lb": (1, lambda word: sign_extend(word, 8)),
+    "lbu": (1, lambda word: word & np.uint32(0xFF)),
+    "lh": (2, lambda word: sign_extend(word, 16)),
+    "lhu": (2, lambda word: word & np.uint32(0xFFFF)),
+    "lw": (4, lambda word: word),
+    "elw": (4, lambda word: word),
+}
+"""Bytes and extension of each load."""
+
+STORES: dict[str, tuple[int, int]] = {"sb": (1, 0xFF), "sh": (2, 0xFFFF), "sw": (4, 0xFFFF_FFFF)}
+"""Bytes and data mask of each store."""
+
+
+def _access(insn: Insn, src: Sources, size: int) -> Effects:
+    """Address and base update: the post-increment forms access the old base."""
+    offset_token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
+    moved = src.rs1 + OFFSETS[offset_token](src)
+    always = np.ones(len(src.word), np.bool_)
+    if "!" in insn.operands:
+        return Effects(base=moved, base_written=always, address=src.rs1, accessed=always, size=size)
+    return Effects(address=moved, accessed=always, size=size)
+
+
+def load(insn: Insn, src: Sources) -> Effects:
+    """``rd`` = the memory at the address, extended."""
+    size, extend = LOADS[insn.op]
+    effects = _access(insn, src, size)
+    effects.rd = extend(src.loaded)
+    return effects
+
+
+def store(insn: Insn, src: Sources) -> Effects:
+    """Memory at the address = the low bytes of rs2."""
+    size, mask = STORES[insn.op]
+    effects = _access(insn, src, size)
+    effects.store = src.rs2 & np.uint32(mask)
+    return effects
+
 
 SHIFT_MASK = np.uint32(XLEN - 1)
 
@@ -97,9 +159,9 @@ BINARY: dict[str, Callable[[U32, U32], U32]] = {
 
 UNARY: dict[str, Callable[[U32], U32]] = {
     "abs": lambda a: low_word(np.abs(exact(a))),
-    "exths": lambda a: fields.sign_extend(a, 16),
+    "exths": lambda a: sign_extend(a, 16),
     "exthz": lambda a: a & np.uint32(0xFFFF),
-    "extbs": lambda a: fields.sign_extend(a, 8),
+    "extbs": lambda a: sign_extend(a, 8),
     "extbz": lambda a: a & np.uint32(0xFF),
 }
 """Operations of rs1 alone."""
@@ -108,7 +170,7 @@ UNARY: dict[str, Callable[[U32], U32]] = {
 def binary(insn: Insn, src: Sources) -> Effects:
     """``rd = rs1 op operand2``, operand 2 being the last one in assembler order."""
     token = insn.operands.rsplit(",", maxsplit=1)[-1]
-    operand2 = src.rs2 if token == "rs2" else fields.IMMEDIATES[token](src.word)
+    operand2 = src.rs2 if token == "rs2" else IMMEDIATES[token](src.word)
     return Effects(rd=BINARY[insn.op](src.rs1, operand2))
 
 
@@ -125,21 +187,21 @@ def multiply_accumulate(insn: Insn, src: Sources) -> Effects:
 
 def upper_immediate(insn: Insn, src: Sources) -> Effects:
     """``rd = imm << 12`` (lui) or ``pc + (imm << 12)`` (auipc)."""
-    value = fields.uimm20(src.word)
+    value = uimm20(src.word)
     return Effects(rd=value if insn.op == "lui" else src.pc + value)
 
 
 def branch(insn: Insn, src: Sources) -> Effects:
     """Conditional branch against rs2 or a 5-bit signed immediate."""
-    other = src.rs2 if insn.operands.startswith("rs1,rs2") else fields.simm5(src.word)
-    return Effects(taken=COMPARISONS[insn.op](src.rs1, other), target=src.pc + fields.boff13(src.word))
+    other = src.rs2 if insn.operands.startswith("rs1,rs2") else simm5(src.word)
+    return Effects(taken=COMPARISONS[insn.op](src.rs1, other), target=src.pc + boff13(src.word))
 
 
 def jump(insn: Insn, src: Sources) -> Effects:
     """Jump and link; the link is the address after the instruction, 2 bytes on if it was compressed."""
     if insn.op == "jal":
-        effects = Effects(target=src.pc + fields.joff21(src.word))
+        effects = Effects(target=src.pc + joff21(src.word))
     else:
-        effects = Effects(target=(src.rs1 + fields.imm12(src.word)) & ~np.uint32(1))
+        effects = Effects(target=(src.rs1 + imm12(src.word)) & ~np.uint32(1))
     effects.rd, effects.taken = src.pc + src.length, np.ones(len(src.word), np.bool_)
     return effects

@@ -8,27 +8,27 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import hart_number
 from xpulpnn.isa.machine import MCAUSE_INTERRUPT, Interrupt
-from xpulpnn_sim.reference.iss.cluster_devices import Devices
-from xpulpnn_sim.reference.iss.cluster_memory import ClusterMemory
+from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
 from xpulpnn_sim.reference.iss.session import HostChannel, fill
 from xpulpnn_sim.reference.programs.cluster_program import cluster_windows, require_cluster
 from xpulpnn_sim.reference.programs.elf import Executable, Window
-from xpulpnn_sim.reference.programs.event_waits import waits_for
 from xpulpnn_sim.reference.programs.exits import (
     Exit,
     NameOf,
     Output,
+    Trapped,
     bad_access,
     bad_fetch,
     deadlock,
+    fetched_word,
     out_of_time,
     reported,
     trap_loop,
+    waits_for,
 )
-from xpulpnn_sim.reference.programs.source_lines import SourceLines
-from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
+from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sw.toolchain.core_note import core_name, require_core
 
 DEFAULT_QUANTUM = 64

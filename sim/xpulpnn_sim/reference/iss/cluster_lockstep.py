@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import CONTROL, NO_MASTER, TCDM_BASE, TEST_SET_BIT, hart_number
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.reference.iss.cluster_memory import ClusterMemory, canonical
+from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, canonical
 from xpulpnn_sim.reference.iss.lockstep import Difference, Lockstep, MismatchError, Record
 from xpulpnn_sim.reference.iss.memory import AccessError
 from xpulpnn_sim.reference.iss.session import fill

@@ -15,12 +15,18 @@ from xpulpnn.isa.machine import (
     WORD_MASK,
     ExceptionCause,
 )
-from xpulpnn_sim.reference.iss.csrs import CsrFile
-from xpulpnn_sim.reference.iss.fetched import EVENT_CYCLES, Fetched, decoding
+from xpulpnn_sim.reference.iss.csrs import CsrFile, csr_access, csr_is_legal, loop_writes
+from xpulpnn_sim.reference.iss.fetched import (
+    EVENT_CYCLES,
+    Fetched,
+    HartOperation,
+    Translator,
+    counted,
+    decoding,
+    followed,
+)
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
 from xpulpnn_sim.reference.iss.state import State, Step
-from xpulpnn_sim.reference.iss.system import csr_access, csr_is_legal, loop_writes
-from xpulpnn_sim.reference.iss.translate import HartOperation, Translator, counted, followed
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {

@@ -13,15 +13,16 @@ from xpulpnn_sim.reference.programs.exits import (
     FROMHOST_DONE,
     Exit,
     Output,
+    Trapped,
     bad_access,
     bad_fetch,
     endless_loop,
+    fetched_word,
     host_call,
     out_of_time,
     reported,
     trap_loop,
 )
-from xpulpnn_sim.reference.programs.trap_report import Trapped, fetched_word
 from xpulpnn_sw.toolchain.core_note import core_name, require_core
 
 _CHUNK = 1 << 17  # instructions between two reports of progress

@@ -11,8 +11,43 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from xpulpnn.isa.machine import ADDRESS_SPACE
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import XpulpnnError
+from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, DMA, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Dma, EventRegister
+from xpulpnn.isa.compressed import expand_compressed
+from xpulpnn.isa.csr import CSR_BY_ADDRESS
+from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, LENGTH_MASK, WORD_BYTES, ExceptionCause
+from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode, digits_of
+from xpulpnn_sw.assembly.disasm import render
+from xpulpnn_sw.toolchain.core_note import presets_with
+
+_TRIGGER_BYTES = EventRegister.SW_TRIGGER_WAIT - EventRegister.SW_TRIGGER
+
+
+def waits_for(address: int) -> str:
+    """``waits for barrier 0``, by the address of the load in the core's private view of the event unit; elsewhere
+    ``waits for an answer from 0x...``.
+    """
+    if address in (PRIVATE_DMA + Dma.COMMAND, DMA + Dma.COMMAND):
+        return "waits for an identifier of the DMA engine"
+    offset = address - PRIVATE_EVENT_UNIT
+    if EventRegister.BARRIER <= offset < BLOCK_BYTES:
+        return f"waits for barrier {(offset - EventRegister.BARRIER) // BARRIER_BYTES}"
+    if EventRegister.SW_TRIGGER <= offset < EventRegister.BARRIER:
+        number = (offset - EventRegister.SW_TRIGGER) % _TRIGGER_BYTES // WORD_BYTES
+        return f"waits for an event, having raised software event {number}"
+    if EventRegister.MUTEX <= offset < EventRegister.SW_TRIGGER:
+        return f"waits for mutex {(offset - EventRegister.MUTEX) // WORD_BYTES}"
+    if offset == EventRegister.DISPATCH_FIFO:
+        return "waits for a dispatched task"
+    if offset in (EventRegister.WAIT, EventRegister.WAIT_CLEAR):
+        return "waits for an event"
+    return f"waits for an answer from 0x{address:08x}"
+
 
 SYS_WRITE = 64
 CALL = struct.Struct("<4Q")  # System call, file descriptor, buffer address, length
@@ -145,3 +180,87 @@ def host_call(
     if length and not inside(buffer, length):
         return None
     return Output(descriptor, read_memory(buffer, length) if length else b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Trapped:
+    """An exception."""
+
+    pc: int  # address of the instruction
+    cause: int  # its code in mcause
+    word: int  # the instruction, 16 or 32 bits by its length
+
+
+def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
+    """The instruction at ``pc``; 0 outside memory."""
+    try:
+        low = int.from_bytes(read(pc, HALF_BYTES), "little")
+        if low & LENGTH_MASK != LENGTH_MASK:
+            return low
+        return int.from_bytes(read(pc, WORD_BYTES), "little")
+    except XpulpnnError:
+        return 0
+
+
+def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -> str:
+    """One line: cause, place, instruction, and what the core, called ``core``, lacks for it."""
+    what = EXCEPTIONS.get(trapped.cause, f"cause {trapped.cause}")
+    text = f"{what} at {place(trapped.pc, name_of)}"
+    if trapped.cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT:
+        return text
+    text += f": {instruction(trapped.word)}"
+    reason = _why_illegal(trapped.word, config, core) if trapped.cause == ExceptionCause.ILLEGAL_INSTRUCTION else ""
+    return f"{text}; {reason}" if reason else text
+
+
+def record(trapped: Trapped, text: str, name_of: NameOf) -> dict[str, Any]:
+    """The exception for machines."""
+    return {
+        "pc": trapped.pc,
+        "symbol": name_of(trapped.pc),
+        "cause": trapped.cause,
+        "word": trapped.word,
+        "instruction": instruction(trapped.word),
+        "text": text,
+    }
+
+
+def instruction(word: int) -> str:
+    """The instruction as text, or the word if no core has it."""
+    insn = decode(word)
+    return f"0x{digits_of(word)}" if insn is None else render(insn, word)
+
+
+def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
+    """The missing feature of the core for a word; empty if the reason is another."""
+    insn = decode(word)
+    if insn is not None and insn.size == HALF_BYTES:
+        word = expand_compressed(word)
+        insn = decode(word)
+    if insn is None:
+        return "no core has such an instruction"
+    if insn.extension in BASE_EXTENSIONS:
+        return _csr(insn, word, config)
+    absent = [extension.value for extension in insn.needs if extension not in config.extensions]
+    if absent:
+        missing = " and no ".join(absent)
+        having = [name for name in presets_with(absent[0]) if name in presets_with(absent[-1])]
+    elif insn.fmt is not None and insn.fmt.width not in config.widths:
+        missing = f"elements of {insn.fmt.width} bits"
+        having = presets_with(insn.extension.value, insn.fmt.width)
+    else:
+        return ""
+    others = f" (it is in {', '.join(having)})" if having else ""
+    return f"{core} has no {missing}{others}"
+
+
+def _csr(insn: Insn, word: int, config: CoreConfig) -> str:
+    fields = insn.decode(word)
+    if "csr" not in fields:
+        return ""
+    csr = CSR_BY_ADDRESS.get(fields["csr"])
+    if csr is None:
+        return f"no core has a CSR 0x{fields['csr']:03x}"
+    if csr.group not in config.csr_groups:
+        return f"CSR {csr.name} is there {csr.group.value} only"
+    return f"CSR {csr.name} must not be written"

@@ -17,10 +17,9 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn.isa.notation import LOOPS, definition
-from xpulpnn_sim.reference.statements.elements import ELEMENT_NAMES
 from xpulpnn_sim.reference.statements.interpreter import StatementEffects, interpret
 from xpulpnn_sim.reference.statements.machine import FUNCTIONS
-from xpulpnn_sim.reference.statements.text import PythonArithmetic, PythonValue, literal, undecided
+from xpulpnn_sim.reference.statements.text import ELEMENT_NAMES, PythonArithmetic, PythonValue, literal, undecided
 
 HartOperation = Callable[[], int]  # Executes one instruction and returns the address of the next, hardware loops aside
 

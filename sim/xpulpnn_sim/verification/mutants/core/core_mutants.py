@@ -12,8 +12,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
 from xpulpnn_sim.tools.jobs import executor
-from xpulpnn_sim.tools.results import Results, digest
-from xpulpnn_sim.tools.sources import sources_digest
+from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.tools.yosys import Yosys
 from xpulpnn_sim.verification.mutants.campaign import Judged, Told, judge

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.checks.retirements import Findings
-from xpulpnn_sim.cosimulation.model.machine import Machine, load_memory
+from xpulpnn_sim.cosimulation.model.machine import Machine, Target, load_memory
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, Event
 from xpulpnn_sim.cosimulation.model.session import RunResult, Session
-from xpulpnn_sim.cosimulation.model.target import Target
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import TOHOST_PASS, Reason

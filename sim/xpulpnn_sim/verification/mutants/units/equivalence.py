@@ -17,8 +17,8 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates
 from xpulpnn_sim.proofs.units.situations import OCCURRING
-from xpulpnn_sim.tools.abc import find_abc
 from xpulpnn_sim.tools.results import Results
+from xpulpnn_sim.tools.yosys import find_abc
 from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Mutant, Proof, Prover
 
 _SEEN_WITH: Mapping[str, Sequence[str]] = {
