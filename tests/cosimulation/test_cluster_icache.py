@@ -5,7 +5,7 @@ from tests.designs import PAIR, kernel_case
 
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sw.kernels.programs.bare import cluster_program
@@ -19,15 +19,14 @@ def test_second_pass_hits():
     case = ClusterCase(case=alone, cluster=PAIR)
     result = run_cluster_case(case)
     assert not result.reports
-    figures = result.figures
-    assert isinstance(figures, ClusterFigures)
-    assert (figures.icache, figures.l2_latency, figures.mismatches) == (512, 20, 0)
+    figures = result.record
+    assert (figures["icache"], figures["l2_latency"], figures["mismatches"]) == (512, 20, 0)
     # once only, from memory: the same work takes longer
     program = cluster_program(case.kernel(case_tensors(alone)), PAIR.cores)
     first = run_program(case.executable(program), PAIR, machine, account=True)
     cold = program.measured(first.memory[TCDM_BASE])
     lines = len(program.text) // 16
-    assert cold > figures.cycles + lines * machine.l2_latency / 2
+    assert cold > figures["cycles"] + lines * machine.l2_latency / 2
     # all the code is in the shared cache, and a fetch from there takes three cycles
-    assert 0 < figures.stalls["fetch"] < figures.instructions / 20
-    assert figures.instructions < first.instructions < 2 * figures.instructions
+    assert 0 < figures["stalls"]["fetch"] < figures["instructions"] / 20
+    assert figures["instructions"] < first.instructions < 2 * figures["instructions"]

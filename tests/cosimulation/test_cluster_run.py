@@ -1,6 +1,7 @@
 """Kernels on the cores of a cluster: right results, figures that add up, and faults that are reported."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.designs import BEYOND, FOUR, FULL, kernel_case
@@ -8,7 +9,7 @@ from tests.designs import BEYOND, FOUR, FULL, kernel_case
 from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sw.kernels.programs import bare
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -26,11 +27,10 @@ def case(
     return ClusterCase(case=alone, cluster=config, placement=placement)
 
 
-def figures_of(chosen: ClusterCase) -> ClusterFigures:
+def figures_of(chosen: ClusterCase) -> dict[str, Any]:
     result = run_cluster_case(chosen)
     assert not result.reports
-    assert isinstance(result.figures, ClusterFigures)
-    return result.figures
+    return result.record
 
 
 @pytest.mark.cosim
@@ -38,13 +38,13 @@ def figures_of(chosen: ClusterCase) -> ClusterFigures:
 def test_every_variant(number, name):
     layer = (CONV, MATMUL)[number // 3 % 2]
     figures = figures_of(case(layer, (8, 4, 2)[number % 3], name))
-    assert figures.mismatches == 0
-    assert (figures.cores, figures.banks, figures.engine) == (4, 16, "cluster")
+    assert figures["mismatches"] == 0
+    assert (figures["cores"], figures["banks"], figures["engine"]) == (4, 16, "cluster")
     config = FULL if VARIANTS[name].extensions <= FULL.extensions else BEYOND
-    alone = run_case(replace(case(layer, figures.bits, name).case, config=config, checked=False), "core").figures
-    assert figures.sdotp == alone.sdotp
-    assert 0.8 * alone.instructions <= figures.instructions <= 1.6 * alone.instructions
-    assert figures.cycles < alone.cycles / 1.5
+    alone = run_case(replace(case(layer, figures["bits"], name).case, config=config, checked=False), "core").record
+    assert figures["sdotp"] == alone["sdotp"]
+    assert 0.8 * alone["instructions"] <= figures["instructions"] <= 1.6 * alone["instructions"]
+    assert figures["cycles"] < alone["cycles"] / 1.5
 
 
 @pytest.mark.cosim
@@ -63,20 +63,20 @@ def test_every_variant(number, name):
 def test_other_layers_and_precisions(kernel, text, precision, variant):
     alone = kernel_case(kernel, text, precision, variant, FOUR.core)
     figures = figures_of(ClusterCase(case=alone, cluster=FOUR))
-    assert figures.mismatches == 0
-    assert all(share > 0 for share in figures.shares)
+    assert figures["mismatches"] == 0
+    assert all(share > 0 for share in figures["shares"])
 
 
 @pytest.mark.cosim
 def test_every_cycle_of_every_core_has_a_reason():
     figures = figures_of(case(CONV, 8, "nn_4x4"))
-    assert len(figures.shares) == len(figures.stalls_by_core) == 4
-    assert max(figures.shares) <= figures.cycles <= max(figures.shares) + 10
-    assert figures.barrier == 4 * figures.cycles - sum(figures.shares)
-    for cause, cycles in figures.stalls.items():
-        assert cycles == sum(stalls[cause] for stalls in figures.stalls_by_core), cause
+    assert len(figures["shares"]) == len(figures["stalls_by_core"]) == 4
+    assert max(figures["shares"]) <= figures["cycles"] <= max(figures["shares"]) + 10
+    assert figures["barrier"] == 4 * figures["cycles"] - sum(figures["shares"])
+    for cause, cycles in figures["stalls"].items():
+        assert cycles == sum(stalls[cause] for stalls in figures["stalls_by_core"]), cause
     # what is around the function: the call, and readings of mcycle
-    missing = sum(figures.shares) - figures.instructions - sum(figures.stalls.values())
+    missing = sum(figures["shares"]) - figures["instructions"] - sum(figures["stalls"].values())
     assert 0 <= missing <= 4 * 8
 
 
@@ -96,7 +96,7 @@ def test_aligned_operands_conflict_more():
 def test_a_share_that_nobody_takes_is_reported(monkeypatch, name):
     monkeypatch.setattr(bare, "CLUSTER_CALLER", bare.CLUSTER_CALLER.replace("li a2, {cores}", "li a2, 5"))
     result = run_cluster_case(case(CONV, 8, name))
-    assert result.figures.mismatches > 0
+    assert result.record["mismatches"] > 0
     assert any(report.startswith("output[") for report in result.reports)
 
 
@@ -104,7 +104,7 @@ def test_a_share_that_nobody_takes_is_reported(monkeypatch, name):
 def test_a_core_that_does_not_come_to_the_barrier_is_reported():
     waiting = case(CONV, 8, "nn_4x4", checked=False)
     result = run_cluster_case(replace(waiting, case=replace(waiting.case, machine=Machine(max_cycles=500))))
-    assert result.figures.mismatches >= 1
+    assert result.record["mismatches"] >= 1
     assert any("not finished after 500 cycles" in report for report in result.reports)
 
 

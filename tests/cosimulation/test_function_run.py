@@ -77,7 +77,7 @@ def test_wrong_results_are_counted():
     expected = activations @ weights.T
     expected[2, 1] += 1
     result = run_function(gemm(plan, weights, activations), expected, FULL, Machine())
-    assert result.figures.mismatches == 1
+    assert result.record["mismatches"] == 1
     assert result.reports == ["output[2][1]: expected 65, got 64 (1 wrong results)"]
 
 

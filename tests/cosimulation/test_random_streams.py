@@ -9,7 +9,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.workload import run_stream
+from xpulpnn_sim.cosimulation.workloads.workload import ExecutedStream, run_stream
 
 pytestmark = pytest.mark.cosim
 
@@ -60,7 +60,7 @@ def test_any_order_is_sequential(preset, timing):
     config = PRESETS[preset]
     words = random_program(config, SEED)
     pcs = np.arange(LENGTH, dtype=np.uint32) * 4
-    result = run_stream(words, pcs, [np.arange(LENGTH)], config, TIMINGS[timing], sparse=True)
+    result = run_stream(ExecutedStream(words, pcs, [np.arange(LENGTH)]), config, TIMINGS[timing], sparse=True)
     assert result.difference is None, f"seed {SEED}\n{result.difference}"
     assert result.exit.ok
     assert result.instructions == LENGTH

@@ -10,8 +10,8 @@ from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
 from xpulpnn_sim.cosimulation.model.machine import WATCHDOG_CYCLES, Machine
 from xpulpnn_sim.cosimulation.model.schema import POKE, InsnKind
 from xpulpnn_sim.cosimulation.model.statics import Describer, stream_text
-from xpulpnn_sim.cosimulation.workloads import stream_run
-from xpulpnn_sim.cosimulation.workloads.workload import run_stream
+from xpulpnn_sim.cosimulation.workloads import workload
+from xpulpnn_sim.cosimulation.workloads.workload import ExecutedStream, run_stream
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sw.assembly.asm import assemble
 
@@ -34,7 +34,7 @@ def run(words, *blocks, memory=(), **options):
     pcs = BASE + 4 * np.arange(len(words), dtype=np.uint32)
     windows = {DATA: np.array(memory, "<u4").view(np.uint8)} if len(memory) else {}
     sequence = [np.array(block) for block in blocks] or [np.arange(len(words))]
-    return run_stream(words, pcs, sequence, CONFIG, memory=windows, **options)
+    return run_stream(ExecutedStream(words, pcs, sequence, windows), CONFIG, **options)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def spoil(monkeypatch):
             memory[DATA][address - DATA] ^= 1
             return RetirementCheck(library, config, memory, **options)
 
-        monkeypatch.setattr(stream_run, "RetirementCheck", checker)
+        monkeypatch.setattr(workload, "RetirementCheck", checker)
 
     return change
 
@@ -154,7 +154,7 @@ def test_jump_that_the_stream_does_not_have(monkeypatch):
         text["kind"] = InsnKind.PLAIN_INSN
         return text
 
-    monkeypatch.setattr(stream_run, "stream_text", plain)
+    monkeypatch.setattr(workload, "stream_text", plain)
     result = run(LOOP, [3, 4, 6], check=False)
     assert (result.exit.reason, result.mismatch_position) == (Reason.DIFFERENCE, 1)
     assert result.difference.endswith(", not 0x00001018")
@@ -232,6 +232,7 @@ def test_nothing_to_execute():
 
 
 def test_memory_must_be_whole_words():
+    pcs = np.zeros(1, np.uint32)
     with pytest.raises(InputError) as caught:
-        run_stream(words_of("nop"), np.zeros(1, np.uint32), [np.zeros(1)], CONFIG, memory={DATA: np.zeros(6, np.uint8)})
+        run_stream(ExecutedStream(words_of("nop"), pcs, [np.zeros(1)], {DATA: np.zeros(6, np.uint8)}), CONFIG)
     assert str(caught.value) == "memory window must be whole words, not 6 bytes at 0x10000000"

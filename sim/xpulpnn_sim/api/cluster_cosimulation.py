@@ -82,9 +82,8 @@ def cosim_cluster(
     Returns
     -------
     tuple of Result
-        In the order layer, precision, variant, banks, arbiter, placement, cores; their ``figures`` are
-        :class:`~xpulpnn_sim.cosimulation.workloads.cluster_run.ClusterFigures`, of layers in tiles
-        :class:`~xpulpnn_sim.cosimulation.workloads.cluster_run.TiledFigures`.
+        In the order layer, precision, variant, banks, arbiter, placement, cores; their ``record`` also
+        tells of the cluster, and of layers in tiles under ``tiling``.
 
     Raises
     ------

@@ -80,8 +80,8 @@ def cosim(
     Returns
     -------
     tuple of Result
-        In the order layer, precision, variant. A result with ``figures.mismatches`` other than 0 is wrong; its
-        ``reports`` say where.
+        In the order layer, precision, variant. A result is wrong if its ``record`` has ``mismatches``; its ``reports``
+        say where.
 
     Raises
     ------

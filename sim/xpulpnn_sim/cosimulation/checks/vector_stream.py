@@ -28,7 +28,7 @@ from xpulpnn.isa.machine import (
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, VectorMismatch, differences
 from xpulpnn_sim.cosimulation.model.schema import POKE
-from xpulpnn_sim.cosimulation.workloads.workload import run_stream
+from xpulpnn_sim.cosimulation.workloads.workload import ExecutedStream, run_stream
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.reference.programs.retirement import Records
 
@@ -132,13 +132,11 @@ class VectorBench:
         words, sequence = _text(frame, vectors, base)
         setup = len(sequence) - frame.length * len(vectors)
         blocks: list[Records] = []
+        # the words follow each other in an order that no program counter would take
+        pcs = np.arange(len(words), dtype=np.uint32) * np.uint32(WORD_BYTES)
         run_stream(
-            words,
-            # the words follow each other in an order that no program counter would take
-            np.arange(len(words), dtype=np.uint32) * np.uint32(WORD_BYTES),
-            [sequence],
+            ExecutedStream(words, pcs, [sequence], {base: block.reshape(-1).view(np.uint8)}),
             self._config,
-            memory={base: block.reshape(-1).view(np.uint8)},
             sparse=True,
             pokes=_pokes(frame, vectors, setup),
             check=False,

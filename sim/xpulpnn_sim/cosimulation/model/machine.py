@@ -1,4 +1,4 @@
-"""Surroundings of a simulated design: memory, its timing, interrupt lines, waveforms; and the designs that run programs."""
+"""Surroundings of a simulated design: memory, its timing, interrupt lines, waveforms; and designs that run programs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
-from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, CommonFigures, Compared, Progress, Result, run_workload
+from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result, Workload
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.kernels.layout import Symbol, fold, is_stored
@@ -68,9 +68,9 @@ class BuiltNetwork(ABC):
     def run(self, case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
         """Run it for the input of ``case`` and compare the results of every layer with the golden model's."""
         work = _NetworkWork(self, case)
-        result = run_workload(work, progress)
+        result = work.run(progress)
         last = work.results[-1][..., : case.network.stages[-1].layer.out_channels]
-        return NetworkResult(figures=result.figures, reports=result.reports, scores=last.reshape(-1))
+        return NetworkResult(record=result.record, reports=result.reports, scores=last.reshape(-1))
 
 
 def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
@@ -82,24 +82,21 @@ def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
     return replace(segment, data=data[:at] + content + data[at + len(content) :])
 
 
-@dataclass(eq=False)
-class _NetworkWork:
+class _NetworkWork(Workload):
     """A network for one input."""
 
-    built: BuiltNetwork
-    case: NetworkCase
-    results: LayerResults = field(default_factory=list[NDArray[np.int64]])
+    results: LayerResults
 
-    def __post_init__(self) -> None:
-        self.config, self.machine, self.checked = self.case.config, self.case.machine, self.case.checked
-        self.executable = self.built.executable_for(self.case)
+    def __init__(self, built: BuiltNetwork, case: NetworkCase) -> None:
+        super().__init__(case.config, case.machine, built.executable_for(case), checked=case.checked)
+        self.built, self.case = built, case
 
-    def compared(self, outcome: RunResult) -> list[Compared]:
+    def compared(self, outcome: RunResult) -> Iterator[Compared]:
         """Compare the results of every layer with the golden model's."""
         self.results = self.built.results(outcome)
-        return list(compared(self.case, self.results))
+        return compared(self.case, self.results)
 
-    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
         """Return the record."""
         network, figures = self.case.network, self.built.figures(self.case, outcome)
         own = {stage.name: stage for stage in network.stages}
@@ -114,7 +111,6 @@ class _NetworkWork:
             "macs": network.macs,
             "cycles_per_mac": round(figures["cycles"] / max(network.macs, 1), DIGITS),
             **figures,
-            **asdict(common),
         }
 
 

@@ -1,7 +1,7 @@
 """The binarised classifier as a workload of one core or of a cluster: its cycles layer by layer, all maps checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,11 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
-    CommonFigures,
     Compared,
     Result,
+    Workload,
     executable_of,
     function_accounts,
-    run_workload,
 )
 from xpulpnn_sim.reference.golden import binary
 from xpulpnn_sw.kernels.bnn import network
@@ -59,10 +58,10 @@ def run_bnn(case: BnnCase) -> Result:
 
     ``cycles`` of the record are those of the call, on a cluster from barrier to barrier; ``layers`` those of core 0.
     """
-    return run_workload(BnnWork(case))
+    return BnnWork(case).run()
 
 
-class BnnWork:
+class BnnWork(Workload):
     """A classification with its weights and image."""
 
     def __init__(self, case: BnnCase) -> None:
@@ -70,24 +69,24 @@ class BnnWork:
         weights, image = random_weights(random), synthetic_image(random)
         self.case, self.expected = case, _expected(weights, image)
         software = case.popcount == SOFTWARE
-        self.run = classifier(weights, image, variant=case.variant, software=software, cores=case.cores)
-        self.config, self.machine, self.checked = case.config, case.machine, case.checked
+        self.built = classifier(weights, image, variant=case.variant, software=software, cores=case.cores)
         alone = not isinstance(case.config, ClusterConfig)
-        function = self.run.function
+        function = self.built.function
         self.program = bare_program(function) if alone else cluster_program(function, case.cores)
         outside = Image(
-            self.run.outside_base, np.ascontiguousarray(self.run.outside, "<u4").view(np.uint8).reshape(-1), {}
+            self.built.outside_base, np.ascontiguousarray(self.built.outside, "<u4").view(np.uint8).reshape(-1), {}
         )
-        self.executable = executable_of(self.program, function.name, [outside])
+        executable = executable_of(self.program, function.name, [outside])
+        super().__init__(case.config, case.machine, executable, checked=case.checked)
 
     def compared(self, outcome: RunResult) -> list[Compared]:
         """Compare all maps with those of the golden model."""
-        found = _found(self.case, self.run, outcome.memory[self.program.data_base])
+        found = _found(self.case, self.built, outcome.memory[self.program.data_base])
         return [Compared.of(name, self.expected[name], values) for name, values in found.items()]
 
-    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
         """Return the record."""
-        function = self.run.function
+        function = self.built.function
         accounts = function_accounts(outcome, function.function, self.program.text_base)
         totals, cycles_at = accounts.sum(axis=0), accounts[0].sum(axis=1)
         cycles = self.program.measured(outcome.memory[self.program.data_base])
@@ -104,11 +103,10 @@ class BnnWork:
             "cycles_per_mac": round(cycles / function.macs, DIGITS),
             "layers": {name: int(cycles_at[function.function.region(name)].sum()) for name in names},
             "stalls": stalls_of(totals, devices=False),
-            **asdict(common),
         }
 
     def _executed(self, totals: NDArray[np.uint64], operations: Sequence[str]) -> int:
-        chosen = [insn.op in operations for insn in self.run.function.function.insns]
+        chosen = [insn.op in operations for insn in self.built.function.function.insns]
         return int(totals[chosen, WaitCause.NONE].sum())
 
 

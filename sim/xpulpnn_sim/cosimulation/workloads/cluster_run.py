@@ -1,7 +1,7 @@
 """Kernels as workloads of a cluster, in the TCDM or in tiles, and when tiles were computed and moved."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,18 @@ from xpulpnn_sim.cosimulation.model.machine import Target
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import (
     Case,
-    KernelFigures,
     KernelWork,
     case_kernel,
     case_tensors,
-    kernel_figures,
 )
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import (
-    CommonFigures,
     Compared,
     Progress,
     Result,
     executable_of,
     function_accounts,
     image_after,
-    run_workload,
 )
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -41,86 +37,38 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.plan import TileStep
 from xpulpnn_sw.kernels.tiling.products import divides
 
+ENGINE = "cluster"  # what ran a kernel, in its record
+
 RELEASED, BEGIN, DONE, READY = range(len(TIMES))  # places of the times in the report of a core
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceFigures:
-    """A piece of the TCDM."""
-
-    name: str
-    address: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepFigures:
-    """Figures of the step between two barriers; cycles count from the first barrier."""
-
-    tile: int | None  # number of the tile that was computed
-    rows: list[int]  # first row (of a matrix product: pixel) and channel of the tile, and those after its last
-    channels: list[int]  # first row (of a matrix product: pixel) and channel of the tile, and those after its last
-    begin: int  # when the barrier opened, the last core had its share done, and everything was moved as well
-    computed: int  # when the barrier opened, the last core had its share done, and everything was moved as well
-    end: int  # when the barrier opened, the last core had its share done, and everything was moved as well
-    compute: int  # cycles that the cores computed, on average
-    waiting: int  # cycles that all cores waited for the DMA engine, after the last one had its share done
-    loaded: int  # bytes of operands and results that were moved meanwhile
-    stored: int  # bytes of operands and results that were moved meanwhile
-    moving: int  # cycles in which the DMA engine was moving data
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TilingFigures:
-    """Figures of a division into tiles."""
-
-    tiles: int
-    rows: int  # of a tile: output rows and channels
-    channels: int  # of a tile: output rows and channels
-    unit: str  # what is meant by rows: `rows`, or `pixels` where the input is a row for each of them
-    # what comes first, `rows` or `channels`: after a tile the next rows of the same channels, or the other way round
-    order: str
-    overlap: bool  # whether data were moved while tiles were computed
-    tcdm_bytes: int
-    tcdm: list[PlaceFigures]  # what they are for
-    loaded: int  # bytes of operands and results moved
-    stored: int  # bytes of operands and results moved
-    # cycles in which the DMA engine was moving data; in which all cores waited for it; in which some computed
-    moving: int
-    # cycles in which the DMA engine was moving data; in which all cores waited for it; in which some computed
-    waiting: int
-    # cycles in which the DMA engine was moving data; in which all cores waited for it; in which some computed
-    computing: int
-    bytes_per_cycle: float  # moved per cycle of `moving`
-    steps: list[StepFigures]  # what happened when
-
-
-def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64]) -> TilingFigures:
-    """The figures of the tiles, from the reports of the cores."""
+def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64]) -> dict[str, Any]:
+    """The record of a division into tiles, from the reports of the cores; its steps lie between two barriers."""
     plan = program.plan
     steps = [
         _step(program, number, step, times, moving_cycles(outcome, times[number, 0, RELEASED], step_end(times, number)))
         for number, step in enumerate(program.steps)
     ]
     loaded, stored = (sum(sizes) for sizes in zip(*program.moved, strict=True))
-    moving = sum(step.moving for step in steps)
-    return TilingFigures(
-        tiles=len(plan.tiles),
-        rows=len(program.division.rows_of(plan.tiles[0])),
-        channels=plan.channels,
-        unit=program.division.unit,
-        order="channels" if plan.channels_first else "rows",
-        overlap=plan.overlap,
-        tcdm_bytes=len(program.data),
-        tcdm=[PlaceFigures(name=name, address=at.address, bytes=at.length) for name, at in program.places.items()],
-        loaded=loaded,
-        stored=stored,
-        moving=moving,
-        waiting=sum(step.waiting for step in steps),
-        computing=sum(step.computed - step.begin for step in steps if step.tile is not None),
-        bytes_per_cycle=round((loaded + stored) / max(moving, 1), 4),
-        steps=steps,
-    )
+    moving = sum(step["moving"] for step in steps)
+    return {
+        "tiles": len(plan.tiles),
+        "rows": len(program.division.rows_of(plan.tiles[0])),  # output rows and channels of a tile
+        "channels": plan.channels,
+        "unit": program.division.unit,  # of rows: `pixels` where the input is a row for each of them
+        # what comes first: after a tile the next rows of the same channels, or the other way round
+        "order": "channels" if plan.channels_first else "rows",
+        "overlap": plan.overlap,  # whether data were moved while tiles were computed
+        "tcdm_bytes": len(program.data),
+        "tcdm": [{"name": name, "address": at.address, "bytes": at.length} for name, at in program.places.items()],
+        "loaded": loaded,  # bytes of operands and results moved
+        "stored": stored,
+        "moving": moving,  # cycles in which the DMA engine moved data, all cores waited for it, some computed
+        "waiting": sum(step["waiting"] for step in steps),
+        "computing": sum(step["computed"] - step["begin"] for step in steps if step["tile"] is not None),
+        "bytes_per_cycle": round((loaded + stored) / max(moving, 1), 4),
+        "steps": steps,
+    }
 
 
 def moving_cycles(outcome: RunResult, begin: int, end: int) -> int:
@@ -134,32 +82,30 @@ def step_end(times: NDArray[np.int64], number: int) -> int:
     return int(times[number + 1, 0, RELEASED] if number + 1 < len(times) else times[number, 0, READY])
 
 
-def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.int64], moving: int) -> StepFigures:
+def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.int64], moving: int) -> dict[str, Any]:
+    """The record of a step; cycles count from the first barrier."""
     own, start = times[number], times[0, 0, RELEASED]
     tile = step.work.tile if step.work else None
     computed = int((own[:, DONE] if tile else own[:, BEGIN]).max() - start)
     end = int(own[0, READY] - start)
     loaded, stored = program.moved[number]
-    return StepFigures(
-        tile=step.work.number if step.work else None,
-        rows=_ends(program.division.rows_of(tile)) if tile else [],
-        channels=_ends(tile.channels) if tile else [],
-        begin=int(own[0, RELEASED] - start),
-        computed=computed,
-        end=max(computed, end),
-        compute=int((own[:, DONE] - own[:, BEGIN]).mean()) if tile else 0,
-        waiting=max(end - computed, 0),
-        loaded=loaded,
-        stored=stored,
-        moving=moving,
-    )
+    return {
+        "tile": step.work.number if step.work else None,
+        "rows": _ends(program.division.rows_of(tile)) if tile else [],  # first and behind the last
+        "channels": _ends(tile.channels) if tile else [],
+        "begin": int(own[0, RELEASED] - start),  # when the barrier opened
+        "computed": computed,  # when the last core had its share done
+        "end": max(computed, end),  # when everything was moved as well
+        "compute": int((own[:, DONE] - own[:, BEGIN]).mean()) if tile else 0,  # cycles of a core, on average
+        "waiting": max(end - computed, 0),  # cycles that all cores waited for the DMA engine
+        "loaded": loaded,
+        "stored": stored,
+        "moving": moving,
+    }
 
 
 def _ends(numbers: range) -> list[int]:
     return [numbers.start, numbers.stop]
-
-
-ENGINE = "cluster"  # what ran a kernel, in its record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,117 +166,83 @@ class ClusterCase:
         return executable_of(program, self.name, [program.run.image] if isinstance(program, TiledProgram) else [])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterFigures(KernelFigures):
-    """Figures of a case on a cluster, under the names of its JSON record.
-
-    ``cycles`` are those from the release of the barrier before the kernel to that of the barrier after it.
-    """
-
-    banks: int
-    arbiter: str  # who is granted a bank; how operands lie in the banks
-    placement: str  # who is granted a bank; how operands lie in the banks
-    l2_latency: int  # cycles that memory outside the cluster takes to answer
-    icache: int  # bytes of the instruction cache of each core; 0 for fetching without delay
-    shares: list[int]  # cycles that each core took for its share
-    barrier: int  # cycles of all cores together that they waited for the last one
-    stalls_by_core: list[dict[str, int]]  # cycles without a retirement by cause, of each core
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TiledFigures(ClusterFigures):
-    """Figures of a case in tiles, under the names of its JSON record.
-
-    ``cycles`` are those from the first command of the DMA engine until all results are in the memory outside.
-    """
-
-    tiling: TilingFigures
-
-
 def run_cluster_case(case: ClusterCase, progress: Progress | None = None) -> Result:
     """Run a case, in tiles if they are asked for or needed, and check it.
 
     The memory afterwards is compared with the reference layer, on request every retirement is checked. With instruction
     caches a kernel that is not in tiles runs twice, and the accounts of a program that runs it once are taken off.
+    ``cycles`` are those from the release of the barrier before the kernel to that of the barrier after it; in tiles
+    from the first command of the DMA engine until all results are in the memory outside.
     """
     tensors = case_tensors(case.case)
     kernel = case.kernel(tensors)
     tiles = case.tiles(kernel)
     work = ClusterWork(case, tensors, kernel) if tiles is None else TiledWork(case, tensors, tiles)
-    return run_workload(work, progress)
+    return work.run(progress)
 
 
-class ClusterWork(KernelWork):
-    """A kernel that the cores of a cluster share, its operands in the TCDM."""
-
+class _OnCluster(KernelWork):
     engine = ENGINE
 
-    def __init__(self, case: ClusterCase, tensors: LayerTensors, kernel: KernelRun) -> None:
-        super().__init__(case.case, tensors, kernel)
-        self.config = self.cluster = case.cluster
-        self.clustered = case
+    def __init__(
+        self, case: ClusterCase, tensors: LayerTensors, kernel: KernelRun, program: ClusterProgram | TiledProgram
+    ) -> None:
+        self.cluster, self.clustered = case.cluster, case
+        super().__init__(case.case, tensors, kernel, case.cluster, case.executable(program))
 
-    @cached_property
-    def program(self) -> ClusterProgram:
-        """The program, in two passes if instruction caches are to be warm."""
-        return cluster_program(self.kernel, self.cluster.cores, passes=1 + (self.cluster.icache_private > 0))
-
-    @property
-    def executable(self) -> Executable:
-        """The program as the runner takes it."""
-        return self.clustered.executable(self.program)
-
-    def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        """Return the TCDM after a run."""
-        return outcome.memory[TCDM_BASE]
-
-    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> ClusterFigures:
-        """Return the figures; the cycles are those from barrier to barrier."""
-        if self.cluster.icache_private and outcome.exit.ok:
-            once = self.clustered.executable(cluster_program(self.kernel, self.cluster.cores))
-            first = run_program(once, self.config, self.machine, account=True)
-            outcome.accounts = [both - one for both, one in zip(outcome.accounts, first.accounts, strict=True)]
-        memory = self.memory(outcome)
-        cycles, shares = self.program.measured(memory), self.program.shares(memory)
-        return ClusterFigures(**self.fields(outcome, cycles, shares, common))
-
-    def fields(self, outcome: RunResult, cycles: int, shares: list[int], common: CommonFigures) -> dict[str, Any]:
-        """Return the fields of the figures from the cycles of all and those that each core worked."""
+    def fields(self, outcome: RunResult, cycles: int, shares: list[int]) -> dict[str, Any]:
+        """Return the record from the cycles of all and those that each core worked."""
         # the function lies before what calls it
         rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
-        return kernel_figures(self, rows, cycles, common) | {
+        return self.kernel_figures(rows, cycles) | {
             "banks": self.cluster.banks,
             "arbiter": self.cluster.arbiter,
             "placement": self.clustered.placement,
             "l2_latency": self.machine.l2_latency,
             "icache": self.cluster.icache_private,
             "shares": shares,
-            "barrier": cycles * len(shares) - sum(shares),
+            "barrier": cycles * len(shares) - sum(shares),  # cycles that cores waited for the last one
             "stalls_by_core": [stalls_of(account, devices=True) for account in rows],
         }
 
 
-class TiledWork(ClusterWork):
+class ClusterWork(_OnCluster):
+    """A kernel that the cores of a cluster share, its operands in the TCDM."""
+
+    def __init__(self, case: ClusterCase, tensors: LayerTensors, kernel: KernelRun) -> None:
+        # in two passes if instruction caches are to be warm
+        self.program = cluster_program(kernel, case.cluster.cores, passes=1 + (case.cluster.icache_private > 0))
+        super().__init__(case, tensors, kernel, self.program)
+
+    def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
+        """Return the TCDM after a run."""
+        return outcome.memory[TCDM_BASE]
+
+    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+        """Return the record; the cycles are those from barrier to barrier."""
+        if self.cluster.icache_private and outcome.exit.ok:
+            once = self.clustered.executable(cluster_program(self.kernel, self.cluster.cores))
+            first = run_program(once, self.config, self.machine, account=True)
+            outcome.accounts = [both - one for both, one in zip(outcome.accounts, first.accounts, strict=True)]
+        memory = self.memory(outcome)
+        return self.fields(outcome, self.program.measured(memory), self.program.shares(memory))
+
+
+class TiledWork(_OnCluster):
     """A layer in tiles, its operands in the memory outside."""
 
-    def __init__(self, case: ClusterCase, tensors: LayerTensors, program: TiledProgram) -> None:
-        super().__init__(case, tensors, program.run)
-        self.tiled = program
-
-    @property
-    def executable(self) -> Executable:
-        """The program as the runner takes it."""
-        return self.clustered.executable(self.tiled)
+    def __init__(self, case: ClusterCase, tensors: LayerTensors, tiles: TiledProgram) -> None:
+        self.tiled = tiles
+        super().__init__(case, tensors, tiles.run, tiles)
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
         """Return the memory outside after a run."""
         return image_after(outcome, self.tiled.run.image)
 
-    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> TiledFigures:
-        """Return the figures, those of the tiles among them."""
+    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+        """Return the record, the figures of the tiles in it."""
         times = self.tiled.times(outcome.memory[TCDM_BASE], self.memory(outcome))
         cycles = int(times[-1, 0, READY] - times[0, 0, RELEASED])
         working = np.array([step.work is not None for step in self.tiled.steps])
         shares = (times[:, :, DONE] - times[:, :, BEGIN])[working].sum(axis=0).tolist()
-        tiling = tiling_figures(self.tiled, outcome, times)
-        return TiledFigures(**self.fields(outcome, cycles, shares, common), tiling=tiling)
+        return self.fields(outcome, cycles, shares) | {"tiling": tiling_figures(self.tiled, outcome, times)}

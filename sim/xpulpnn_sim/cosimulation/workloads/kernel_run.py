@@ -1,7 +1,7 @@
 """Kernels as workloads of one core, as a program or as the stream of their instructions."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,23 +15,21 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
-    CommonFigures,
     Compared,
     ExecutedStream,
     Progress,
     Result,
+    Workload,
     executable_of,
     function_accounts,
-    run_workload,
 )
 from xpulpnn_sim.reference.golden.network import stage_results
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
-from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.layout import Ints, Placement
 from xpulpnn_sw.kernels.operands import check_rule
-from xpulpnn_sw.kernels.programs.bare import BareProgram, bare_program
+from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
@@ -149,32 +147,6 @@ class Case:
             raise InputError(f"bits of {chosen.name} must be among the configuration's {shown}, not {self.bits}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelFigures:
-    """Figures of a case, under the names of its JSON record."""
-
-    kernel: str  # what was computed and how
-    layer: str  # what was computed and how
-    bits: int  # width of the weights
-    precision: str  # what was computed and how
-    variant: str  # what was computed and how
-    rule: str  # how the results come of accumulators, in kernels that have a choice; empty if they do not
-    cores: int  # cores that shared the work
-    engine: str
-    instructions: int  # of the kernel function, on all cores together
-    cycles: int  # of the kernel function
-    matmul_cycles: int  # of its MatMul alone, of all cores together
-    sdotp: int  # Dot-product instructions executed, and multiply-accumulates of the layer
-    macs: int  # Dot-product instructions executed, and multiply-accumulates of the layer
-    cycles_per_sdotp: float  # of the MatMul alone; without dot products per multiplication
-    macs_per_cycle: float  # of the whole kernel
-    opef: float  # share of dot products among the instructions of the innermost loop
-    stalls: dict[str, int]  # cycles without a retirement by cause
-    mismatches: int  # retirements and results that differ from the references
-    wall_s: float  # seconds of simulation and its speed
-    sim_cycles_per_s: int  # seconds of simulation and its speed
-
-
 def run_case(
     case: Case, engine: str = "stream", waves: Waves | None = None, progress: Progress | None = None
 ) -> Result:
@@ -185,18 +157,19 @@ def run_case(
     """
     tensors = case_tensors(case)
     work = {one.engine: one for one in (KernelStream, KernelProgram)}[engine]
-    return run_workload(work(case, tensors, case_kernel(case, tensors)), progress, waves)
+    return work(case, tensors, case_kernel(case, tensors)).run(progress, waves)
 
 
-class KernelWork:
+class KernelWork(Workload):
     """A kernel with random operands."""
 
     engine = ""
 
-    def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
+    def __init__(
+        self, case: Case, tensors: Any, kernel: KernelRun, config: CoreConfig | ClusterConfig, executable: Any
+    ) -> None:
+        super().__init__(config, case.machine, executable, checked=case.checked)
         self.case, self.tensors, self.kernel = case, tensors, kernel
-        self.config: CoreConfig | ClusterConfig = case.config
-        self.machine, self.checked = case.machine, case.checked
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
         """Return the data memory after a run."""
@@ -206,23 +179,55 @@ class KernelWork:
         """Compare the results with the reference layer."""
         return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors)]
 
+    def kernel_figures(self, rows: NDArray[np.uint64], cycles: int) -> dict[str, Any]:
+        """Return the record of a kernel from the accounts of its function, ``[core][instruction][cause]``."""
+        case, kernel = self.case, self.kernel
+        program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
+        executions, cycles_at = total[:, WaitCause.NONE], total.sum(axis=1)
+        matmul = int(cycles_at[program.region("matmul")].sum())
+        sdotp = int(executions[program.is_dotp].sum())
+        scalar = int(executions[program.is_mul].sum())
+        return {
+            "kernel": case.kernel,
+            "layer": str(layer),
+            "bits": case.bits,  # of the weights
+            "precision": str(case.precision),
+            "variant": case.variant,
+            "rule": "" if kernel.rule is None else kernel.rule.value,
+            "cores": len(rows),
+            "engine": self.engine,
+            "instructions": int(executions.sum()),  # of the kernel function, on all cores together
+            "cycles": cycles,
+            "matmul_cycles": matmul,  # of the MatMul alone, of all cores together
+            "sdotp": sdotp,  # dot-product instructions executed
+            "macs": layer.macs,
+            # of the MatMul alone; without dot products per multiplication
+            "cycles_per_sdotp": round(matmul / (sdotp or scalar or 1), DIGITS),
+            "macs_per_cycle": round(layer.macs / max(cycles, 1), DIGITS),
+            "opef": round(program.opef, DIGITS),  # share of dot products in the innermost loop
+            "stalls": stalls_of(total, devices=self.engine not in ENGINES),
+        }
+
 
 class KernelStream(KernelWork):
     """The executed instructions of a call on the back end."""
 
     engine = ENGINES[0]
 
-    @property
-    def executable(self) -> ExecutedStream:
-        """All of the stream at once, so that the time of the run is that of the simulation."""
-        call, image = kernel_call(self.kernel), self.kernel.image
-        sequence = list(executed(self.kernel, call, kernel_memory(self.kernel), products=False))
-        return ExecutedStream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
+    def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
+        super().__init__(case, tensors, kernel, case.config, kernel_stream(kernel))
 
-    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> KernelFigures:
-        """Return the figures; the cycles are those of the function's instructions."""
+    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+        """Return the record; the cycles are those of the function's instructions."""
         rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
-        return KernelFigures(**kernel_figures(self, rows, int(rows.sum()), common))
+        return self.kernel_figures(rows, int(rows.sum()))
+
+
+def kernel_stream(kernel: KernelRun) -> ExecutedStream:
+    """The executed instructions of a call, all of them at once, so that the time of a run is that of the simulation."""
+    call, image = kernel_call(kernel), kernel.image
+    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
+    return ExecutedStream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
 
 
 class KernelProgram(KernelWork):
@@ -230,20 +235,14 @@ class KernelProgram(KernelWork):
 
     engine = ENGINES[1]
 
-    @cached_property
-    def program(self) -> BareProgram:
-        """The program."""
-        return bare_program(self.kernel)
+    def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
+        self.program = bare_program(kernel)
+        super().__init__(case, tensors, kernel, case.config, executable_of(self.program, case.name))
 
-    @property
-    def executable(self) -> Executable:
-        """The program as the runner takes it."""
-        return executable_of(self.program, self.case.name)
-
-    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> KernelFigures:
-        """Return the figures; the cycles are those of mcycle around the call."""
+    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+        """Return the record; the cycles are those of mcycle around the call."""
         rows = function_accounts(outcome, self.kernel.function, self.program.text_base)
-        return KernelFigures(**kernel_figures(self, rows, self.program.measured(self.memory(outcome)), common))
+        return self.kernel_figures(rows, self.program.measured(self.memory(outcome)))
 
 
 def case_tensors(case: Case) -> Any:
@@ -270,33 +269,3 @@ def compared_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, t
     """Compare the results in ``memory`` with the reference layer."""
     got = kernel.output.decode(kernel.image, memory)
     return Compared.of("output", reference(case.layer, tensors, case.precision), got)
-
-
-def kernel_figures(work: KernelWork, rows: NDArray[np.uint64], cycles: int, common: CommonFigures) -> dict[str, Any]:
-    """The fields of :class:`KernelFigures` from the accounts of the function, ``[core][instruction][cause]``."""
-    case, kernel, engine = work.case, work.kernel, work.engine
-    program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
-    executions, cycles_at = total[:, WaitCause.NONE], total.sum(axis=1)
-    matmul = int(cycles_at[program.region("matmul")].sum())
-    sdotp = int(executions[program.is_dotp].sum())
-    scalar = int(executions[program.is_mul].sum())
-    return {
-        "kernel": case.kernel,
-        "layer": str(layer),
-        "bits": case.bits,
-        "precision": str(case.precision),
-        "variant": case.variant,
-        "rule": "" if kernel.rule is None else kernel.rule.value,
-        "cores": len(rows),
-        "engine": engine,
-        "instructions": int(executions.sum()),
-        "cycles": cycles,
-        "matmul_cycles": matmul,
-        "sdotp": sdotp,
-        "macs": layer.macs,
-        "cycles_per_sdotp": round(matmul / (sdotp or scalar or 1), DIGITS),
-        "macs_per_cycle": round(layer.macs / max(cycles, 1), DIGITS),
-        "opef": round(program.opef, DIGITS),
-        "stalls": stalls_of(total, devices=engine not in ENGINES),
-        **asdict(common),
-    }

@@ -1,7 +1,7 @@
-"""Generated functions as workloads of one core, and matrix products of packed operands beside what they compare with."""
+"""Generated functions as workloads of one core, and matrix products of packed operands beside others."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,13 +18,12 @@ from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
-    CommonFigures,
     Compared,
     Progress,
     Result,
+    Workload,
     executable_of,
     function_accounts,
-    run_workload,
 )
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.tools.jobs import executor
@@ -37,19 +36,6 @@ from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
 from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layers.convolution import MatmulLayer
 from xpulpnn_sw.toolchain.core_note import core_name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionFigures:
-    """Figures of a function."""
-
-    cycles: int  # of the call, by mcycle
-    instructions: int  # executed in the function
-    region_cycles: Mapping[str, int]  # cycles by part of the function
-    stalls: Mapping[str, int]  # cycles without a retirement by cause
-    mismatches: int  # retirements and results that differ from the references
-    wall_s: float  # seconds of simulation
-    sim_cycles_per_s: int  # speed of the simulation
 
 
 def run_function(
@@ -68,37 +54,35 @@ def run_function(
     missing = sorted(extension.value for extension in function.extensions - config.extensions)
     if missing:
         raise InputError(f"configuration must be one with {missing[0]}, not {core_name(config)}")
-    return run_workload(FunctionWork(function, expected, config, machine, checked=check), progress)
+    return FunctionWork(function, expected, config, machine, checked=check).run(progress)
 
 
-class FunctionWork:
+class FunctionWork(Workload):
     """A function with the results it must have."""
 
     def __init__(
         self, function: Function, expected: NDArray[np.int64], config: CoreConfig, machine: Machine, *, checked: bool
     ) -> None:
         self.function, self.expected = function, expected
-        self.config, self.machine, self.checked = config, machine, checked
         self.program = bare_program(function)
-        self.executable = executable_of(self.program, function.name)
+        super().__init__(config, machine, executable_of(self.program, function.name), checked=checked)
 
     def compared(self, outcome: RunResult) -> list[Compared]:
         """Compare the results with those expected."""
         image = self.function.image
         return [Compared.of("output", self.expected, self.function.output.decode(image, outcome.memory[image.base]))]
 
-    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> FunctionFigures:
-        """Return the figures."""
+    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+        """Return the record."""
         text = self.function.function
         (rows,) = function_accounts(outcome, text, self.program.text_base)
         cycles_at = rows.sum(axis=1)
-        return FunctionFigures(
-            cycles=self.program.measured(outcome.memory[self.program.data_base]),
-            instructions=int(rows[:, WaitCause.NONE].sum()),
-            region_cycles={name: int(cycles_at[text.region(name)].sum()) for name in dict.fromkeys(text.regions)},
-            stalls=stalls_of(rows, devices=False),
-            **asdict(common),
-        )
+        return {
+            "cycles": self.program.measured(outcome.memory[self.program.data_base]),  # of the call, by mcycle
+            "instructions": int(rows[:, WaitCause.NONE].sum()),
+            "region_cycles": {name: int(cycles_at[text.region(name)].sum()) for name in dict.fromkeys(text.regions)},
+            "stalls": stalls_of(rows, devices=False),
+        }
 
 
 _Record = dict[str, Any]
@@ -189,7 +173,7 @@ def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool
         function = gemm(point.plan, weights, activations, signed=point.signed)
     expected = layers.matmul(weights, activations).astype(np.int64)
     result = run_function(function, expected, config, machine, check=check)
-    return _recorded(point, result, result.figures.region_cycles.get("im2col", 0))
+    return _recorded(point, result, result.record["region_cycles"].get("im2col", 0))
 
 
 def _library(point: Point, config: CoreConfig, machine: Machine, *, check: bool) -> Result:
@@ -231,7 +215,7 @@ def _recorded(point: Point, result: Result, packing: int) -> Result:
         **point.facts,
         **{name: found[name] for name in ("wall_s", "sim_cycles_per_s")},
     }
-    return replace(result, figures=record)
+    return replace(result, record=record)
 
 
 def run_points(
@@ -261,4 +245,4 @@ def _named(
         while name not in done:
             done[next(order)] = next(results)
         found = done[name]
-        yield replace(found, figures=found.record | {"sweep": point.sweep, **point.facts})
+        yield replace(found, record=found.record | {"sweep": point.sweep, **point.facts})

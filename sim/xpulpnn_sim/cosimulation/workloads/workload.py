@@ -1,13 +1,14 @@
-"""One protocol for everything that runs on a design: how it is run, how its results are judged, what its record says.
+"""Workloads, everything that runs on a design: how it is run, how its results are judged, what its record says.
 
 A workload names a program and the design it runs on; after the run it finds its results in memory beside those that the
 golden models expect, and puts its own figures together. All else is the same for kernels, functions and networks.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
-from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, RetirementCheck
+from xpulpnn_sim.cosimulation.checks.retirements import Findings, RetirementCheck
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves
 from xpulpnn_sim.cosimulation.model.model import U32
@@ -37,18 +38,15 @@ class ExecutedStream:
 
     words: U32  # the text
     pcs: U32  # addresses of its words
-    blocks: Sequence[U32]  # numbers of the executed instructions, in their order
-    memory: dict[int, NDArray[np.uint8]]  # data by base address, changed by the run
+    blocks: Iterable[NDArray[Any]]  # numbers of the executed instructions, in their order
+    memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])  # changed by the run
 
 
 def run_stream(
-    words: U32,
-    pcs: U32,
-    blocks: Iterable[NDArray[Any]],
+    stream: ExecutedStream,
     config: CoreConfig,
     machine: Machine | None = None,
     *,
-    memory: dict[int, NDArray[np.uint8]] | None = None,
     sparse: bool = False,
     pokes: NDArray[Any] | None = None,
     check: bool = True,
@@ -59,29 +57,27 @@ def run_stream(
     library: Path | None = None,
 ) -> RunResult:
     """Run an instruction stream on the back end to its end, or to the first error after which it cannot go on."""
-    machine = machine or Machine()
     library = library or model_library("stream", config, trace=waves is not None)
-    memory = {} if memory is None else memory
+    memory, pcs = stream.memory, stream.pcs
     for base, content in memory.items():
         if base % WORD_BYTES or content.size % WORD_BYTES:
             raise InputError(f"memory window must be whole words, not {content.size} bytes at 0x{base:08x}")
-    checkers: list[Checker] = []
     checked = None
-    held = _with_lookahead(blocks)
+    held = _with_lookahead(stream.blocks)
     first = next(held, None)
     if check and first is not None:
         copies = {base: content.copy() for base, content in memory.items()}
         entry = int(pcs[first[0][0]])
         checked = RetirementCheck(library, config, copies, entry=entry, has_front_end=False, sparse=sparse)
-        checkers.append(checked)
-    session = Session(
-        library, 1, {"sparse": sparse}, memory, machine, waves=waves, checkers=checkers, observer=observer
-    )
+    checkers = [] if checked is None else [checked]
+    settings: dict[str, int] = {"sparse": sparse}
+    machine = machine or Machine()
+    session = Session(library, 1, settings, memory, machine, waves=waves, checkers=checkers, observer=observer)
     try:
         accounts = (
             [session.model.account(0, int(pcs.min()), int(pcs.max() - pcs.min()) + WORD_BYTES)] if account else []
         )
-        text = stream_text(words, pcs)
+        text = stream_text(stream.words, pcs)
         session.model.set_program(text)
         if pokes is not None:
             session.model.add_pokes(pokes)
@@ -94,11 +90,10 @@ def run_stream(
                 progress(len(indices) - lookahead)
         session.hand_over()
         session.checks.wait()
-        pc = int(session.model.harts[0]["pc"])
         if end is None:
             if checked is not None and not session.checks.mismatches:
                 session.checks.note(checked.finish(memory, session.model.harts["retired"].tolist()))
-            end = Exit(Reason.PASS, 0, pc, None, "pass")
+            end = Exit(Reason.PASS, 0, int(session.model.harts[0]["pc"]), None, "pass")
         cycles = int(session.model.harts[0]["last_cycle"]) - int(session.model.status["first_offered"])
         result = session.result(end, memory, _no_name, cycles)
     finally:
@@ -174,96 +169,71 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The figures and the first mismatches of a run."""
+    """The record and the first mismatches of a run."""
 
-    figures: Any  # a data class with the fields of the JSON record, or the record itself
+    record: dict[str, Any]  # figures as JSON types
     reports: list[str]  # the first mismatches
     mismatch_position: int | None = None  # number of the instruction of the very first
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """The figures as JSON types."""
-        return self.figures if isinstance(self.figures, dict) else asdict(self.figures)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommonFigures:
-    """Figures that every run has, under the names of its record."""
-
-    mismatches: int  # retirements and results that differ from the references
-    wall_s: float  # seconds of simulation
-    sim_cycles_per_s: int  # its speed
-
-
-class Workload(Protocol):
+class Workload(ABC):
     """A program made for a design, with what it must compute."""
 
-    @property
-    def config(self) -> CoreConfig | ClusterConfig:
-        """The design."""
-        ...
+    def __init__(
+        self,
+        config: CoreConfig | ClusterConfig,
+        machine: Machine,
+        executable: Executable | ExecutedStream,
+        *,
+        checked: bool,
+    ) -> None:
+        # with ``checked`` every retirement is checked, not only the results
+        self.config, self.machine, self.executable, self.checked = config, machine, executable, checked
 
-    @property
-    def machine(self) -> Machine:
-        """Its surroundings."""
-        ...
-
-    @property
-    def checked(self) -> bool:
-        """Return whether every retirement is checked, not only the results."""
-        ...
-
-    @property
-    def executable(self) -> Executable | ExecutedStream:
-        """The program with its operands, or the stream of the instructions that it executes."""
-        ...
-
-    def compared(self, outcome: RunResult) -> list[Compared]:
+    @abstractmethod
+    def compared(self, outcome: RunResult) -> Iterable[Compared]:
         """Compare the results with those expected."""
-        ...
 
-    def figures(self, outcome: RunResult, compared: list[Compared], common: CommonFigures) -> Any:
-        """Put the figures together, those of ``common`` among them."""
-        ...
+    @abstractmethod
+    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+        """Put the record together, but for mismatches, seconds and speed, which every run has."""
 
-
-def run_workload(work: Workload, progress: Progress | None = None, waves: Waves | None = None) -> Result:
-    """Run a workload on its design and compare its results with those expected.
-
-    With ``waves`` a model runs it that writes waveforms.
-    """
-    runs = work.executable
-    if isinstance(runs, ExecutedStream):
-        assert isinstance(work.config, CoreConfig)
-        outcome = run_stream(
-            runs.words,
-            runs.pcs,
-            runs.blocks,
-            work.config,
-            work.machine,
-            memory=runs.memory,
-            check=work.checked,
-            account=True,
-            progress=progress,
-            waves=waves,
+    def run(self, progress: Progress | None = None, waves: Waves | None = None) -> Result:
+        """Run it and compare its results with those expected; with ``waves`` a model runs it that writes waveforms."""
+        if isinstance(self.executable, ExecutedStream):
+            assert isinstance(self.config, CoreConfig)
+            outcome = run_stream(
+                self.executable,
+                self.config,
+                self.machine,
+                check=self.checked,
+                account=True,
+                progress=progress,
+                waves=waves,
+            )
+        else:
+            outcome = run_program(
+                self.executable,
+                self.config,
+                self.machine,
+                check=self.checked,
+                account=True,
+                progress=progress,
+                waves=waves,
+            )
+        compared = list(self.compared(outcome))
+        mismatches = outcome.mismatches + sum(one.wrong for one in compared)
+        record = self.figures(outcome, compared) | {
+            "mismatches": mismatches if outcome.exit.ok else max(mismatches, 1),
+            "wall_s": round(outcome.wall_s, DIGITS),
+            "sim_cycles_per_s": round(outcome.cycles / outcome.wall_s),
+        }
+        texts = (outcome.difference, *(one.report for one in compared), None if outcome.exit.ok else outcome.exit.text)
+        return Result(
+            record=record,
+            reports=[text for text in texts if text],
+            mismatch_position=outcome.mismatch_position,
         )
-    else:
-        outcome = run_program(
-            runs, work.config, work.machine, check=work.checked, account=True, progress=progress, waves=waves
-        )
-    compared = work.compared(outcome)
-    mismatches = outcome.mismatches + sum(one.wrong for one in compared)
-    common = CommonFigures(
-        mismatches=mismatches if outcome.exit.ok else max(mismatches, 1),
-        wall_s=round(outcome.wall_s, DIGITS),
-        sim_cycles_per_s=round(outcome.cycles / outcome.wall_s),
-    )
-    texts = (outcome.difference, *(one.report for one in compared), None if outcome.exit.ok else outcome.exit.text)
-    return Result(
-        figures=work.figures(outcome, compared, common),
-        reports=[text for text in texts if text],
-        mismatch_position=outcome.mismatch_position,
-    )
 
 
 def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()) -> Executable:

@@ -11,15 +11,19 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, compared_results
+from xpulpnn_sim.cosimulation.workloads.kernel_run import (
+    Case,
+    case_kernel,
+    case_tensors,
+    compared_results,
+    kernel_stream,
+)
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, run_stream
 from xpulpnn_sim.exploration.energy.circuit import Circuit
 from xpulpnn_sim.exploration.energy.model import GateModel
 from xpulpnn_sim.exploration.energy.toggles import BITS
-from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sw.kernels.kernel import kernel_call
 from xpulpnn_sw.kernels.programs.bare import bare_program
 
 Top = Literal["backend", "core"]
@@ -73,22 +77,12 @@ def program_workload(executable: Executable, config: CoreConfig) -> Workload:
 def _kernel_on_backend(case: Case) -> Callable[[Path], None]:
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
-    call = kernel_call(kernel)
-    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
+    stream = kernel_stream(kernel)
 
     def run_kernel(library: Path) -> None:
-        memory = kernel.image.data.copy()
-        outcome = run_stream(
-            call.program.words,
-            call.program.pcs,
-            sequence,
-            case.config,
-            case.machine,
-            memory={kernel.image.base: memory},
-            check=False,
-            library=library,
-        )
-        wrong = compared_results(kernel, memory, case, tensors).report
+        memory = {base: content.copy() for base, content in stream.memory.items()}
+        outcome = run_stream(replace(stream, memory=memory), case.config, case.machine, check=False, library=library)
+        wrong = compared_results(kernel, memory[kernel.image.base], case, tensors).report
         if wrong or not outcome.exit.ok:
             what = wrong or outcome.exit.text
             raise ToolError(f"the netlist must compute what the reference does, not {what}")

@@ -1,8 +1,9 @@
 """Operands and results of the reference models, one table row executed many times, and immediates of instruction words.
 
 Everything is an array over the N executions of one row, so that a million instructions of a kernel cost a few hundred
-numpy calls. Values are 32-bit patterns (``uint32``); signs are a matter of the operation, not of the storage. Immediates
-(guide, "Operand fields") are written apart from ``xpulpnn.isa.fields`` on purpose: a wrong bit there must not be wrong here.
+numpy calls. Values are 32-bit patterns (``uint32``); signs are a matter of the operation, not of the storage.
+Immediates (guide, "Operand fields") are written apart from ``xpulpnn.isa.fields`` on purpose: a wrong bit there must
+not be wrong here.
 """
 
 from collections.abc import Callable

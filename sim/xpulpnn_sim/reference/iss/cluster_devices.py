@@ -1,4 +1,4 @@
-"""Memory and peripherals of a cluster on the simulator: TCDM in its three views, event unit, control, timer, DMA engine."""
+"""Memory and peripherals of a cluster on the simulator: TCDM, event unit, control, timer, DMA engine."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""CSRs of the instruction-set simulator, and what CSR instructions and hardware-loop setup write (guide, "Machine state")."""
+"""CSRs of the simulator, and what CSR instructions and hardware-loop setup write (guide, "Machine state")."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

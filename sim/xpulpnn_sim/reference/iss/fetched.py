@@ -1,4 +1,4 @@
-"""Decoded instructions: everything that does not depend on the state of the hart, and Python closures that execute them.
+"""Decoded instructions: all that does not depend on the state of the hart, and Python closures that execute them.
 
 What closures do comes from the statements of the instruction table, compiled by
 :mod:`xpulpnn_sim.reference.statements.compiled`; nothing here knows an instruction.
