@@ -8,12 +8,11 @@ import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.examples import EXAMPLES
 from xpulpnn_sim.cli.main import parsed
 from xpulpnn_sim.cli.tree import COMMANDS
 from xpulpnn_sw.toolchain import compilers
 
-ALL = [(command, line) for command, lines in EXAMPLES.items() for line, _text in lines]
+ALL = [(command, line) for command, leaf in COMMANDS.items() for line, _text in leaf.examples]
 
 SOURCES = {
     "hello.c": '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n',
@@ -41,8 +40,7 @@ def words(line: str) -> list[str]:
 
 @pytest.mark.unit
 def test_every_subcommand_has_examples():
-    assert EXAMPLES.keys() == COMMANDS.keys()
-    assert all(lines for lines in EXAMPLES.values())
+    assert all(leaf.examples for leaf in COMMANDS.values())
 
 
 @pytest.mark.unit
@@ -52,7 +50,7 @@ def test_examples_are_valid(command: str, line: str, capsys: pytest.CaptureFixtu
     monkeypatch.setenv("COLUMNS", "120")
     run, _ = parsed(words(line))
     assert run.__module__ == f"xpulpnn_sim.cli.{COMMANDS[command].module}"
-    if line == EXAMPLES[command][0][0]:
+    if line == COMMANDS[command].examples[0][0]:
         assert cli.main([*command.split(), "--help"]) == 0
         assert line in capsys.readouterr().out
 

@@ -82,27 +82,13 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRun:
-    """Run of a program on the instruction-set simulator.
+    """Run of a program on the instruction-set simulator."""
 
-    Members
-    -------
-    exit : Exit
-        How it ended.
-    instructions : int
-        Instructions executed.
-    wall_s : float
-        Seconds it took.
-    output : bytes
-        What the program printed to its standard output.
-    memory : Memory
-        Its final memory.
-    """
-
-    exit: Exit
-    instructions: int
-    wall_s: float
-    output: bytes
-    memory: Memory
+    exit: Exit  #: How it ended.
+    instructions: int  #: Instructions executed.
+    wall_s: float  #: Seconds it took.
+    output: bytes  #: What the program printed to its standard output.
+    memory: Memory  #: Its final memory.
 
 
 def simulate(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -23,33 +23,18 @@ _FIRST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorReport:
-    """Outcome of vectors.
+    """Outcome of vectors."""
 
-    Members
-    -------
-    vectors, mismatches, skipped : int
-        Executed, wrong, and left out because the configuration has no such instruction.
-    vectors_per_s : float
-        Speed, without compiling the model.
-    first : tuple of VectorMismatch
-        The first differences.
-    """
-
-    vectors: int
-    mismatches: int
-    skipped: int
-    vectors_per_s: float
-    first: tuple[VectorMismatch, ...]
+    vectors: int  #: Executed.
+    mismatches: int  #: Wrong.
+    skipped: int  #: Left out because the configuration has no such instruction.
+    vectors_per_s: float  #: Speed, without compiling the model.
+    first: tuple[VectorMismatch, ...]  #: The first differences.
 
     def record(self) -> dict[str, Any]:
         """The same as JSON types."""
-        return {
-            "vectors": self.vectors,
-            "mismatches": self.mismatches,
-            "skipped": self.skipped,
-            "vectors_per_s": self.vectors_per_s,
-            "first": [mismatch.record() for mismatch in self.first],
-        }
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        return own | {"first": [mismatch.record() for mismatch in self.first]}
 
 
 def check_vectors(

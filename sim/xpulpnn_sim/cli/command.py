@@ -22,10 +22,8 @@ def arguments(kind: type[Options]) -> type[Options]:
 
 
 def command(run: Callable[[Options], int]) -> Callable[..., int]:
-    """Let the fields of the options that ``run`` takes be the parameters of a command.
-
-    Fields that are not keyword-only are words without a name.
-    """
+    """Let the fields of the options that ``run`` takes be the parameters of a command. Fields that are not keyword-only
+    are words without a name."""
     (kind,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
 
     @wraps(run)

@@ -229,10 +229,8 @@ def run_networks(
     paper_cycles: int | None = None,
 ) -> int:
     """Run every network for its inputs on every target, and show and write what came of it; fails if a check does.
-
     ``paper_cycles`` are those of a row above ours. Raises :class:`~xpulpnn.errors.LayerError` before anything runs if a
-    network does not fit into a cluster.
-    """
+    network does not fit into a cluster."""
     job = Job(tasks=tasks, targets=[_target(options, one) for one in options.targets()], check=manner.check)
     console = output()
     reported = 0

@@ -1,23 +1,23 @@
 """The tree of commands; the module of a command is imported when it runs."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import NamedTuple
 
 from cyclopts import App, Parameter
 
-from xpulpnn_sim.cli.examples import EXAMPLES
-
 PROGRAM = "xpulpnn"
 
 
 class Leaf(NamedTuple):
-    """A command: its module, the extra of this project that installs what it needs, and what it does."""
+    """A command: the extra of this project that installs what it needs, what it does, and its examples."""
 
-    module: str
+    module: str  # in this package, imported when the command runs
     extra: str
     text: str
+    examples: list[tuple[str, str]]  # what one would type, and what it does
 
 
 class Group(NamedTuple):
@@ -27,96 +27,142 @@ class Group(NamedTuple):
     usual: str
 
 
-COMMANDS: dict[str, Leaf] = {
-    "doctor": Leaf(
-        "doctor", "", "show each tool needed, its version, where it was found, and how to install what is missing"
-    ),
-    "generate": Leaf(
-        "generate", "", "write the Verilog of a component and a description of its ports, configuration and names"
-    ),
-    "cosim kernel": Leaf("cosim", "sim", "run kernels; cosim KERNEL means cosim kernel KERNEL"),
-    "cosim ulppack": Leaf(
-        "cosim_ulppack", "sim", "run products of operands packed into wide ones, and bit-serial ones"
-    ),
-    "cosim bnn": Leaf("cosim_bnn", "sim", "run the binarised vehicle classifier, random weights and a synthetic image"),
-    "cosim cifar10": Leaf(
-        "cosim_cifar10", "sim", "run the CIFAR-10 network of the PULP-NN paper, all layers in one program"
-    ),
-    "net run": Leaf(
-        "net_run",
-        "sim",
-        "run a network on the design, layer by layer; net FILE.json means net run FILE.json",
-    ),
-    "net import": Leaf("net_import", "sim", "make a network out of a model of a training framework"),
-    "net reference": Leaf(
-        "net_reference", "sim", "count how many images a network classifies as labelled, by integers in numpy"
-    ),
-    "net generate": Leaf("net_generate", "sim", "write a network as a C program, which checks itself for examples"),
-    "net explore": Leaf(
-        "net_explore", "sim", "find out which bits the layers of a model in floating point should have"
-    ),
-    "bench": Leaf("bench", "explore", "measure the papers' tables on the design, and show printed figures beside ours"),
-    "kernel": Leaf(
-        "kernel",
-        "sim",
-        "write a kernel as an assembly function, its tensors, a plain C version and a main that compares them",
-    ),
-    "library": Leaf("library", "sim", "write the kernels as a library for C programs, with its header"),
-    "pack": Leaf("pack", "sim", "put the weights of a trained layer into the order of a kernel, as C arrays or npz"),
-    "cc": Leaf("cc", "sim", "compile C and assembly to an ELF program for the core"),
-    "objdump": Leaf("objdump", "sim", "show what programs, objects and libraries hold, with all instructions by name"),
-    "run": Leaf("run", "sim", "run a program on the design, cycle by cycle"),
-    "iss": Leaf("iss", "sim", "run a program on the instruction-set simulator; an instruction counts as a cycle"),
-    "verify random": Leaf(
-        "verify_random",
-        "sim",
-        "run random programs in lock step with the simulator; verify means verify random",
-    ),
-    "verify cluster": Leaf("verify_cluster", "sim", "run random programs on all cores of a cluster"),
-    "verify litmus": Leaf("verify_litmus", "sim", "run litmus tests of the memory on all cores of a cluster"),
-    "verify c": Leaf(
-        "verify_c",
-        "sim",
-        "compile random C programs with and without the loop pass, and for this machine; compare their results",
-    ),
-    "verify costs": Leaf(
-        "verify_costs", "sim", "measure every cycle cost on the core and compare it with the documented one"
-    ),
-    "verify vectors": Leaf("verify_vectors", "sim", "execute single-instruction vectors and report mismatches"),
-    "verify coverage": Leaf(
-        "verify_coverage",
-        "sim",
-        "count what random programs reach: crosses of instructions, hazards and waits, lines and bits of the Verilog",
-    ),
-    "explore": Leaf(
-        "explore", "explore", "show area, timing, energy and cycles of configurations side by side, with open tools"
-    ),
-    "prove units": Leaf("prove_units", "explore", "prove units equal to their definitions"),
-    "prove emitter": Leaf("prove_emitter", "explore", "prove each module of the emitted Verilog equal to its RTLIL"),
-    "prove instructions": Leaf(
-        "prove_instructions",
-        "explore",
-        "prove instructions of the core against the statements of the instruction table, with memories of any timing",
-    ),
-    "prove pipeline": Leaf(
-        "prove_pipeline", "explore", "prove what must hold between instructions, with memories of any timing"
-    ),
-    "prove cluster": Leaf(
-        "prove_cluster", "explore", "prove what the arbiters and the event unit of a cluster promise"
-    ),
-    "prove riscv-formal": Leaf("prove_riscv_formal", "explore", "run the checks of riscv-formal on the emitted core"),
-    "mutate units": Leaf(
-        "mutate_units",
-        "bench",
-        "put faults into hardware units, and see which their benches miss; mutate UNIT means mutate units UNIT",
-    ),
-    "mutate core": Leaf(
-        "mutate_core",
-        "bench",
-        "put faults into a whole core, and see which of them programs in lock step with the simulator miss",
-    ),
-    "completion": Leaf("completion", "", "print a script that completes this command line in a shell"),
-}
+_TABLE = """
+doctor: show each tool needed, its version, where it was found, and how to install what is missing
+  xpulpnn doctor  # what is there, what is missing and how to install it
+  xpulpnn doctor --json build/tools.json  # the same for scripts
+generate: write the Verilog of a component and a description of its ports, configuration and names
+  xpulpnn generate dotp -o build/rtl  # build/rtl/dotp.v and dotp.json
+  xpulpnn generate ex-stage --preset ri5cy -o build/rtl  # the EX stage of the baseline
+  xpulpnn generate dotp --set widths=8,4 --set multipliers=replicated  # another structure
+cosim kernel [sim]: run kernels; cosim KERNEL means cosim kernel KERNEL
+  xpulpnn cosim conv  # the papers' layer: all widths, the variants of the XpulpNN paper
+  xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4  # one small MatMul
+  xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2  # on the whole core
+  xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1+8 --report build/cores.html  # shared by eight cores
+cosim ulppack [sim]: run products of operands packed into wide ones, and bit-serial ones
+  xpulpnn cosim ulppack  # products of packed operands, bit-serial and ordinary ones side by side
+  xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2  # one pair of widths
+  xpulpnn cosim ulppack --sweep all --report build/ulppack.html  # the maps and curves of the ULPPACK paper
+cosim bnn [sim]: run the binarised vehicle classifier, random weights and a synthetic image
+  xpulpnn cosim bnn --popcount hardware --cores 1+8  # the binarised vehicle classifier, then shared by eight cores
+cosim cifar10 [sim]: run the CIFAR-10 network of the PULP-NN paper, all layers in one program
+  xpulpnn cosim cifar10 --bits 8+4  # the CIFAR-10 network layer by layer, random weights
+  xpulpnn cosim cifar10 --bits 8 --cores 1+8 --report build/net.html  # shared by eight cores; its memory
+net run [sim]: run a network on the design, layer by layer; net FILE.json means net run FILE.json
+  xpulpnn net digits.json  # a network for a random input, on one core
+  xpulpnn net run digits.json --images pictures --cores 1+8  # for images with labels, also on eight cores
+net import [sim]: make a network out of a model of a training framework
+  xpulpnn net import model.tflite -o build/model.json  # a quantised model as layers of integers
+  xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz  # a model in floating \
+point, quantised here
+net reference [sim]: count how many images a network classifies as labelled, by integers in numpy
+  xpulpnn net reference digits.json --images t10k-images-idx3-ubyte  # how many are right
+net generate [sim]: write a network as a C program, which checks itself for examples
+  xpulpnn net generate digits.json -o build/digits --build  # a C program, compiled
+net explore [sim]: find out which bits the layers of a model in floating point should have
+  xpulpnn net explore model.onnx --images labelled.npz --floor 98  # the fastest bits that are right often enough
+bench [explore]: measure the papers' tables on the design, and show printed figures beside ours
+  xpulpnn bench --report build/papers.html  # all tables of the papers, and a page with plots
+  xpulpnn bench --table xpulpnn --quick  # the rows of one table that take seconds
+kernel [sim]: write a kernel as an assembly function, its tensors, a plain C version and a main that compares them
+  xpulpnn kernel conv --bits 4 -o build/conv  # a convolution as a function, with a main that tests it
+  xpulpnn kernel matmul --layer 16x288x16 --bits 8 --variant nn_4x2 --no-build  # sources only
+  xpulpnn kernel conv --bits 8 --variant cu_4x2 --preset xpulpnn-cu  # Compute&Update needs its core
+library [sim]: write the kernels as a library for C programs, with its header
+  xpulpnn library -o build/library  # headers, libxpulpnn.a and a table of its functions
+  xpulpnn library --kernel conv+maxpool --precision 8x8x8+4x4x4 --preset ri5cy  # a few of them
+  xpulpnn library --pulp-nn -o build/pulp_nn  # with the public names of PULP-NN, for its applications
+pack [sim]: put the weights of a trained layer into the order of a kernel, as C arrays or npz
+  xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o build/layer.c  # layer.c and layer.h
+  xpulpnn pack linear 512:64 weights.npz --requantise thresholds -o build/layer.npz  # for scripts
+cc [sim]: compile C and assembly to an ELF program for the core
+  xpulpnn cc hello.c -o hello.elf  # a program
+  xpulpnn cc -O3 -Wall -I include main.c dot.S -lm -j 4 -o prog.elf  # options as of any C compiler
+  xpulpnn cc -c conv.c pool.c -o libnn.a  # a library; then: xpulpnn cc main.c -L . -lnn
+  xpulpnn cc -S --preset ri5cy dot.c  # assembly text for another core
+  xpulpnn cc --cluster --cores 8 team.c -o team.elf  # for the cores of a cluster
+  xpulpnn cc --headers build/sdk  # all that a build with plain GCC needs
+objdump [sim]: show what programs, objects and libraries hold, with all instructions by name
+  xpulpnn objdump prog.elf  # the code, with all instructions by name and the lines of the sources
+  xpulpnn objdump prog.elf --function main --no-source  # one function
+  xpulpnn objdump libnn.a --headers  # sections and symbols
+run [sim]: run a program on the design, cycle by cycle
+  xpulpnn run prog.elf  # on the core, cycle by cycle
+  xpulpnn run prog.elf --profile  # where the cycles go
+  xpulpnn run prog.elf --check all --grant-stalls 0.3 --irq-rate 0.001  # every instruction checked under stress
+  xpulpnn run prog.elf --waves build/prog.fst --wave-window 1000:2000  # waveforms
+iss [sim]: run a program on the instruction-set simulator; an instruction counts as a cycle
+  xpulpnn iss prog.elf  # fast; an instruction counts as a cycle
+  xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000  # a line for every instruction
+  xpulpnn iss prog.elf --dump result:64:build/result.bin  # memory after the run
+  xpulpnn iss --cores 8 team.elf  # on eight cores, which take turns
+verify random [sim]: run random programs in lock step with the simulator; verify means verify random
+  xpulpnn verify --instructions 20000  # random programs in lock step with the simulator
+  xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
+verify cluster [sim]: run random programs on all cores of a cluster
+  xpulpnn verify cluster --cores 4 --banks 4+8  # random programs of four cores
+verify litmus [sim]: run litmus tests of the memory on all cores of a cluster
+  xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores
+verify c [sim]: compile random C programs with and without the loop pass, and for this machine; compare their results
+  xpulpnn verify c --programs 100 --levels 2  # a hundred C programs
+verify costs [sim]: measure every cycle cost on the core and compare it with the documented one
+  xpulpnn verify costs  # every cycle cost of the pipeline, measured
+verify vectors [sim]: execute single-instruction vectors and report mismatches
+  xpulpnn verify vectors vectors.jsonl.gz  # every vector on the back end
+  xpulpnn verify vectors vectors.jsonl --engine golden --json build/vectors.json  # on the reference models
+verify coverage [sim]: count what random programs reach: crosses of instructions, hazards and waits, lines and bits \
+of the Verilog
+  xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached
+explore [explore]: show area, timing, energy and cycles of configurations side by side, with open tools
+  xpulpnn explore --preset ri5cy,xpulpnn --kernel matmul:8:nn_4x4  # two configurations side by side
+  xpulpnn explore --top dotp --sweep multipliers=shared,replicated --liberty cells.lib  # a sweep, your cells
+  xpulpnn explore --top dotp --flow ecp5,ice40 --seeds 5  # on FPGAs
+  xpulpnn explore --top cluster --sweep banks=16,32 --kernel conv:8:nn_4x4  # whole clusters, minutes each
+prove units [explore]: prove units equal to their definitions
+  xpulpnn prove units  # all structures of the dot-product unit against its definition
+prove emitter [explore]: prove each module of the emitted Verilog equal to its RTLIL
+  xpulpnn prove emitter --preset ri5cy  # the emitted Verilog against Amaranth's own
+prove instructions [explore]: prove instructions of the core against the statements of the instruction table, with \
+memories of any timing
+  xpulpnn prove instructions 'pv.add.*'  # the packed additions
+  xpulpnn prove instructions --self-test  # whether the proofs find wrong statements and faults
+prove pipeline [explore]: prove what must hold between instructions, with memories of any timing
+  xpulpnn prove pipeline --list  # the properties, and what they leave out
+  xpulpnn prove pipeline mac_load --preset xpulpnn2  # one of them
+  xpulpnn prove pipeline --self-test  # whether they find faults put into the core
+prove cluster [explore]: prove what the arbiters and the event unit of a cluster promise
+  xpulpnn prove cluster  # what arbiters and event unit of the 8-core cluster promise
+  xpulpnn prove cluster event-unit --set cores=16 --json build/proofs.json  # of another cluster
+prove riscv-formal [explore]: run the checks of riscv-formal on the emitted core
+  xpulpnn prove riscv-formal --riscv-formal ~/riscv-formal --checks insn_add+pc_fwd  # two checks of the paper's core
+  xpulpnn prove riscv-formal --preset ri5cy --jobs 4  # all checks, those of an earlier run as they came out
+  xpulpnn prove riscv-formal --checks 'insn_c_*' --depth 12  # the compressed instructions, to cycle 12
+mutate units [bench]: put faults into hardware units, and see which their benches miss; mutate UNIT means mutate \
+units UNIT
+  xpulpnn mutate units --list  # the units that have a bench
+  xpulpnn mutate units dotp-shared --mutants 200  # faults in the dot-product unit, and those that nothing finds
+  xpulpnn mutate units alu mult --mutants 1000 --json build/mutants.json  # going on where a run ended
+mutate core [bench]: put faults into a whole core, and see which of them programs in lock step with the simulator miss
+  xpulpnn mutate core --preset ri5cy --mutants 50  # faults in a whole core
+completion: print a script that completes this command line in a shell
+  eval "$(xpulpnn completion bash)"  # in ~/.bashrc
+  xpulpnn completion zsh > ~/.zfunc/_xpulpnn  # in a folder of fpath
+  xpulpnn completion fish > ~/.config/fish/completions/xpulpnn.fish  # read by fish
+"""
+
+
+def _leaves(table: str) -> Iterator[tuple[str, Leaf]]:
+    """Commands by their words, in a table of ``words [extra]: text``, each with lines of examples below it."""
+    for entry in re.split(r"\n(?=\w)", table.strip()):
+        head, *lines = entry.split("\n")
+        words, text = head.split(": ", 1)
+        name, _, extra = words.partition(" [")
+        examples = [tuple(line.strip().split("  # ")) for line in lines]
+        yield name, Leaf(re.sub("[ -]", "_", name), extra.rstrip("]"), text, examples)
+
+
+COMMANDS = dict(_leaves(_TABLE))
 """Commands by their words."""
 
 GROUPS = {
@@ -162,8 +208,8 @@ def _sentence(text: str) -> str:
 
 
 def _examples(name: str) -> str:
-    lines = [f"  {line}\n      {text}" for line, text in EXAMPLES.get(name, ())]
-    return "\n".join(["Examples:", *lines]) if lines else ""
+    lines = [f"  {line}\n      {text}" for line, text in COMMANDS[name].examples]
+    return "\n".join(["Examples:", *lines])
 
 
 def complete(words: Sequence[str]) -> list[str]:

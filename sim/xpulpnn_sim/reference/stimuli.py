@@ -29,10 +29,8 @@ def lane_corners(width: int) -> list[int]:
 
 
 def corner_words(width: int) -> list[int]:
-    """Words whose ``width``-bit elements are corner cases.
-
-    Every element the same corner; every pair of corners alternating; one element alone at each end of the word.
-    """
+    """Words whose ``width``-bit elements are corner cases. Every element the same corner; every pair of corners
+    alternating; one element alone at each end of the word."""
     lanes = XLEN // width
     corners = lane_corners(width)
 
@@ -86,10 +84,8 @@ def corner_pairs(width: int) -> tuple[Words, Words]:
 
 
 def operand_columns(width: int, count: int, rng: Random) -> tuple[Words, Words, Words]:
-    """Columns for rs1, rs2 and rd: the corner pairs of the format, then random words up to ``count`` in total.
-
-    The corners come in random order and are cut at ``count``, so that short columns still differ from seed to seed.
-    """
+    """Columns for rs1, rs2 and rd: the corner pairs of the format, then random words up to ``count`` in total. The
+    corners come in random order and are cut at ``count``, so that short columns still differ from seed to seed."""
     left, right = corner_pairs(width)
     order = list(range(len(left)))
     rng.shuffle(order)
@@ -107,10 +103,8 @@ def element_width(insn: Insn) -> int:
 
 
 def instruction_words(insn: Insn, count: int, rng: Random) -> Words:
-    """``count`` words of the row ``insn`` with every free bit random, all zero and all one first.
-
-    Words that hit an exclusion of the row are drawn again.
-    """
+    """``count`` words of the row ``insn`` with every free bit random, all zero and all one first. Words that hit an
+    exclusion of the row are drawn again."""
     fixed = int(insn.pattern.replace("-", "0"), 2)
     free = int(insn.pattern.replace("1", "0").replace("-", "1"), 2)
     words = [fixed, fixed | free] + [fixed | rng.getrandbits(XLEN) & free for _ in range(count)]

@@ -41,10 +41,8 @@ class WorkersLostError(ToolError):
 
 
 def require_dask(address: str) -> Any:
-    """The package ``distributed``.
-
-    Raises :class:`ToolError` with the command that installs it, :class:`InputError` if nothing listens at ``address``.
-    """
+    """The package ``distributed``. Raises :class:`ToolError` with the command that installs it, :class:`InputError` if
+    nothing listens at ``address``."""
     try:
         distributed = import_module("distributed")
     except ImportError:

@@ -17,10 +17,8 @@ LOCK = ".lock"  # file in the folder that says who uses it; there is none when n
 
 @contextmanager
 def folder_lock(folder: Path, option: str) -> Generator[None]:
-    """Keep other runs out of ``folder``, which exists; what a killed run held is free.
-
-    Raises :class:`InputError` naming ``option`` and who uses the folder, if somebody does.
-    """
+    """Keep other runs out of ``folder``, which exists; what a killed run held is free. Raises :class:`InputError`
+    naming ``option`` and who uses the folder, if somebody does."""
     path = folder / LOCK
     file = _opened(path, option)
     file.truncate()
@@ -59,10 +57,8 @@ def _opened(path: Path, option: str) -> TextIO:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in one step: readers see the old content or the new one. Unchanged files are left alone.
-
-    The folder is made if it does not exist.
-    """
+    """Write a file in one step: readers see the old content or the new one. Unchanged files are left alone. The folder
+    is made if it does not exist."""
     write_bytes(path, text.encode())
 
 

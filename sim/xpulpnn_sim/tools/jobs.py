@@ -85,10 +85,8 @@ def completed(
     *more: Any,
     named: Callable[[Item], str] | None = None,
 ) -> Iterator[tuple[Item, Result]]:
-    """Items and what the function returns for each of them and ``more``, as they come; an error cancels all others.
-
-    The error of a call whose process was lost begins with what ``named`` calls its item.
-    """
+    """Items and what the function returns for each of them and ``more``, as they come; an error cancels all others. The
+    error of a call whose process was lost begins with what ``named`` calls its item."""
     waiting = iter(items)
     running: dict[Call[Result], Item] = {}
     try:

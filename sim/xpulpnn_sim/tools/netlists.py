@@ -151,10 +151,8 @@ def _cell(name: str, described: dict[str, Any]) -> NetlistCell:
 def in_order(
     gates: Sequence[_Gate], read: Callable[[_Gate], Iterable[int]], driven: Callable[[_Gate], Iterable[int]]
 ) -> list[_Gate]:
-    """Gates sorted so that each comes after those that drive the nets it reads.
-
-    Raises :class:`ToolError` if there is no such order.
-    """
+    """Gates sorted so that each comes after those that drive the nets it reads. Raises :class:`ToolError` if there is
+    no such order."""
     drivers = {net: number for number, gate in enumerate(gates) for net in driven(gate)}
     sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(gates)), ()))
     for number, gate in enumerate(gates):

@@ -55,10 +55,8 @@ class Results:
             self.remove()
 
     def find(self, name: str, key: str = "") -> Any | None:
-        """Return the value kept with this name and key; None if there is none.
-
-        A name that is a digest of all that determines the value needs no key.
-        """
+        """Return the value kept with this name and key; None if there is none. A name that is a digest of all that
+        determines the value needs no key."""
         path = self._path(name)
         if not counts(path):
             return None
@@ -121,11 +119,8 @@ def cached_results(folder: str) -> Results:
 
 
 def digest(*parts: object) -> str:
-    """Return 32 hex digits that are the same in every process exactly if the parts are equal.
-
-    Parts may be plain values, arrays, enumerations, records and collections of these; a module or package stands for
-    its sources.
-    """
+    """Return 32 hex digits that are the same in every process exactly if the parts are equal. Parts may be plain
+    values, arrays, enumerations, records and collections of these; a module or package stands for its sources."""
     found = hashlib.sha256()
     for part in parts:
         _add(found, part)

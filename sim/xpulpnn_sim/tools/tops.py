@@ -93,11 +93,9 @@ def emit_top(
     command: str = "",
     both_edges: bool = False,
 ) -> EmittedVerilog:
-    """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS` or
-    :data:`CLUSTER_TOPS`.
-
-    Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for the other options.
-    """
+    """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS` or :data:`CLUSTER_TOPS`.
+    Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for the other
+    options."""
     return emit(
         _component(name, config),
         name.replace("-", "_"),

@@ -104,10 +104,8 @@ _Difference = tuple[_Accessed, int | None, int | None]
 
 
 class EventUnitCheck:
-    """A checker of the accesses of all cores to the event unit.
-
-    Events of DMA engine and timers arrive as the design shows them.
-    """
+    """A checker of the accesses of all cores to the event unit. Events of DMA engine and timers arrive as the design
+    shows them."""
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
         self._unit = EventUnit(config)

@@ -111,11 +111,8 @@ class Findings:
 
 
 class RetirementCheck:
-    """Checks the retirements of one run, from the first one on.
-
-    The cycle and instruction counters, the performance counters and mip may read as anything; so may the words through
-    which program and host talk.
-    """
+    """Checks the retirements of one run, from the first one on. The cycle and instruction counters, the performance
+    counters and mip may read as anything; so may the words through which program and host talk."""
 
     def __init__(
         self,
@@ -147,11 +144,8 @@ class RetirementCheck:
         self._host_words = {address & ~3 for address in host_words}
 
     def __call__(self, block: Block) -> Findings:
-        """Check the next block.
-
-        With the interrupt lines of the block, where they are known, it is also checked that the most urgent interrupt
-        is taken, and soon.
-        """
+        """Check the next block. With the interrupt lines of the block, where they are known, it is also checked that
+        the most urgent interrupt is taken, and soon."""
         lines = [*map(block.lines, self._harts)] if self._lines_are_known else None
         return self.check([block.records(hart) for hart in self._harts], block.grants, lines)
 
@@ -186,8 +180,7 @@ class RetirementCheck:
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
         """The run is over: compare its ``memory`` with the one that the accesses have left, and the retirements of each
-        hart with those that have been checked.
-        """
+        hart with those that have been checked."""
         self._chain.finish()
         if list(retired) != self._checked:
             return Findings(1, f"retirements checked must be {list(retired)}, not {self._checked}")

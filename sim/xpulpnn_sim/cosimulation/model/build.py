@@ -112,9 +112,7 @@ def _compiler_command(chosen: str) -> str:
 
 def _cxx_headers() -> str:
     """Options with which clang finds the headers of the system's C++ library; zig's own it would have to compile first.
-
-    They are in the folders that g++ looks into for C++ and not for C.
-    """
+    They are in the folders that g++ looks into for C++ and not for C."""
     folders: dict[str, list[str]] = {}
     for language in ("c", "c++"):
         command = ["g++", "-E", "-v", "-x", language, os.devnull]

@@ -88,10 +88,8 @@ def coverage_library(config: CoreConfig) -> Path:
 
 
 def write_coverage(library: Path, path: Path) -> None:
-    """Write what the model of this library counts that was simulated last, in this thread and not closed yet.
-
-    Raises :class:`ToolError` for a library that counts nothing.
-    """
+    """Write what the model of this library counts that was simulated last, in this thread and not closed yet. Raises
+    :class:`ToolError` for a library that counts nothing."""
     try:
         function = getattr(ctypes.CDLL(str(library)), _WRITE)
     except (OSError, AttributeError):

@@ -56,10 +56,8 @@ def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
 
 
 def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """The cluster with its banks as ports, its fetch ports and the cores' retirement ports.
-
-    All cores start at once where the driver says; the cluster has the number 0.
-    """
+    """The cluster with its banks as ports, its fetch ports and the cores' retirement ports. All cores start at once
+    where the driver says; the cluster has the number 0."""
     names = [port["name"] for port in manifest["ports"]]
     cores = sum(name.startswith("rvfi_") and name.endswith("_valid") for name in names)
     banks = sum(name.startswith("bank_master_") for name in names)

@@ -24,48 +24,26 @@ ALL_CYCLES = (0, (1 << 64) - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Surroundings of the harts.
+    """Surroundings of the harts."""
 
-    Parameters
-    ----------
-    ram : tuple of (int, int)
-        Base and size of memory beside the program's segments.
-    bus_errors : tuple of (int, int)
-        Base and size, multiples of 4, of addresses that the bus answers with an error.
-    hart_id : int
-        Value of mhartid of the first hart; the others follow. Of a cluster 0.
-    grant_stalls, fetch_grant_stalls : float
-        Probability in [0, 1) that the data or instruction memory withholds a grant in a cycle.
-    response_latency, fetch_latency : int
-        Responses take 1 to this many cycles, at random.
-    l2_latency : int
-        Cycles that memory outside a cluster takes to answer at least; what ``response_latency`` allows for comes on
-        top. Banks answer in the next cycle.
-    l2_bytes : int
-        Bytes that networks may take, code and data: of the memory outside a cluster, or of that of a core alone.
-    irq_rate : float
-        Probability per cycle that one of the usable interrupt lines rises. A line falls when its interrupt is taken.
-    irqs : tuple of (int, int)
-        Cycle and number of lines that rise.
-    seed : int
-        Of all random choices.
-    max_cycles : int
-        The run is given up after so many.
-    """
-
-    ram: tuple[Window, ...] = ()
+    ram: tuple[Window, ...] = ()  #: Base and size of memory beside the program's segments.
+    #: bus_errors: Base and size, multiples of 4, of addresses that the bus answers with an error.
     bus_errors: tuple[Window, ...] = ()
-    hart_id: int = 0
-    grant_stalls: float = 0.0
-    response_latency: int = 1
-    fetch_grant_stalls: float = 0.0
-    fetch_latency: int = 1
+    hart_id: int = 0  #: Value of mhartid of the first hart; the others follow. Of a cluster 0.
+    grant_stalls: float = 0.0  #: Probability in [0, 1) that the data memory withholds a grant in a cycle.
+    response_latency: int = 1  #: Responses take 1 to this many cycles, at random.
+    fetch_grant_stalls: float = 0.0  #: Likewise of the instruction memory.
+    fetch_latency: int = 1  #: Likewise of the instruction memory.
+    #: l2_latency: Cycles that memory outside a cluster takes to answer at least; what ``response_latency`` allows for
+    #:   comes on top. Banks answer in the next cycle.
     l2_latency: int = 1
+    #: l2_bytes: Bytes that networks may take for code and data, outside a cluster or in the memory of a core alone.
     l2_bytes: int = USUAL_L2_BYTES
+    #: irq_rate: Probability per cycle that one of the usable interrupt lines rises, which falls when it is taken.
     irq_rate: float = 0.0
-    irqs: tuple[tuple[int, int], ...] = ()
-    seed: int = 0
-    max_cycles: int = 1_000_000_000
+    irqs: tuple[tuple[int, int], ...] = ()  #: Cycle and number of lines that rise.
+    seed: int = 0  #: Of all random choices.
+    max_cycles: int = 1_000_000_000  #: The run is given up after so many.
 
     def __post_init__(self) -> None:
         for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate"):

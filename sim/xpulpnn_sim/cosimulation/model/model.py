@@ -117,8 +117,7 @@ class Block:
 
     def lines(self, hart: int = 0) -> Lines:
         """The interrupt lines at each: at its retirement; of the first instruction of an interrupt handler, when the
-        interrupt was taken.
-        """
+        interrupt was taken."""
         return self._lines[hart][: self.filled[hart]]
 
     @property
@@ -223,10 +222,8 @@ class Model:
 
 
 class RetirementChain:
-    """The compiled checker of the state that retirements leave to later ones, and of the order of memory accesses.
-
-    For each block and hart :meth:`find`, :meth:`distribute` and :meth:`transfers`; then :meth:`check` follows all.
-    """
+    """The compiled checker of the state that retirements leave to later ones, and of the order of memory accesses. For
+    each block and hart :meth:`find`, :meth:`distribute` and :meth:`transfers`; then :meth:`check` follows all."""
 
     def __init__(
         self,

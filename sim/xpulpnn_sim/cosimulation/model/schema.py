@@ -112,8 +112,7 @@ class BusField(IntEnum):
 
 class DeviceWait(IntEnum):
     """Causes of waits in a cluster where the core's own port says no more than GRANT or RESPONSE; go on where
-    :class:`~xpulpnn.isa.retirement.WaitCause` ends.
-    """
+    :class:`~xpulpnn.isa.retirement.WaitCause` ends."""
 
     BANK_CONFLICT = len(WaitCause)
     """The bank of the TCDM serves another one."""

@@ -66,11 +66,8 @@ class Rig:
         }
 
     def _kept_apart(self) -> Iterator[str]:
-        """Instructions that make all instances of the repeated module run the same function.
-
-        It is not merged with what surrounds it, and its inputs are variables of its own: the simulator would replace
-        them by what drives each.
-        """
+        """Instructions that make all instances of the repeated module run the same function. It is not merged with what
+        surrounds it, and its inputs are variables of its own: the simulator would replace them by what drives each."""
         if not self.repeated:
             return
         yield f'no_inline -module "{self.repeated}"'

@@ -55,9 +55,7 @@ class BnnCase:
 
 def run_bnn(case: BnnCase) -> Result:
     """Classify a synthetic image with random weights and compare every layer's results with the golden model's.
-
-    ``cycles`` of the record are those of the call, on a cluster from barrier to barrier; ``layers`` those of core 0.
-    """
+    ``cycles`` of the record are those of the call, on a cluster from barrier to barrier; ``layers`` those of core 0."""
     return BnnWork(case).run()
 
 

@@ -36,10 +36,8 @@ def normalised(pixels: NDArray[np.uint8]) -> Ints:
 
 
 def trained(path: Path) -> Network:
-    """The network of signed 8-bit weights in an npz file: see :mod:`xpulpnn_sw.networks.importers.cmsis`.
-
-    Raises :class:`InputError` for a file without them.
-    """
+    """The network of signed 8-bit weights in an npz file: see :mod:`xpulpnn_sw.networks.importers.cmsis`. Raises
+    :class:`InputError` for a file without them."""
     return network_in(path, "cifar10_i8", (CMSIS,)).network
 
 

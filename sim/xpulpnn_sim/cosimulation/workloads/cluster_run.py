@@ -138,10 +138,8 @@ class ClusterCase:
         target.require(self.executable(program), self.case.machine.ram)
 
     def tiles(self, kernel: KernelRun) -> TiledProgram | None:
-        """The program that computes the layer in tiles; None if it shall not, and need not.
-
-        Raises :class:`LayerError` if it needs tiles and cannot have them.
-        """
+        """The program that computes the layer in tiles; None if it shall not, and need not. Raises :class:`LayerError`
+        if it needs tiles and cannot have them."""
         if self.tiling is None:
             needed = len(cluster_program(kernel, self.cluster.cores).data)
             if needed <= self.cluster.tcdm_bytes:

@@ -150,11 +150,9 @@ class Case:
 def run_case(
     case: Case, engine: str = "stream", waves: Waves | None = None, progress: Progress | None = None
 ) -> Result:
-    """Run a case on one of :data:`ENGINES` and check it.
-
-    The memory afterwards is compared with the reference layer in any case. With ``waves`` the same run, cycle by
-    cycle, is repeated on a model that writes waveforms; only a stream has them.
-    """
+    """Run a case on one of :data:`ENGINES` and check it. The memory afterwards is compared with the reference layer in
+    any case. With ``waves`` the same run, cycle by cycle, is repeated on a model that writes waveforms; only a stream
+    has them."""
     tensors = case_tensors(case)
     work = {one.engine: one for one in (KernelStream, KernelProgram)}[engine]
     return work(case, tensors, case_kernel(case, tensors)).run(progress, waves)

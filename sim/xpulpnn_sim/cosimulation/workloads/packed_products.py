@@ -47,10 +47,8 @@ def run_function(
     check: bool = True,
     progress: Progress | None = None,
 ) -> Result:
-    """Call a function once on one core and compare its results with those expected.
-
-    With ``check`` every retirement is checked too. Raises :class:`InputError` if the core lacks instructions.
-    """
+    """Call a function once on one core and compare its results with those expected. With ``check`` every retirement is
+    checked too. Raises :class:`InputError` if the core lacks instructions."""
     missing = sorted(extension.value for extension in function.extensions - config.extensions)
     if missing:
         raise InputError(f"configuration must be one with {missing[0]}, not {core_name(config)}")
@@ -160,10 +158,8 @@ class Point:
 
 
 def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
-    """Run a point on the whole core; with ``check`` every retirement is checked, the results always are.
-
-    The record's ``cycles`` leave the packing of the activations out, which ``packing_cycles`` holds.
-    """
+    """Run a point on the whole core; with ``check`` every retirement is checked, the results always are. The record's
+    ``cycles`` leave the packing of the activations out, which ``packing_cycles`` holds."""
     if point.variant is not None:
         return _library(point, config, machine, check=check)
     weights, activations = point.operands(machine.seed)
@@ -221,10 +217,8 @@ def _recorded(point: Point, result: Result, packing: int) -> Result:
 def run_points(
     points: Sequence[Point], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
 ) -> Iterator[Result]:
-    """Run points on ``jobs`` processes, results in order; the model is compiled first.
-
-    What was asked for twice, or in several sweeps, runs once.
-    """
+    """Run points on ``jobs`` processes, results in order; the model is compiled first. What was asked for twice, or in
+    several sweeps, runs once."""
     same: dict[str, Point] = {}
     names = [repr(replace(point, sweep="", facts={})) for point in points]
     for name, point in zip(names, points, strict=True):

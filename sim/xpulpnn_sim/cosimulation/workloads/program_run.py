@@ -171,11 +171,8 @@ def run_program(
     library: Path | None = None,
     closing: Callable[[], None] | None = None,
 ) -> RunResult:
-    """Run a program on the core, or on all cores of a cluster, until it ends.
-
-    Raises :class:`InputError` for a program or surroundings that do not fit, :class:`ToolError` if the model cannot be
-    built.
-    """
+    """Run a program on the core, or on all cores of a cluster, until it ends. Raises :class:`InputError` for a program
+    or surroundings that do not fit, :class:`ToolError` if the model cannot be built."""
     machine = machine or Machine()
     target = Target.of(config, machine)
     require_core(executable.cores, target.core, str(executable.path), core_name(target.core))

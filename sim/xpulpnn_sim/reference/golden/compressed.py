@@ -14,10 +14,8 @@ _ZERO, _RA, _SP = 0, 1, 2
 
 
 def expanded(half: int) -> int | None:
-    """The 32-bit word that does what a compressed one does, None if that is reserved.
-
-    Jumps that link store the address two bytes on, unlike their expansion.
-    """
+    """The 32-bit word that does what a compressed one does, None if that is reserved. Jumps that link store the address
+    two bytes on, unlike their expansion."""
     return (_quadrant_0, _quadrant_1, _quadrant_2)[half & 3](half, half >> 13)
 
 

@@ -66,10 +66,8 @@ def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
 
 
 def moves(words: Sequence[int]) -> Moves:
-    """Return the bytes that the command that ``words`` spell moves.
-
-    Addresses of the TCDM are reduced to its 1 MiB at the base. An external address there makes both sides inside.
-    """
+    """Return the bytes that the command that ``words`` spell moves. Addresses of the TCDM are reduced to its 1 MiB at
+    the base. An external address there makes both sides inside."""
     command, tcdm_address, ext_address, *lines = words
     length = command & _LENGTH_MASK
     sides: list[_Side] = []

@@ -68,10 +68,8 @@ def _mac(insn: Insn, src: Sources, weight: U32, activation: U32) -> U32:
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
-    """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload.
-
-    With both update bits it is the activation not used that is reloaded.
-    """
+    """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload. With both update bits
+    it is the activation not used that is reloaded."""
     selector = uimm5(src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0
     reloads = (selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) != 0
@@ -90,10 +88,8 @@ def mac_load_nn(insn: Insn, src: Sources) -> Effects:
 
 
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:
-    """Compute&Update Mac&Load: entry times rs2, then the entry is always reloaded.
-
-    ``nn_index`` counts as in a core with both forms: entry i is weight i.
-    """
+    """Compute&Update Mac&Load: entry times rs2, then the entry is always reloaded. ``nn_index`` counts as in a core
+    with both forms: entry i is weight i."""
     assert insn.entry is not None
     always = np.ones(len(src.word), np.bool_)
     return Effects(

@@ -83,11 +83,8 @@ def word(bits: Iterable[int]) -> int:
 
 
 class EventUnit:
-    """The event unit as software sees it, cycle by cycle.
-
-    Loads and what waits see the registers as they are when the cycle begins; then the stores of the cycle take effect,
-    then its events arrive.
-    """
+    """The event unit as software sees it, cycle by cycle. Loads and what waits see the registers as they are when the
+    cycle begins; then the stores of the cycle take effect, then its events arrive."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self.cores = [_Core() for _ in range(config.cores)]

@@ -127,10 +127,8 @@ HANDLERS: dict[str, Handler] = {
 
 
 def execute(insn: Insn, src: Sources) -> Effects:
-    """Effects of N executions of the row ``insn``.
-
-    Raises :class:`EncodingError` for ``pv.qnt``; its reads depend on each other, so that it takes a memory reader.
-    """
+    """Effects of N executions of the row ``insn``. Raises :class:`EncodingError` for ``pv.qnt``; its reads depend on
+    each other, so that it takes a memory reader."""
     handler = HANDLERS.get(insn.op)
     if handler is None:
         raise EncodingError(f"`insn.op` must be one of the reference operations, not `{insn.op}`")

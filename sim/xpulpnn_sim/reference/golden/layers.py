@@ -64,10 +64,8 @@ def output_size(size: int, kernel: int, stride: int, before: int, after: int) ->
 
 
 def views(maps: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[int, int], NDArray[Any]]]:
-    """Yield each place of the window and the elements that it meets in the maps, one for each output.
-
-    ``maps`` are ``[..., row, column, channel]``; ``outside`` is the value off their edges.
-    """
+    """Yield each place of the window and the elements that it meets in the maps, one for each output. ``maps`` are
+    ``[..., row, column, channel]``; ``outside`` is the value off their edges."""
     pads, (stride_y, stride_x), (apart_y, apart_x) = window.pads, window.stride, window.dilation
     height, width, _ = maps.shape[-3:]
     rows = output_size(height, (window.height - 1) * apart_y + 1, stride_y, pads.top, pads.bottom)
@@ -88,11 +86,8 @@ def conv(
     pads: Pads = NO_PADS,
     outside: int = 0,
 ) -> I32:
-    """Convolution with ``outside`` around the map, ``acc[oy, ox, o]``.
-
-    ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c] * image[oy*sy - top + ky, ox*sx - left + kx, c]``, formed as one
-    strided product per kernel position.
-    """
+    """Convolution with ``outside`` around the map, ``acc[oy, ox, o]``. ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
+    * image[oy*sy - top + ky, ox*sx - left + kx, c]``, formed as one strided product per kernel position."""
     return _convolution(image, weights, bias, Window(weights.shape[1], weights.shape[2], stride, pads), outside)
 
 
@@ -105,10 +100,8 @@ def conv1d(
     dilation: int = 1,
     outside: int = 0,
 ) -> I32:
-    """Convolution along one direction with ``outside`` around the sequence, ``acc[t, o]``.
-
-    ``bias[o] + sum_{k,c} weights[o, k, c] * sequence[t*stride - before + k*dilation, c]``.
-    """
+    """Convolution along one direction with ``outside`` around the sequence, ``acc[t, o]``. ``bias[o] + sum_{k,c}
+    weights[o, k, c] * sequence[t*stride - before + k*dilation, c]``."""
     if dilation < 1:
         raise LayerError(f"`dilation` must be at least 1, not {dilation}")
     window = Window(weights.shape[1], 1, (stride, 1), Pads(*pads), (dilation, 1))
@@ -143,9 +136,7 @@ def quantise_bn(acc: AnyInt, kappa: AnyInt, lam: AnyInt, shift: int, bits: int, 
 
 def quantise_bn64(acc: AnyInt, kappa: AnyInt, lam: AnyInt, shift: int, bits: int, signed: bool = False) -> I32:
     """The same in 64 bits: ``clip(int32(int64(kappa * acc + lam) >> shift))``, parameters as in :func:`quantise_bn`.
-
-    The sum wraps at 64 bits, what the shift leaves of it at 32.
-    """
+    The sum wraps at 64 bits, what the shift leaves of it at 32."""
     if not 0 <= shift < 2 * ACCUMULATOR_BITS:
         raise LayerError(f"`shift` must be 0 to {2 * ACCUMULATOR_BITS - 1}, not {shift}")
     total = acc.astype(np.int64) * kappa.astype(np.int64) + lam.astype(np.int64)
@@ -198,10 +189,8 @@ def average(sums: I64, area: int, bits: int, *, signed: bool) -> I32:
 
 
 def scaled_average(sums: I64, area: int, scale: tuple[int, int, int], bits: int, *, signed: bool) -> I32:
-    """``clip((sums * factor / area + summand) >> shift)`` for the scale (factor, summand, shift).
-
-    The product is divided, not the factor, and the quotient rounded towards zero as in C; the shift rounds down.
-    """
+    """``clip((sums * factor / area + summand) >> shift)`` for the scale (factor, summand, shift). The product is
+    divided, not the factor, and the quotient rounded towards zero as in C; the shift rounds down."""
     factor, summand, shift = scale
     products = sums * factor
     return _clip((np.sign(products) * (np.abs(products) // area) + summand) >> shift, bits, signed=signed)

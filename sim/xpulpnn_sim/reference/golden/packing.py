@@ -26,10 +26,8 @@ def _check_bits(bits: int) -> None:
 
 
 def pack(values: AnyInt, bits: int, *, signed: bool) -> Bytes:
-    """Bytes of ``values``, packed along the last axis, which must fill whole bytes.
-
-    Raises :class:`LayerError` for a width or row length that cannot be packed and for values out of range.
-    """
+    """Bytes of ``values``, packed along the last axis, which must fill whole bytes. Raises :class:`LayerError` for a
+    width or row length that cannot be packed and for values out of range."""
     _check_bits(bits)
     least, greatest = element_range(bits, signed=signed)
     if values.size and not least <= int(values.min()) <= int(values.max()) <= greatest:

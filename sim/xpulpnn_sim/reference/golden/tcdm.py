@@ -12,10 +12,8 @@ _MIB = 1 << 20
 
 
 def ranges(config: ClusterConfig) -> Sequence[tuple[int, int, str]]:
-    """First address, number of bytes and name of the destination of everything that is mapped inside the cluster.
-
-    Names are those of the ports of the demultiplexer; the later of two ranges that overlap counts.
-    """
+    """First address, number of bytes and name of the destination of everything that is mapped inside the cluster. Names
+    are those of the ports of the demultiplexer; the later of two ranges that overlap counts."""
     tcdm = config.tcdm_bytes
     inside = [
         (0x0000_0000, _MIB, "hole"),
@@ -70,11 +68,8 @@ class Queue:
     last: int = -1
 
     def next(self, asking: set[int]) -> int:
-        """The winner among ``asking``, which must not be empty.
-
-        A binary tree that goes towards the leaf ``named`` wherever it can ends at the leaf whose number differs from
-        it in the least high bit.
-        """
+        """The winner among ``asking``, which must not be empty. A binary tree that goes towards the leaf ``named``
+        wherever it can ends at the leaf whose number differs from it in the least high bit."""
         if self.kind == "fixed":
             return min(asking)
         if self.kind == "strict":

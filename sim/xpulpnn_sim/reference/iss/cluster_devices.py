@@ -40,14 +40,10 @@ class Peripherals(Protocol):
 
     def connect_dma(self, move: Callable[[Moves], None]) -> None:
         """Make the DMA engine, if there is one, with what makes its transfers."""
-        ...
 
     def access(self, core: int, address: int, value: int | None) -> int | None:
         """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits.
-
-        Raises ``LookupError`` where there is nothing.
-        """
-        ...
+        Raises ``LookupError`` where there is nothing."""
 
 
 def canonical(address: int) -> int:
@@ -164,11 +160,8 @@ class ClusterMemory(Memory):
 
 
 class SettledEventUnit:
-    """The event unit of a simulator of instructions.
-
-    Accesses are made one after the other. One that waits is answered by :meth:`answer`, perhaps at once; until then the
-    core must make no other.
-    """
+    """The event unit of a simulator of instructions. Accesses are made one after the other. One that waits is answered
+    by :meth:`answer`, perhaps at once; until then the core must make no other."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._unit = EventUnit(config)
@@ -288,10 +281,8 @@ class Devices:
         return None
 
     def access(self, core: int, address: int, value: int | None) -> int | None:
-        """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits.
-
-        An access that waited is answered when it is made again. Raises ``LookupError`` where there is nothing.
-        """
+        """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits. An
+        access that waited is answered when it is made again. Raises ``LookupError`` where there is nothing."""
         if PRIVATE_EVENT_UNIT <= address < PRIVATE_EVENT_UNIT + BLOCK_BYTES:
             return self._private(core, address, value)
         if self._dma_at(core, address) is not None:

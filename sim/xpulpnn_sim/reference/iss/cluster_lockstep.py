@@ -38,10 +38,8 @@ class RecordedDevices:
 
 
 class OrderedMemory(ClusterMemory):
-    """Memory of harts that execute one whole access after the other.
-
-    A test&set may be looked at before it is executed: it takes place once in each step, see :meth:`begin`.
-    """
+    """Memory of harts that execute one whole access after the other. A test&set may be looked at before it is executed:
+    it takes place once in each step, see :meth:`begin`."""
 
     _tested: int | None = None
 
@@ -147,10 +145,8 @@ class ClusterLockstep:
     def _ordered(
         self, own: Sequence[NDArray[Any]], claims: Sequence[NDArray[Any]], end: int, *, last: bool
     ) -> list[tuple[int, int, int]]:
-        """Return what takes effect before the access ``end`` of the log, in order.
-
-        Each is the hart, the number of its retirement, or -1 for an access without one, and the number of the access.
-        """
+        """Return what takes effect before the access ``end`` of the log, in order. Each is the hart, the number of its
+        retirement, or -1 for an access without one, and the number of the access."""
         parts: list[NDArray[np.int64]] = []
         others = np.ones(end, np.bool_)
         for hart, (at, claimed) in enumerate(zip(own, claims, strict=True)):

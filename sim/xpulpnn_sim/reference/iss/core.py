@@ -43,45 +43,9 @@ LOOP_OPS = frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"})
 
 
 class Iss:
-    """A hart and its memory.
-
-    mcycle and the performance counter of cycles count one cycle per step, the counters of stalls stay: the simulator
-    has no notion of time.
-
-    Parameters
-    ----------
-    boot_address : int
-        First instruction; also the reset value of mtvec's base.
-    extensions : frozenset of Extension
-        Instructions that exist; all others trap.
-    widths : frozenset of int
-        SIMD element widths in bits that exist.
-    performance_counters : bool
-        The PULP performance counters exist.
-    hart_id : int
-        Value of mhartid.
-    memory : Memory or None
-        An existing memory to run on, else a new one.
-    products : bool
-        Dot products are computed; without them the hart only follows the control of a program.
-
-    Members
-    -------
-    state : State
-        Registers; the lists stay the same objects.
-    csrs : CsrFile
-        CSRs and interrupt lines.
-    last_pc : int or None
-        Address of the instruction executed last.
-    last_exception : tuple of int or None
-        Address and cause of the last exception, but of a handler that traps at its first instruction.
-    executed : int
-        Instructions executed, those that trapped included.
-    visits : dict of int to int or None
-        If set before anything runs: executions by address of the instruction.
-    path : list of int or None
-        If set before anything runs: addresses of the executed instructions, in order.
-    """
+    """A hart and its memory. mcycle and the performance counter of cycles count one cycle per step, the counters of
+    stalls stay: the simulator has no notion of time. Instructions that are not in ``extensions`` and ``widths`` trap.
+    Without ``products`` dot products are not computed: the hart only follows the control of a program."""
 
     def __init__(
         self,
@@ -103,9 +67,11 @@ class Iss:
         groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         is_xpulp = bool(extensions - BASE_EXTENSIONS)
         self.csrs = CsrFile(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
-        self.last_pc: int | None = None
+        self.last_pc: int | None = None  # address of the instruction executed last
+        # address and cause of the last exception, but of a handler that traps at its first instruction
         self.last_exception: tuple[int, int] | None = None
-        self.executed = 0
+        self.executed = 0  # instructions, those that trapped included
+        # if set before anything runs: executions by address; addresses of the executed instructions, in order
         self.visits: dict[int, int] | None = None
         self.path: list[int] | None = None
         self._decode = decoding(extensions, widths)
@@ -148,12 +114,9 @@ class Iss:
         return steps
 
     def burst(self, limit: int, until: int | None = None) -> int:
-        """Execute up to ``limit`` instructions fast, before ``until``; returns how many.
-
-        Stops, maybe at once, before an instruction that is left to :meth:`step`: CSR accesses, traps, mret, wfi,
-        interrupts, jumps to themselves; and after :meth:`halt`. An access outside memory leaves ``pc`` at the
-        instruction.
-        """
+        """Execute up to ``limit`` instructions fast, before ``until``; returns how many. Stops, maybe at once, before
+        an instruction that is left to :meth:`step`: CSR accesses, traps, mret, wfi, interrupts, jumps to themselves;
+        and after :meth:`halt`. An access outside memory leaves ``pc`` at the instruction."""
         csrs, state = self.csrs, self.state
         if not self._bursts or state.asleep or csrs.counted_events or (csrs.irq and csrs.interrupt() is not None):
             return 0
@@ -187,10 +150,8 @@ class Iss:
         self._code.clear()
 
     def retire(self) -> None:
-        """Let go of memory and of all that was made of its instructions; the hart runs no more.
-
-        The two know each other: without this only a search for garbage would find the many functions.
-        """
+        """Let go of memory and of all that was made of its instructions; the hart runs no more. The two know each
+        other: without this only a search for garbage would find the many functions."""
         self.memory.watchers.remove(self._forget)
         self._code.clear()
         self._operations.clear()
@@ -246,10 +207,8 @@ class Iss:
         return Step(pc, insn, word, endless=endless)
 
     def peek(self) -> Fetched | int | None:
-        """The instruction at ``pc``; of an illegal one the word, which is a half-word if its length says so.
-
-        None if the bus answers with an error.
-        """
+        """The instruction at ``pc``; of an illegal one the word, which is a half-word if its length says so. None if
+        the bus answers with an error."""
         try:
             raw = self.memory.fetch(self.state.pc)
         except BusError:
@@ -373,10 +332,8 @@ class Iss:
         return (pc + fetched.length) & WORD_MASK
 
     def _execute_system(self, fetched: Fetched) -> None:
-        """CSR access, hardware-loop setup, mret and wfi.
-
-        A loop that ends here counts down before the instruction writes, so that the written value stays.
-        """
+        """CSR access, hardware-loop setup, mret and wfi. A loop that ends here counts down before the instruction
+        writes, so that the written value stays."""
         insn, pc, regs = fetched.insn, self.state.pc, self.state.regs
         if insn.op == "mret":
             self.state.pc = self.csrs.leave_trap()

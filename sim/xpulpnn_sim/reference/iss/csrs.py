@@ -144,10 +144,8 @@ class CsrFile:
         return self.values["mepc"]
 
     def next_of_loop(self, pc: int) -> int | None:
-        """Return the address at which a loop ending at ``pc`` continues, or None; counts the iteration down.
-
-        To be called before the instruction's own CSR writes, which stay.
-        """
+        """Return the address at which a loop ending at ``pc`` continues, or None; counts the iteration down. To be
+        called before the instruction's own CSR writes, which stay."""
         values = self.values
         for start, end, count in _LOOPS:
             if values.get(end) == pc and values[count] > 1:

@@ -207,10 +207,8 @@ class Fetched:
 
 @cache
 def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callable[[int], Fetched | None]:
-    """From a word, or a half-word if it is compressed, to its instruction, None if it is illegal.
-
-    Harts with the same instructions share the function and what it knows of the words it has seen.
-    """
+    """From a word, or a half-word if it is compressed, to its instruction, None if it is illegal. Harts with the same
+    instructions share the function and what it knows of the words it has seen."""
     decoder = Decoder(enabled(extensions, widths))
 
     @lru_cache(_WORDS)
@@ -230,10 +228,8 @@ _WRITTEN = ("rd", "rs1")  # Register fields that statements write
 
 
 class Translator:
-    """Makes the operations of one hart.
-
-    The last thing an operation does is a store, so that whoever watches memory sees the state after the instruction.
-    """
+    """Makes the operations of one hart. The last thing an operation does is a store, so that whoever watches memory
+    sees the state after the instruction."""
 
     def __init__(self, regs: list[int], nn: list[int], memory: Memory, *, products: bool = True) -> None:
         self._regs, self._nn, self._memory, self._products = regs, nn, memory, products

@@ -84,11 +84,9 @@ class MismatchError(Exception):
 
 
 class Lockstep:
-    """The simulator, stepped by the records of a design.
-
-    Values that depend on time (cycle counters, pending interrupts) are taken from the records. An interrupt is taken
-    where the records say so, and must be one that may be taken there.
-    """
+    """The simulator, stepped by the records of a design. Values that depend on time (cycle counters, pending
+    interrupts) are taken from the records. An interrupt is taken where the records say so, and must be one that may be
+    taken there."""
 
     def __init__(
         self,

@@ -21,8 +21,7 @@ class AccessError(Exception):
 
 class BusError(Exception):
     """An access that the bus answers with an error: an access fault. It has no effect, but for the bytes of a store up
-    to a word boundary that it crosses, if only what is behind fails.
-    """
+    to a word boundary that it crosses, if only what is behind fails."""
 
 
 class PostponedError(Exception):
@@ -111,10 +110,8 @@ class Memory:
             done += len(piece)
 
     def read(self, address: int, size: int) -> int:
-        """The ``size``-byte number at ``address``, zero-extended.
-
-        Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error.
-        """
+        """The ``size``-byte number at ``address``, zero-extended. Raises :class:`AccessError` outside memory and
+        :class:`BusError` where the bus answers with an error."""
         page, offset = self._whole.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:
             return int.from_bytes(page[offset : offset + size], "little")
@@ -131,9 +128,7 @@ class Memory:
 
     def fetch(self, address: int) -> int:
         """The word at ``address``, or the half-word there if it is a compressed instruction at the end of memory.
-
-        Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error.
-        """
+        Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error."""
         if self.errors:
             if self._fails(address, HALF_BYTES):
                 raise BusError
@@ -157,10 +152,8 @@ class Memory:
         )
 
     def write(self, address: int, size: int, value: int) -> None:
-        """Store the low ``size`` bytes of ``value`` at ``address``.
-
-        Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error.
-        """
+        """Store the low ``size`` bytes of ``value`` at ``address``. Raises :class:`AccessError` outside memory and
+        :class:`BusError` where the bus answers with an error."""
         data = (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
         page, offset = self._unwatched.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:

@@ -34,11 +34,9 @@ class Halting(Protocol):
     @property
     def memory(self) -> Memory:
         """Its memory."""
-        ...
 
     def halt(self) -> None:
         """Stop after the instruction under way."""
-        ...
 
 
 class HostChannel:

@@ -71,10 +71,8 @@ def cluster_windows(executable: Executable, config: ClusterConfig, ram: Sequence
 
 
 def load_for(path: Path, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> Executable:
-    """The program in a file for one core or for a cluster, with memory ``ram`` beside its segments.
-
-    Raises :class:`InputError` if the file is no program, or one for another number of cores.
-    """
+    """The program in a file for one core or for a cluster, with memory ``ram`` beside its segments. Raises
+    :class:`InputError` if the file is no program, or one for another number of cores."""
     if isinstance(config, CoreConfig):
         executable = load(path, ram=ram)
         require_one_core(executable)

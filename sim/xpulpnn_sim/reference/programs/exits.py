@@ -30,8 +30,7 @@ _TRIGGER_BYTES = EventRegister.SW_TRIGGER_WAIT - EventRegister.SW_TRIGGER
 
 def waits_for(address: int) -> str:
     """``waits for barrier 0``, by the address of the load in the core's private view of the event unit; elsewhere
-    ``waits for an answer from 0x...``.
-    """
+    ``waits for an answer from 0x...``."""
     if address in (PRIVATE_DMA + Dma.COMMAND, DMA + Dma.COMMAND):
         return "waits for an identifier of the DMA engine"
     offset = address - PRIVATE_EVENT_UNIT

@@ -28,75 +28,57 @@ class Arithmetic(Protocol[V, C]):
 
     def number(self, value: int) -> V:
         """Return a value that is known."""
-        ...
 
     def named(self, value: V) -> V:
         """Return a value that a statement gives a name, to be used several times."""
-        ...
 
     def unary(self, op: ast.unaryop, x: V) -> V:
         """Return ``-x`` or ``~x``."""
-        ...
 
     def binary(self, op: ast.operator, x: V, y: V) -> V:
         """Return the result of an operator of Python."""
-        ...
 
     def call(self, name: str, arguments: Sequence[V]) -> V:
         """Return ``abs``, ``min``, ``max``, ``sx``, ``zx``, ``quotient`` or ``remainder`` of values."""
-        ...
 
     def total(self, terms: Sequence[V]) -> V:
         """Return the sum of the terms."""
-        ...
 
     def chosen(self, name: str, terms: Sequence[tuple[C, int]], default: V) -> V:
         """Return the ``min`` or ``max`` of the numbers whose conditions hold, the default if there are none."""
-        ...
 
     def compare(self, op: ast.cmpop, x: V, y: V) -> C:
         """Return a comparison."""
-        ...
 
     def holds(self, value: V) -> C:
         """Return the condition that a value is not 0."""
-        ...
 
     def both(self, first: C, second: C) -> C:
         """Return the condition that two conditions hold."""
-        ...
 
     def decided(self, condition: C) -> bool | None:
         """Return whether a condition holds, None if that is not known."""
-        ...
 
     def truth(self, condition: C) -> V:
         """Return 1 if a condition holds, else 0."""
-        ...
 
     def choose(self, condition: C, x: V, y: V) -> V:
         """Return ``x if condition else y``."""
-        ...
 
     def word(self, value: V) -> V:
         """Return the low 32 bits, as they are stored."""
-        ...
 
     def bits(self, value: V, high: int, lowest: int) -> V:
         """Return bits ``high`` to ``lowest``, unsigned."""
-        ...
 
     def element(self, word: V, index: V, width: int, *, turn: bool) -> V:
         """Return element ``index`` of a word, unsigned; ``turn`` says that it is the turn of every element."""
-        ...
 
     def inserted(self, word: V, index: V, width: int, value: V) -> V:
         """Return the word with one element replaced."""
-        ...
 
     def joined(self, elements: Sequence[V], width: int) -> V:
         """Return the word of the low bits of elements, lane 0 first."""
-        ...
 
 
 class Surroundings(Protocol[V, C]):
@@ -104,31 +86,24 @@ class Surroundings(Protocol[V, C]):
 
     def register(self, name: str) -> V:
         """Return the register in a field, or the one called ``x2``."""
-        ...
 
     def differ(self, first: str, second: str) -> C:
         """Return the condition that two names stand for different registers."""
-        ...
 
     def immediate(self, name: str) -> V:
         """Return the value of a field that is no register."""
-        ...
 
     def state(self, name: str) -> V:
         """Return ``pc``, ``size``, a CSR or a flag by its name."""
-        ...
 
     def entry(self, index: V) -> V:
         """Return an entry of the NN-RF."""
-        ...
 
     def csr(self, address: V) -> V:
         """Return a CSR by its address."""
-        ...
 
     def load(self, condition: C, address: V, size: int) -> V:
         """Return bytes of memory as an unsigned number."""
-        ...
 
 
 @dataclass(slots=True)
@@ -150,10 +125,8 @@ class StatementEffects(Generic[V, C]):
 def interpret(
     insn: Insn, body: Sequence[ast.stmt], arithmetic: Arithmetic[V, C], before: Surroundings[V, C]
 ) -> StatementEffects[V, C]:
-    """Return the effects of statements, those of ``insn`` or others with its operands.
-
-    Raises :class:`InputError` for a statement outside the notation.
-    """
+    """Return the effects of statements, those of ``insn`` or others with its operands. Raises :class:`InputError` for a
+    statement outside the notation."""
     run = _Execution(insn, arithmetic, before)
     for statement in body:
         run.run(statement)
