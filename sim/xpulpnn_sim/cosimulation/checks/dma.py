@@ -4,7 +4,6 @@ Every byte that the engine writes must be one that a command asks for, with a va
 command; once the engine says that a transfer has ended, no byte of it may be missing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import BLOCK_BYTES, DMA, NO_MASTER, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.events import DeviceAccess, device_accesses, line_events
-from xpulpnn_sim.cosimulation.checks.retirements import Findings
+from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference, WrongError
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.reference.golden.dma import moves, word_count
 from xpulpnn_sim.reference.programs.exits import NameOf
@@ -30,10 +29,6 @@ _LANES = np.arange(WORD_BYTES)
 _WRITE, _LINES, _ACCESS = range(3)  # what happens in a cycle, in its order: memory first
 
 
-class _WrongError(Exception):
-    """The report of a difference."""
-
-
 @dataclass(slots=True)
 class _Transfer:
     """A command."""
@@ -46,7 +41,7 @@ class _Transfer:
     ended: int | None = None  # cycle of the last byte
 
 
-class DmaCheck:
+class DmaCheck(FirstDifference):
     """A checker of the DMA engine."""
 
     def __init__(self, config: ClusterConfig, memory: Windows, name_of: NameOf = lambda pc: "") -> None:
@@ -61,13 +56,12 @@ class DmaCheck:
         self._history: dict[int, list[tuple[int, int]]] = {}
         self._position = 0
         self._late: list[tuple[int, int, Any]] = []
-        self._judges = True
 
-    def __call__(self, block: Block) -> Findings:
+    def judge(self, block: Block) -> None:
         """Judge a block, but for its last cycle."""
         last = [int(block.records(core)["cycle"][-1]) for core in range(self._cores) if block.filled[core]]
-        if not self._judges or not last:
-            return Findings()
+        if not last:
+            return
         grants = block.grants
         writes = grants[(grants["hart"] <= NO_MASTER) & (grants["we"] != 0)]
         rest = [(cycle, _LINES, (kind, word)) for cycle, kind, word in line_events(grants) if kind < 2]
@@ -79,20 +73,12 @@ class DmaCheck:
             ]
         if not (rest or self._late or self._transfers or self._words):
             self._apply_all(writes)
-            return Findings()
+            return
         rest += [(int(write["cycle"]), _WRITE, write) for write in writes]
         happened = sorted(self._late + rest, key=lambda one: one[:2])
         end = max(last) - _ANSWER
         self._late = [one for one in happened if one[0] >= end]
-        try:
-            self._follow(happened[: len(happened) - len(self._late)], end)
-        except _WrongError as wrong:
-            self._judges = False
-            return Findings(1, str(wrong))
-        return Findings()
-
-    def _follow(self, happened: Sequence[tuple[int, int, Any]], end: int) -> None:
-        for cycle, kind, what in happened:
+        for cycle, kind, what in happened[: len(happened) - len(self._late)]:
             if kind == _WRITE:
                 self._write(cycle, what)
             elif kind == _LINES:
@@ -103,7 +89,7 @@ class DmaCheck:
                 self._load(what)
         for transfer in self._transfers:
             if any(transfer.tells) and transfer.ended is not None and transfer.ended + _PATIENCE < end:
-                raise _WrongError(
+                raise WrongError(
                     f"difference in cycle {end}: the end of transfer {transfer.number} of the DMA engine in cycle "
                     f"{transfer.ended} must be told"
                 )
@@ -160,14 +146,14 @@ class DmaCheck:
             allowed = self._values(transfer, source)
             if value not in allowed:
                 shown = " or ".join(f"0x{byte:02x}" for byte in sorted(allowed))
-                raise _WrongError(
+                raise WrongError(
                     f"difference in cycle {cycle}: the DMA engine, transfer {transfer.number}\n"
                     f"  byte at 0x{address:08x} from 0x{source:08x} must be {shown}, not 0x{value:02x}"
                 )
             if not transfer.pending:
                 transfer.ended = cycle
             return
-        raise _WrongError(
+        raise WrongError(
             f"difference in cycle {cycle}: the DMA engine must write what it is told, not the byte at 0x{address:08x}"
         )
 
@@ -220,7 +206,7 @@ class DmaCheck:
         if one.address % BLOCK_BYTES == Dma.COMMAND:
             owner = self._owners.get(one.data)
             if owner is not None or any(transfer.pending for transfer in self._of(one.data)):
-                raise _WrongError(
+                raise WrongError(
                     f"{one.where(self._name_of)}\n"
                     f"  DMA engine: the identifier given away must be free, not {one.data}, which port "
                     f"{owner if owner is not None else 'of an earlier command'} has"
@@ -233,7 +219,7 @@ class DmaCheck:
         status = one.data << BYTE_BITS * (one.address % WORD_BYTES)
         for number, owner in self._owners.items():
             if owner == port and not status >> _STATUS_IDS + number & 1:
-                raise _WrongError(
+                raise WrongError(
                     f"{one.where(self._name_of)}\n  DMA engine: identifier {number} must be allocated, not free"
                 )
         for number in range(_STATUS_IDS):
@@ -247,7 +233,7 @@ class DmaCheck:
         """The engine says that it has done all transfers of an identifier."""
         for transfer in self._of(number):
             if transfer.pending:
-                raise _WrongError(_missing(transfer, where))
+                raise WrongError(_missing(transfer, where))
 
     def _told(self, cycle: int, kind: int, cores: int) -> None:
         """The engine tells cores of the end of a transfer."""
@@ -255,9 +241,9 @@ class DmaCheck:
         transfer = next((one for one in self._transfers if one.tells[kind]), None)
         if transfer is None or transfer.tells[kind] != cores:
             expected = 0 if transfer is None else transfer.tells[kind]
-            raise _WrongError(f"{where}: the DMA engine must tell the cores 0x{expected:x} of an end, not 0x{cores:x}")
+            raise WrongError(f"{where}: the DMA engine must tell the cores 0x{expected:x} of an end, not 0x{cores:x}")
         if transfer.pending:
-            raise _WrongError(_missing(transfer, where))
+            raise WrongError(_missing(transfer, where))
         transfer.tells[kind] = 0
 
     def _forget(self) -> None:

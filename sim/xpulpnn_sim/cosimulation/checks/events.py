@@ -1,4 +1,4 @@
-"""Judges what the event unit of a cluster answers, and when, by its golden model.
+"""Judges what the event unit and the timer of a cluster answer, and when, by their golden models.
 
 The accesses of all cores are put in the order of their grants and handed to the model, cycle by cycle while anything
 is under way in it. Loads that wait are accesses too: the model says in which cycle they must be answered.
@@ -19,12 +19,15 @@ from xpulpnn.isa.cluster import (
     EVENT_UNIT,
     EVENT_UNIT_BYTES,
     PRIVATE_EVENT_UNIT,
+    TIMER,
     EventLine,
     EventRegister,
 )
-from xpulpnn_sim.cosimulation.checks.retirements import Findings
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference, WrongError
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import DEVICE_ACCESS, LINE_EVENT
+from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnit, numbers
 from xpulpnn_sim.reference.programs.exits import NameOf, place
 
@@ -84,6 +87,9 @@ def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
 _KINDS = ((EventLine.DMA,), (EventLine.DMA_INTERRUPT,), (EventLine.TIMER_LOW, EventLine.TIMER_HIGH))
 """Event lines by the number of their kind behind ``LINE_EVENT``: of a core each, or of all."""
 
+_TIMER_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
+_TIMERS = 2  # kind of event line
+
 _SHARED_ANSWER = 2
 """Cycles between the grant of an access at the shared view's port and its retirement; when the core's own request was
 granted says less, for others may be served first."""
@@ -99,13 +105,11 @@ class _Accessed(NamedTuple):
     record: DeviceAccess
 
 
-_Difference = tuple[_Accessed, int | None, int | None]
-"""An access, and the value and the cycle that the model answers it with; None: it does not."""
+class EventUnitCheck(FirstDifference):
+    """A checker of the accesses of all cores to the event unit.
 
-
-class EventUnitCheck:
-    """A checker of the accesses of all cores to the event unit. Events of DMA engine and timers arrive as the design
-    shows them."""
+    Events of DMA engine and timers arrive as the design shows them.
+    """
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
         self._unit = EventUnit(config)
@@ -116,17 +120,32 @@ class EventUnitCheck:
         self._lines = deque[tuple[int, list[tuple[int, int]]]]()
         self._open: dict[int, _Accessed] = {}
         self._open_shared: _Accessed | None = None
-        self._judges = True
 
-    def __call__(self, block: Block) -> Findings:
+    def judge(self, block: Block) -> None:
         """Judge what is certain to have happened by the end of the next block."""
-        if not self._judges:
-            return Findings()
         for core in range(len(self._last)):
             self._take(core, block)
         self._hear(block)
         # an access that a core has made since it retired last is not known before it is answered
-        return self._judge(min(self._last) - _SHARED_ANSWER)
+        end = min(self._last) - _SHARED_ANSWER
+        while self._queue and self._queue[0].granted < end:
+            at = self._queue[0].granted
+            self._pass(at)
+            accesses: dict[int, Access] = {}
+            shared: Access | None = None
+            while self._queue and self._queue[0].granted == at:
+                accessed = heappop(self._queue)
+                if accessed.shared:
+                    self._open_shared, shared = accessed, accessed.access
+                    continue
+                if accessed.core in self._open:
+                    raise self._wrong(self._open[accessed.core])
+                self._open[accessed.core] = accessed
+                accesses[accessed.core] = accessed.access
+            answers = self._unit.cycle(accesses, self._arriving(), shared=shared)
+            self._compare(answers)
+            self._now = at + 1
+        self._pass(end)
 
     def _take(self, core: int, block: Block) -> None:
         """Queue the accesses of a core."""
@@ -160,46 +179,20 @@ class EventUnitCheck:
             events += self._lines.popleft()[1]
         return events
 
-    def _judge(self, end: int) -> Findings:
-        """Let the model pass all cycles before ``end``."""
-        while self._queue and self._queue[0].granted < end:
-            at = self._queue[0].granted
-            found = self._pass(at)
-            if found is not None:
-                return self._stop(found)
-            accesses: dict[int, Access] = {}
-            shared: Access | None = None
-            while self._queue and self._queue[0].granted == at:
-                accessed = heappop(self._queue)
-                if accessed.shared:
-                    self._open_shared, shared = accessed, accessed.access
-                    continue
-                if accessed.core in self._open:
-                    return self._stop((self._open[accessed.core], None, None))
-                self._open[accessed.core] = accessed
-                accesses[accessed.core] = accessed.access
-            found = self._compare(self._unit.cycle(accesses, self._arriving(), shared=shared))
-            self._now = at + 1
-            if found is not None:
-                return self._stop(found)
-        found = self._pass(end)
-        return Findings() if found is None else self._stop(found)
-
-    def _pass(self, end: int) -> _Difference | None:
+    def _pass(self, end: int) -> None:
         """Let the model pass cycles without accesses."""
         while self._now < end:
             if self._unit.quiet:
                 self._now = max(self._now, min(end, self._lines[0][0]) if self._lines else end)
             if self._now < end:
-                found = self._compare(self._unit.cycle({}, self._arriving()))
+                self._compare(self._unit.cycle({}, self._arriving()))
                 self._now += 1
-                if found is not None:
-                    return found
-        early = [accessed for accessed in self._open.values() if accessed.record.retired <= self._now]
-        return (early[0], None, None) if early else None
+        for accessed in self._open.values():
+            if accessed.record.retired <= self._now:
+                raise self._wrong(accessed)
 
-    def _compare(self, answers: list[Answer]) -> _Difference | None:
-        """The first access that is answered with another value, or in another cycle, than the model does."""
+    def _compare(self, answers: list[Answer]) -> None:
+        """Every access must be answered with the value, and in the cycle, that the model answers it."""
         for answer in answers:
             accessed = self._open_shared if answer.core is None else self._open.pop(answer.core, None)
             if accessed is None or answer.error:
@@ -207,13 +200,10 @@ class EventUnitCheck:
             unknown = accessed.access.offset == EventRegister.STATUS
             wrong = answer.data is not None and answer.data != accessed.record.data and not unknown
             if wrong or (not accessed.shared and accessed.record.retired != self._now + 1):
-                return accessed, answer.data, self._now + 1
-        return None
+                raise self._wrong(accessed, answer.data, self._now + 1)
 
-    def _stop(self, found: _Difference) -> Findings:
-        """The report of the first difference; what comes after it follows from it."""
-        self._judges = False
-        accessed, data, cycle = found
+    def _wrong(self, accessed: _Accessed, data: int | None = None, cycle: int | None = None) -> WrongError:
+        """The report of an access that the model answers with this value in this cycle, or not at all."""
         when = "wait" if cycle is None else f"be answered in cycle {cycle}"
         value = "" if data is None else f" with 0x{data:x}"
         got = "" if accessed.access.write else f" with 0x{accessed.record.data:x}"
@@ -222,4 +212,67 @@ class EventUnitCheck:
             f"  event unit: the access of offset 0x{accessed.access.offset:x}, granted in cycle {accessed.granted}, "
             f"must {when}{value}, not be answered in cycle {accessed.record.retired}{got}"
         )
-        return Findings(1, text, accessed.record.order)
+        return WrongError(text, accessed.record.order)
+
+
+class TimerCheck(FirstDifference):
+    """A checker of the accesses of all cores to the timer, and of its events."""
+
+    def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
+        self._timer = ClusterTimer()
+        self._cores = range(cores)
+        self._name_of = name_of
+        self._now = 0
+        self._waiting: list[DeviceAccess] = []
+        self._events = deque[tuple[int, int]]()
+
+    def judge(self, block: Block) -> None:
+        """Judge the accesses and events of a block, but for its last cycle."""
+        last = [int(block.records(core)["cycle"][-1]) for core in self._cores if block.filled[core]]
+        if not last:
+            return
+        for core in self._cores:
+            self._waiting += [one for one in device_accesses(block, core) if TIMER <= one.address < TIMER + BLOCK_BYTES]
+        self._waiting.sort(key=lambda one: one.retired)
+        self._events += [(cycle, word) for cycle, kind, word in line_events(block.grants) if kind == _TIMERS]
+        end = max(last) - _TIMER_ANSWER
+        while self._waiting and (at := self._waiting[0].retired - _TIMER_ANSWER) < end:
+            one = self._waiting.pop(0)
+            # a store takes effect behind the step of its cycle
+            self._pass(at + one.write)
+            self._access(one)
+        self._pass(end)
+
+    def _access(self, one: DeviceAccess) -> None:
+        offset = (one.address - TIMER) // WORD_BYTES * WORD_BYTES
+        shift = BYTE_BITS * (one.address % WORD_BYTES)
+        bits = (1 << BYTE_BITS * one.mask.bit_count()) - 1
+        word = self._timer.read(offset)
+        expected = word >> shift & bits
+        if one.write:
+            self._timer.write(offset, word & ~(bits << shift) | (one.data & bits) << shift)
+        elif expected != one.data:
+            raise WrongError(
+                f"{one.where(self._name_of)}\n"
+                f"  timer: the load of offset 0x{offset:x} must find 0x{expected:x}, not 0x{one.data:x}"
+            )
+
+    def _pass(self, end: int) -> None:
+        """Let the timer count up to the beginning of cycle ``end``; its events must be those of the design."""
+        while self._now < end:
+            cycles = self._timer.until_event()
+            step = end - self._now if cycles is None else min(cycles, end - self._now)
+            raised = sum(1 << number for number in self._timer.advance(step))
+            self._now += step
+            at = self._now - 1
+            expected = [(at, raised)] if raised else []
+            got: list[tuple[int, int]] = []
+            while self._events and self._events[0][0] <= at:
+                got.append(self._events.popleft())
+            if got != expected:
+                wanted, found = (
+                    ", ".join(f"0x{word:x} in cycle {cycle}" for cycle, word in events) or "none"
+                    for events in (expected, got)
+                )
+                first = (got or expected)[0][0]
+                raise WrongError(f"difference in cycle {first}: the events of the timer must be {wanted}, not {found}")

@@ -6,6 +6,7 @@ grants; the reference models compute the results of all instructions of a row at
 records claim; the instruction table says what each word is.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -108,6 +109,38 @@ class Findings:
     count: int = 0
     text: str | None = None  # report of the first
     position: int | None = None  # number of the retirement it was found at, if it was found at one
+
+
+class WrongError(Exception):
+    """The report of a difference, and the number of the retirement it was found at, if it was found at one."""
+
+    def __init__(self, text: str, order: int | None = None) -> None:
+        super().__init__(text)
+        self.order = order
+
+
+class FirstDifference(ABC):
+    """A checker that the first difference ends: what comes after it follows from it."""
+
+    _judges = True
+
+    def __call__(self, block: Block) -> Findings:
+        """Judge a block."""
+        return self.found(lambda: self.judge(block))
+
+    def found(self, judge: Callable[[], None]) -> Findings:
+        """The difference that ``judge`` raises, if there was none before."""
+        try:
+            if self._judges:
+                judge()
+        except WrongError as wrong:
+            self._judges = False
+            return Findings(1, str(wrong), wrong.order)
+        return Findings()
+
+    @abstractmethod
+    def judge(self, block: Block) -> None:
+        """Raise :class:`WrongError` for the first difference in a block."""
 
 
 class RetirementCheck:

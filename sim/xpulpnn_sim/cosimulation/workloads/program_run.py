@@ -1,159 +1,67 @@
 """Runs programs on the whole core until they end: exit and output channel, checks, counts."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.isa.cluster import BLOCK_BYTES, TCDM_BASE, TIMER
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.dma import DmaCheck
-from xpulpnn_sim.cosimulation.checks.events import DeviceAccess, EventUnitCheck, device_accesses, line_events
-from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, RetirementCheck
+from xpulpnn_sim.cosimulation.checks.events import EventUnitCheck, TimerCheck
+from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, FirstDifference, RetirementCheck, WrongError
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Target, Waves, load_memory
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
-from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
 from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
-from xpulpnn_sim.reference.iss.lockstep import Lockstep
+from xpulpnn_sim.reference.iss.lockstep import Difference, Lockstep
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window
-from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, NameOf, Output, Reason
+from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, Output, Reason
 from xpulpnn_sim.reference.programs.objects import SourceLines
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.retirement import RETIREMENT
 from xpulpnn_sw.toolchain.core_note import core_name, require_core
 
-_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
 
-_TIMERS = 2  # kind of event line
+class LockstepCheck(FirstDifference):
+    """The simulator in lock step as a checker of one hart."""
 
+    def __init__(self, reference: Lockstep) -> None:
+        self._reference = reference
 
-class TimerCheck:
-    """A checker of the accesses of all cores to the timer, and of its events."""
-
-    def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
-        self._timer = ClusterTimer()
-        self._cores = range(cores)
-        self._name_of = name_of
-        self._now = 0
-        self._waiting: list[DeviceAccess] = []
-        self._events = deque[tuple[int, int]]()
-        self._judges = True
-
-    def __call__(self, block: Block) -> Findings:
-        """Judge the accesses and events of a block, but for its last cycle."""
-        last = [int(block.records(core)["cycle"][-1]) for core in self._cores if block.filled[core]]
-        if not self._judges or not last:
-            return Findings()
-        for core in self._cores:
-            self._waiting += [one for one in device_accesses(block, core) if TIMER <= one.address < TIMER + BLOCK_BYTES]
-        self._waiting.sort(key=lambda one: one.retired)
-        self._events += [(cycle, word) for cycle, kind, word in line_events(block.grants) if kind == _TIMERS]
-        end = max(last)
-        text = self._judge(end - _ANSWER)
-        if text is None:
-            return Findings()
-        self._judges = False
-        return Findings(1, text)
-
-    def _judge(self, end: int) -> str | None:
-        """Pass all cycles before ``end``; the report of the first difference."""
-        while self._waiting and (at := self._waiting[0].retired - _ANSWER) < end:
-            one = self._waiting.pop(0)
-            # a store takes effect behind the step of its cycle
-            text = self._pass(at + one.write) or self._access(one)
-            if text is not None:
-                return text
-        return self._pass(end)
-
-    def _access(self, one: DeviceAccess) -> str | None:
-        offset = (one.address - TIMER) // WORD_BYTES * WORD_BYTES
-        shift = BYTE_BITS * (one.address % WORD_BYTES)
-        bits = (1 << BYTE_BITS * one.mask.bit_count()) - 1
-        word = self._timer.read(offset)
-        if one.write:
-            self._timer.write(offset, word & ~(bits << shift) | (one.data & bits) << shift)
-            return None
-        expected = word >> shift & bits
-        if expected == one.data:
-            return None
-        return (
-            f"{one.where(self._name_of)}\n"
-            f"  timer: the load of offset 0x{offset:x} must find 0x{expected:x}, not 0x{one.data:x}"
-        )
-
-    def _pass(self, end: int) -> str | None:
-        """Let the timer count up to the beginning of cycle ``end``; its events must be those of the design."""
-        while self._now < end:
-            cycles = self._timer.until_event()
-            step = end - self._now if cycles is None else min(cycles, end - self._now)
-            raised = sum(1 << number for number in self._timer.advance(step))
-            self._now += step
-            at = self._now - 1
-            expected = [(at, raised)] if raised else []
-            got: list[tuple[int, int]] = []
-            while self._events and self._events[0][0] <= at:
-                got.append(self._events.popleft())
-            if got != expected:
-                wanted, found = (_shown(events) for events in (expected, got))
-                first = (got or expected)[0][0]
-                return f"difference in cycle {first}: the events of the timer must be {wanted}, not {found}"
-        return None
+    def judge(self, block: Block) -> None:
+        """Compare the next block."""
+        _require_equal(self._reference.compare(block.records(), block.lines()))
 
 
-def _shown(events: list[tuple[int, int]]) -> str:
-    """Events for people."""
-    return ", ".join(f"0x{word:x} in cycle {cycle}" for cycle, word in events) or "none"
-
-
-def lockstep_checker(reference: Lockstep) -> Checker:
-    """The simulator in lock step as a checker of one hart; the first difference ends it."""
-    done = False
-
-    def compare(block: Block) -> Findings:
-        nonlocal done
-        difference = None if done else reference.compare(block.records(), block.lines())
-        if difference is None:
-            return Findings()
-        done = True
-        return Findings(1, difference.text, difference.order)
-
-    return compare
-
-
-class ClusterLockstepCheck:
-    """The simulator's harts in lock step as a checker of all cores; the first difference ends it."""
+class ClusterLockstepCheck(FirstDifference):
+    """The simulator's harts in lock step as a checker of all cores."""
 
     def __init__(self, reference: ClusterLockstep) -> None:
         self._reference = reference
-        self._harts = range(len(reference.harts))
-        self._done = False
 
-    def __call__(self, block: Block) -> Findings:
+    def judge(self, block: Block) -> None:
         """Compare the next block."""
-        return self._compare([block.records(hart) for hart in self._harts], block.grants)
+        records = [block.records(hart) for hart in range(len(self._reference.harts))]
+        _require_equal(self._reference.compare(records, block.grants))
 
     def finish(self, retired: Sequence[int]) -> Findings:
         """The run is over: compare what is left, and the number of retirements of each hart with those compared."""
-        nothing = np.zeros(0, RETIREMENT)
-        findings = self._compare([nothing for _ in self._harts], np.zeros(0, GRANT), last=True)
+        nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
+        findings = self.found(lambda: _require_equal(self._reference.compare(nothing, grants, last=True)))
         compared = [hart.compared for hart in self._reference.harts]
         if findings.count or compared == list(retired):
             return findings
         return Findings(1, f"retirements in lock step must be {list(retired)}, not {compared}")
 
-    def _compare(self, records: Sequence[Records], grants: NDArray[Any], *, last: bool = False) -> Findings:
-        difference = None if self._done else self._reference.compare(records, grants, last=last)
-        if difference is None:
-            return Findings()
-        self._done = True
-        return Findings(1, difference.text, difference.order)
+
+def _require_equal(difference: Difference | None) -> None:
+    if difference is not None:
+        raise WrongError(difference.text, difference.order)
 
 
 def run_program(
@@ -194,7 +102,7 @@ def run_program(
         checkers.append(together)
     elif lockstep:
         checkers.append(
-            lockstep_checker(Lockstep(executable, target.core, hart_id=machine.hart_id, errors=machine.bus_errors))
+            LockstepCheck(Lockstep(executable, target.core, hart_id=machine.hart_id, errors=machine.bus_errors))
         )
     settings = {"boot_addr": executable.entry, "tohost": executable.tohost} | target.settings
     cores = len(target.hart_ids)
