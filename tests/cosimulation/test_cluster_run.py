@@ -86,9 +86,9 @@ def test_aligned_operands_conflict_more():
     padded, aligned = (
         figures_of(case(layer, 8, "cu_4x2", checked=False, placement=placement)) for placement in ("padded", "aligned")
     )
-    assert padded.mismatches == aligned.mismatches == 0
-    assert (padded.placement, aligned.placement) == ("padded", "aligned")
-    assert 0 < padded.stalls["bank_conflict"] < aligned.stalls["bank_conflict"]
+    assert padded["mismatches"] == aligned["mismatches"] == 0
+    assert (padded["placement"], aligned["placement"]) == ("padded", "aligned")
+    assert 0 < padded["stalls"]["bank_conflict"] < aligned["stalls"]["bank_conflict"]
 
 
 @pytest.mark.cosim

@@ -17,7 +17,7 @@ class Leaf(NamedTuple):
     module: str  # in this package, imported when the command runs
     extra: str
     text: str
-    examples: list[tuple[str, str]]  # what one would type, and what it does
+    examples: list[list[str]]  # what one would type, and what it does
 
 
 class Group(NamedTuple):
@@ -158,7 +158,7 @@ def _leaves(table: str) -> Iterator[tuple[str, Leaf]]:
         head, *lines = entry.split("\n")
         words, text = head.split(": ", 1)
         name, _, extra = words.partition(" [")
-        examples = [tuple(line.strip().split("  # ")) for line in lines]
+        examples = [line.strip().split("  # ") for line in lines]
         yield name, Leaf(re.sub("[ -]", "_", name), extra.rstrip("]"), text, examples)
 
 

@@ -9,9 +9,9 @@ import pickle
 import platform
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from importlib import metadata
 from itertools import count, islice
 from pathlib import Path
@@ -134,7 +134,7 @@ def executor(
         return dask_workers(dask, versions or dict, math.inf if timeout_s is None else timeout_s)
     if jobs == 1 and timeout_s is None:
         return _Here()
-    return _processes(jobs, math.inf if timeout_s is None else timeout_s)
+    return _Processes(jobs, math.inf if timeout_s is None else timeout_s)
 
 
 class _Here(Pool):
@@ -157,21 +157,12 @@ class _Here(Pool):
         return value
 
 
-@contextmanager
-def _processes(jobs: int, timeout_s: float) -> Generator[Pool]:
-    with TemporaryDirectory(prefix="xpulpnn-", ignore_cleanup_errors=True) as folder:
-        pool = _Processes(jobs, timeout_s, Path(folder))
-        try:
-            yield pool
-        finally:
-            pool.stop()
-
-
 class _Processes(Pool):
     """Runs calls in processes of this machine, which start when they are needed; a killed one is replaced."""
 
-    def __init__(self, jobs: int, timeout_s: float, folder: Path) -> None:
-        self._jobs, self._timeout_s, self._folder = jobs, timeout_s, folder
+    def __init__(self, jobs: int, timeout_s: float) -> None:
+        self._jobs, self._timeout_s = jobs, timeout_s
+        self._folder = TemporaryDirectory(prefix="xpulpnn-", ignore_cleanup_errors=True)
         self._threads = ThreadPoolExecutor(jobs)
         self._lock = Lock()
         self._idle: list[WorkerProcess] = []
@@ -190,11 +181,11 @@ class _Processes(Pool):
         return call
 
     def share(self, value: Any) -> Any:
-        path = self._folder / f"shared-{next(self._numbers)}"
+        path = Path(self._folder.name, f"shared-{next(self._numbers)}")
         path.write_bytes(pickle.dumps(value))
         return Shared(path)
 
-    def stop(self) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Kill everything."""
         with self._lock:
             self._stopped = True
@@ -202,6 +193,7 @@ class _Processes(Pool):
         for process in processes:
             process.kill()
         self._threads.shutdown(cancel_futures=True)
+        self._folder.cleanup()
 
     def _run(self, call: Call[Any], packed: bytes) -> None:
         if not call.set_running_or_notify_cancel():
@@ -223,7 +215,7 @@ class _Processes(Pool):
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-            folder = self._folder / f"process-{next(self._numbers)}"
+            folder = Path(self._folder.name, f"process-{next(self._numbers)}")
             folder.mkdir()
             process = WorkerProcess(folder)
             self._all.append(process)

@@ -88,6 +88,7 @@ class _Network(Protocol):
 
     def sources(self, number: int) -> tuple[str, ...]:
         """Return the names of the maps that a layer reads."""
+        ...
 
 
 def run_reference(network: _Network, inputs: NDArray[Any]) -> list[I32]:
