@@ -23,8 +23,6 @@ from xpulpnn_sim.benches.obi import (
     WordMemory,
     expected_data,
 )
-from xpulpnn_sim.benches.obi_initiator import ObiInitiator, Transfer, expected_data
-from xpulpnn_sim.benches.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 
 _TRANSFERS = 600

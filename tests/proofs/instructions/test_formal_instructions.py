@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from xpulpnn_sim.proofs.instructions.integers import Integers
 
 from xpulpnn.isa.table import find
 from xpulpnn_sim.cli import main as cli

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from xpulpnn_sw.kernels.folding import fold, is_stored
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xpulpnn_sw.kernels.programs.cluster import ClusterProgram, cluster_program
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, LayerError

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra
-from xpulpnn_sim.proofs.engine.adder_graph import AdderGraph
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, extended
