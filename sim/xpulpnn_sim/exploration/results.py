@@ -208,9 +208,11 @@ class Flow(Protocol):
 
     def settings(self) -> Mapping[str, str]:
         """Everything besides the Verilog that determines the result: tool versions, options, hashes of libraries."""
+        ...
 
     def run(self, design: EmittedDesign) -> FlowOutput:
         """Run the tools; raises :class:`~xpulpnn.errors.ToolError` with one clear line."""
+        ...
 
 
 def to_json(result: FlowOutput | EnergyResult | PointResult | FlowResult) -> dict[str, Any]:

@@ -57,16 +57,20 @@ class PointStep(Protocol):
     @property
     def name(self) -> str:
         """Unique in a run, such as ``asic-area`` or ``matmul:8:nn_4x4``."""
+        ...
 
     @property
     def kind(self) -> ResultField:
         """Field that takes its result."""
+        ...
 
     def settings(self) -> Mapping[str, str]:
         """Everything besides configuration and sources that determines the result."""
+        ...
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Do it; raises :class:`~xpulpnn.errors.XpulpnnError` with one clear line."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ class Design:
     def __init__(self, executable, config=CONFIG):
         self.iss = Iss.of(config, executable.entry, memory=loaded_memory(executable))
         self.observer = Observer(self.iss)
-        HostChannel(executable, self.iss, lambda printed: None)
+        HostChannel(executable, self.iss.memory, self.iss.halt, lambda printed: None)
         self.rows = []
 
     def retire(self, count, lines=0):

@@ -19,12 +19,14 @@ class Run(Protocol):
     @property
     def command(self) -> str:
         """The command line that repeats it."""
+        ...
 
     def measure(self, *, check: bool) -> Record:
         """Run it and compare its results, with ``check`` every retired instruction too.
 
         The record has ``mismatches``, which is 0 if all is right.
         """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

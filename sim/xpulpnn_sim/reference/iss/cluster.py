@@ -84,7 +84,7 @@ class ClusterSession:
         self._quantum = quantum
         self._name_of = executable.symbol_at
         self._line_of = lines or SourceLines(executable.path).at
-        self._channel = HostChannel(executable, self, output)
+        self._channel = HostChannel(executable, self.memory, self._halt, output)
 
     @property
     def executed(self) -> int:
@@ -102,8 +102,7 @@ class ClusterSession:
         last = self.harts[self.memory.core].last_exception
         return None if last is None else Trapped(*last, fetched_word(self.memory.read_bytes, last[0]))
 
-    def halt(self) -> None:
-        """Stop after the instruction under way."""
+    def _halt(self) -> None:
         self.harts[self.memory.core].halt()
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:

@@ -35,15 +35,13 @@ _TEST_SET = TCDM_BASE | _VIEW
 _DEVICES_END = CONTROL + _VIEW
 
 
-class Peripherals(Protocol):
+class _Peripherals(Protocol):
     """Peripherals of the cluster, by address."""
 
-    def connect_dma(self, move: Callable[[Moves], None]) -> None:
-        """Make the DMA engine, if there is one, with what makes its transfers."""
-
-    def access(self, core: int, address: int, value: int | None) -> int | None:
-        """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits.
-        Raises ``LookupError`` where there is nothing."""
+    # makes the DMA engine, if there is one, with what makes its transfers
+    def connect_dma(self, move: Callable[[Moves], None]) -> None: ...
+    # a load, or a store of a value: the word, 0 for a store; None if it waits; LookupError where there is nothing
+    def access(self, core: int, address: int, value: int | None) -> int | None: ...
 
 
 def canonical(address: int) -> int:
@@ -67,7 +65,7 @@ class ClusterMemory(Memory):
         self,
         windows: Iterable[tuple[int, int]],
         config: ClusterConfig,
-        devices: Peripherals,
+        devices: _Peripherals,
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Start with an empty memory."""

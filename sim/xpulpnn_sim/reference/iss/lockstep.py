@@ -112,7 +112,7 @@ class Lockstep:
         self._patience = patience
         self._observer = Observer(self.iss)
         # what the program prints is shown by who runs the design
-        self._channel = HostChannel(executable, self.iss, lambda printed: None)
+        self._channel = HostChannel(executable, memory, self.iss.halt, lambda printed: None)
         self._free = TIMED_CSRS
         self._history: deque[Record] = deque(maxlen=HISTORY)
         self._waiting = 0

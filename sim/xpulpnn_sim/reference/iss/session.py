@@ -1,7 +1,6 @@
 """A program on the simulator: from the executable to the reason it ended."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import MCAUSE_INTERRUPT, WORD_BYTES
@@ -28,25 +27,16 @@ from xpulpnn_sw.toolchain.core_note import core_name, require_core
 _CHUNK = 1 << 17  # instructions between two reports of progress
 
 
-class Halting(Protocol):
-    """A hart or a cluster that can be stopped while it executes."""
-
-    @property
-    def memory(self) -> Memory:
-        """Its memory."""
-
-    def halt(self) -> None:
-        """Stop after the instruction under way."""
-
-
 class HostChannel:
     """Serves the exit channel of a program."""
 
-    def __init__(self, executable: Executable, runner: Halting, output: Callable[[Output], None]) -> None:
+    def __init__(
+        self, executable: Executable, memory: Memory, halt: Callable[[], None], output: Callable[[Output], None]
+    ) -> None:
+        # ``halt`` stops a hart or a cluster after the instruction under way
         self._tohost, self._fromhost = executable.tohost, executable.fromhost
-        self._runner, self._memory, self._output = runner, runner.memory, output
+        self._halt, self._memory, self._output = halt, memory, output
         self.final: int | None = None
-        memory = runner.memory
         memory.watch(self._tohost)
         memory.watchers.append(self._stored)
 
@@ -61,7 +51,7 @@ class HostChannel:
         printed = host_call(value, memory.read_bytes, memory.inside)
         if printed is None:
             self.final = value
-            self._runner.halt()
+            self._halt()
             return
         self._output(printed)
         memory.write_bytes(tohost, bytes(WORD_BYTES))
@@ -105,7 +95,7 @@ class Session:
         self._name_of = executable.symbol_at
         self._observed = observer
         self._observer = Observer(self.iss)
-        self._channel = HostChannel(executable, self.iss, output)
+        self._channel = HostChannel(executable, self.memory, self.iss.halt, output)
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
         """Execute until the program ends, can only go on forever, leaves its memory, or ``limit`` is reached."""

@@ -21,89 +21,44 @@ C = TypeVar("C")
 FLAGS = ("MIE", "MPIE")  # bits of mstatus that statements name
 
 
-class Arithmetic(Protocol[V, C]):
+class _Arithmetic(Protocol[V, C]):
     """Operations on exact integers ``V`` and on conditions ``C``."""
 
     true: C
 
-    def number(self, value: int) -> V:
-        """Return a value that is known."""
-
-    def named(self, value: V) -> V:
-        """Return a value that a statement gives a name, to be used several times."""
-
-    def unary(self, op: ast.unaryop, x: V) -> V:
-        """Return ``-x`` or ``~x``."""
-
-    def binary(self, op: ast.operator, x: V, y: V) -> V:
-        """Return the result of an operator of Python."""
-
-    def call(self, name: str, arguments: Sequence[V]) -> V:
-        """Return ``abs``, ``min``, ``max``, ``sx``, ``zx``, ``quotient`` or ``remainder`` of values."""
-
-    def total(self, terms: Sequence[V]) -> V:
-        """Return the sum of the terms."""
-
-    def chosen(self, name: str, terms: Sequence[tuple[C, int]], default: V) -> V:
-        """Return the ``min`` or ``max`` of the numbers whose conditions hold, the default if there are none."""
-
-    def compare(self, op: ast.cmpop, x: V, y: V) -> C:
-        """Return a comparison."""
-
-    def holds(self, value: V) -> C:
-        """Return the condition that a value is not 0."""
-
-    def both(self, first: C, second: C) -> C:
-        """Return the condition that two conditions hold."""
-
-    def decided(self, condition: C) -> bool | None:
-        """Return whether a condition holds, None if that is not known."""
-
-    def truth(self, condition: C) -> V:
-        """Return 1 if a condition holds, else 0."""
-
-    def choose(self, condition: C, x: V, y: V) -> V:
-        """Return ``x if condition else y``."""
-
-    def word(self, value: V) -> V:
-        """Return the low 32 bits, as they are stored."""
-
-    def bits(self, value: V, high: int, lowest: int) -> V:
-        """Return bits ``high`` to ``lowest``, unsigned."""
-
-    def element(self, word: V, index: V, width: int, *, turn: bool) -> V:
-        """Return element ``index`` of a word, unsigned; ``turn`` says that it is the turn of every element."""
-
-    def inserted(self, word: V, index: V, width: int, value: V) -> V:
-        """Return the word with one element replaced."""
-
-    def joined(self, elements: Sequence[V], width: int) -> V:
-        """Return the word of the low bits of elements, lane 0 first."""
+    def number(self, value: int) -> V: ...  # a value that is known
+    def named(self, value: V) -> V: ...  # a value that a statement gives a name, to be used several times
+    def unary(self, op: ast.unaryop, x: V) -> V: ...  # ``-x`` or ``~x``
+    def binary(self, op: ast.operator, x: V, y: V) -> V: ...  # the result of an operator of Python
+    # ``abs``, ``min``, ``max``, ``sx``, ``zx``, ``quotient`` or ``remainder`` of values
+    def call(self, name: str, arguments: Sequence[V]) -> V: ...
+    def total(self, terms: Sequence[V]) -> V: ...  # the sum of the terms
+    # the ``min`` or ``max`` of the numbers whose conditions hold, the default if there are none
+    def chosen(self, name: str, terms: Sequence[tuple[C, int]], default: V) -> V: ...
+    def compare(self, op: ast.cmpop, x: V, y: V) -> C: ...  # a comparison
+    def holds(self, value: V) -> C: ...  # the condition that a value is not 0
+    def both(self, first: C, second: C) -> C: ...  # the condition that two conditions hold
+    def decided(self, condition: C) -> bool | None: ...  # whether a condition holds, None if that is not known
+    def truth(self, condition: C) -> V: ...  # 1 if a condition holds, else 0
+    def choose(self, condition: C, x: V, y: V) -> V: ...  # ``x if condition else y``
+    def word(self, value: V) -> V: ...  # the low 32 bits, as they are stored
+    def bits(self, value: V, high: int, lowest: int) -> V: ...  # bits ``high`` to ``lowest``, unsigned
+    # element ``index`` of a word, unsigned; ``turn`` says that it is the turn of every element
+    def element(self, word: V, index: V, width: int, *, turn: bool) -> V: ...
+    def inserted(self, word: V, index: V, width: int, value: V) -> V: ...  # the word with one element replaced
+    def joined(self, elements: Sequence[V], width: int) -> V: ...  # the word of the low bits of elements, lane 0 first
 
 
-class Surroundings(Protocol[V, C]):
+class _Surroundings(Protocol[V, C]):
     """The state that an instruction finds."""
 
-    def register(self, name: str) -> V:
-        """Return the register in a field, or the one called ``x2``."""
-
-    def differ(self, first: str, second: str) -> C:
-        """Return the condition that two names stand for different registers."""
-
-    def immediate(self, name: str) -> V:
-        """Return the value of a field that is no register."""
-
-    def state(self, name: str) -> V:
-        """Return ``pc``, ``size``, a CSR or a flag by its name."""
-
-    def entry(self, index: V) -> V:
-        """Return an entry of the NN-RF."""
-
-    def csr(self, address: V) -> V:
-        """Return a CSR by its address."""
-
-    def load(self, condition: C, address: V, size: int) -> V:
-        """Return bytes of memory as an unsigned number."""
+    def register(self, name: str) -> V: ...  # the register in a field, or the one called ``x2``
+    def differ(self, first: str, second: str) -> C: ...  # the condition that two names stand for different registers
+    def immediate(self, name: str) -> V: ...  # the value of a field that is no register
+    def state(self, name: str) -> V: ...  # ``pc``, ``size``, a CSR or a flag by its name
+    def entry(self, index: V) -> V: ...  # an entry of the NN-RF
+    def csr(self, address: V) -> V: ...  # a CSR by its address
+    def load(self, condition: C, address: V, size: int) -> V: ...  # bytes of memory as an unsigned number
 
 
 @dataclass(slots=True)
@@ -123,7 +78,7 @@ class StatementEffects(Generic[V, C]):
 
 
 def interpret(
-    insn: Insn, body: Sequence[ast.stmt], arithmetic: Arithmetic[V, C], before: Surroundings[V, C]
+    insn: Insn, body: Sequence[ast.stmt], arithmetic: _Arithmetic[V, C], before: _Surroundings[V, C]
 ) -> StatementEffects[V, C]:
     """Return the effects of statements, those of ``insn`` or others with its operands. Raises :class:`InputError` for a
     statement outside the notation."""
@@ -134,7 +89,7 @@ def interpret(
 
 
 class _Execution(Generic[V, C]):
-    def __init__(self, insn: Insn, arithmetic: Arithmetic[V, C], before: Surroundings[V, C]) -> None:
+    def __init__(self, insn: Insn, arithmetic: _Arithmetic[V, C], before: _Surroundings[V, C]) -> None:
         self._insn, self._z, self._before = insn, arithmetic, before
         self._guard = arithmetic.true
         kinds = {token.field.name: token.field.kind for token in insn.tokens}

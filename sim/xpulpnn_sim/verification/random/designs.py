@@ -102,7 +102,7 @@ def run_reference(
     Interrupt lines rise at random and fall when taken.
     """
     iss = Iss.of(config, executable.entry, memory=loaded_memory(executable, errors=BUS_ERRORS))
-    channel = HostChannel(executable, iss, lambda printed: None)
+    channel = HostChannel(executable, iss.memory, iss.halt, lambda printed: None)
     observer, rng, name_of = Observer(iss), Random(seed), executable.symbol_at
     names, rows, end = RETIREMENT.names or (), list[tuple[int, ...]](), None
     for number in range(limit):
