@@ -33,11 +33,9 @@ EXT_DATA_BITS = 64
 IF_SET: Mapping[str, bool] = {"if_set": True}
 """Metadata of a field that descriptions of a configuration leave out while it has its default value."""
 
-DMA_TCDM_PORTS = 4
-"""Two that read, two that write."""
+DMA_TCDM_PORTS = 4  # Two that read, two that write.
 
-TCDM_SPACE = 1 << 20
-"""Addresses that belong to the TCDM."""
+TCDM_SPACE = 1 << 20  # Addresses that belong to the TCDM.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,11 +248,7 @@ class ClusterConfig:
 
 
 PRESETS: Mapping[str, CoreConfig] = {
-    "ri5cy": CoreConfig(
-        xpulpnn=False,
-        mac_load_nn=False,
-        dotp=DotpConfig(widths=XPULPV2_WIDTHS),
-    ),
+    "ri5cy": CoreConfig(xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=XPULPV2_WIDTHS)),
     "xpulpnn": CoreConfig(),
     "xpulpnn-cu": CoreConfig(mac_load_nn=False, mac_load_cu=True),
     "xpulpnn-full": CoreConfig(mac_load_cu=True),

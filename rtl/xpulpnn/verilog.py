@@ -22,21 +22,17 @@ from xpulpnn.emit.process import Note, no_note
 from xpulpnn.emit.style import Interface, Style, is_reset_port
 from xpulpnn.errors import InputError
 
-_COLUMNS = 110
-"""Width of comments."""
+_COLUMNS = 110  # Width of comments.
 
 Reset = Literal["sync", "async-low"]
 RESETS: tuple[Reset, ...] = ("sync", "async-low")
 """Reset of registers: synchronously by ``rst``, active high, or asynchronously by ``rst_n``, active low."""
 
-_CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)
-"""Modules that are instantiated in RTLIL."""
+_CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)  # Modules that are instantiated in RTLIL.
 
-_KEPT = 1 << 10
-"""Modules of which the text is kept for designs to come."""
+_KEPT = 1 << 10  # Modules of which the text is kept for designs to come.
 
-LICENCE = "Apache-2.0"
-"""SPDX identifier of the licence of emitted text."""
+LICENCE = "Apache-2.0"  # SPDX identifier of the licence of emitted text.
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +226,6 @@ def _uncollected() -> Iterator[None]:
 
 
 def _settings(value: Any, name: str = "") -> Iterator[str]:
-    """``name = value`` of every leaf of a configuration."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _settings(item, f"{name}.{key}" if name else str(key))

@@ -16,7 +16,6 @@ class PrefixAdder(wiring.Component):
     """
 
     def __init__(self, width: int) -> None:
-        """Declare the ports."""
         self.width = width  # Bits of the words.
         #: a, b: Addends.
         #: result: Sum.

@@ -173,7 +173,6 @@ class Cluster(wiring.Component):
         return m
 
     def _event_unit(self):
-        """The event unit."""
         return EventUnit(self.config)
 
     def _fetch_ports(self, m, targets):
@@ -186,7 +185,6 @@ class Cluster(wiring.Component):
         return icache.cores
 
     def _core(self, m, number, demux, control, event_unit, enabled, fetch_port):
-        """A core, its fetches and its interrupt line."""
         m.submodules[f"core{number}"] = core = Core(self.config.core)
         m.submodules[f"fetches{number}"] = fetches = FetchWatch()
         connect(m, core.data, demux.core)

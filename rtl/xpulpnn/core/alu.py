@@ -31,7 +31,6 @@ class Alu(wiring.Component):
     comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says, for branches.
 
     def __init__(self, config: CoreConfig) -> None:
-        """Set the configuration."""
         # config: Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
         self._config = config
         super().__init__()

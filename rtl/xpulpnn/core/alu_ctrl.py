@@ -33,34 +33,24 @@ class LaneFmt(enum.Enum, shape=4):
 class AluResult(enum.Enum, shape=4):
     """Source of the result."""
 
-    ADD = 0
-    """Adder: ``op_a +/- op_b`` lane by lane."""
-    SHIFT = 1
-    """Shifter, including averages and normalised sums."""
+    ADD = 0  # Adder: ``op_a +/- op_b`` lane by lane.
+    SHIFT = 1  # Shifter, including averages and normalised sums.
     AND = 2
     OR = 3
     XOR = 4
-    FLAG = 5
-    """1 if the comparison holds, else 0 (slt, slet)."""
-    MASK = 6
-    """All ones in the lanes where the comparison holds (pv.cmp*)."""
-    SELECT = 7
-    """``op_a`` in the lanes where the comparison holds, ``op_b`` elsewhere (min, max)."""
+    FLAG = 5  # 1 if the comparison holds, else 0 (slt, slet).
+    MASK = 6  # All ones in the lanes where the comparison holds (pv.cmp*).
+    SELECT = 7  # ``op_a`` in the lanes where the comparison holds, ``op_b`` elsewhere (min, max).
     ABS = 8
     """``op_a`` in the lanes where it is positive, ``-op_a`` elsewhere (abs). ``op_b`` is 0: the rs2 field names x0.
 
     The subtraction has no carry-in here, so that it gives ``op_a - 1``, the complement of ``-op_a``.
     """
-    CLIP = 9
-    """``op_a`` limited to the range from ``-op_b - 1`` to ``op_b``; WORD only."""
-    CLIPU = 10
-    """``op_a`` limited to the range from 0 to ``op_b``; WORD only."""
-    FIELD = 11
-    """Bit fields and lane extract/insert, see :class:`AluField`."""
-    COUNT = 12
-    """Bit counts, see :class:`AluCount`."""
-    MOVE = 13
-    """Lane moves, see :class:`AluMove`."""
+    CLIP = 9  # ``op_a`` limited to the range from ``-op_b - 1`` to ``op_b``; WORD only.
+    CLIPU = 10  # ``op_a`` limited to the range from 0 to ``op_b``; WORD only.
+    FIELD = 11  # Bit fields and lane extract/insert, see :class:`AluField`.
+    COUNT = 12  # Bit counts, see :class:`AluCount`.
+    MOVE = 13  # Lane moves, see :class:`AluMove`.
 
 
 class AluCompare(enum.Enum, shape=3):
@@ -80,16 +70,11 @@ class AluCompare(enum.Enum, shape=3):
 class AluShift(enum.Enum, shape=3):
     """Operation of the shifter."""
 
-    RIGHT = 0
-    """``op_a`` right by ``op_b``."""
-    LEFT = 1
-    """``op_a`` left by ``op_b``."""
-    ROTATE = 2
-    """``op_a`` right by ``op_b``, bit 0 entering at bit 31; WORD only."""
-    AVERAGE = 3
-    """Adder result right by one in every lane."""
-    NORMALISE = 4
-    """Adder result, rounded if ``rounding``, right by ``shamt``; WORD only."""
+    RIGHT = 0  # ``op_a`` right by ``op_b``.
+    LEFT = 1  # ``op_a`` left by ``op_b``.
+    ROTATE = 2  # ``op_a`` right by ``op_b``, bit 0 entering at bit 31; WORD only.
+    AVERAGE = 3  # Adder result right by one in every lane.
+    NORMALISE = 4  # Adder result, rounded if ``rounding``, right by ``shamt``; WORD only.
 
 
 class AluField(enum.Enum, shape=2):
@@ -104,12 +89,9 @@ class AluField(enum.Enum, shape=2):
 class AluFieldPlace(enum.Enum, shape=2):
     """Place and width of the field."""
 
-    OPERAND = 0
-    """``op_b[9:5] + 1`` bits from bit ``op_b[4:0]``."""
-    HALF = 1
-    """16 bits, half-word ``op_b[0]``."""
-    BYTE = 2
-    """8 bits, byte ``op_b[1:0]``."""
+    OPERAND = 0  # ``op_b[9:5] + 1`` bits from bit ``op_b[4:0]``.
+    HALF = 1  # 16 bits, half-word ``op_b[0]``.
+    BYTE = 2  # 8 bits, byte ``op_b[1:0]``.
 
 
 class AluCount(enum.Enum, shape=2):

@@ -154,7 +154,6 @@ class Backend(wiring.Component):
         return m
 
     def _execute(self, m, id_stage, ex_stage, wb_stage, lsu, ex_fires):
-        """Operands and NN-RF ports of the EX stage."""
         id_ex = id_stage.id_ex
         m.d.comb += [
             ex_stage.valid.eq(id_ex.valid),
@@ -209,7 +208,6 @@ class Backend(wiring.Component):
             ]
 
     def _count(self, m, id_stage, wb_stage, ex_fires):
-        """Events for the performance counters."""
         events = self.events
         granted = self.flow.ex_granted
         m.d.comb += [
@@ -225,7 +223,6 @@ class Backend(wiring.Component):
         ]
 
     def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready):
-        """Retirement port."""
         m.submodules.wait_tap = waits = WaitTap()
         m.submodules.rvfi_tap = tap = RvfiTap()
         connect(m, tap.rvfi, flipped(self.rvfi))

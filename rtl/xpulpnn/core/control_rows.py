@@ -106,7 +106,6 @@ def control_fields(insn: Insn) -> Fields:
 
 
 def _unit(insn: Insn) -> Fields:
-    """The unit that makes the result and its control word."""
     controls = {
         Unit.MULT: ("mult", mult_control(insn)),
         Unit.DIV: ("div", div_control(insn)),

@@ -5,13 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import System
-from xpulpnn.core.pipeline import (
-    FaultSignature,
-    IntentSignature,
-    RedirectSignature,
-    SystemSignature,
-    TrapSignature,
-)
+from xpulpnn.core.pipeline import FaultSignature, IntentSignature, RedirectSignature, SystemSignature, TrapSignature
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
 
 

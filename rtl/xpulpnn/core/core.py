@@ -127,7 +127,6 @@ class Core(wiring.Component):
         return m
 
     def _hwloops(self, m, if_stage, backend, csr_file, controller):
-        """Hardware loops."""
         m.submodules.hwloops = loops = HwLoops()
         connect(m, backend.hwloop, loops.setup)
         # lp.setup and lp.setupi come right before the body: the address that they add is there already
@@ -187,7 +186,6 @@ class Core(wiring.Component):
         )
 
     def _observe(self, m, if_stage, backend, csr_file, controller):
-        """Retirement port."""
         intr = Signal()
         intr_id = Signal(5)
         faulted = Signal()

@@ -144,7 +144,6 @@ class CsrFile(wiring.Component):
         return self.csr.valid & self.csr.write & (self.csr.addr == csr.address)
 
     def _traps(self, m, stored):
-        """Trap entry, return, and the interrupt condition."""
         mstatus, mtvec, mcause = stored["mstatus"], stored["mtvec"], stored["mcause"]
         mie, mpie = mstatus[MSTATUS_MIE_BIT], mstatus[MSTATUS_MPIE_BIT]
         with m.If(self.boot):
@@ -164,7 +163,6 @@ class CsrFile(wiring.Component):
         ]
 
     def _counters(self, m, inhibit):
-        """mcycle and minstret with their read-only views."""
         values = {}
         steps = {
             "cycle": self.clock_runs & ~inhibit[MCOUNTINHIBIT_CY_BIT],
@@ -188,7 +186,6 @@ class CsrFile(wiring.Component):
         return values
 
     def _performance(self, m):
-        """PULP performance counters."""
         m.submodules.performance = counters = PerformanceCounters()
         names = [f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))]
         m.d.comb += [

@@ -83,7 +83,6 @@ def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
 
 
 def _choice(rows: Mapping[int, list[str]]) -> Choice:
-    """The choice between the values of ``rows``, each with the patterns of its instructions."""
     default = max(rows, key=lambda value: len(rows[value]))
     covers: dict[int, list[str]] = {}
     for value in rows.keys() - {default}:

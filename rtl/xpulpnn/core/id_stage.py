@@ -195,7 +195,6 @@ class IdStage(wiring.Component):
         return ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & (wb.addr == rs1)))
 
     def _constants(self, m, ctrl, rs1_stored):
-        """Immediate of operand b and target of jumps, branches and the set-up of loops."""
         payload = self.insn.payload
         m.submodules.immediates = immediates = Immediates()
         m.d.comb += [

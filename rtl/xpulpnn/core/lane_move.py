@@ -35,7 +35,6 @@ class LaneMove(wiring.Component):
     moved: Out(XLEN)  #: Result.
 
     def __init__(self, config: CoreConfig) -> None:
-        """Set the configuration."""
         # config: Half-word or byte lanes are built as its widths say; at least one of them must exist.
         self._formats = move_formats(config)
         super().__init__()

@@ -64,17 +64,14 @@ class Lanes:
     """
 
     def __init__(self, m: Module, config: CoreConfig, fmt: Value) -> None:
-        """Build the masks."""
         self._m = m
         self._config = config
         self._fmt = Value.cast(fmt)
         starts = Const(1, XLEN)
         for width in steps(2):
             starts = starts | (Const(every(2 * width, 1 << width), XLEN) & self.at_most(width).replicate(XLEN))
-        self.lsbs = Signal(XLEN, name="lane_lsbs")
-        """Lowest bit of every lane."""
-        self.msbs = Signal(XLEN, name="lane_msbs")
-        """Highest bit of every lane."""
+        self.lsbs = Signal(XLEN, name="lane_lsbs")  # Lowest bit of every lane.
+        self.msbs = Signal(XLEN, name="lane_msbs")  # Highest bit of every lane.
         m.d.comb += [self.lsbs.eq(starts), self.msbs.eq(self.lsbs.shift_right(1) | (1 << (XLEN - 1)))]
 
     def at_most(self, width: int) -> Value:

@@ -63,7 +63,6 @@ class Mult(wiring.Component):
     """
 
     def __init__(self, multiplier: Multiplier = "booth", *, requantises: bool = False) -> None:
-        """Declare the ports, those of the NN-RF only where it requantises."""
         self.multiplier = multiplier
         self.requantises = requantises
         ports = {

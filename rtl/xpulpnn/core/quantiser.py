@@ -121,7 +121,6 @@ class Quantiser(wiring.Component):
         ]
 
     def _is(self, fmt):
-        """Return whether the codes have this format."""
         if len(self.formats) == 1:
             return C(1, 1)
         return self.crumbs if fmt is ElemFmt.C else ~self.crumbs

@@ -53,7 +53,6 @@ class Requantiser(wiring.Component):
     result: Out(XLEN)  #: That word with the new lane, in the same cycle.
 
     def __init__(self, config: CoreConfig) -> None:
-        """Choose the formats."""
         # config: Formats present: the SIMD widths 8, 4 and 2.
         self.formats = tuple(fmt for fmt in FORMATS if fmt.width in config.widths)
         super().__init__()

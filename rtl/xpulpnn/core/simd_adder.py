@@ -31,7 +31,6 @@ class SimdAdder(wiring.Component):
     carries: Out(XLEN)  #: Carry into every bit.
 
     def __init__(self, config: CoreConfig) -> None:
-        """Set the configuration."""
         self._config = config  # Only the element widths in it are built.
         super().__init__()
 

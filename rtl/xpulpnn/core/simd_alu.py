@@ -62,7 +62,6 @@ class SimdAlu(wiring.Component):
     oriented: Out(XLEN)  #: ``op_a``, bit-reversed when ``ctrl.shift`` is LEFT.
 
     def __init__(self, config: CoreConfig) -> None:
-        """Set the configuration."""
         self._config = config
         super().__init__()
 
@@ -185,7 +184,6 @@ class SimdAlu(wiring.Component):
         return bit_field.around & selected.replicate(XLEN)
 
     def _move(self, m: Module) -> Value:
-        """Result of the lane moves."""
         m.submodules.lane_move = lane_move = LaneMove(self._config)
         m.d.comb += [
             lane_move.fmt.eq(self.ctrl.fmt),

@@ -25,7 +25,6 @@ class SimdComparator(wiring.Component):
     holds: Out(1)  #: The relation of the top lane; of the word in the WORD partition. Earlier than ``mask``.
 
     def __init__(self, config: CoreConfig) -> None:
-        """Set the configuration."""
         self._config = config  # Only the element widths in it are built.
         super().__init__()
 

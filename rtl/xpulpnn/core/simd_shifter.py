@@ -36,7 +36,6 @@ class SimdShifter(wiring.Component):
     shifted: Out(XLEN)  #: Packed results.
 
     def __init__(self, config: CoreConfig) -> None:
-        """Set the configuration."""
         # config: Its ``shifter`` is the structure. Only its element widths, and with XpulpV2 the rotation and the
         # shift by one, are built.
         self._config = config
@@ -60,7 +59,6 @@ class SimdShifter(wiring.Component):
         return shifted
 
     def _shifted_lanes(self, fmt: LaneFmt) -> Iterator[Value]:
-        """The lanes of a format, lowest first."""
         width = XLEN >> fmt.value.bit_count()
         for lane in range(XLEN // width):
             operand = self.operand.word_select(lane, width)

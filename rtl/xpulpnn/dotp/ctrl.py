@@ -36,9 +36,4 @@ def dotp_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
     if not insn.op.startswith(FAMILIES):
         return None
     assert insn.fmt is not None
-    return {
-        "fmt": insn.fmt,
-        "a_signed": insn.a_signed,
-        "b_signed": insn.b_signed,
-        "accumulate": insn.accumulates,
-    }
+    return {"fmt": insn.fmt, "a_signed": insn.a_signed, "b_signed": insn.b_signed, "accumulate": insn.accumulates}

@@ -30,7 +30,6 @@ class NnRf(wiring.Component):
     #:   themselves, which are read in EX and need no way past them for a word being written.
 
     def __init__(self, entries: int) -> None:
-        """Declare the ports; raises :class:`~xpulpnn.errors.ConfigError` for another number of entries."""
         if entries not in _SIZES:
             raise ConfigError(f"entries must be {', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}, not {entries}")
         self.entries = entries

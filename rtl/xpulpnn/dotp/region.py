@@ -35,7 +35,6 @@ class DotpRegion(wiring.Component):
 
     def __init__(self, fmt: ElemFmt, *, registered: bool, adders: Adders) -> None:
         #: load: The factors are sampled at the end of this cycle; ``registered`` only.
-        """Declare the ports, ``load`` only with the register."""
         self.fmt = fmt  # The element format.
         # registered: Puts an operand register in front of the multipliers, so that the region is quiet unless it is
         # loaded.

@@ -55,7 +55,6 @@ class DotpShared(wiring.Component):
     result: Out(XLEN)  #: Low word of the sum.
 
     def __init__(self, config: DotpConfig) -> None:
-        """Declare the ports."""
         # config: Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever ``isolation``
         # says.
         self.config = config

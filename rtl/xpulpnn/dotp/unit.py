@@ -43,7 +43,6 @@ class DotpUnit(wiring.Component):
 
     def __init__(self, config: DotpConfig) -> None:
         #: enable: Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
-        """Declare the ports, ``enable`` only with operand registers."""
         self.config = config
         ports = {
             "ctrl": In(DotpCtrl),  #: Element format, signs and whether to accumulate; valid with the factors.

@@ -84,11 +84,9 @@ class Clocked:
         return [*rows, *([f"integer {self._index};"] if self._index else [])]
 
     def _array_wires(self) -> list[tuple[ArrayOfRegisters, str]]:
-        """Each array and the net of its first element."""
         return [(array, wire) for wire, (array, number) in self.arrays.items() if number == array.first]
 
     def _loop(self, array: ArrayOfRegisters, lines: list[str]) -> list[str]:
-        """Lines for every element of an array."""
         head = f"for ({self._index} = {array.first}; {self._index} <= {array.last}; {self._index} = {self._index} + 1)"
         return guarded(head, lines)
 
@@ -175,7 +173,6 @@ class Clocked:
         return lines
 
     def _memory_ports(self) -> list[str]:
-        """Write ports and clocked read ports of the memories."""
         lines: list[str] = []
         for port in self._writes:
             body = [

@@ -183,7 +183,6 @@ class Combinational:
         return gathered
 
     def _dependencies(self) -> dict[str, set[str]]:
-        """The nets that each net follows at once."""
         reads: dict[str, set[str]] = {}
         for cell in self._module.cells:
             if is_operator(cell):

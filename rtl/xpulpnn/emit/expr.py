@@ -151,7 +151,6 @@ class Printer:
         return Text(f"{operator}{text.operand}", primary=operator == "~" and text.text[0] not in "&|^")
 
     def _joined(self, operator: str, bits: Sig) -> Text:
-        """Bits with an operator between them."""
         parts = [self._chunk(chunk) for chunk in reversed(bits)]
         return Text(f" {operator} ".join(part.left_of(operator) for part in parts), primary=False, operator=operator)
 

@@ -155,7 +155,6 @@ class _Walk:
 
 
 def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
-    """A component as instance of its module."""
     connections: dict[str, Any] = {
         f"{'i' if member.flow is wiring.In else 'o'}_{'__'.join(map(str, path))}": value
         for path, member, value in component.signature.flatten(component)

@@ -35,7 +35,6 @@ def broken(line: str) -> list[str]:
 
 
 def _place(line: str, start: int) -> int | None:
-    """Return the place to break: after the last operator or comma within the width, at the least depth of nesting."""
     best: tuple[int, int, int, int] | None = None
     depth = 0
     begin = line.find("= ", start) + 2 if "= " in line[start:] else start + len(INDENT) + 1

@@ -67,7 +67,6 @@ def declared_type(kind: type, name: str) -> str:
 
 @cache
 def _class_sources(module: str) -> dict[str, str]:
-    """Text of every class of a module."""
     path = getattr(sys.modules[module], "__file__", None)
     return {found["name"]: found["body"] for found in _CLASS.finditer(Path(path).read_text())} if path else {}
 

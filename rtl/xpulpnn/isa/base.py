@@ -8,11 +8,9 @@ from xpulpnn.isa.insn import Insn, pattern
 LOAD, STORE, BRANCH, OP_IMM, OP = "0000011", "0100011", "1100011", "0010011", "0110011"
 LUI, AUIPC, JAL, JALR, MISC_MEM, SYSTEM = "0110111", "0010111", "1101111", "1100111", "0001111", "1110011"
 
-LOADS = {"lb": "000", "lh": "001", "lw": "010", "lbu": "100", "lhu": "101"}
-"""funct3 of the loads."""
+LOADS = {"lb": "000", "lh": "001", "lw": "010", "lbu": "100", "lhu": "101"}  # funct3 of the loads.
 
-STORES = {"sb": "000", "sh": "001", "sw": "010"}
-"""funct3 of the stores."""
+STORES = {"sb": "000", "sh": "001", "sw": "010"}  # funct3 of the stores.
 
 _BRANCHES = {"beq": "000", "bne": "001", "blt": "100", "bge": "101", "bltu": "110", "bgeu": "111"}
 
@@ -40,11 +38,9 @@ _REGISTER = {
     "and": ("0000000", "111"),
 }
 
-_MULDIV = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
-"""In the order of funct3."""
+_MULDIV = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")  # In the order of funct3.
 
-_CSR = {"csrrw": "01", "csrrs": "10", "csrrc": "11"}
-"""Low bits of funct3; the high bit selects the immediate form."""
+_CSR = {"csrrw": "01", "csrrs": "10", "csrrc": "11"}  # Low bits of funct3; the high bit selects the immediate form.
 
 _PRIVILEGED = {
     "ecall": ("0000000", "00000"),
@@ -90,8 +86,6 @@ def _system() -> Iterator[Insn]:
         yield Insn(name, word, "", Extension.PRIV, name)
 
 
-INTEGER_ROWS = (*_rv32i(), *_rv32m())
-"""RV32I and RV32M."""
+INTEGER_ROWS = (*_rv32i(), *_rv32m())  # RV32I and RV32M.
 
-SYSTEM_ROWS = tuple(_system())
-"""Zicsr, Zifencei and the privileged instructions."""
+SYSTEM_ROWS = tuple(_system())  # Zicsr, Zifencei and the privileged instructions.

@@ -12,35 +12,27 @@ from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 MAX_CORES = 16
 
 TCDM_BASE = DATA_BASE
-TCDM_ALIAS = 0x0000_0000
-"""The TCDM answers here too."""
+TCDM_ALIAS = 0x0000_0000  # The TCDM answers here too.
 
-TEST_SET_BIT = 20
-"""Address bit that makes a load of the TCDM a test&set."""
+TEST_SET_BIT = 20  # Address bit that makes a load of the TCDM a test&set.
 
 L2_BASE = TEXT_BASE
 SOC_PERIPHERALS = 0x1A10_0000
 
 CONTROL = 0x1020_0000
 TIMER = 0x1020_0400
-EVENT_UNIT = 0x1020_0800
-"""Shared view: a block per core, the barriers, the triggers of software events."""
+EVENT_UNIT = 0x1020_0800  # Shared view: a block per core, the barriers, the triggers of software events.
 
 ICACHE_CONTROL = 0x1020_1400
-DMA = 0x1020_1800
-"""Shared command port."""
+DMA = 0x1020_1800  # Shared command port.
 
-PRIVATE_EVENT_UNIT = 0x1020_4000
-"""A core reads and writes its own registers here."""
+PRIVATE_EVENT_UNIT = 0x1020_4000  # A core reads and writes its own registers here.
 
-PRIVATE_DMA = 0x1020_4400
-"""Command port of the core itself."""
+PRIVATE_DMA = 0x1020_4400  # Command port of the core itself.
 
-BLOCK_BYTES = 0x400
-"""Size of each block of peripheral registers."""
+BLOCK_BYTES = 0x400  # Size of each block of peripheral registers.
 
-EVENT_UNIT_BYTES = 2 * BLOCK_BYTES
-"""Size of the shared view of the event unit."""
+EVENT_UNIT_BYTES = 2 * BLOCK_BYTES  # Size of the shared view of the event unit.
 
 
 class Control(IntEnum):
@@ -55,8 +47,7 @@ class Control(IntEnum):
     RETURN = 0x100  # result, the output return_value; bit 31 says that it is there
 
 
-RETURN_DONE_BIT = 31
-"""Bit of ``Control.RETURN`` that says the other bits are the program's result."""
+RETURN_DONE_BIT = 31  # Bit of ``Control.RETURN`` that says the other bits are the program's result.
 
 
 class Timer(IntEnum):
@@ -150,8 +141,7 @@ SHARED_CORE_BYTES = 0x40
 """Distance of the cores' blocks in the shared view; each has the registers up to ``WAIT_CLEAR``."""
 
 SHARED_BARRIERS = 0x400
-SHARED_SW_TRIGGERS = 0x600
-"""Offsets in the shared view."""
+SHARED_SW_TRIGGERS = 0x600  # Offsets in the shared view.
 
 
 class Dma(IntEnum):
@@ -179,18 +169,15 @@ DMA_LENGTH_BITS = 17
 class Icache(IntEnum):
     """Control of the instruction caches."""
 
-    ENABLE = 0x00
-    """Bit 0, set by reset: the caches keep lines. Clearing it empties them."""
+    ENABLE = 0x00  # Bit 0, set by reset: the caches keep lines. Clearing it empties them.
     FLUSH = 0x04
     """Written with any value empties all caches; likewise the others, except that ``FLUSH_ADDRESS`` takes the address
     of a line."""
     FLUSH_PRIVATE = 0x08
     FLUSH_ADDRESS = 0x0C
     CLEAR_COUNTERS = 0x10
-    COUNT = 0x14
-    """Bit 0: the counters count."""
-    PREFETCH = 0x18
-    """Bit 0, set by reset: private caches fetch the next line ahead."""
+    COUNT = 0x14  # Bit 0: the counters count.
+    PREFETCH = 0x18  # Bit 0, set by reset: private caches fetch the next line ahead.
     PRIVATE_COUNTERS = 0x30
     """Counters of all private caches together, in the order of :class:`IcacheCounter`; then those of the shared."""
     SHARED_COUNTERS = 0x40
@@ -200,11 +187,9 @@ class IcacheCounter(IntEnum):
     """Counters of a level of the instruction caches, in words from its first."""
 
     HITS = 0
-    TRANSACTIONS = 1
-    """Hits and misses."""
+    TRANSACTIONS = 1  # Hits and misses.
     MISSES = 2
-    CONGESTION = 3
-    """Cycles in which a request waits for its grant."""
+    CONGESTION = 3  # Cycles in which a request waits for its grant.
 
 
 ICACHE_LINE_BYTES = 16
@@ -215,8 +200,7 @@ def hart_number(cluster: int, core: int) -> int:
     return cluster << 5 | core
 
 
-MASTER_BITS = 5
-"""Width of the number of a master of the TCDM: cores from 0, then the DMA's four ports, then the host."""
+MASTER_BITS = 5  # Width of the number of a master of the TCDM: cores from 0, then the DMA's four ports, then the host.
 
 NO_MASTER = (1 << MASTER_BITS) - 1
 """Stands for the second half of a test&set, which no instruction asks for on its own."""

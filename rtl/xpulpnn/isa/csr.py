@@ -88,8 +88,7 @@ _LOOP_FIELDS = (("lpstart", ALL_BITS - 1), ("lpend", ALL_BITS - 1), ("lpcount", 
 _COUNTERS = (("cycle", 0x00), ("cycleh", 0x80), ("instret", 0x02), ("instreth", 0x82))
 _MACHINE_COUNTERS, _MACHINE_EVENTS, _USER_COUNTERS, _PCCR = 0xB00, 0x320, 0xC00, 0x780
 _HIGH = 0x80
-_NO_COUNTERS = range(3, 32)
-"""Numbers of the counters that the privileged specification wants to exist, here as zeros."""
+_NO_COUNTERS = range(3, 32)  # Numbers of the counters that the privileged specification wants to exist, here as zeros.
 
 CSRS: tuple[Csr, ...] = (
     Csr(0x300, "mstatus", _RW, reset=MACHINE_MODE << MSTATUS_MPP_LSB, writable=MSTATUS_MIE | MSTATUS_MPIE),
@@ -133,8 +132,7 @@ CSRS: tuple[Csr, ...] = (
 )
 """All registers; an address that is not here is illegal to read or write."""
 
-MISA_X = 1 << 23
-"""Bit of misa that is 0 in a core without any Xpulp extension."""
+MISA_X = 1 << 23  # Bit of misa that is 0 in a core without any Xpulp extension.
 
 ZERO_CSRS = tuple(csr for csr in CSRS if csr.access is _WI and not csr.reset and csr.source is ResetSource.CONSTANT)
 """Registers that are always 0, whatever is written."""

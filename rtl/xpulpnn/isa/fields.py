@@ -17,8 +17,7 @@ class FieldKind(Enum):
 
     REGISTER = "register"
     IMMEDIATE = "immediate"
-    TARGET = "target"
-    """Byte distance from the pc of the instruction."""
+    TARGET = "target"  # Byte distance from the pc of the instruction.
     CSR = "csr"
     LOOP = "loop"
     FENCE = "fence"

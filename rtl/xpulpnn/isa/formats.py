@@ -65,13 +65,6 @@ class Extension(Enum):
 
 
 BASE_EXTENSIONS = frozenset(
-    {
-        Extension.RV32I,
-        Extension.RV32M,
-        Extension.RV32C,
-        Extension.ZICSR,
-        Extension.ZIFENCEI,
-        Extension.PRIV,
-    }
+    {Extension.RV32I, Extension.RV32M, Extension.RV32C, Extension.ZICSR, Extension.ZIFENCEI, Extension.PRIV}
 )
 """Extensions present in every core."""

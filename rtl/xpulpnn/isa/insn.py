@@ -11,8 +11,7 @@ LOAD_OPS = frozenset({"lb", "lh", "lw", "lbu", "lhu", "elw"})
 STORE_OPS = frozenset({"sb", "sh", "sw"})
 BRANCH_OPS = frozenset({"beq", "bne", "blt", "bge", "bltu", "bgeu"})
 JUMP_OPS = frozenset({"jal", "jalr"})
-NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})
-"""Mac&Load with both factors from the NN-RF."""
+NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})  # Mac&Load with both factors from the NN-RF.
 
 MAC_LOAD_OPS = NN_FORM_OPS | {"pv.cusdot"}
 REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"})

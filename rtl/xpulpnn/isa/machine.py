@@ -7,8 +7,7 @@ from enum import Enum, IntEnum
 
 from xpulpnn.isa.retirement import WaitCause
 
-XLEN = 32
-"""Bits of a register, an address and a memory word."""
+XLEN = 32  # Bits of a register, an address and a memory word.
 
 BYTE_BITS = 8
 HALF_BYTES, WORD_BYTES = 2, 4
@@ -18,8 +17,7 @@ ADDRESS_SPACE = 1 << XLEN
 REGISTERS = 32
 
 LENGTH_BITS = 2
-LENGTH_MASK = (1 << LENGTH_BITS) - 1
-"""Low bits of an instruction, all set in one of four bytes; any other takes two."""
+LENGTH_MASK = (1 << LENGTH_BITS) - 1  # Low bits of an instruction, all set in one of four bytes; any other takes two.
 
 
 NNRF_ACTIVATIONS, NNRF_WEIGHTS = 2, 4
@@ -37,11 +35,9 @@ ACTIVATION_SELECT, WEIGHT_SELECT_LSB, WEIGHT_SELECT = 0b00001, 1, 0b011
 RELOADS_ACTIVATION, RELOADS_WEIGHT = 0b01000, 0b10000
 """Selector of a Mac&Load (guide, "Rules of both forms"): the entries it multiplies, and which one it reloads."""
 
-INCREMENT = 4
-"""Bytes a Mac&Load advances its base register, whatever the format."""
+INCREMENT = 4  # Bytes a Mac&Load advances its base register, whatever the format.
 
-QUANTISED_PIXELS = 2
-"""Pixels of pv.qnt, each with a threshold to load for every bit of its code."""
+QUANTISED_PIXELS = 2  # Pixels of pv.qnt, each with a threshold to load for every bit of its code.
 
 
 class ExceptionCause(IntEnum):
@@ -64,8 +60,7 @@ class Interrupt(IntEnum):
 
 
 IRQ_LINES = 32
-FIRST_CUSTOM_IRQ = 16
-"""Lines from here up are free for the platform."""
+FIRST_CUSTOM_IRQ = 16  # Lines from here up are free for the platform.
 
 IRQ_PRIORITY = (
     *reversed(range(FIRST_CUSTOM_IRQ, IRQ_LINES)),
@@ -75,11 +70,9 @@ IRQ_PRIORITY = (
 )
 """Usable interrupt lines, the most urgent first."""
 
-IRQ_BITS = sum(1 << line for line in IRQ_PRIORITY)
-"""The usable lines as bits of mie and mip."""
+IRQ_BITS = sum(1 << line for line in IRQ_PRIORITY)  # The usable lines as bits of mie and mip.
 
-MACHINE_MODE = 3
-"""Code of the only privilege mode."""
+MACHINE_MODE = 3  # Code of the only privilege mode.
 
 MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MSTATUS_MPP_LSB = 3, 7, 11
 MSTATUS_MIE, MSTATUS_MPIE = 1 << MSTATUS_MIE_BIT, 1 << MSTATUS_MPIE_BIT
@@ -88,26 +81,21 @@ MCAUSE_CODE_BITS = 5
 MCAUSE_INTERRUPT_BIT = XLEN - 1
 MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
 
-MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2
-"""Bits of mcountinhibit that stop mcycle and minstret."""
+MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # Bits of mcountinhibit that stop mcycle and minstret.
 
-MTVEC_VECTORED = 1
-"""Mode bit of mtvec: interrupts go to entries of a table, exceptions to its first."""
+MTVEC_VECTORED = 1  # Mode bit of mtvec: interrupts go to entries of a table, exceptions to its first.
 
 MTVEC_BASE_LSB = 8
 MTVEC_BASE = WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
 VECTOR_BYTES = 4
-VECTORS = 32
-"""Entries of the vector table."""
+VECTORS = 32  # Entries of the vector table.
 
 TEXT_BASE = 0x1C00_0000
 """Address at which programs start, with their vector table: the L2 memory of the PULP platforms."""
 
-ENTRY = TEXT_BASE + VECTORS * VECTOR_BYTES
-"""First instruction, behind the vector table."""
+ENTRY = TEXT_BASE + VECTORS * VECTOR_BYTES  # First instruction, behind the vector table.
 
-DATA_BASE = 0x1000_0000
-"""Address at which data starts: the L1 scratchpad of the PULP platforms."""
+DATA_BASE = 0x1000_0000  # Address at which data starts: the L1 scratchpad of the PULP platforms.
 
 
 class Cost(Enum):
@@ -151,8 +139,7 @@ class Cost(Enum):
     FENCE_I = 1, WaitCause.SYNC, "fence.i, from when everything older is complete"
 
 
-SHORTEST_DIVISION = 3
-"""Cycles of a division by a divisor that cannot move up."""
+SHORTEST_DIVISION = 3  # Cycles of a division by a divisor that cannot move up.
 
 
 def division_cycles(divisor: int, *, signed: bool) -> int:

@@ -8,11 +8,9 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.semantics import statements
 
-MEMORY = {"mem8": 8, "mem16": 16, "mem32": 32}
-"""Bits of an access, by the name of memory in it."""
+MEMORY = {"mem8": 8, "mem16": 16, "mem32": 32}  # Bits of an access, by the name of memory in it.
 
-LOOPS = ("lpstart", "lpend", "lpcount")
-"""Registers of hardware loops, each by the number of the loop."""
+LOOPS = ("lpstart", "lpend", "lpcount")  # Registers of hardware loops, each by the number of the loop.
 
 
 def definition(insn: Insn) -> list[ast.stmt]:

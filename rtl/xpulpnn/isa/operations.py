@@ -145,7 +145,6 @@ def _normalising() -> dict[str, Operation]:
 
 
 def _half_words() -> dict[str, Operation]:
-    """Products of half-words."""
     found: dict[str, Operation] = {}
     for name, accumulator in (("mul", ""), ("mac", "rd + ")):
         for half, bits, which in (("", "15:0", "low"), ("hh", "31:16", "high")):
@@ -232,8 +231,7 @@ RELOAD = (
 )
 """Reload of an entry that the product uses, if any."""
 
-RELOAD_OTHER = "NN[nnimm5[0] ^ 1] = mem32[rs1]\nrs1 = rs1 + 4"
-"""Reload of the activation that it does not use."""
+RELOAD_OTHER = "NN[nnimm5[0] ^ 1] = mem32[rs1]\nrs1 = rs1 + 4"  # Reload of the activation that it does not use.
 
 _REQUANTISE = "t = sx(NN[6] * rs1 + NN[7], 32) >> rs2[4:0]\nrd[lane] = min(max(t, {least}), {most})"
 
@@ -251,8 +249,7 @@ _MAC_LOAD = {
         "wgt = NN[{entry}]\nNN[{entry}] = mem32[rs1]\nrs1 = rs1 + 4\nrd = rd + sum({fa} * {fb} for i in lanes)",
     ),
     "pv.rqld": Operation(
-        "load the factor (0) or the summand (1) of the requantisation",
-        "NN[6 + uimm1] = mem32[rs1]\nrs1 = rs1 + 4",
+        "load the factor (0) or the summand (1) of the requantisation", "NN[6 + uimm1] = mem32[rs1]\nrs1 = rs1 + 4"
     ),
     "pv.rqu": Operation("scale, add, shift, clip to an unsigned element, put into a lane", _REQUANTISE),
     "pv.rqs": Operation("scale, add, shift, clip to a signed element, put into a lane", _REQUANTISE),

@@ -41,8 +41,7 @@ class RetirementField(NamedTuple):
     meaning: str
 
 
-ORDER_BITS = 64
-"""Width of counts of retirements and cycles; every other field fits a word."""
+ORDER_BITS = 64  # Width of counts of retirements and cycles; every other field fits a word.
 
 RETIREMENT_FIELDS = (
     RetirementField("order", ORDER_BITS, "number of the retirement, from 0"),
@@ -99,8 +98,6 @@ MEANINGS = {
 }
 """Meaning of every port as a sentence, by its name without prefix."""
 
-CAUSE_INTERRUPT = 1 << 5
-"""Interrupt bit of field ``cause``."""
+CAUSE_INTERRUPT = 1 << 5  # Interrupt bit of field ``cause``.
 
-CAUSE_CODE = CAUSE_INTERRUPT - 1
-"""Code bits of field ``cause``."""
+CAUSE_CODE = CAUSE_INTERRUPT - 1  # Code bits of field ``cause``.

@@ -53,7 +53,6 @@ def _last(insn: Insn) -> str:
 
 
 def _offset(insn: Insn) -> str:
-    """Offset of an access by its name."""
     return insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
 
 

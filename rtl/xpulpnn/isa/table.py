@@ -31,12 +31,7 @@ INSNS: tuple[Insn, ...] = (
 
 
 @cache
-def enabled(
-    extensions: frozenset[Extension],
-    widths: frozenset[int],
-    *,
-    aliases: bool = False,
-) -> tuple[Insn, ...]:
+def enabled(extensions: frozenset[Extension], widths: frozenset[int], *, aliases: bool = False) -> tuple[Insn, ...]:
     """The rows present in a core with these extensions and SIMD element widths in bits."""
     return tuple(
         insn

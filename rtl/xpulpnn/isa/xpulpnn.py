@@ -254,8 +254,7 @@ def _quantisation() -> Iterator[Insn]:
         yield Insn(f"pv.qnt.{fmt.suffix}", word, "rd,rs1,(rs2)", Extension.XPULPQNT, "pv.qnt", fmt=fmt)
 
 
-_LANE_BITS = {B: 2, N: 3, C: 4}
-"""Bits of the number of a lane, in the formats of the requantisation."""
+_LANE_BITS = {B: 2, N: 3, C: 4}  # Bits of the number of a lane, in the formats of the requantisation.
 
 _LANE_FIELD = 4
 _REQUANTISE_FUNCT3 = {B: "101", N: "110", C: "111"}
@@ -300,8 +299,7 @@ MAC_LOAD_ROWS = (
 )
 """Mac&Load of the paper: the nn form with its aliases, then Compute&Update."""
 
-QUANTISATION_ROWS = tuple(_quantisation())
-"""pv.qnt."""
+QUANTISATION_ROWS = tuple(_quantisation())  # pv.qnt.
 
 XPULPNN2_ROWS = (
     *(_cross(row) for row in _NN_ROWS if not row.alias),

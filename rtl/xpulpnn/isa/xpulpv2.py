@@ -11,8 +11,7 @@ LOAD_POST, STORE_POST, HWLOOP, NORMALISE = "0001011", "0101011", "1111011", "101
 _INDEXED_LOADS = {"lb": "0000000", "lh": "0001000", "lw": "0010000", "lbu": "0100000", "lhu": "0101000"}
 """funct7 of loads with register offset; their funct3 is 111."""
 
-_INDEXED_STORES = {"sb": "100", "sh": "101", "sw": "110"}
-"""funct3 of stores with register offset."""
+_INDEXED_STORES = {"sb": "100", "sh": "101", "sw": "110"}  # funct3 of stores with register offset.
 
 _LOOPS = (
     ("starti", "000", "L,lpoff12", "lp.starti"),

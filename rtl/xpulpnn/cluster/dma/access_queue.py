@@ -109,7 +109,6 @@ class AccessQueue(wiring.Component):
         return m
 
     def _answers(self, m, ports, granted):
-        """Accesses under way, of each port."""
         counts = []
         for number, port in enumerate(ports):
             count = Signal(range(OUTSTANDING + 1), name=f"under_way{number}")
@@ -118,7 +117,6 @@ class AccessQueue(wiring.Component):
         return counts
 
     def _word(self, m, port, shown, half):
-        """The part of an access that is one word of the TCDM."""
         space = exact_log2(TCDM_SPACE)
         low = exact_log2(WINDOW_BYTES)
         m.d.comb += [

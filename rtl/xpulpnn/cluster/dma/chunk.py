@@ -18,14 +18,10 @@ BEATS = DmaPortSignature().members["beats"].shape
 class Side(data.Struct):
     """Places of the bytes of a transfer, on one of its sides."""
 
-    external: 1
-    """Outside; else in the TCDM."""
-    fixed: 1
-    """All windows are the same one: a port of a peripheral."""
-    address: XLEN
-    """Address of the first byte."""
-    in_lines: 1
-    """Lines of ``count`` bytes, ``stride`` bytes from one to the next; else one line of all bytes."""
+    external: 1  # Outside; else in the TCDM.
+    fixed: 1  # All windows are the same one: a port of a peripheral.
+    address: XLEN  # Address of the first byte.
+    in_lines: 1  # Lines of ``count`` bytes, ``stride`` bytes from one to the next; else one line of all bytes.
     count: DMA_LENGTH_BITS
     stride: XLEN
 
@@ -34,20 +30,16 @@ class Errand(data.Struct):
     """Work of one side of the engine."""
 
     side: Side
-    length: DMA_LENGTH_BITS
-    """Bytes."""
+    length: DMA_LENGTH_BITS  # Bytes.
 
 
 class Chunk(data.Struct):
     """Bytes of one window."""
 
     external: 1
-    address: XLEN
-    """Address of the first byte."""
-    size: range(WINDOW_BYTES + 1)
-    """Bytes, 1 to 8; none crosses the end of the window."""
-    beats: BEATS
-    """Chunks left of the run, outside."""
+    address: XLEN  # Address of the first byte.
+    size: range(WINDOW_BYTES + 1)  # Bytes, 1 to 8; none crosses the end of the window.
+    beats: BEATS  # Chunks left of the run, outside.
 
 
 class Row(data.Struct):

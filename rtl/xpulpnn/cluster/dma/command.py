@@ -95,7 +95,6 @@ class CommandPorts(wiring.Component):
 
 
 def _either(values):
-    """All values, or-ed."""
     found = values[0]
     for value in values[1:]:
         found = found | value

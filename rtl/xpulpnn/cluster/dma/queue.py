@@ -140,7 +140,6 @@ class CommandQueue(wiring.Component):
             m.d.sync += expected.eq(follower)
 
     def _side(self, m, words, errand, is_source):
-        """One side of a transfer, from the words of its command."""
         command, side = words[Word.COMMAND], errand.side
         from_external = flag(command, DmaCommand.FROM_EXTERNAL)
         m.d.comb += errand.length.eq(command[:DMA_LENGTH_BITS])

@@ -4,12 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from xpulpnn.cluster.event_unit.access import (
-    AccessSignature,
-    BarrierStateSignature,
-    SlotSignature,
-    within,
-)
+from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature, SlotSignature, within
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventLine, EventRegister
@@ -21,13 +16,10 @@ class Wait(enum.Enum, shape=3):
 
     NONE = 0
     EVENT = 1
-    EVENT_CLEAR = 2
-    """Likewise; the events it is told are cleared."""
+    EVENT_CLEAR = 2  # Likewise; the events it is told are cleared.
     MUTEX = 3
-    WORD = 4
-    """Word of the dispatch queue."""
-    ROOM = 5
-    """Room in the dispatch queue."""
+    WORD = 4  # Word of the dispatch queue.
+    ROOM = 5  # Room in the dispatch queue.
 
 
 def event_lines(config: ClusterConfig) -> int:
@@ -166,7 +158,6 @@ class CoreUnit(wiring.Component):
         m.d.sync += buffer.eq(buffer & ~cleared & ~(active & told.replicate(XLEN)) | arriving)
 
     def _waiting(self, m, own, wait, done, active):
-        """Build the wait of the access, its answer, and the response register."""
         config = self.config
         begins = Signal(Wait)
         told = Signal(XLEN)
@@ -222,7 +213,6 @@ class CoreUnit(wiring.Component):
                 ]
 
     def _registers(self):
-        """Offsets of all registers."""
         waiting = [offset for offsets in self._waiting_loads().values() for offset in offsets]
         own = range(EventRegister.MASK, EventRegister.WAIT, WORD_BYTES)
         triggers = [EventRegister.SW_TRIGGER + WORD_BYTES * number for number in range(self.config.sw_events)]

@@ -78,7 +78,6 @@ class Dispatch(wiring.Component):
         return Array(entries)[place[: ceil_log2(self.depth)]] if self.depth > 1 else entries[0]
 
     def _chosen(self):
-        """The word of the core that pushes."""
         word = 0
         for core, offered in enumerate(self.words):
             word |= offered & self.pushed[core].replicate(XLEN)

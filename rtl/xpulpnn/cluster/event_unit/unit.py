@@ -91,7 +91,6 @@ class EventUnit(wiring.Component):
         return m
 
     def _lines(self, m, core, unit, barriers, sw_events):
-        """Event lines of a core."""
         any_barrier = 0
         for barrier in barriers:
             any_barrier |= barrier.events[core]

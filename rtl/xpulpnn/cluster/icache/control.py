@@ -76,10 +76,7 @@ class CacheControl(wiring.Component):
             with m.If(written[register]):
                 m.d.sync += setting.eq(written_value(port, setting))
         everything = written[Icache.FLUSH] | written[Icache.ENABLE]
-        for level, flush in (
-            (self.private, everything | written[Icache.FLUSH_PRIVATE]),
-            (self.shared, everything),
-        ):
+        for level, flush in ((self.private, everything | written[Icache.FLUSH_PRIVATE]), (self.shared, everything)):
             m.d.comb += [
                 level.enable.eq(enable),
                 level.prefetch.eq(prefetch),

@@ -6,12 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.cluster.choice import chosen
-from xpulpnn.cluster.icache.ports import (
-    LINE_BEATS,
-    LINE_NUMBER_BITS,
-    LINE_OFFSET_BITS,
-    RefillSignature,
-)
+from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 
 LEAST_DEPTH = 2  # of a queue that has numbers for its entries

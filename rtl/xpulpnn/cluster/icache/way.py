@@ -37,12 +37,7 @@ class CacheWay(wiring.Component):
             "write_line": In(LINE_BITS),  #: The line.
         }
         if ahead:
-            ports |= {
-                "next_index": In(index_bits),
-                "next_tag": In(tag_bits),
-                "next_valid": In(1),
-                "next_hit": Out(1),
-            }
+            ports |= {"next_index": In(index_bits), "next_tag": In(tag_bits), "next_valid": In(1), "next_hit": Out(1)}
         super().__init__(ports)
 
     def elaborate(self, platform):

@@ -44,7 +44,6 @@ class CacheWays(wiring.Component):
         super().__init__(ports)
 
     def _split(self, line):
-        """Set and tag of a line number."""
         index = self.common + exact_log2(self.sets)
         return line[self.common : index], line[index:]
 

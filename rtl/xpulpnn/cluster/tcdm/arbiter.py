@@ -72,10 +72,8 @@ class Arbiter(wiring.Component):
         m.d.comb += self.gnt.eq(Mux(preferred.any(), _lowest(preferred), _lowest(self.req)))
 
     def _fixed(self, m):
-        """The lowest number."""
         m.d.comb += self.gnt.eq(_lowest(self.req))
 
 
 def _lowest(requests):
-    """The request of the lowest number alone."""
     return Cat(requests[0], *(requests[n] & ~requests[:n].any() for n in range(1, len(requests))))
