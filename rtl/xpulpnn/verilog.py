@@ -15,11 +15,11 @@ from amaranth.lib import wiring
 
 from xpulpnn.emit import rtlil
 from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, Port, component_ports, walk
+from xpulpnn.emit.layout import Interface, Style, is_reset_port
 from xpulpnn.emit.members import member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter, Net
 from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
 from xpulpnn.emit.process import Note, no_note
-from xpulpnn.emit.style import Interface, Style, is_reset_port
 from xpulpnn.errors import InputError
 
 _COLUMNS = 110  # Width of comments.

@@ -11,8 +11,8 @@ from amaranth.lib.wiring import In, Out
 from tests.rtl.replay import require_same, run, tool
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.emit.cases import disjoint
 from xpulpnn.emit.names import KEYWORDS, snake_case
+from xpulpnn.emit.tree import disjoint
 from xpulpnn.verilog import emit, plain
 
 LINT = ["--lint-only", "-Wall", "--top-module", "mixture"]

@@ -1,17 +1,104 @@
 """Writes registers and memories."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from xpulpnn.emit.arrays import MIN_ELEMENTS, ArrayOfRegisters, Element, arrays
 from xpulpnn.emit.expr import literal
-from xpulpnn.emit.layout import INDENT, declared_range
+from xpulpnn.emit.layout import INDENT, Style, declared_range
 from xpulpnn.emit.nets import Nets
-from xpulpnn.emit.operators import MEMORY_READ, MEMORY_WRITE, is_clocked, result, write_enables
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
-from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
-from xpulpnn.emit.style import Style
+from xpulpnn.emit.rtlil import (
+    MEMORY_READ,
+    MEMORY_WRITE,
+    Assign,
+    Cell,
+    Module,
+    Sig,
+    Slice,
+    Statement,
+    Switch,
+    bits,
+    const_bits,
+    sig_width,
+)
 from xpulpnn.emit.tree import Node, merged, tree
+
+MIN_ELEMENTS = 8  # number of registers from which on an array with a loop reads better than each by itself
+
+_NUMBERED = re.compile(r"(.*?)(\d+)")
+_TOKEN = re.compile(r"\d+'h[0-9a-f]+|\w+|\W")
+_LITERAL = re.compile(r"(\d+)'h([0-9a-f]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One register."""
+
+    name: str
+    # what elements of one array must have in common: width, reset value, clock edge and reset
+    alike: tuple[object, ...]
+    lines: tuple[str, ...]  # what it does at a clock edge
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOfRegisters:
+    """An array that stands for registers."""
+
+    name: str  # what the names of the elements begin with
+    first: int  # numbers of the elements
+    last: int  # numbers of the elements
+    lines: tuple[str, ...]  # what element `{index}` does at a clock edge
+
+    def element(self, number: int) -> str:
+        """The name of an element."""
+        return f"{self.name}{number}"
+
+
+def arrays(elements: Sequence[Element], index: str) -> list[ArrayOfRegisters]:
+    """The arrays among some registers; ``index`` is the variable of their loops."""
+    numbered = [(match, element) for element in elements if (match := _NUMBERED.fullmatch(element.name))]
+    found: list[ArrayOfRegisters] = []
+    for name, run in groupby(numbered, key=lambda pair: pair[0][1]):
+        members = {int(match[2]): element for match, element in run}
+        first, last = min(members), max(members)
+        if len(members) < MIN_ELEMENTS or last - first + 1 != len(members):
+            continue
+        if len({element.alike for element in members.values()}) > 1:
+            continue
+        lines = _common(name, members, index)
+        if lines is not None:
+            found.append(ArrayOfRegisters(name, first, last, lines))
+    return found
+
+
+def _common(name: str, members: dict[int, Element], index: str) -> tuple[str, ...] | None:
+    """The lines of all elements as those of element ``index``; None if they differ otherwise."""
+    texts = {number: "\n".join(element.lines) for number, element in members.items()}
+    tokens = {number: _TOKEN.findall(text) for number, text in texts.items()}
+    if len({len(row) for row in tokens.values()}) > 1:
+        return None
+    result = []
+    for column in zip(*(row for row in tokens.values()), strict=True):
+        token = _generic(name, list(zip(tokens, column, strict=True)), index)
+        if token is None:
+            return None
+        result.append(token)
+    return tuple("".join(result).split("\n"))
+
+
+def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None:
+    """One token of all elements in terms of ``index``."""
+    if len({token for _, token in column}) == 1:
+        return column[0][1]
+    if all(token == f"{name}{number}" for number, token in column):
+        return f"{name}[{index}]"
+    literals = [(number, _LITERAL.fullmatch(token)) for number, token in column]
+    if all(match is not None and int(match[2], 16) == number for number, match in literals):
+        widths = {match[1] for _, match in literals if match is not None}
+        return f"{index}[{int(widths.pop()) - 1}:0]" if len(widths) == 1 else None
+    return None
 
 
 @dataclass(slots=True)
@@ -32,11 +119,11 @@ class Clocked:
         self._nets = nets
         self._style = style
         self._cells = nets.registers()
-        self._reads = [cell for cell in module.cells if cell.type == MEMORY_READ and is_clocked(cell)]
+        self._reads = [cell for cell in module.cells if cell.type == MEMORY_READ and cell.is_clocked]
         self._writes = [cell for cell in module.cells if cell.type == MEMORY_WRITE]
-        self.targets = {result(cell) for cell in (*self._cells, *self._reads)}
+        self.targets = {cell.result for cell in (*self._cells, *self._reads)}
         self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "<=", note)
-        self._blocks = {result(cell): self._block(cell) for cell in self._cells}
+        self._blocks = {cell.result: self._block(cell) for cell in self._cells}
         self._index = ""
         self.arrays: dict[str, tuple[ArrayOfRegisters, int]] = {}
         self._find_arrays()
@@ -62,7 +149,7 @@ class Clocked:
     def registers(self) -> Iterator[tuple[str, int, int | None]]:
         """Name, width and reset value of each register."""
         for cell in self._cells:
-            wire = self._nets.wires[result(cell)]
+            wire = self._nets.wires[cell.result]
             yield self._nets.names[wire.name], wire.width, None if wire.init is None else int(wire.init, 2)
 
     def declarations(self) -> list[str]:
@@ -73,7 +160,7 @@ class Clocked:
             for memory in self._module.memories.values()
         ]
         kinds: dict[int, list[str]] = {}
-        for wire in (*self._blocks, *map(result, self._reads)):
+        for wire in (*self._blocks, *(cell.result for cell in self._reads)):
             if wire not in nets.ports and wire not in self.arrays:
                 kinds.setdefault(nets.wires[wire].width, []).append(nets.names[wire])
         rows += [f"reg {declared_range(width)}{', '.join(names)};" for width, names in kinds.items()]
@@ -95,7 +182,7 @@ class Clocked:
         nets, rows = self._nets, []
         if self._style.initial:
             for cell in self._cells:
-                wire = nets.wires[result(cell)]
+                wire = nets.wires[cell.result]
                 if wire.init is not None and wire.name not in self.arrays:
                     value = nets.enumerations.label(wire.enumeration, wire.init) or literal(wire.init)
                     rows.append(f"{nets.names[wire.name]} = {value};")
@@ -135,7 +222,7 @@ class Clocked:
 
     def _block(self, cell: Cell) -> _Block:
         """A block with one register."""
-        register = result(cell)
+        register = cell.result
         width = self._nets.wires[register].width
         data = cell.ports["D"]
         process = self._nets.next_state.get(self._nets.whole(data) or "")
@@ -198,7 +285,7 @@ class Clocked:
 
     def _read(self, port: Cell) -> list[str]:
         """A word read, and those parts of it that ports which it sees write at the same time."""
-        printer, register = self._nets.printer, result(port)
+        printer, register = self._nets.printer, port.result
         name = self._nets.names[register]
         lines = [f"{name} <= {printer.word(port)};"]
         seen = int(port.params.get("TRANSPARENCY_MASK", 0))
@@ -234,3 +321,14 @@ def _moved(node: Node, register: str) -> Node:
     if isinstance(node, Assign):
         return Assign(Slice(register, node.target.low, node.target.width), node.value)
     return node.with_bodies(lambda body: [_moved(inner, register) for inner in body])
+
+
+def write_enables(port: Cell) -> Iterator[tuple[Sig, int, int]]:
+    """The bits that enable a write port, with lowest bit and width of the part of the word that each is for."""
+    low, width = 0, sig_width(port.ports["EN"])
+    while low < width:
+        enable, high = bits(port.ports["EN"], low, 1), low + 1
+        while high < width and bits(port.ports["EN"], high, 1) == enable:
+            high += 1
+        yield enable, low, high - low
+        low = high

@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from xpulpnn.emit.arrays import ArrayOfRegisters
-from xpulpnn.emit.cases import PRIORITY_WIDTH, covers_all, disjoint
+from xpulpnn.emit.clocked import ArrayOfRegisters
 from xpulpnn.emit.expr import literal
-from xpulpnn.emit.layout import COLUMNS, INDENT, declared_range
+from xpulpnn.emit.layout import COLUMNS, INDENT, Piece, declared_range
 from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
-from xpulpnn.emit.operators import is_operator, is_submodule, process_target, result, statement_sigs
-from xpulpnn.emit.order import Piece
 from xpulpnn.emit.process import Note, ProcessPrinter
-from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, sig_width, wires_of
-from xpulpnn.emit.tree import Branch, Choice, Node, merged, tree, without_repeats
+from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, process_target, sig_width, statement_sigs, wires_of
+from xpulpnn.emit.tree import PRIORITY_WIDTH, Branch, Choice, Node, covers_all, disjoint, merged, tree, without_repeats
 
 _MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
 
@@ -185,15 +182,15 @@ class Combinational:
     def _dependencies(self) -> dict[str, set[str]]:
         reads: dict[str, set[str]] = {}
         for cell in self._module.cells:
-            if is_operator(cell):
-                reads[result(cell)] = _wires(*self._netlist.inputs(cell))
+            if cell.is_operator:
+                reads[cell.result] = _wires(*self._netlist.inputs(cell))
         for process in self._module.processes:
             reads[process_target(process)] = _wires(*statement_sigs(process))
         for name, sig in (*self._nets.aliases.items(), *self._nets.fields.items()):
             reads.setdefault(name, _wires(sig))
         # what an instance drives may follow anything that it reads
         for cell in self._module.cells:
-            if is_submodule(cell):
+            if cell.is_submodule:
                 inputs, outputs = _wires(*self._netlist.inputs(cell)), self._netlist.cell_outputs(cell)
                 for wire in wires_of(*(sig for port, sig in cell.ports.items() if port in outputs)):
                     reads[wire] = reads.get(wire, set()) | inputs

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 
-from xpulpnn.emit.enums import Enumerations
-from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, MEMORY_READ, REDUCTIONS, SHIFTS, UNARY
-from xpulpnn.emit.rtlil import Cell, Const, Enumeration, Sig, Slice, const_bits, sig_width, wires_of
+from xpulpnn.emit.names import Enumerations
+from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, REDUCTIONS, SHIFTS, UNARY
+from xpulpnn.emit.rtlil import MEMORY_READ, Cell, Const, Enumeration, Sig, Slice, const_bits, sig_width, wires_of
 from xpulpnn.errors import ToolError
 
 _CHAINED = frozenset({"&", "|", "^", "+"})

@@ -1,6 +1,101 @@
 """Lines of text: how long, how indented, and where a long one is broken."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
+
+
+@dataclass(slots=True)
+class Piece:
+    """A statement outside of clocked blocks."""
+
+    wire: str  # the net that it assigns where it is declared; empty if it is another kind of statement
+    lines: list[str]  # its text; the first line of an assignment begins with `assign`
+    sources: set[str]  # the nets that it reads
+    declares: bool = False
+    declaration: str = ""  # what comes before the `=` if it does
+
+
+def ordered(pieces: Sequence[Piece], candidates: set[str]) -> list[Piece]:
+    """The same statements; those that assign one of ``candidates`` become its declaration, where that can be."""
+    makers = {piece.wire: piece for piece in pieces if piece.wire in candidates}
+    result: list[Piece] = []
+    state: dict[int, bool] = {}
+
+    def place(piece: Piece) -> None:
+        # explicit stack: chains of nets are longer than Python's recursion limit in large modules
+        stack = [(piece, iter(_needed(piece, makers)))]
+        state[id(piece)] = False
+        while stack:
+            current, needs = stack[-1]
+            following = next(needs, None)
+            if following is None:
+                stack.pop()
+                state[id(current)] = True
+                result.append(current)
+            elif id(following) not in state:
+                state[id(following)] = False
+                stack.append((following, iter(_needed(following, makers))))
+            elif not state[id(following)]:
+                # a loop: declared before all statements instead
+                makers.pop(following.wire, None)
+
+    for piece in pieces:
+        if id(piece) not in state:
+            place(piece)
+    for piece in result:
+        if piece.wire in makers:
+            piece.declares = True
+            piece.lines = [f"{piece.declaration} = {piece.lines[0].partition(' = ')[2]}"]
+    return result
+
+
+def _needed(piece: Piece, makers: dict[str, Piece]) -> list[Piece]:
+    order = list(makers)
+    return [makers[name] for name in order if name in piece.sources]
+
+
+_CLOCKING = {"clk": "Clock; everything happens on its rising edge.", "rst": "Synchronous reset, active high."}
+_ASYNCHRONOUS = "Asynchronous reset, active low."
+
+
+def is_reset_port(name: str) -> bool:
+    """Return whether a clock or reset port that Amaranth made for a domain is its reset."""
+    return name.rpartition("_")[2] == "rst"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Choices that leave the function alone."""
+
+    prefix: str = ""  # begins the name of every module
+    reset: str = "sync"  # when and at which level registers are reset
+    initial: bool = True  # whether registers have initial values
+    both_edges: bool = False  # whether every change of the clock is an edge
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """True if the reset acts at once, and at level 0."""
+        return self.reset == "async-low"
+
+    def clocking_name(self, name: str) -> str:
+        """Name of the port for a clock or reset that Amaranth calls ``name``."""
+        return f"{name}_n" if self.is_asynchronous and is_reset_port(name) else name
+
+    def clocking_meaning(self, name: str) -> str:
+        """Return the meaning of the port for a clock or reset."""
+        domain, _, kind = name.rpartition("_")
+        text = _ASYNCHRONOUS if kind == "rst" and self.is_asynchronous else _CLOCKING[kind]
+        return text + (f" Domain {domain}." if domain else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The facts of a module that its parent needs."""
+
+    outputs: frozenset[str]
+    resets: frozenset[str] = frozenset()  # the reset ports that its clock domains brought
+
 
 INDENT = "    "
 COLUMNS = 116  # width beyond which a line is broken, without its indentation

@@ -5,15 +5,12 @@ from dataclasses import dataclass
 
 from xpulpnn.emit.clocked import Clocked
 from xpulpnn.emit.combinational import Combinational
-from xpulpnn.emit.layout import INDENT, broken, comment, declared_range
+from xpulpnn.emit.layout import INDENT, Interface, Piece, Style, broken, comment, declared_range, ordered
 from xpulpnn.emit.names import is_private, port_name
 from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
-from xpulpnn.emit.operators import is_operator, is_submodule, result, result_port
-from xpulpnn.emit.order import Piece, ordered
 from xpulpnn.emit.process import Note, no_note
 from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice
-from xpulpnn.emit.style import Interface, Style
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +64,10 @@ class ModuleWriter:
         nets.settle()
         clocked = Clocked(self._module, nets, self._style, self._note)
         combinational = Combinational(self._module, self._netlist, nets, clocked.arrays, self._note)
-        submodules = [cell for cell in self._module.cells if is_submodule(cell)]
-        operators = [cell for cell in self._module.cells if is_operator(cell)]
+        submodules = [cell for cell in self._module.cells if cell.is_submodule]
+        operators = [cell for cell in self._module.cells if cell.is_operator]
         pieces = [self._instance(cell) for cell in submodules]
-        pieces += [self._operator(cell) for cell in operators if result(cell) not in nets.inlined]
+        pieces += [self._operator(cell) for cell in operators if cell.result not in nets.inlined]
         pieces += combinational.pieces()
         # naming a part of a net when it is first read adds to the nets that are shown
         after = clocked.lines()
@@ -151,8 +148,8 @@ class ModuleWriter:
 
     def _operator(self, cell: Cell) -> Piece:
         nets = self._nets
-        text = nets.printer.cell(cell, nets.enumerations.of(cell.ports[result_port(cell)])).text
-        return nets.piece(result(cell), text, nets.sources(self._netlist.inputs(cell)))
+        text = nets.printer.cell(cell, nets.enumerations.of(cell.ports[cell.result_port])).text
+        return nets.piece(cell.result, text, nets.sources(self._netlist.inputs(cell)))
 
     def _aliases(self) -> list[Piece]:
         nets, pieces = self._nets, []

@@ -5,21 +5,23 @@ from collections.abc import Callable, Iterator, Mapping
 
 from xpulpnn.emit.fold import inverted, joined, known_result, masked_once, normalise, unmasked
 from xpulpnn.emit.names import is_private
-from xpulpnn.emit.operators import (
-    ARITHMETIC,
-    BITWISE,
-    COMPARISONS,
-    LOW_BITS_SUFFICE,
-    UNARY,
-    has_result,
-    is_operator,
-    is_submodule,
+from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, LOW_BITS_SUFFICE, REDUCTIONS, UNARY
+from xpulpnn.emit.rtlil import (
+    Assign,
+    Cell,
+    Const,
+    Module,
+    Sig,
+    Slice,
+    Statement,
+    Switch,
+    Wire,
+    bits,
     process_target,
-    result,
-    result_port,
+    sig_width,
     statement_sigs,
+    wires_of,
 )
-from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, sig_width, wires_of
 
 _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | dict.fromkeys((*UNARY, "$shl"), ("A",))
 
@@ -64,9 +66,9 @@ class Netlist:
 
     def cell_outputs(self, cell: Cell) -> frozenset[str]:
         """Ports of a cell that drive nets."""
-        if is_submodule(cell):
+        if cell.is_submodule:
             return self.outputs[cell.type[1:]]
-        return _DRIVING[result_port(cell)] if has_result(cell) else frozenset()
+        return _DRIVING[cell.result_port] if cell.has_result else frozenset()
 
     def inputs(self, cell: Cell) -> list[Sig]:
         """The values that a cell reads."""
@@ -137,7 +139,7 @@ class Netlist:
         """Replace operators whose result needs no operator by that result; tells whether there were any."""
         substitute: dict[str, Sig] = {}
         kept = []
-        drivers = {result(cell): cell for cell in self.module.cells if is_operator(cell)}
+        drivers = {cell.result: cell for cell in self.module.cells if cell.is_operator}
         for cell in self.module.cells:
             for port in ("A", "B") if cell.type in BITWISE or cell.type in COMPARISONS else ():
                 driver = self._driver(cell.ports[port], drivers)
@@ -151,7 +153,7 @@ class Netlist:
             if value is None:
                 kept.append(cell)
             else:
-                self._define(result(cell), value, substitute)
+                self._define(cell.result, value, substitute)
         changed = len(kept) < len(self.module.cells)
         self.module.cells = kept
         self._rewrite(substitute)
@@ -162,7 +164,7 @@ class Netlist:
         if len(sig) != 1 or not isinstance(sig[0], Slice) or not is_private(sig[0].wire):
             return None
         driver = drivers.get(sig[0].wire)
-        return driver if driver is not None and driver.ports[result_port(driver)] == sig else None
+        return driver if driver is not None and driver.ports[driver.result_port] == sig else None
 
     def _fresh(self, width: int) -> str:
         name = f"$w{len(self.wires)}"
@@ -177,7 +179,7 @@ class Netlist:
                 cell.type = "$sshr" if cell.flag("A_SIGNED") else "$shr"
             if cell.type not in ("$shr", "$sshr"):
                 continue
-            wire = self.wires[result(cell)]
+            wire = self.wires[cell.result]
             if width <= wire.width:
                 continue
             if is_private(wire.name):
@@ -207,7 +209,7 @@ class Netlist:
             for cell in self.module.cells:
                 if cell.type not in LOW_BITS_SUFFICE:
                     continue
-                wire = self.wires[result(cell)]
+                wire = self.wires[cell.result]
                 if is_private(wire.name) and needed[wire.name] < wire.width:
                     wire.width = needed[wire.name]
                     cell.ports["Y"] = (Slice(wire.name, 0, wire.width),)
@@ -218,7 +220,7 @@ class Netlist:
         def unread(wire: str) -> bool:
             return is_private(wire) and not needed[wire]
 
-        cells = [cell for cell in self.module.cells if not has_result(cell) or not unread(result(cell))]
+        cells = [cell for cell in self.module.cells if not cell.has_result or not unread(cell.result)]
         processes = [process for process in self.module.processes if not unread(process_target(process))]
         dropped = len(cells) < len(self.module.cells) or len(processes) < len(self.module.processes)
         self.module.cells, self.module.processes = cells, processes
@@ -236,3 +238,89 @@ class Netlist:
                 cell.ports[port] = bits(cell.ports[port], 0, width)
                 trimmed = True
         return trimmed
+
+
+_WORDS = {
+    "$add": "sum",
+    "$sub": "difference",
+    "$mul": "product",
+    "$shl": "shifted",
+    "$shr": "shifted",
+    "$sshr": "shifted",
+    "$mux": "choice",
+    "$and": "part",
+    "$or": "union",
+    "$xor": "flipped",
+    "$not": "inverted",
+    "$neg": "negated",
+}
+
+
+def _selectors(statements: list[Statement]) -> Iterator[Sig]:
+    for statement in statements:
+        if isinstance(statement, Switch):
+            yield statement.selector
+            for _patterns, body in statement.cases:
+                yield from _selectors(body)
+
+
+class Purposes:
+    """Purposes of the anonymous nets of a module."""
+
+    def __init__(self, netlist: Netlist, names: Mapping[str, str], aliases: Mapping[str, Sig]) -> None:
+        self._netlist = netlist
+        self._names = names
+        self._drivers = {cell.result: cell for cell in netlist.module.cells if cell.has_result}
+        self._readers: dict[str, list[tuple[str, bool]]] = {}
+        for name, sig in aliases.items():
+            self._read((sig,), name)
+        for cell in netlist.module.cells:
+            self._read_cell(cell)
+        for process in netlist.module.processes:
+            target = process_target(process)
+            selectors = list(_selectors(process))
+            self._read(selectors, target, decides=True)
+            self._read([sig for sig in statement_sigs(process) if sig not in selectors], target)
+
+    def _read_cell(self, cell: Cell) -> None:
+        if not cell.is_submodule:
+            if cell.has_result:
+                self._read(self._netlist.inputs(cell), cell.result)
+            return
+        outputs = self._netlist.cell_outputs(cell)
+        for port, sig in cell.ports.items():
+            if port not in outputs:
+                self._read((sig,), f"{self._names[cell.name]}_{port}")
+
+    def _read(self, sigs: list[Sig] | tuple[Sig, ...], target: str, *, decides: bool = False) -> None:
+        for wire in wires_of(*sigs):
+            self._readers.setdefault(wire, []).append((target, decides))
+
+    def name(self, wire: str) -> str:
+        """A name for a net without one."""
+        seen, level, decides = {wire}, [wire], False
+        while level:
+            following = []
+            for net in level:
+                for target, condition in self._readers.get(net, ()):
+                    decides = decides or (condition and net == wire)
+                    known = self._names.get(target) or (target if target[0] not in "\\$" else None)
+                    if known is not None:
+                        return f"{known}_{self._word(wire, decides)}"
+                    if target not in seen:
+                        seen.add(target)
+                        following.append(target)
+            level = following
+        return self._word(wire, decides)
+
+    def _word(self, wire: str, decides: bool) -> str:
+        cell = self._drivers.get(wire)
+        if decides:
+            return "condition"
+        if cell is None:
+            return "value"
+        if cell.type in COMPARISONS:
+            return "match"
+        if cell.type in REDUCTIONS:
+            return "any"
+        return _WORDS.get(cell.type, "value")

@@ -3,26 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from xpulpnn.emit.enums import Enumerations
 from xpulpnn.emit.expr import Printer, self_width
-from xpulpnn.emit.layout import declared_range
-from xpulpnn.emit.names import NameSpace, field_base, is_private, plain_name, port_name
-from xpulpnn.emit.netlist import Netlist
-from xpulpnn.emit.operators import (
-    COMPARISONS,
-    MEMORY_WRITE,
-    REDUCTIONS,
-    REGISTER,
-    is_clocked,
-    is_operator,
-    is_submodule,
-    process_target,
-    result,
-)
-from xpulpnn.emit.order import Piece
-from xpulpnn.emit.purpose import Purposes
-from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice, Statement, wires_of
-from xpulpnn.emit.style import Style, is_reset_port
+from xpulpnn.emit.layout import Piece, Style, declared_range, is_reset_port
+from xpulpnn.emit.names import Enumerations, NameSpace, field_base, is_private, plain_name, port_name
+from xpulpnn.emit.netlist import Netlist, Purposes
+from xpulpnn.emit.operators import COMPARISONS, REDUCTIONS
+from xpulpnn.emit.rtlil import MEMORY_WRITE, REGISTER, Cell, Module, Sig, Slice, Statement, process_target, wires_of
 
 _MAX_OPERATORS = 6  # operators in one expression, beyond which an intermediate net reads better
 
@@ -59,7 +45,7 @@ class Nets:
 
     def settle(self) -> None:
         """Decide on everything."""
-        submodules = [cell for cell in self._module.cells if is_submodule(cell)]
+        submodules = [cell for cell in self._module.cells if cell.is_submodule]
         for cell in submodules:
             self.names[cell.name] = self.space.take(plain_name(cell.name))
         self.memories |= {name: self.space.take(plain_name(name)) for name in self._module.memories}
@@ -251,8 +237,8 @@ class Nets:
         """Write operators where they are read: up to a readable size if once, single ones also if a few times."""
         uses = self._uses()
         sizes: dict[str, int] = {}
-        cells = {result(cell): cell for cell in self._module.cells if is_operator(cell)}
-        clocked = (cell for cell in self._module.cells if is_clocked(cell) or cell.type == MEMORY_WRITE)
+        cells = {cell.result: cell for cell in self._module.cells if cell.is_operator}
+        clocked = (cell for cell in self._module.cells if cell.is_clocked or cell.type == MEMORY_WRITE)
         held = set(wires_of(*(cell.ports["CLK"] for cell in clocked)))
         for sig in (*self._netlist.sigs(), *self.aliases.values(), *self.fields.values()):
             held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole((chunk,)) is None}

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from xpulpnn.emit.cases import PRIORITY_WIDTH, Case, covers_all, disjoint, grouped
-from xpulpnn.emit.enums import Enumerations
 from xpulpnn.emit.expr import Printer, literal
 from xpulpnn.emit.layout import COLUMNS, INDENT
+from xpulpnn.emit.names import Enumerations
 from xpulpnn.emit.rtlil import Assign, Sig, Slice, bits, sig_width
-from xpulpnn.emit.tree import Branch, Choice, Node, is_empty
+from xpulpnn.emit.tree import PRIORITY_WIDTH, Branch, Case, Choice, Node, covers_all, disjoint, grouped, is_empty
 
 _NOTE = 16  # Columns below which a note that is cut off says too little
 

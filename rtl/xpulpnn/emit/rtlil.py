@@ -88,6 +88,13 @@ class Wire:
     enumeration: Enumeration | None = None
 
 
+REGISTER = "$dff"
+MEMORY_READ = "$memrd_v2"
+MEMORY_WRITE = "$memwr_v2"
+
+_RESULTS = {REGISTER: "Q", MEMORY_READ: "DATA"}  # ports that drive the net of a cell, of others it is Y
+
+
 @dataclass(slots=True)
 class Cell:
     """An operator, register or submodule."""
@@ -100,6 +107,36 @@ class Cell:
     def flag(self, name: str) -> bool:
         """Return whether the integer parameter ``name`` is set."""
         return bool(self.params.get(name, 0))
+
+    @property
+    def is_submodule(self) -> bool:
+        """True for an instance of a module."""
+        return self.type[0] == "\\"
+
+    @property
+    def has_result(self) -> bool:
+        """True for an operator, register or read port: it drives one net."""
+        return not self.is_submodule and self.type != MEMORY_WRITE
+
+    @property
+    def is_clocked(self) -> bool:
+        """True if it drives a net at a clock edge: a register, or a read port with one."""
+        return self.type == REGISTER or (self.type == MEMORY_READ and self.flag("CLK_ENABLE"))
+
+    @property
+    def is_operator(self) -> bool:
+        """True if it drives one net with what it reads now."""
+        return self.has_result and not self.is_clocked
+
+    @property
+    def result_port(self) -> str:
+        """Name of the port of a cell with a result that drives it."""
+        return _RESULTS.get(self.type, "Y")
+
+    @property
+    def result(self) -> str:
+        """The net that an operator, register or read port drives."""
+        return wires_of(self.ports[self.result_port])[0]
 
 
 @dataclass(slots=True)
@@ -119,6 +156,24 @@ class Switch:
 
 
 Statement = Assign | Switch
+
+
+def statement_sigs(statements: list[Statement]) -> Iterator[Sig]:
+    """Every value a process reads."""
+    for statement in statements:
+        if isinstance(statement, Assign):
+            yield statement.value
+        else:
+            yield statement.selector
+            for _patterns, body in statement.cases:
+                yield from statement_sigs(body)
+
+
+def process_target(process: list[Statement]) -> str:
+    """The net a process drives; its first statement assigns all of it."""
+    first = process[0]
+    assert isinstance(first, Assign)
+    return first.target.wire
 
 
 @dataclass(slots=True)
