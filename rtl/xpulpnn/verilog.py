@@ -17,7 +17,7 @@ from xpulpnn.emit import rtlil
 from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, Port, component_ports, walk
 from xpulpnn.emit.layout import Interface, Style, is_reset_port
 from xpulpnn.emit.members import member_fields, member_meanings, summary
-from xpulpnn.emit.module import ModuleText, ModuleWriter, Net
+from xpulpnn.emit.module import ModuleText, ModuleWriter
 from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
 from xpulpnn.emit.process import Note, no_note
 from xpulpnn.errors import InputError
@@ -89,37 +89,16 @@ def _written(
     about: str,
     note: Note,
 ) -> tuple[tuple[str, ...], ModuleText]:
-    """Clocks and resets of a module, and its text; designs have many modules in common.
+    """Clocks and resets of a module of this RTLIL, and its text; designs have many modules in common.
 
-    Parameters
-    ----------
-    text : str
-        Its RTLIL.
-    ports : tuple of (str, str)
-        Names and meanings of the component's ports.
-    inside : tuple of (str, Interface)
-        The modules that are instantiated in it.
-    style : Style
-        How the text is to look.
-    about : str
-        Comment on the module.
-    note : callable
-        Comment on a case.
+    ``ports`` are names and meanings, ``inside`` the modules instantiated, ``about`` and ``note`` comments on the module
+    and on its cases.
     """
     module, meanings = rtlil.parse(text), dict(ports)
     inputs = (wire.name[1:] for wire in module.wires.values() if wire.port == "input")
     clocking = tuple(name for name in inputs if name not in meanings)
-    writer = ModuleWriter(
-        module,
-        [*clocking, *meanings],
-        dict(inside),
-        style,
-        clocking=clocking,
-        meanings={name: style.clocking_meaning(name) for name in clocking} | meanings,
-        summary=about,
-        note=note,
-    )
-    return clocking, writer.write()
+    meanings = {name: style.clocking_meaning(name) for name in clocking} | meanings
+    return clocking, ModuleWriter(module, clocking, meanings, dict(inside), style, note).write(about)
 
 
 class _Emission:
@@ -150,14 +129,19 @@ class _Emission:
             summary(component),
             note,
         )
-        described = self._ports(component, clocking, ports)
         is_top = component is self.top
         name = self.name if is_top else self._module_name(snake_case(type(component).__name__), written)
         self.texts[name] = written
         self.rtlil[name] = tuple(dict.fromkeys((*self.rtlil.get(name, ()), text)))
         outputs = frozenset(port.name for port in ports if port.direction == "output")
         self.known[name] = Interface(outputs, frozenset(filter(is_reset_port, clocking)))
-        self.described[name] = _describe(component, described, written)
+        self.described[name] = {
+            "component": f"{type(component).__module__}.{type(component).__qualname__}",
+            "ports": self._ports(component, clocking, ports),
+            "registers": written.registers,
+            "signals": written.signals,
+            "instances": dict(written.instances),
+        }
         return Emitted(name, clocking)
 
     def _module_name(self, wanted: str, written: ModuleText) -> str:
@@ -177,40 +161,16 @@ class _Emission:
     def _ports(self, component: wiring.Component, clocking: tuple[str, ...], ports: list[Port]) -> list[dict[str, Any]]:
         """Name, direction, width and meaning of each port, and its fields."""
         meanings, fields = member_meanings(component), member_fields(component)
-        rows: list[dict[str, Any]] = [
-            {
-                "name": self.style.clocking_name(name),
-                "direction": "input",
-                "width": 1,
-                "meaning": self.style.clocking_meaning(name),
-            }
-            for name in clocking
+        rows = [
+            (self.style.clocking_name(name), "input", 1, self.style.clocking_meaning(name), None) for name in clocking
         ]
         rows += [
-            {
-                "name": port_name(port.name),
-                "direction": port.direction,
-                "width": port.width,
-                "meaning": meanings.get(port.name, ""),
-                **({"fields": fields[port.name]} if port.name in fields else {}),
-            }
+            (port_name(port.name), port.direction, port.width, meanings.get(port.name, ""), fields.get(port.name))
             for port in ports
         ]
-        return rows
-
-
-def _describe(component: wiring.Component, ports: list[dict[str, Any]], written: ModuleText) -> dict[str, Any]:
-    return {
-        "component": f"{type(component).__module__}.{type(component).__qualname__}",
-        "ports": ports,
-        "registers": [_net(net) | {"reset": net.reset} for net in written.registers],
-        "signals": [_net(net) for net in written.signals],
-        "instances": dict(written.instances),
-    }
-
-
-def _net(net: Net) -> dict[str, Any]:
-    return {"name": net.name, "width": net.width}
+        names = ("name", "direction", "width", "meaning", "fields")
+        described = (dict(zip(names, row, strict=True)) for row in rows)
+        return [{name: value for name, value in row.items() if value is not None} for row in described]
 
 
 @contextmanager
@@ -239,12 +199,9 @@ def _header(configuration: Any, command: str, style: Style) -> str:
     """Comment lines that say where a text comes from."""
     lines = [f"Generated by xpulpnn {version('xpulpnn')} (xpulpnn.verilog); do not edit."]
     lines.append(f"SPDX-License-Identifier: {LICENCE}")
-    if command:
-        lines += wrap(f"Command: {command}", _COLUMNS, subsequent_indent="    ", break_on_hyphens=False)
-    settings = list(_settings(configuration))
-    if settings:
-        text = f"Configuration: {'; '.join(settings)}"
-        lines += wrap(text, _COLUMNS, subsequent_indent="    ", break_on_hyphens=False)
+    for title, text in (("Command", command), ("Configuration", "; ".join(_settings(configuration)))):
+        if text:
+            lines += wrap(f"{title}: {text}", _COLUMNS, subsequent_indent="    ", break_on_hyphens=False)
     initial = "with" if style.initial else "without"
     lines.append(f"Reset: {style.reset}; registers {initial} initial values.")
     return "".join(f"// {line}\n" for line in lines)

@@ -1,13 +1,12 @@
 """Carry-propagate adder with a parallel-prefix carry network."""
 
 from amaranth.hdl import Const, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.arith.prefix import prefix_carries
 
 
-class PrefixAdder(wiring.Component):
+class PrefixAdder(Component):
     """Sum of two words.
 
     ``result = a + b`` modulo ``2**width``, with the carries of :func:`~xpulpnn.arith.prefix.prefix_carries`. An

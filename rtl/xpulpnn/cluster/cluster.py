@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
@@ -50,7 +49,7 @@ _MASTER = (
 _SHARERS = "The others, a bit for each, whose loads the bank's answer serves as well; valid with one."
 
 
-class Cluster(wiring.Component):
+class Cluster(Component):
     """Up to 16 cores on a banked memory, with event unit, timer and control registers, instruction caches and DMA.
 
     Every core reads and writes the shared memory (TCDM) in one cycle unless another has the same bank; what lies

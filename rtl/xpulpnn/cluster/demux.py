@@ -1,8 +1,8 @@
 """Routing of a core's data accesses."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import enum
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.hole import Hole
@@ -34,7 +34,7 @@ class Destination(enum.Enum, shape=3):
     HOLE = 5
 
 
-class CoreDemux(wiring.Component):
+class CoreDemux(Component):
     """Leads each access of a core to its place by the address, and its answer back.
 
     Combinational, requests and answers alike. The TCDM is at its base, 1 MiB further for test&set, and at its alias;

@@ -1,9 +1,8 @@
 """The way out of the cluster for data accesses."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
@@ -11,7 +10,7 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
-class ExternalPort(wiring.Component):
+class ExternalPort(Component):
     """Leads the accesses of several cores to one port and the answers, which come in the order of the grants, back.
 
     Requests and answers pass a register each: two cycles more than the outside takes. One request in two cycles at
@@ -20,13 +19,12 @@ class ExternalPort(wiring.Component):
 
     def __init__(self, cores: int):
         self.number = cores  # Number of cores.
-        super().__init__(
-            {
-                "cores": In(ObiSignature()).array(cores),  #: Accesses of the cores.
-                "ext": Out(ObiSignature()),  #: The outside.
-                "owner": Out(MASTER_BITS),  #: Number of the core whose request ``ext`` shows.
-            }
-        )
+        ports = {
+            "cores": In(ObiSignature()).array(cores),  #: Accesses of the cores.
+            "ext": Out(ObiSignature()),  #: The outside.
+            "owner": Out(MASTER_BITS),  #: Number of the core whose request ``ext`` shows.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Keep the order of the owners."""

@@ -1,13 +1,12 @@
 """Detector of a core that waits for instructions."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.prefetch import DEPTH
 
 
-class FetchWatch(wiring.Component):
+class FetchWatch(Component):
     """Counts what a core has fetched and not received yet."""
 
     #: req, gnt, rvalid: Of the core's instruction port.

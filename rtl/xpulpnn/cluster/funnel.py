@@ -1,8 +1,7 @@
 """One request out of several, kept in a register."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature
@@ -10,7 +9,7 @@ from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
-class Funnel(wiring.Component):
+class Funnel(Component):
     """Takes one of several requests at a time and offers it from the next cycle on.
 
     A request is granted when nothing is offered, to whoever the counter arbiter prefers: one request in two cycles at
@@ -19,13 +18,12 @@ class Funnel(wiring.Component):
 
     def __init__(self, inputs: int):
         self.inputs = inputs  # Number of initiators.
-        super().__init__(
-            {
-                "requests": In(RequestSignature()).array(inputs),  #: Initiators.
-                "selected": Out(RequestSignature()),  #: The request taken.
-                "owner": Out(MASTER_BITS),  #: Number of its initiator.
-            }
-        )
+        ports = {
+            "requests": In(RequestSignature()).array(inputs),  #: Initiators.
+            "selected": Out(RequestSignature()),  #: The request taken.
+            "owner": Out(MASTER_BITS),  #: Number of its initiator.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Arbitrate while the register is empty."""

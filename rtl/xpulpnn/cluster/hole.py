@@ -1,13 +1,12 @@
 """The subordinate that answers where nothing is mapped."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import Component, In
 
 from xpulpnn.core.obi import ObiSignature
 
 
-class Hole(wiring.Component):
+class Hole(Component):
     """Grants every access at once and answers it in the next cycle, with an error: reads give 0, writes have no
     effect.
     """

@@ -1,14 +1,13 @@
 """Keeps an initiator from having several accesses outstanding."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.core.obi import ObiSignature
 
 
-class OneAccess(wiring.Component):
+class OneAccess(Component):
     """Grants a request when the one before has been answered, or in the cycle of its answer.
 
     Combinational otherwise. Reset forgets the access that is outstanding.

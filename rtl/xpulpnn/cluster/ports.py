@@ -21,16 +21,15 @@ class BankSignature(PortSignature):
     """User's side of a single-port memory bank of 32-bit words, or of a memory macro; ``words`` is a power of two."""
 
     def __init__(self, words: int):
-        super().__init__(
-            {
-                "req": Out(1),  #: An access; banks take one in every cycle.
-                "we": Out(1),  #: It writes; else it reads.
-                "be": Out(XLEN // 8),  #: Bytes of the word that are written.
-                "addr": Out((words - 1).bit_length()),  #: Number of the word.
-                "wdata": Out(XLEN),  #: Data to write.
-                "rdata": In(XLEN),  #: The word read, in the cycle after the access; it need not be kept.
-            }
-        )
+        ports = {
+            "req": Out(1),  #: An access; banks take one in every cycle.
+            "we": Out(1),  #: It writes; else it reads.
+            "be": Out(XLEN // 8),  #: Bytes of the word that are written.
+            "addr": Out((words - 1).bit_length()),  #: Number of the word.
+            "wdata": Out(XLEN),  #: Data to write.
+            "rdata": In(XLEN),  #: The word read, in the cycle after the access; it need not be kept.
+        }
+        super().__init__(ports)
 
 
 class RequestSignature(PortSignature):

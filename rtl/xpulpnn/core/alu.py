@@ -1,8 +1,7 @@
 """ALU of the EX stage: the packed-SIMD ALU, clipping and bit counts."""
 
 from amaranth.hdl import Module, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult
@@ -12,7 +11,7 @@ from xpulpnn.core.lanes import XLEN
 from xpulpnn.core.simd_alu import SimdAlu
 
 
-class Alu(wiring.Component):
+class Alu(Component):
     """Every one-cycle integer operation but the products: scalar, packed SIMD, addresses and branch conditions.
 
     ``result = op_a <ctrl> op_b``. Combinational; needs no reset.

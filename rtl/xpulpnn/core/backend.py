@@ -1,8 +1,7 @@
 """Back end of the core: ID, EX and WB fed by a stream of instruction words."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, System
@@ -30,7 +29,7 @@ from xpulpnn.isa.machine import FIRST_WEIGHT
 from xpulpnn.isa.retirement import WaitCause
 
 
-class Backend(wiring.Component):
+class Backend(Component):
     """Single-issue in-order back end with forwarding and interlocks.
 
     An instruction taken from the stream in cycle t is in EX in t + 1 and, if it accesses memory, in WB in t + 2. Costs

@@ -1,8 +1,7 @@
 """First and last set bit, leading sign bits, population count."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.alu_ctrl import AluCount
 from xpulpnn.core.lanes import XLEN, every, steps
@@ -11,7 +10,7 @@ COUNT_BITS = XLEN.bit_length()
 INDEX_BITS = (XLEN - 1).bit_length()
 
 
-class BitCount(wiring.Component):
+class BitCount(Component):
     """``p.ff1``, ``p.fl1``, ``p.clb`` and ``p.cnt``.
 
     FF1 and FL1 give the index of the lowest and highest set bit of rs1, 32 for 0; CLB how many bits below the sign

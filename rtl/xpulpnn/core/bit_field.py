@@ -1,8 +1,7 @@
 """Bit-field extraction, insertion, clearing and setting."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.alu_ctrl import AluField, AluFieldPlace
 from xpulpnn.core.lanes import ALL_ONES, XLEN
@@ -21,7 +20,7 @@ def bits_below(index: Value) -> Value:
     return Const(ALL_ONES >> 1, XLEN) >> ~index
 
 
-class BitField(wiring.Component):
+class BitField(Component):
     """Masks and merging around the shifter for operations on one bit field.
 
     With the field ``K`` of ``W`` bits from bit ``start``, cut at bit 31: EXTRACT gives the low ``W`` bits of

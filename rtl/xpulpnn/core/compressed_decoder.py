@@ -1,8 +1,7 @@
 """Decoder of compressed instructions, generated from the instruction table."""
 
 from amaranth.hdl import Cat, Const, Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, EXPANSIONS
 from xpulpnn.isa.insn import Insn
@@ -40,7 +39,7 @@ def excluded_pattern(field_parts: tuple[tuple[int, int, int], ...], inserted: in
     return "".join(digits[mask >> bit & 1, inserted >> bit & 1] for bit in reversed(range(HALF_BITS)))
 
 
-class CompressedDecoder(wiring.Component):
+class CompressedDecoder(Component):
     """Expands a compressed instruction to the 32-bit word that does the same, but for the link of jumps.
 
     Rows of the table that are special cases of others (``c.nop`` of ``c.addi``) have more fixed bits and are tried

@@ -1,15 +1,14 @@
 """Controller: interrupts, sleep, traps and every redirect of instruction fetching."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.control import System
 from xpulpnn.core.pipeline import FaultSignature, IntentSignature, RedirectSignature, SystemSignature, TrapSignature
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
 
 
-class Controller(wiring.Component):
+class Controller(Component):
     """Decides where fetching goes on and when ID is held.
 
     A branch resolved in EX goes first; it kills the instruction in ID, so nothing else happens in the same cycle. It is

@@ -1,8 +1,7 @@
 """The four-stage core: RV32IMC with the Xpulp extensions of its configuration."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
@@ -16,7 +15,7 @@ from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
 from xpulpnn.isa.retirement import MEANINGS, WIDTHS, WaitCause
 
 
-class Core(wiring.Component):
+class Core(Component):
     """In-order single-issue core with the stages IF, ID, EX and WB (RI5CY).
 
     Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch

@@ -1,8 +1,7 @@
 """Legality of CSR accesses."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess
@@ -10,7 +9,7 @@ from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess
 ADDRESS_BITS = 12
 
 
-class CsrCheck(wiring.Component):
+class CsrCheck(Component):
     """Whether a CSR may be accessed (guide, "Control and status registers"). Combinational."""
 
     addr: In(ADDRESS_BITS)  #: CSR number.

@@ -1,8 +1,7 @@
 """Control and status registers, generated from their table."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.config import CoreConfig
@@ -65,7 +64,7 @@ class StoredCsr:
         ]
 
 
-class CsrFile(wiring.Component):
+class CsrFile(Component):
     """CSRs (guide, "Control and status registers") and the state of traps.
 
     A CSR is read in EX and written at the end of the cycle in which the instruction leaves EX. Trap entry and return

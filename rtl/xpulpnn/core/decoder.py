@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from amaranth.hdl import Const, Module, Signal, Value
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import IdCtrl
@@ -91,7 +91,7 @@ def _choice(rows: Mapping[int, list[str]]) -> Choice:
     return Choice(default, covers)
 
 
-class Decoder(wiring.Component):
+class Decoder(Component):
     """Control word of an instruction.
 
     Every output is a two-level function of the instruction word per major opcode, minimised with illegal words as

@@ -1,8 +1,8 @@
 """Serial divider (guide, "RV32M")."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, enum, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, enum
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import Insn
@@ -32,7 +32,7 @@ class _State(enum.Enum, shape=2):
     FINISH = 2
 
 
-class Divider(wiring.Component):
+class Divider(Component):
     """Signed and unsigned division, one quotient bit per cycle.
 
     ``result = op_a / op_b`` rounded toward zero, or the remainder with the sign of ``op_a``. A divisor of 0 gives a

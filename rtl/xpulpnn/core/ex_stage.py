@@ -1,8 +1,7 @@
 """EX stage: ALU, multiplier, divider, dot-product unit, NN-RF and quantiser."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu import Alu
@@ -17,7 +16,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import HALF_BITS
 
 
-class ExStage(wiring.Component):
+class ExStage(Component):
     """Execution units behind one result port.
 
     Operands come from the ID/EX pipeline register and stay until ``advance``. Everything takes one cycle but mulh*

@@ -1,8 +1,7 @@
 """Hardware loops: the registers of two nested loops, and the next address at their ends (guide, "Hardware loops")."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.control import HwLoopOp
 from xpulpnn.core.pipeline import HwLoopSignature
@@ -11,7 +10,7 @@ LOOPS = 2
 REGISTERS = ("lpstart", "lpend", "lpcount")  # registers of a loop in the order of their CSR addresses
 
 
-class HwLoops(wiring.Component):
+class HwLoops(Component):
     """Goes back to the start of a loop after its last instruction while iterations are left.
 
     The decision is made twice. In IF, from the address about to enter ID, so that the first instruction of the body is

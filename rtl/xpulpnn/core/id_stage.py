@@ -1,8 +1,7 @@
 """ID stage: decoding, operand read, hazards, and the ID/EX pipeline register."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpCSel, System, TargetSel, Unit, WriteSel
@@ -31,7 +30,7 @@ from xpulpnn.isa.retirement import WaitCause
 _WAITS = ("late_operand", "jalr_waits", "drains", "stall")
 
 
-class IdStage(wiring.Component):
+class IdStage(Component):
     """Decodes an instruction, reads its operands and issues it to EX.
 
     One instruction per cycle. It waits for a value that is only made in WB (one cycle behind a load, also for the base

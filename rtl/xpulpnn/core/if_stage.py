@@ -1,8 +1,7 @@
 """IF stage: prefetching, expansion of compressed instructions, and the IF/ID pipeline register."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.compressed_decoder import CompressedDecoder
@@ -14,7 +13,7 @@ from xpulpnn.isa.machine import HALF_BITS
 COMPRESSED_HALVES, WORD_HALVES = 1, 2  # length of an instruction in half-words
 
 
-class IfStage(wiring.Component):
+class IfStage(Component):
     """Delivers the instructions at the program counter to ID.
 
     With a memory that grants at once and answers in the next cycle, the target of a ``redirect`` made in cycle t is in

@@ -1,14 +1,13 @@
 """Immediate operands of ID."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.control import ImmSel, TargetSel
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, WORD_BYTES, XLEN
 
 
-class Immediates(wiring.Component):
+class Immediates(Component):
     """Immediate of operand b and offset of the target adder, from the instruction word. Combinational.
 
     Bit fields get the layout of their register forms (width - 1 in bits 9:5, start in 4:0), clip immediates their

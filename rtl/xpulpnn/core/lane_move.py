@@ -1,8 +1,7 @@
 """Shuffles and packs of half-words and bytes."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluMove, LaneFmt
@@ -19,7 +18,7 @@ def move_formats(config: CoreConfig) -> tuple[ElemFmt, ...]:
     return tuple(fmt for fmt in (ElemFmt.H, ElemFmt.B) if fmt.width in config.widths)
 
 
-class LaneMove(wiring.Component):
+class LaneMove(Component):
     """Byte crossbar for ``pv.shuffle``, ``pv.shuffle2``, ``pv.pack``, ``pv.packhi`` and ``pv.packlo``.
 
     Every result byte is one byte of ``op_a`` or ``op_c``, chosen by the low bits of the selector lane in ``op_b``; the

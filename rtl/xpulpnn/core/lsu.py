@@ -1,8 +1,7 @@
 """Load-store unit."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.obi import ObiSignature
@@ -10,7 +9,7 @@ from xpulpnn.core.pipeline import FaultSignature
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 
 
-class Lsu(wiring.Component):
+class Lsu(Component):
     """Loads and stores of bytes, half-words and words at any byte address.
 
     The request leaves in EX, the response ends the instruction in WB. An access that crosses a word boundary is two

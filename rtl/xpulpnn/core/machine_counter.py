@@ -1,15 +1,14 @@
 """Machine counters: mcycle and minstret (guide, "Control and status registers")."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.isa.machine import XLEN
 
 BEFORE_FULL = (1 << XLEN) - 2  # Lower half whose successor carries with the next event
 
 
-class MachineCounter(wiring.Component):
+class MachineCounter(Component):
     """64-bit counter accessed in two halves. A write wins over the increment of the same cycle. Reset clears it.
 
     The last event may be taken back, which shows two cycles later. The carry into the upper half is known beforehand:

@@ -1,8 +1,8 @@
 """Multiplier (guide, "RV32M" and "Multiplication")."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import enum
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.arith.booth import booth_rows
 from xpulpnn.arith.carry_save import carry_save
@@ -32,7 +32,7 @@ def _extend(half: Value, signed: Value) -> Value:
     return Cat(half, (half[-1] & signed).replicate(HALF))
 
 
-class Mult(wiring.Component):
+class Mult(Component):
     """Scalar multiplication, multiply-accumulate and fixed-point multiplication on one 32 x 32 -> 32 bit multiplier.
 
     By ``ctrl.op``, everything modulo 2**32:

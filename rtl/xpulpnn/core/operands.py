@@ -1,13 +1,12 @@
 """Operand read of one register field: register file, forwarding and hazards."""
 
 from amaranth.hdl import Module, Mux
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.pipeline import WbSignature
 
 
-class OperandRead(wiring.Component):
+class OperandRead(Component):
     """Value of a register as the instruction in ID must see it.
 
     The result of EX is forwarded in the cycle it is made, what WB writes in the cycle it arrives. A register whose

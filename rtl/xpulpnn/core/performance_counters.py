@@ -1,14 +1,13 @@
 """PULP performance counters (guide, "Performance counters")."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import XLEN
 
 
-class PerformanceCounters(wiring.Component):
+class PerformanceCounters(Component):
     """32-bit counters of events with one enable each, a global enable and optional saturation. Reset clears all and
     sets both mode bits.
     """

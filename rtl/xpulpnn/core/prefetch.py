@@ -1,8 +1,7 @@
 """Prefetch buffer: instruction words ahead of the program counter."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
@@ -11,7 +10,7 @@ DEPTH = 4
 """Words buffered or requested at most: enough to fetch a word in every cycle from a memory that answers in three."""
 
 
-class PrefetchBuffer(wiring.Component):
+class PrefetchBuffer(Component):
     """Fetches ahead and offers the instruction at the program counter, compressed or not, at any half-word address.
 
     A word is offered in the cycle of its response. Up to four words are buffered or under way. A redirect requests the

@@ -1,8 +1,8 @@
 """Threshold quantiser: pv.qnt (guide, "Threshold quantisation")."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.formats import ElemFmt
@@ -24,7 +24,7 @@ def quantiser_control(insn: Insn) -> dict[str, bool] | None:
     return {"valid": True, "crumbs": insn.fmt is ElemFmt.C} if insn.op == "pv.qnt" else None
 
 
-class Quantiser(wiring.Component):
+class Quantiser(Component):
     """Codes of two 16-bit pixels by binary search among sorted thresholds in memory.
 
     ``code = number of thresholds < pixel``, its first bit inverted. The thresholds are half-words that the load-store

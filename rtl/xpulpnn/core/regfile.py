@@ -1,15 +1,14 @@
 """General-purpose register file."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import RegFileStorage
 from xpulpnn.isa.machine import REGISTERS
 
 
-class RegFile(wiring.Component):
+class RegFile(Component):
     """31 registers of 32 bits, three read and two write ports.
 
     Reads are combinational and see the registers before the writes of the same cycle. If both ports write one register,

@@ -1,8 +1,8 @@
 """Second half of pv.rq: shift, clip and insert (guide, "Requantisation")."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.dotp.ctrl import FmtField
@@ -34,7 +34,7 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
     return None
 
 
-class Requantiser(wiring.Component):
+class Requantiser(Component):
     """Shifts a sum right, clips it to the numbers of a narrow format, and puts it into a lane of a word.
 
     ``result = old`` with lane ``lane`` of format ``ctrl.fmt`` replaced by ``clip(sum >> places)``; the shift is

@@ -1,8 +1,7 @@
 """Retirement port for verification, in the manner of the RISC-V Formal Interface."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.pipeline import RetireInfoSignature
@@ -27,7 +26,7 @@ class RvfiSignature(PortSignature):
         super().__init__({name: Out(width) for name, width in WIDTHS.items()})
 
 
-class RvfiTap(wiring.Component):
+class RvfiTap(Component):
     """Follows every instruction from ID to the end of WB and reports it. Observes only."""
 
     id_issue: In(1)  #: An instruction leaves ID; ``id_*`` describe it.

@@ -1,8 +1,7 @@
 """Partitioned adder."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.arith.prefix import prefix_carries
 from xpulpnn.config import CoreConfig
@@ -10,7 +9,7 @@ from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes
 
 
-class SimdAdder(wiring.Component):
+class SimdAdder(Component):
     """Lane-wise addition with one carry-in for every lane.
 
     ``sum[i] = addend_a[i] + addend_b[i] + carry``, modulo the lane width; a subtraction passes the complement of the

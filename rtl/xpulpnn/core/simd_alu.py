@@ -5,8 +5,8 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, AluShift
@@ -34,7 +34,7 @@ class ClipChoice(data.Struct):
     beyond_b: 1
 
 
-class SimdAlu(wiring.Component):
+class SimdAlu(Component):
     """Lane-wise arithmetic, comparisons, shifts, logic, bit fields and lane moves on 32-bit words.
 
     ``result[i] = op_a[i] <ctrl> op_b[i]`` over the lanes of ``ctrl.fmt``, each lane with its own carry, borrow and

@@ -1,15 +1,14 @@
 """Partitioned comparator behind the subtractor."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCompare, LaneFmt
 from xpulpnn.core.lanes import ALL_ONES, XLEN, Lanes, every, steps
 
 
-class SimdComparator(wiring.Component):
+class SimdComparator(Component):
     """Lane-wise relation of two packed words, from the carries of their subtraction.
 
     ``mask[i] = all ones if left[i] compare right[i] else 0``. Combinational.

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import LaneFmt
@@ -12,7 +11,7 @@ from xpulpnn.core.lanes import XLEN, Lanes, every, reversed_bits, steps, widened
 from xpulpnn.isa.formats import ElemFmt
 
 
-class SimdShifter(wiring.Component):
+class SimdShifter(Component):
     """Lane-wise right shift by an amount per lane; left shifts run on mirrored words.
 
     ``shifted[i] = operand[i] >> (amounts[i] mod width)``; with ``mirror`` the operand is already bit-reversed, the

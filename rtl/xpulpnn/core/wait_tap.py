@@ -1,14 +1,13 @@
 """Why nothing retires: the cause of every bubble, carried beside the instructions."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.retirement import WaitCause
 
 
-class WaitTap(wiring.Component):
+class WaitTap(Component):
     """Follows every bubble from where it is made to the end of WB and names its cause. Observes only.
 
     ID makes a bubble when EX takes something and ID offers nothing, EX when WB is done and EX is not. While ID is empty

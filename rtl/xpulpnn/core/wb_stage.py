@@ -1,15 +1,14 @@
 """WB stage: results that arrive after EX."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.pipeline import ExWbSignature, WbSignature
 from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser
 
 
-class WbStage(wiring.Component):
+class WbStage(Component):
     """Keeps the destinations of the instruction whose memory response is awaited.
 
     A loaded value goes to rd through port A. With a Mac&Load the word goes to the NN-RF instead, and port A writes the

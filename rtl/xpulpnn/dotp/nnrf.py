@@ -1,8 +1,7 @@
 """Register file of the Mac&Load instructions (guide, "The NN register file")."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.errors import ConfigError
@@ -12,7 +11,7 @@ _SIZES = (NNRF_WEIGHTS, NNRF_ENTRIES, NNRF_ENTRIES + NNRF_PARAMETERS)
 _PARAMETERS = ("nn_kappa", "nn_lambda")
 
 
-class NnRf(wiring.Component):
+class NnRf(Component):
     """NN register file: weight words and, with the nn form of Mac&Load, activation words.
 
     ``act = NN[act_addr]`` and ``wgt = NN[2 + wgt_addr]``; with four entries there is no ``act`` and ``wgt =

@@ -4,8 +4,7 @@ from functools import reduce
 from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.arith.carry_save import carry_save
@@ -15,7 +14,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import XLEN
 
 
-class DotpRegion(wiring.Component):
+class DotpRegion(Component):
     """Sum of the products of one element format.
 
     ``sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``; ``ea`` and ``eb`` extend an element of w bits

@@ -4,8 +4,7 @@ from functools import reduce
 from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
@@ -29,7 +28,7 @@ def top_bits(fmt: ElemFmt, side: int) -> int:
     return sum(1 << position for position in range(fmt.width - 1, side, fmt.width))
 
 
-class DotpShared(wiring.Component):
+class DotpShared(Component):
     """Sum of products on one set of multipliers for every configured format ("sum together").
 
     ``result = acc + sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``, elements extended by sign or

@@ -4,8 +4,7 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Module, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
@@ -16,7 +15,7 @@ from xpulpnn.dotp.shared import DotpShared
 from xpulpnn.isa.machine import XLEN
 
 
-class DotpUnit(wiring.Component):
+class DotpUnit(Component):
     """Dot product of packed words with optional accumulation.
 
     ``result = rd * accumulate + sum(ea(rs1[i]) * eb(rs2[i]))`` modulo 2**32 over the elements of ``ctrl.fmt``; ``ea``

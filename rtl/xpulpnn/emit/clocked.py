@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from xpulpnn.emit.expr import literal
 from xpulpnn.emit.layout import INDENT, Style, declared_range
@@ -146,11 +147,12 @@ class Clocked:
                 nets.names[wire] = f"{array.name}[{number}]"
                 self.arrays[wire] = array, number
 
-    def registers(self) -> Iterator[tuple[str, int, int | None]]:
+    def registers(self) -> list[dict[str, Any]]:
         """Name, width and reset value of each register."""
-        for cell in self._cells:
-            wire = self._nets.wires[cell.result]
-            yield self._nets.names[wire.name], wire.width, None if wire.init is None else int(wire.init, 2)
+        wires = [self._nets.wires[cell.result] for cell in self._cells]
+        inits = [None if wire.init is None else int(wire.init, 2) for wire in wires]
+        rows = zip(wires, inits, strict=True)
+        return [{"name": self._nets.names[wire.name], "width": wire.width, "reset": init} for wire, init in rows]
 
     def declarations(self) -> list[str]:
         """Memories, and registers that are not ports."""

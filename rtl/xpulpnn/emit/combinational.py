@@ -9,7 +9,7 @@ from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter
 from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, process_target, sig_width, statement_sigs, wires_of
-from xpulpnn.emit.tree import PRIORITY_WIDTH, Branch, Choice, Node, covers_all, disjoint, merged, tree, without_repeats
+from xpulpnn.emit.tree import PRIORITY_WIDTH, Choice, Node, covers_all, disjoint, merged, tree, without_repeats
 
 _MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
 
@@ -75,13 +75,11 @@ class Combinational:
     def _sets(self, node: Node, target: str) -> bool:
         if isinstance(node, Assign):
             return node.target.width == self._nets.wires[target].width
-        if isinstance(node, Branch):
-            return all(self._always_sets(body, target) for body in (node.otherwise, *(body for _, body in node.arms)))
-        width = sig_width(node.selector)
         if not all(self._always_sets(body, target) for _, body in node.arms):
             return False
-        if self._always_sets(node.default, target):
-            return True
+        if node.selector is None or self._always_sets(node.default, target):
+            return self._always_sets(node.default, target)
+        width = sig_width(node.selector)
         return width < PRIORITY_WIDTH and covers_all(disjoint([(patterns, []) for patterns, _ in node.arms]), width)
 
     # As an expression
@@ -89,7 +87,7 @@ class Combinational:
     def _element(self, nodes: list[Node], target: str) -> str | None:
         """The element of an array that a value selects, if a process chooses just that."""
         first, last = nodes[0], nodes[-1]
-        if len(nodes) > 2 or not isinstance(last, Choice) or last.default:
+        if len(nodes) > 2 or isinstance(last, Assign) or last.selector is None or last.default:
             return None
         chosen: dict[int, str] = {}
         for patterns, body in last.arms:
@@ -126,10 +124,10 @@ class Combinational:
     def _arms(self, nodes: Sequence[Node]) -> int:
         count = 0
         for node in nodes:
-            if isinstance(node, Choice):
+            if isinstance(node, Choice) and node.selector is not None:
                 return _MAX_ARMS + 1
-            if isinstance(node, Branch):
-                count += sum(1 + self._arms(body) for _, body in node.arms) + self._arms(node.otherwise)
+            if isinstance(node, Choice):
+                count += len(node.arms) + sum(map(self._arms, node.bodies()))
         return count
 
     def _left(self, nodes: Sequence[Node], target: str) -> str | None:
@@ -141,7 +139,7 @@ class Combinational:
             whole = last.target.width == self._nets.wires[target].width
             enumeration = self._nets.enumerations.of((last.target,))
             return self._nets.printer.value(last.value, enumeration).text if whole else None
-        if not isinstance(last, Branch):
+        if last.selector is not None:
             return None
         parts = []
         for sig, body in last.arms:
@@ -150,7 +148,7 @@ class Combinational:
                 return None
             condition = self._nets.printer.sig(sig).operand
             parts.append(f"{condition} ? {f'({value})' if ' ? ' in value else value} : ")
-        rest = self._left([*before, *last.otherwise], target)
+        rest = self._left([*before, *last.default], target)
         return None if rest is None else "".join(parts) + rest
 
     # Several in one block

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xpulpnn.emit.clocked import Clocked
 from xpulpnn.emit.combinational import Combinational
@@ -14,22 +15,13 @@ from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
-    """A register or named signal of a module."""
-
-    name: str
-    width: int
-    reset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ModuleText:
     """A module's text from its parameter list on, and the names declared in it."""
 
     text: str
     summary: tuple[str, ...]
-    registers: tuple[Net, ...]
-    signals: tuple[Net, ...]
+    registers: list[dict[str, Any]]  # name, width and value after reset of each
+    signals: list[dict[str, Any]]  # name and width of each other net that bears a name from the source
     instances: tuple[tuple[str, str], ...]
 
 
@@ -39,28 +31,24 @@ class ModuleWriter:
     def __init__(
         self,
         module: Module,
-        port_names: Sequence[str],
+        clocking: Sequence[str],
+        meanings: Mapping[str, str],
         known: Mapping[str, Interface],
         style: Style,
-        *,
-        clocking: Sequence[str] = (),
-        meanings: Mapping[str, str] | None = None,
-        summary: str = "",
         note: Note = no_note,
     ) -> None:
-        self._summary = summary
         self._style = style
         self._known = known
         self._module = module
-        self._meanings = meanings or {}
+        self._meanings = meanings  # of the ports, in their order
         self._netlist = Netlist(module, {name: interface.outputs for name, interface in known.items()})
-        self._nets = Nets(module, self._netlist, port_names, clocking, style)
+        self._nets = Nets(module, self._netlist, list(meanings), clocking, style)
         self._note = note
 
-    def write(self) -> ModuleText:
+    def write(self, summary: str) -> ModuleText:
         """The text of the module."""
         nets = self._nets
-        meanings = [self._meanings.get(port[1:], "") for port in nets.ports]
+        meanings = [self._meanings[port[1:]] for port in nets.ports]
         nets.settle()
         clocked = Clocked(self._module, nets, self._style, self._note)
         combinational = Combinational(self._module, self._netlist, nets, clocked.arrays, self._note)
@@ -82,9 +70,9 @@ class ModuleWriter:
         text = [*self._header(procedural, meanings), *(row for line in lines for row in broken(INDENT + line))]
         return ModuleText(
             "\n".join([*text, "endmodule"]) + "\n",
-            tuple(comment(self._summary)),
-            tuple(Net(name, width, reset) for name, width, reset in clocked.registers()),
-            tuple(Net(nets.names[name], nets.wires[name].width) for name in self._signals(clocked)),
+            tuple(comment(summary)),
+            clocked.registers(),
+            [{"name": nets.names[name], "width": nets.wires[name].width} for name in self._signals(clocked)],
             tuple((nets.names[cell.name], cell.type[1:]) for cell in submodules),
         )
 
@@ -102,9 +90,7 @@ class ModuleWriter:
         return {*self._nets.ports, *self._nets.inlined, *self._nets.next_state}
 
     def _signals(self, clocked: Clocked) -> list[str]:
-        """Declared nets other than registers and ports that bear a name from the source."""
-        nets = self._nets
-        names = dict.fromkeys([*nets.driven(), *nets.aliases, *nets.shown_fields])
+        names = self._nets.shown()
         hidden = self._hidden() | clocked.targets
         return [name for name in names if name not in hidden and not is_private(name)]
 
@@ -112,9 +98,8 @@ class ModuleWriter:
         """Nets that are not declared where they are assigned."""
         nets = self._nets
         inside = {piece.wire for piece in body if piece.declares}
-        shown = dict.fromkeys([*nets.driven(), *nets.aliases, *nets.shown_fields])
         kinds: dict[str, list[str]] = {}
-        for name in shown:
+        for name in nets.shown():
             if name in self._hidden() or name in inside or name in clocked.targets:
                 continue
             kind = "reg" if name in combinational.targets else "wire"
@@ -175,10 +160,9 @@ class ModuleWriter:
     def _unused(self, clocked: Clocked) -> list[str]:
         """One net that reads what nothing else does."""
         nets = self._nets
-        shown = dict.fromkeys([*nets.driven(), *nets.aliases, *nets.shown_fields, *nets.ports])
         hidden = {*nets.inlined, *nets.next_state}
         parts = []
-        for name in shown:
+        for name in dict.fromkeys([*nets.shown(), *nets.ports]):
             wire = nets.wires[name]
             if name in hidden or wire.port == "output" or name in clocked.arrays:
                 continue

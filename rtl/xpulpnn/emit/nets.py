@@ -116,7 +116,7 @@ class Nets:
         self.shown_fields += [name for name in self.fields if name in used]
 
     def _name_rest(self) -> None:
-        for name in [*self.driven(), *self.aliases, *self.shown_fields]:
+        for name in self.shown():
             if name not in self.names and not is_private(name):
                 self.names[name] = self._field_name(name)
         places = {}
@@ -144,6 +144,10 @@ class Nets:
         for cell in self._module.cells:
             driven.update(wires_of(*(cell.ports.get(port, ()) for port in self._netlist.cell_outputs(cell))))
         return [name for name in self.wires if name in driven]
+
+    def shown(self) -> list[str]:
+        """Nets that may be declared: driven ones, and other names of values."""
+        return list(dict.fromkeys([*self.driven(), *self.aliases, *self.shown_fields]))
 
     def _slice(self, chunk: Slice) -> str:
         """Text of a slice that is read."""

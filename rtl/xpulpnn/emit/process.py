@@ -6,7 +6,7 @@ from xpulpnn.emit.expr import Printer, literal
 from xpulpnn.emit.layout import COLUMNS, INDENT
 from xpulpnn.emit.names import Enumerations
 from xpulpnn.emit.rtlil import Assign, Sig, Slice, bits, sig_width
-from xpulpnn.emit.tree import PRIORITY_WIDTH, Branch, Case, Choice, Node, covers_all, disjoint, grouped, is_empty
+from xpulpnn.emit.tree import PRIORITY_WIDTH, Case, Choice, Node, covers_all, disjoint, grouped, is_empty
 
 _NOTE = 16  # Columns below which a note that is cut off says too little
 
@@ -46,9 +46,9 @@ class ProcessPrinter:
         if isinstance(node, Assign):
             value = self._printer.value(node.value, self._enumerations.of((node.target,))).text
             return [f"{self._target(node.target)} {self._operator} {value};"]
-        if isinstance(node, Branch):
-            return self._chain(node.arms, node.otherwise, path)
-        return self._choice(node, path)
+        if node.selector is None:
+            return self._chain(node.arms, node.default, path)
+        return self._choice(node, node.selector, path)
 
     def _chain(self, arms: list[tuple[Sig, list[Node]]], last: list[Node], path: Path) -> list[str]:
         if not arms:
@@ -62,14 +62,14 @@ class ProcessPrinter:
             return guarded(f"if ({self._printer.condition(sig, negated=True)})", otherwise)
         return if_else(self._printer.condition(sig), then, otherwise)
 
-    def _choice(self, node: Choice, path: Path) -> list[str]:
+    def _choice(self, node: Choice, selector: Sig, path: Path) -> list[str]:
         if is_empty([node]):
             return []
         default = self.lines(node.default, path)
         cases: list[Case] = []
         for patterns, body in node.arms:
             cases.append((patterns, self.lines(body, (*path, patterns))))
-        width = sig_width(node.selector)
+        width = sig_width(selector)
         if width < PRIORITY_WIDTH:
             cases = disjoint(cases)
         cases = grouped(cases, default)
@@ -77,16 +77,16 @@ class ProcessPrinter:
         if not cases:
             return default
         if len(cases) == 1 and len(cases[0][0]) == 1:
-            (patterns, lines), test = cases[0], self._test(node.selector, cases[0][0][0])
+            (patterns, lines), test = cases[0], self._test(selector, cases[0][0][0])
             if test is not None and lines:
                 head, *rest = if_else(test, lines, default)
                 return [_noted(head, self._note((*path, patterns))), *rest]
             if test is not None:
                 return guarded(f"if (!({test}))", default)
         keyword = "casez" if any("-" in pattern for patterns, _ in cases for pattern in patterns) else "case"
-        result = [f"{keyword} ({self._printer.sig(node.selector).text})"]
+        result = [f"{keyword} ({self._printer.sig(selector).text})"]
         for patterns, lines in cases:
-            labels = [self._label(node.selector, pattern) for pattern in patterns]
+            labels = [self._label(selector, pattern) for pattern in patterns]
             names = self._note((*path, patterns)) if lines else ()
             result += [INDENT + line for line in labelled(labels, lines, names)]
         if not complete:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from xpulpnn.emit.rtlil import Assign, Sig, Slice, Statement, bits, sig_width
 
@@ -10,42 +11,28 @@ Patterns = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Branch:
-    """``if`` and ``else if`` on single bits, and what holds for none of them."""
-
-    arms: list[tuple[Sig, "list[Node]"]]
-    otherwise: "list[Node]" = field(default_factory=list)
-
-    def with_bodies(self, new: "Callable[[list[Node]], list[Node]]") -> "Branch":
-        """The same questions before other statements."""
-        return Branch([(sig, new(body)) for sig, body in self.arms], new(self.otherwise))
-
-
-@dataclass(slots=True)
 class Choice:
-    """``case``: the first arm with a matching pattern, else the default."""
+    """``case``: the first arm with a matching pattern, else the default; without a selector ``if`` and ``else if``."""
 
-    selector: Sig
-    arms: list[tuple[Patterns, "list[Node]"]]
+    selector: Sig | None
+    arms: "list[tuple[Any, list[Node]]]"  # patterns, or without a selector the bit that is tested, and what it leads to
     default: "list[Node]" = field(default_factory=list)
 
     def with_bodies(self, new: "Callable[[list[Node]], list[Node]]") -> "Choice":
         """The same questions before other statements."""
-        return Choice(self.selector, [(patterns, new(body)) for patterns, body in self.arms], new(self.default))
+        return Choice(self.selector, [(test, new(body)) for test, body in self.arms], new(self.default))
+
+    def bodies(self) -> "list[list[Node]]":
+        """All that may be executed."""
+        return [*(body for _, body in self.arms), self.default]
 
 
-Node = Assign | Branch | Choice
+Node = Assign | Choice
 
 
 def is_empty(nodes: Sequence[Node]) -> bool:
     """Return whether nothing is ever assigned."""
-    return all(not isinstance(node, Assign) and all(map(is_empty, bodies(node))) for node in nodes)
-
-
-def bodies(node: Branch | Choice) -> "list[list[Node]]":
-    """All that may be executed."""
-    last = node.otherwise if isinstance(node, Branch) else node.default
-    return [*(body for _, body in node.arms), last]
+    return all(not isinstance(node, Assign) and all(map(is_empty, node.bodies())) for node in nodes)
 
 
 def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
@@ -63,14 +50,6 @@ def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None)
             kept.append(inner)
             known = None
     return kept
-
-
-def _matches_all(patterns: Patterns) -> bool:
-    return not patterns or any(set(pattern) == {"-"} for pattern in patterns)
-
-
-def _one_hot(patterns: Patterns) -> bool:
-    return len(patterns) == 1 and patterns[0].count("1") == 1 and "0" not in patterns[0]
 
 
 def tree(statements: Sequence[Statement]) -> list[Node]:
@@ -122,33 +101,22 @@ def _pieces(node: Assign, later: Sequence[Slice]) -> list[Node]:
 def _node(statement: Statement) -> list[Node]:
     if isinstance(statement, Assign):
         return [statement]
-    arms: list[tuple[Patterns, list[Node]]] = [(patterns, _tree(body)) for patterns, body in statement.cases]
-    default: list[Node] = []
-    at = next((index for index, (patterns, _) in enumerate(arms) if _matches_all(patterns)), None)
-    if at is not None:
-        default = arms[at][1]
-        arms = arms[:at]
+    selector, default = statement.selector, []
+    arms: list[tuple[Patterns, list[Node]]] = []
+    for patterns, body in statement.cases:
+        if not patterns or any(set(pattern) == {"-"} for pattern in patterns):
+            default = _tree(body)
+            break
+        arms.append((patterns, _tree(body)))
     if not arms:
         return default
-    if all(_one_hot(patterns) for patterns, _ in arms):
-        return [Branch([(_tested(statement.selector, patterns[0]), body) for patterns, body in arms], default)]
-    if sig_width(statement.selector) == 1:
-        return _two_way(statement.selector, arms, default)
-    return [Choice(statement.selector, arms, default)]
-
-
-def _tested(selector: Sig, pattern: str) -> Sig:
-    """The bit of ``selector`` that a one-hot pattern tests."""
-    return bits(selector, len(pattern) - 1 - pattern.index("1"), 1)
-
-
-def _two_way(selector: Sig, arms: list[tuple[Patterns, list[Node]]], default: list[Node]) -> list[Node]:
-    chosen: dict[str, list[Node]] = {}
-    for patterns, body in arms:
-        for value in "01":
-            if "-" in patterns or value in patterns:
-                chosen.setdefault(value, body)
-    return [Branch([(selector, chosen.get("1", default))], chosen.get("0", default))]
+    if all(len(patterns) == 1 and patterns[0].count("1") == 1 and "0" not in patterns[0] for patterns, _ in arms):
+        tests = [bits(selector, len(pattern) - 1 - pattern.index("1"), 1) for (pattern,), _ in arms]
+        return [Choice(None, [(test, body) for test, (_, body) in zip(tests, arms, strict=True)], default)]
+    if sig_width(selector) > 1:
+        return [Choice(selector, arms, default)]
+    chosen = {value: body for patterns, body in reversed(arms) for value in patterns}
+    return [Choice(None, [(selector, chosen.get("1", default))], chosen.get("0", default))]
 
 
 def overlap(one: str, other: str) -> bool:
@@ -189,37 +157,27 @@ def _merge(one: Sequence[Node], other: Sequence[Node]) -> list[Node]:
 
 
 def _shared(one: Node, other: Node) -> Node | None:
-    if isinstance(one, Branch) and isinstance(other, Branch):
-        return _shared_branch(one, other)
-    if isinstance(one, Choice) and isinstance(other, Choice) and one.selector == other.selector:
-        return _shared_choice(one, other)
-    return None
-
-
-def _shared_branch(one: Branch, other: Branch) -> Branch | None:
-    """One chain of conditions if the shorter begins the longer."""
-    short, long = sorted((one, other), key=lambda branch: len(branch.arms))
-    count = len(short.arms)
-    if [sig for sig, _ in short.arms] != [sig for sig, _ in long.arms[:count]]:
+    """One choice if both tell the same cases apart, or if they can be told apart in a common one."""
+    if isinstance(one, Assign) or isinstance(other, Assign) or one.selector != other.selector:
         return None
-    if count < len(long.arms) and not is_empty(short.otherwise):
-        return None
-    mine, yours = dict(enumerate(one.arms)), dict(enumerate(other.arms))
-    arms: list[tuple[Sig, list[Node]]] = []
-    for index, (sig, _) in enumerate(long.arms):
-        parts = [table[index][1] for table in (mine, yours) if index in table]
-        arms.append((sig, _merge(parts[0], parts[1]) if len(parts) > 1 else parts[0]))
-    return Branch(arms, _merge(one.otherwise, other.otherwise))
-
-
-def _shared_choice(one: Choice, other: Choice) -> Choice | None:
-    """One choice if both tell the same cases apart, or all cases are single values that exclude each other."""
-    if [patterns for patterns, _ in one.arms] == [patterns for patterns, _ in other.arms]:
+    short, long = sorted((one, other), key=lambda choice: len(choice.arms))
+    same = [test for test, _ in short.arms] == [test for test, _ in long.arms[: len(short.arms)]]
+    if same and len(short.arms) == len(long.arms):
         pairs = zip(one.arms, other.arms, strict=True)
-        arms = [(patterns, _merge(mine, yours)) for (patterns, mine), (_, yours) in pairs]
+        arms = [(test, _merge(mine, yours)) for (test, mine), (_, yours) in pairs]
         return Choice(one.selector, arms, _merge(one.default, other.default))
+    if one.selector is None:
+        # one chain of conditions if the shorter begins the longer
+        if not same or not is_empty(short.default):
+            return None
+        arms = []
+        for index, (test, body) in enumerate(long.arms):
+            parts = [choice.arms[index][1] for choice in (one, other) if index < len(choice.arms)]
+            arms.append((test, _merge(*parts) if len(parts) > 1 else body))
+        return Choice(None, arms, _merge(one.default, other.default))
     if not is_empty(one.default) or not is_empty(other.default):
         return None
+    # all cases are single values that exclude each other
     table = dict(one.arms)
     for patterns, body in other.arms:
         if patterns in table:

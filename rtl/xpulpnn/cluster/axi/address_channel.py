@@ -1,14 +1,13 @@
 """An address channel of AXI, from a register."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.axi.ports import LENGTH_BITS
 from xpulpnn.isa.machine import XLEN
 
 
-class AddressChannel(wiring.Component):
+class AddressChannel(Component):
     """Keeps the address of a burst until it is taken; takes the next one in the cycle in which it is."""
 
     put: In(1)  #: Take ``addr`` and ``len``; only with ``free``.

@@ -1,9 +1,9 @@
 """From OBI to AXI4, for reads and writes."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.axi.address_channel import AddressChannel
@@ -18,7 +18,7 @@ OUTSTANDING = 16  # transfers that are under way at most
 _KIND = data.StructLayout({"write": 1, "last": 1})
 
 
-class AxiBridge(wiring.Component):
+class AxiBridge(Component):
     """AXI4 manager for a port with reads and writes, which are answered in the order of their grants.
 
     Runs of the DMA engine become bursts: one for each run of reads, up to 256 bytes, and one for each aligned block of

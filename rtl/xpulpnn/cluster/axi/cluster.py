@@ -2,8 +2,7 @@
 """The cluster with AXI4 ports."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import Out, connect, flipped
+from amaranth.lib.wiring import Component, Out, connect, flipped
 
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.refill import AxiRefill
@@ -12,7 +11,7 @@ from xpulpnn.config import EXT_DATA_BITS, ClusterConfig
 from xpulpnn.isa.machine import XLEN
 
 
-class ClusterAxi(wiring.Component):
+class ClusterAxi(Component):
     """The cluster, with AXI4 managers where it leads outside: for instructions, for data and for the DMA engine.
 
     All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An access outside takes a cycle more than there.

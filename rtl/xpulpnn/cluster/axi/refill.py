@@ -1,8 +1,7 @@
 """From the refill port of the instruction cache to AXI4."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.axi.address_channel import AddressChannel
@@ -14,7 +13,7 @@ OUTSTANDING = 16  # transfers that are under way at most
 _INSTRUCTION = 4  # Protection bit of fetches
 
 
-class AxiRefill(wiring.Component):
+class AxiRefill(Component):
     """AXI4 manager for the refill port: reads of 64 bits, a burst of two for each line of 16 bytes.
 
     A line must be requested whole, from its first double word on, as the cache does. The address is seen at AXI in the

@@ -1,8 +1,8 @@
 """Accesses of the DMA engine on their way to the ports."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.chunk import BEATS, WINDOW_BYTES, window
@@ -25,7 +25,7 @@ def access_layout(writes):
     return data.StructLayout(fields | ({"wdata": EXT_DATA_BITS} if writes else {}))
 
 
-class AccessQueue(wiring.Component):
+class AccessQueue(Component):
     """Accesses that wait for their grants.
 
     An access goes to the port outside, or word by word to the two ports of the TCDM. A port that has been granted its
@@ -36,14 +36,13 @@ class AccessQueue(wiring.Component):
     def __init__(self, writes: bool):
         # writes: It writes the enabled bytes, with no access to a word without any; else it reads, both words always.
         self.writes = writes
-        super().__init__(
-            {
-                "access": In(stream.Signature(access_layout(writes))),  #: Accesses, in their order at each port.
-                "idle": Out(1),  #: Nothing waits, and everything is answered.
-                "tcdm": Out(ObiSignature()).array(HALVES),  #: Ports of the even and of the odd words of the TCDM.
-                "ext": Out(DmaPortSignature()),  #: Port outside.
-            }
-        )
+        ports = {
+            "access": In(stream.Signature(access_layout(writes))),  #: Accesses, in their order at each port.
+            "idle": Out(1),  #: Nothing waits, and everything is answered.
+            "tcdm": Out(ObiSignature()).array(HALVES),  #: Ports of the even and of the odd words of the TCDM.
+            "ext": Out(DmaPortSignature()),  #: Port outside.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the places and the ports."""

@@ -1,8 +1,8 @@
 """From the alignment of the source to that of the target."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.dma.chunk import OFFSET_BITS, WINDOW_BYTES, Row
 from xpulpnn.config import EXT_DATA_BITS
@@ -11,7 +11,7 @@ from xpulpnn.isa.machine import BYTE_BITS
 KEPT_BYTES = 2 * WINDOW_BYTES
 
 
-class Aligner(wiring.Component):
+class Aligner(Component):
     """A queue of bytes: 1 to 8 go in and 1 to 8 come out in every cycle, each at any place of its window.
 
     Byte i of all that went in lies in lane i modulo 8, two deep: so one rotation brings the bytes of a window to their

@@ -1,8 +1,7 @@
 """Registers of the DMA engine."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.identifiers import STATUS_IDS, number_shape
@@ -12,7 +11,7 @@ from xpulpnn.isa.cluster import BLOCK_BYTES, Dma
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 
-class CommandPorts(wiring.Component):
+class CommandPorts(Component):
     """The command ports: identifiers, status, and the words of commands.
 
     Every access is granted at once but for two: a word of a command waits while another port is within a command, and
@@ -25,22 +24,21 @@ class CommandPorts(wiring.Component):
         # ports: Command ports.
         self.identifiers = identifiers  # Identifiers of transfers.
         number = number_shape(identifiers)
-        super().__init__(
-            {
-                "ports": In(ObiSignature()).array(ports),  #: The command ports.
-                "write": Out(1),  #: A word of a command is written.
-                "word": Out(XLEN),  #: The word.
-                "port": Out(ports),  #: The port that writes it, a bit each.
-                "number": Out(number),  #: The identifier that this port was given last.
-                "last": In(1),  #: The word ends its command.
-                "full": In(1),  #: No new command may begin.
-                "allocate": Out(1),  #: An identifier is given away.
-                "available": In(1),  #: There is one to be had.
-                "available_number": In(number),  #: Which.
-                "free": Out(identifiers),  #: Those that are given back.
-                "status": In(2 * STATUS_IDS),  #: What the status register reads as.
-            }
-        )
+        ports = {
+            "ports": In(ObiSignature()).array(ports),  #: The command ports.
+            "write": Out(1),  #: A word of a command is written.
+            "word": Out(XLEN),  #: The word.
+            "port": Out(ports),  #: The port that writes it, a bit each.
+            "number": Out(number),  #: The identifier that this port was given last.
+            "last": In(1),  #: The word ends its command.
+            "full": In(1),  #: No new command may begin.
+            "allocate": Out(1),  #: An identifier is given away.
+            "available": In(1),  #: There is one to be had.
+            "available_number": In(number),  #: Which.
+            "free": Out(identifiers),  #: Those that are given back.
+            "status": In(2 * STATUS_IDS),  #: What the status register reads as.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Decode the accesses, choose who writes and who is given an identifier."""

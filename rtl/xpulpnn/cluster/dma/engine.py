@@ -1,8 +1,8 @@
 """The engine that moves the bytes."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.dma.access_queue import HALVES, AccessQueue
 from xpulpnn.cluster.dma.aligner import Aligner
@@ -14,7 +14,7 @@ from xpulpnn.cluster.ports import DmaPortSignature
 from xpulpnn.core.obi import ObiSignature
 
 
-class Engine(wiring.Component):
+class Engine(Component):
     """Copies bytes from sources to targets: eight per cycle where both sides have whole windows.
 
     Transfers are written one after the other, the next when everything of the one before is answered. Reading goes

@@ -1,8 +1,7 @@
 """One port outside for reads and writes."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.access_queue import OUTSTANDING
@@ -12,7 +11,7 @@ from xpulpnn.cluster.ports import WRITE_BLOCK_BYTES, DmaPortSignature
 REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 
 
-class ExternalShare(wiring.Component):
+class ExternalShare(Component):
     """Writes go before reads; up to 16 transfers of both are under way.
 
     Combinational. A request that is shown stays until it is granted, and the writes of a run to an aligned block of 64

@@ -1,8 +1,7 @@
 """Identifiers of transfers."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.dma.queue import DEPTH
 
@@ -14,28 +13,27 @@ def number_shape(count: int) -> range:
     return range(max(count, 2))
 
 
-class Identifiers(wiring.Component):
+class Identifiers(Component):
     """Which identifiers are allocated, and how many transfers are under way with each."""
 
     def __init__(self, count: int):
         self.count = count  # Identifiers, 1 to 16.
         number = number_shape(count)
-        super().__init__(
-            {
-                "available": Out(1),  #: There is one that is neither allocated nor in use.
-                "number": Out(number),  #: The lowest such.
-                "allocate": In(1),  #: Allocates it; only while ``available``.
-                "free": In(count),  #: No longer allocated; has no effect on their transfers.
-                #: begins, ends: A command begins; a transfer is done.
-                "begins": In(1),
-                #: begin_number, end_number: Its identifier.
-                "begin_number": In(number),
-                "ends": In(1),
-                "end_number": In(number),
-                "status": Out(2 * STATUS_IDS),  #: Bits 15:0: in use; bits 31:16: allocated. Of the cycle before.
-                "busy": Out(1),  #: Some are in use.
-            }
-        )
+        ports = {
+            "available": Out(1),  #: There is one that is neither allocated nor in use.
+            "number": Out(number),  #: The lowest such.
+            "allocate": In(1),  #: Allocates it; only while ``available``.
+            "free": In(count),  #: No longer allocated; has no effect on their transfers.
+            #: begins, ends: A command begins; a transfer is done.
+            "begins": In(1),
+            #: begin_number, end_number: Its identifier.
+            "begin_number": In(number),
+            "ends": In(1),
+            "end_number": In(number),
+            "status": Out(2 * STATUS_IDS),  #: Bits 15:0: in use; bits 31:16: allocated. Of the cycle before.
+            "busy": Out(1),  #: Some are in use.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build a counter per identifier."""

@@ -1,15 +1,15 @@
 """Addresses of one side of a transfer."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.chunk import BEATS, OFFSET_BITS, WINDOW_BYTES, Chunk, Errand
 from xpulpnn.cluster.ports import RUN_BYTES
 
 
-class LineWalker(wiring.Component):
+class LineWalker(Component):
     """Divides the lines of a transfer into chunks.
 
     A chunk is what is left of its window, of the line and of the transfer, whichever is least; a chunk per cycle. Lines

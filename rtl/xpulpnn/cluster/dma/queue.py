@@ -1,9 +1,9 @@
 """Transfers that wait for the DMA engine."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import enum, stream, wiring
+from amaranth.lib import enum, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.chunk import Errand
@@ -45,7 +45,7 @@ def flag(command, which):
     return command[exact_log2(which)]
 
 
-class CommandQueue(wiring.Component):
+class CommandQueue(Component):
     """Takes commands word by word and gives both sides of their transfers, each side at its own pace.
 
     A word goes to its place at once. A command whose last word was written in a cycle can be had in the next. An
@@ -54,20 +54,19 @@ class CommandQueue(wiring.Component):
 
     def __init__(self, tag):
         # tag: What is kept with a command.
-        super().__init__(
-            {
-                "write": In(1),  #: A word is written; the first one of a command only if there is room.
-                "word": In(XLEN),  #: The word.
-                "tag": In(tag),  #: Kept from the first word of a command.
-                "begins": Out(1),  #: The word that is written begins a command.
-                "last": Out(1),  #: The word that is written, or would be, ends its command.
-                "full": Out(1),  #: There is no room for a new command.
-                "sources": Out(stream.Signature(Errand)),  #: Where the bytes of the next transfer come from.
-                "targets": Out(stream.Signature(Errand)),  #: Where they go to; taking it makes room.
-                "command": Out(WIDTHS[Word.COMMAND]),  #: First word of the command of ``targets``.
-                "target_tag": Out(tag),  #: What was kept with it.
-            }
-        )
+        ports = {
+            "write": In(1),  #: A word is written; the first one of a command only if there is room.
+            "word": In(XLEN),  #: The word.
+            "tag": In(tag),  #: Kept from the first word of a command.
+            "begins": Out(1),  #: The word that is written begins a command.
+            "last": Out(1),  #: The word that is written, or would be, ends its command.
+            "full": Out(1),  #: There is no room for a new command.
+            "sources": Out(stream.Signature(Errand)),  #: Where the bytes of the next transfer come from.
+            "targets": Out(stream.Signature(Errand)),  #: Where they go to; taking it makes room.
+            "command": Out(WIDTHS[Word.COMMAND]),  #: First word of the command of ``targets``.
+            "target_tag": Out(tag),  #: What was kept with it.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build a memory per word of a command, and the places of the ends of the queue."""

@@ -1,9 +1,9 @@
 """The reading side of the DMA engine."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.dma.access_queue import HALVES, OUTSTANDING, AccessQueue
 from xpulpnn.cluster.dma.chunk import OFFSET_BITS, Chunk, Row, enables
@@ -14,7 +14,7 @@ from xpulpnn.isa.machine import XLEN
 ROWS = OUTSTANDING  # windows that are awaited or kept
 
 
-class Reader(wiring.Component):
+class Reader(Component):
     """Reads chunks, several ahead, and gives them in their order.
 
     Up to 16 windows are under way or kept, so that every answer has its place. After the last chunk of one memory,

@@ -1,8 +1,8 @@
 """DMA engine of the cluster."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.dma.access_queue import HALVES
 from xpulpnn.cluster.dma.command import CommandPorts
@@ -15,7 +15,7 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import DmaCommand
 
 
-class Dma(wiring.Component):
+class Dma(Component):
     """Copies between the TCDM and the outside, and within the TCDM, as the cores command.
 
     Software reads an identifier from the command register of its port, writes the words of one or more commands to it,
@@ -27,18 +27,17 @@ class Dma(wiring.Component):
 
     def __init__(self, config: ClusterConfig):
         self.config = config  # Number of cores and of identifiers.
-        super().__init__(
-            {
-                "cores": In(ObiSignature()).array(config.cores),  #: Command port of each core.
-                "shared": In(ObiSignature()),  #: Command port for others.
-                #: tcdm: Ports that read the even and the odd words of the TCDM, ports that write them.
-                "tcdm": Out(ObiSignature()).array(2 * HALVES),
-                "ext": Out(DmaPortSignature()),  #: Port outside.
-                "events": Out(config.cores),  #: A transfer with the event bit has ended, for each core; pulses.
-                "interrupts": Out(config.cores),  #: A transfer with the interrupt bit has ended, for each core; pulses.
-                "busy": Out(1),  #: A transfer waits or is under way.
-            }
-        )
+        ports = {
+            "cores": In(ObiSignature()).array(config.cores),  #: Command port of each core.
+            "shared": In(ObiSignature()),  #: Command port for others.
+            #: tcdm: Ports that read the even and the odd words of the TCDM, ports that write them.
+            "tcdm": Out(ObiSignature()).array(2 * HALVES),
+            "ext": Out(DmaPortSignature()),  #: Port outside.
+            "events": Out(config.cores),  #: A transfer with the event bit has ended, for each core; pulses.
+            "interrupts": Out(config.cores),  #: A transfer with the interrupt bit has ended, for each core; pulses.
+            "busy": Out(1),  #: A transfer waits or is under way.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Connect ports, queue and engine, and tell the ends."""

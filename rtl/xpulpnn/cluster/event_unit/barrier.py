@@ -1,8 +1,7 @@
 """Barrier of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature
@@ -12,7 +11,7 @@ from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventRegister
 NUMBER_BITS = 3
 
 
-class BarrierUnit(wiring.Component):
+class BarrierUnit(Component):
     """Collects triggers until the cores of the trigger mask, and no others, have triggered.
 
     ``status |= triggers``; in the cycle in which the trigger mask is not 0 and status equals it, the event goes to the
@@ -23,14 +22,13 @@ class BarrierUnit(wiring.Component):
 
     def __init__(self, config: ClusterConfig):
         self.cores = config.cores
-        super().__init__(
-            {
-                "number": In(NUMBER_BITS),  #: Which barrier it is; constant.
-                "accesses": In(AccessSignature()).array(self.cores),  #: What each core asks for.
-                "state": Out(BarrierStateSignature(self.cores)),  #: The registers.
-                "events": Out(self.cores),  #: Cores that get the event in this cycle.
-            }
-        )
+        ports = {
+            "number": In(NUMBER_BITS),  #: Which barrier it is; constant.
+            "accesses": In(AccessSignature()).array(self.cores),  #: What each core asks for.
+            "state": Out(BarrierStateSignature(self.cores)),  #: The registers.
+            "events": Out(self.cores),  #: Cores that get the event in this cycle.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the masks, the status and the comparison."""

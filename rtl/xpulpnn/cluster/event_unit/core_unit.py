@@ -1,8 +1,8 @@
 """A core's part of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import enum
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature, SlotSignature, within
 from xpulpnn.config import ClusterConfig
@@ -30,7 +30,7 @@ def event_lines(config: ClusterConfig) -> int:
     return sum(1 << line for line in lines)
 
 
-class CoreUnit(wiring.Component):
+class CoreUnit(Component):
     """Event buffer and masks of a core, and the end of its private port, where it waits.
 
     Accesses are granted at once. Stores and ordinary loads are answered in the next cycle; what waits is answered when
@@ -43,33 +43,32 @@ class CoreUnit(wiring.Component):
 
     def __init__(self, config: ClusterConfig):
         self.config = config
-        super().__init__(
-            {
-                "port": In(ObiSignature()),  #: Private view; bits 9:0 of the address count.
-                "shared": In(SlotSignature()),  #: Access of the shared view.
-                "events": In(XLEN),  #: Event lines.
-                "access": Out(AccessSignature()),  #: What barriers, mutexes, dispatch queue and software events see.
-                "barriers": In(BarrierStateSignature(config.cores)).array(config.barriers),  #: Their registers.
-                "summary": In(config.cores),  #: Cores that have triggered any barrier.
-                "team": In(config.cores),  #: Team of the dispatch queue.
-                #: locking, granted: The mutex that the core waits for, and that it gets it in this cycle.
-                "locking": Out(config.mutexes),
-                "granted": In(config.mutexes),
-                "messages": In(XLEN).array(config.mutexes),  #: Messages of the mutexes.
-                #: popping, popped: The core waits for a word, and gets it in this cycle.
-                "popping": Out(1),
-                "popped": In(1),
-                "found": In(XLEN),  #: The word.
-                #: pushing, pushed: The core waits to push a word, and it is taken in this cycle.
-                "pushing": Out(1),
-                "pushed": In(1),
-                "word": Out(XLEN),  #: The word.
-                "irq": Out(1),  #: An event is in buffer and interrupt mask.
-                "fetch_idle": In(1),  #: No instruction fetch of the core is outstanding.
-                #: core_clock_en: The core needs its clock: it does not wait, or fetches, or has what it waits for.
-                "core_clock_en": Out(1),
-            }
-        )
+        ports = {
+            "port": In(ObiSignature()),  #: Private view; bits 9:0 of the address count.
+            "shared": In(SlotSignature()),  #: Access of the shared view.
+            "events": In(XLEN),  #: Event lines.
+            "access": Out(AccessSignature()),  #: What barriers, mutexes, dispatch queue and software events see.
+            "barriers": In(BarrierStateSignature(config.cores)).array(config.barriers),  #: Their registers.
+            "summary": In(config.cores),  #: Cores that have triggered any barrier.
+            "team": In(config.cores),  #: Team of the dispatch queue.
+            #: locking, granted: The mutex that the core waits for, and that it gets it in this cycle.
+            "locking": Out(config.mutexes),
+            "granted": In(config.mutexes),
+            "messages": In(XLEN).array(config.mutexes),  #: Messages of the mutexes.
+            #: popping, popped: The core waits for a word, and gets it in this cycle.
+            "popping": Out(1),
+            "popped": In(1),
+            "found": In(XLEN),  #: The word.
+            #: pushing, pushed: The core waits to push a word, and it is taken in this cycle.
+            "pushing": Out(1),
+            "pushed": In(1),
+            "word": Out(XLEN),  #: The word.
+            "irq": Out(1),  #: An event is in buffer and interrupt mask.
+            "fetch_idle": In(1),  #: No instruction fetch of the core is outstanding.
+            #: core_clock_en: The core needs its clock: it does not wait, or fetches, or has what it waits for.
+            "core_clock_en": Out(1),
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the slot of accesses, the registers, and the waiting."""

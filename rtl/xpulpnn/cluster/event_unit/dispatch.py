@@ -1,8 +1,7 @@
 """Dispatch queue of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Array, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, lowest
@@ -11,7 +10,7 @@ from xpulpnn.isa.cluster import EventRegister
 from xpulpnn.isa.machine import XLEN
 
 
-class Dispatch(wiring.Component):
+class Dispatch(Component):
     """Queue of words for teams of cores: every core of a word's team gets it once, each in the order of the pushes.
 
     A word belongs to the team that is set when it is pushed. Every core has its own place in the queue and passes, one
@@ -23,18 +22,17 @@ class Dispatch(wiring.Component):
     def __init__(self, config: ClusterConfig):
         self.cores = config.cores
         self.depth = config.dispatch_depth
-        super().__init__(
-            {
-                "accesses": In(AccessSignature()).array(self.cores),  #: What each core asks for; sets the team.
-                "team": Out(self.cores, init=-1),  #: Cores that the next word is for.
-                "pushing": In(self.cores),  #: Cores that wait to push.
-                "words": In(XLEN).array(self.cores),  #: What they push.
-                "pushed": Out(self.cores),  #: The one of them that does in this cycle.
-                "popping": In(self.cores),  #: Cores that wait for a word.
-                "popped": Out(self.cores),  #: Those of them that get one in this cycle.
-                "found": Out(XLEN).array(self.cores),  #: The word each core gets, valid with ``popped``.
-            }
-        )
+        ports = {
+            "accesses": In(AccessSignature()).array(self.cores),  #: What each core asks for; sets the team.
+            "team": Out(self.cores, init=-1),  #: Cores that the next word is for.
+            "pushing": In(self.cores),  #: Cores that wait to push.
+            "words": In(XLEN).array(self.cores),  #: What they push.
+            "pushed": Out(self.cores),  #: The one of them that does in this cycle.
+            "popping": In(self.cores),  #: Cores that wait for a word.
+            "popped": Out(self.cores),  #: Those of them that get one in this cycle.
+            "found": Out(XLEN).array(self.cores),  #: The word each core gets, valid with ``popped``.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the team, the queue and each core's place in it."""

@@ -1,15 +1,14 @@
 """Mutex of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.event_unit.access import MUTEX_REGION, REGION_BITS, WORD_SHIFT, AccessSignature, lowest
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.machine import XLEN
 
 
-class MutexUnit(wiring.Component):
+class MutexUnit(Component):
     """Lock that cores wait for, with a word that each owner leaves to the next.
 
     While it is free the lowest core that waits gets it. A store unlocks it, whoever makes it, and leaves the message;
@@ -18,15 +17,14 @@ class MutexUnit(wiring.Component):
     """
 
     def __init__(self, config: ClusterConfig):
-        super().__init__(
-            {
-                "number": In(REGION_BITS - WORD_SHIFT),  #: Which mutex it is; constant.
-                "accesses": In(AccessSignature()).array(config.cores),  #: What each core asks for.
-                "waiting": In(config.cores),  #: Cores that wait for this lock.
-                "granted": Out(config.cores),  #: The one of them that gets it in this cycle.
-                "message": Out(XLEN),  #: What the last store left.
-            }
-        )
+        ports = {
+            "number": In(REGION_BITS - WORD_SHIFT),  #: Which mutex it is; constant.
+            "accesses": In(AccessSignature()).array(config.cores),  #: What each core asks for.
+            "waiting": In(config.cores),  #: Cores that wait for this lock.
+            "granted": Out(config.cores),  #: The one of them that gets it in this cycle.
+            "message": Out(XLEN),  #: What the last store left.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the lock and the message."""

@@ -1,8 +1,7 @@
 """Shared view of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import OFFSET_BITS, REGION_BITS, SlotSignature, within
@@ -22,7 +21,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 VIEW_BITS = 13  # bits of an address that tell the registers of the view apart
 
 
-class SharedView(wiring.Component):
+class SharedView(Component):
     """Turns accesses of the shared view into accesses of cores' private views.
 
     The registers of a core are reached through its own slot, barriers and triggers of software events through that of

@@ -1,15 +1,14 @@
 """Software events of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.event_unit.access import REGION_BITS, TRIGGER_REGIONS, AccessSignature
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.machine import WORD_BYTES
 
 
-class SwEvents(wiring.Component):
+class SwEvents(Component):
     """Events that cores send each other by name.
 
     A store to a trigger sends its event to the cores of the data, a load of a waiting trigger to those of the loading

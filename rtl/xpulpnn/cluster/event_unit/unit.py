@@ -1,8 +1,7 @@
 """Event unit of the cluster (guide, "The event unit")."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.event_unit.barrier import BarrierUnit
 from xpulpnn.cluster.event_unit.core_unit import CoreUnit
@@ -15,7 +14,7 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import EventLine
 
 
-class EventUnit(wiring.Component):
+class EventUnit(Component):
     """Events between cores, and what cores wait for.
 
     Every access of a private view is granted at once; one that waits is answered when what it waits for is there (see
@@ -30,18 +29,17 @@ class EventUnit(wiring.Component):
         cores = config.cores
         #: dma_events: Event line 8 of each core; with a DMA only.
         #: dma_interrupts: Event line 9 of each core; with a DMA only.
-        super().__init__(
-            {
-                "cores": In(ObiSignature()).array(cores),  #: Private views; bits 9:0 of the address count.
-                "shared": In(ObiSignature()),  #: Shared view; bits 12:0 of the address count.
-                "timer_events": In(2),  #: Event lines 10 and 11 of all cores.
-                "cluster_events": In(2),  #: Event lines 22 and 23 of all cores.
-                "irq": Out(cores),  #: An event is in buffer and interrupt mask of the core.
-                "fetch_idle": In(cores),  #: No instruction fetch of the core is outstanding.
-                "core_clock_en": Out(cores),  #: The core needs its clock.
-                **({"dma_events": In(cores), "dma_interrupts": In(cores)} if config.dma else {}),
-            }
-        )
+        ports = {
+            "cores": In(ObiSignature()).array(cores),  #: Private views; bits 9:0 of the address count.
+            "shared": In(ObiSignature()),  #: Shared view; bits 12:0 of the address count.
+            "timer_events": In(2),  #: Event lines 10 and 11 of all cores.
+            "cluster_events": In(2),  #: Event lines 22 and 23 of all cores.
+            "irq": Out(cores),  #: An event is in buffer and interrupt mask of the core.
+            "fetch_idle": In(cores),  #: No instruction fetch of the core is outstanding.
+            "core_clock_en": Out(cores),  #: The core needs its clock.
+            **({"dma_events": In(cores), "dma_interrupts": In(cores)} if config.dma else {}),
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the cores' parts and connect them with what they share."""

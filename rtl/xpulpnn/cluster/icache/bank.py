@@ -1,8 +1,8 @@
 """Bank of the shared instruction cache."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import enum
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.choice import chosen
@@ -21,7 +21,7 @@ class BankState(enum.Enum, shape=2):
     STORING = 3
 
 
-class CacheBank(wiring.Component):
+class CacheBank(Component):
     """One bank of the shared instruction cache: tags and lines in single-port memories, one miss at a time.
 
     A request granted in cycle t is looked up; a hit is answered in t + 2, and requests may be granted in every cycle.
@@ -32,28 +32,27 @@ class CacheBank(wiring.Component):
 
     def __init__(self, config: ClusterConfig):
         self.config = config  # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
-        super().__init__(
-            {
-                "req": In(config.cores),  #: Requests of the cores' caches.
-                "gnt": Out(config.cores),  #: Which of them is granted.
-                "lines": In(LINE_NUMBER_BITS).array(config.cores),  #: Numbers of the lines requested.
-                "rvalid": Out(config.cores),  #: Whose line is answered.
-                "rdata": Out(LINE_BITS),  #: The line, valid with ``rvalid``.
-                "err": Out(LINE_BEATS),  #: Which halves of it could not be read, valid with ``rvalid``.
-                "miss_req": Out(1),  #: A line is requested from memory; it stays high until it is granted.
-                "miss_gnt": In(1),  #: The request is accepted.
-                #: miss_line: Number of the line; it stays until the last part of the line has come.
-                "miss_line": Out(LINE_NUMBER_BITS),
-                "part_valid": In(1),  #: A part of the line has come, the first one first.
-                "part": In(REFILL_BITS),  #: That part.
-                "part_err": In(1),  #: It could not be read.
-                "control": In(CacheControlSignature()),  #: What software says.
-                #: hit, miss: A request has found its line, or not; in the cycle after its grant.
-                "hit": Out(1),
-                "miss": Out(1),
-                "waits": Out(1),  #: A request is not granted.
-            }
-        )
+        ports = {
+            "req": In(config.cores),  #: Requests of the cores' caches.
+            "gnt": Out(config.cores),  #: Which of them is granted.
+            "lines": In(LINE_NUMBER_BITS).array(config.cores),  #: Numbers of the lines requested.
+            "rvalid": Out(config.cores),  #: Whose line is answered.
+            "rdata": Out(LINE_BITS),  #: The line, valid with ``rvalid``.
+            "err": Out(LINE_BEATS),  #: Which halves of it could not be read, valid with ``rvalid``.
+            "miss_req": Out(1),  #: A line is requested from memory; it stays high until it is granted.
+            "miss_gnt": In(1),  #: The request is accepted.
+            #: miss_line: Number of the line; it stays until the last part of the line has come.
+            "miss_line": Out(LINE_NUMBER_BITS),
+            "part_valid": In(1),  #: A part of the line has come, the first one first.
+            "part": In(REFILL_BITS),  #: That part.
+            "part_err": In(1),  #: It could not be read.
+            "control": In(CacheControlSignature()),  #: What software says.
+            #: hit, miss: A request has found its line, or not; in the cycle after its grant.
+            "hit": Out(1),
+            "miss": Out(1),
+            "waits": Out(1),  #: A request is not granted.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the lookup, the response register and the way to memory."""

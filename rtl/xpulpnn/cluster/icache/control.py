@@ -1,8 +1,7 @@
 """Registers of the instruction caches."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.icache.ports import LINE_OFFSET_BITS, CacheControlSignature
 from xpulpnn.cluster.peripherals.registers import serve, written_value
@@ -12,7 +11,7 @@ from xpulpnn.isa.cluster import Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 
-class CacheControl(wiring.Component):
+class CacheControl(Component):
     """Enables and flushes the instruction caches, and counts what happens in them.
 
     The registers are those of :class:`~xpulpnn.isa.cluster.Icache`. A flush takes effect in the cycle in which it is

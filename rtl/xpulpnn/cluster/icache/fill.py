@@ -1,12 +1,11 @@
 """Lines that a set-associative cache holds, and the one replaced next."""
 
 from amaranth.hdl import Array, Cat, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 
-class CacheFill(wiring.Component):
+class CacheFill(Component):
     """How far the ways of each set are filled.
 
     The ways of a set are written in turn, the first one first after the set was forgotten. So the number of the way

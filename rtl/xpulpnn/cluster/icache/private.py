@@ -1,8 +1,8 @@
 """Instruction cache of one core."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import enum
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.choice import chosen
@@ -23,7 +23,7 @@ class FetchState(enum.Enum, shape=2):
     WAITING = 2
 
 
-class PrivateCache(wiring.Component):
+class PrivateCache(Component):
     """Set-associative instruction cache that fetches the next line ahead.
 
     A hit takes one cycle: granted at once, answered in the next; a word per cycle, also across lines. A miss asks for
@@ -40,17 +40,16 @@ class PrivateCache(wiring.Component):
 
     def __init__(self, config: ClusterConfig):
         self.config = config  # ``icache_private``, ``icache_ways``, ``prefetch``.
-        super().__init__(
-            {
-                "core": In(InstructionPortSignature()),  #: The core's fetches.
-                "line": Out(LineSignature()),  #: Lines of the next level.
-                "control": In(CacheControlSignature()),  #: What software says.
-                #: hit, miss: A fetch has found its word, or not; in the cycle after its grant.
-                "hit": Out(1),
-                "miss": Out(1),
-                "waits": Out(1),  #: A fetch is requested and not granted.
-            }
-        )
+        ports = {
+            "core": In(InstructionPortSignature()),  #: The core's fetches.
+            "line": Out(LineSignature()),  #: Lines of the next level.
+            "control": In(CacheControlSignature()),  #: What software says.
+            #: hit, miss: A fetch has found its word, or not; in the cycle after its grant.
+            "hit": Out(1),
+            "miss": Out(1),
+            "waits": Out(1),  #: A fetch is requested and not granted.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the lookup, the answer and the fetching of lines."""

@@ -1,9 +1,8 @@
 """The way of missing lines from memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature
@@ -12,7 +11,7 @@ from xpulpnn.cluster.tcdm.arbiter import Arbiter
 LEAST_DEPTH = 2  # of a queue that has numbers for its entries
 
 
-class RefillPort(wiring.Component):
+class RefillPort(Component):
     """Reads the lines that the banks of the shared cache miss, in parts.
 
     A request is taken when none is being made, and its parts are requested one after the other from the next cycle on.
@@ -22,16 +21,15 @@ class RefillPort(wiring.Component):
 
     def __init__(self, banks: int):
         self.banks = banks  # Banks, each with one line requested at most.
-        super().__init__(
-            {
-                "req": In(banks),  #: Requests.
-                "gnt": Out(banks),  #: The one that is taken.
-                #: lines: Numbers of the lines requested; each stays until the last part of the line has come.
-                "lines": In(LINE_NUMBER_BITS).array(banks),
-                "part_valid": Out(banks),  #: Whose line a part has come of.
-                "refill": Out(RefillSignature()),  #: Memory.
-            }
-        )
+        ports = {
+            "req": In(banks),  #: Requests.
+            "gnt": Out(banks),  #: The one that is taken.
+            #: lines: Numbers of the lines requested; each stays until the last part of the line has come.
+            "lines": In(LINE_NUMBER_BITS).array(banks),
+            "part_valid": Out(banks),  #: Whose line a part has come of.
+            "refill": Out(RefillSignature()),  #: Memory.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the way of the requests and the order of the answers."""

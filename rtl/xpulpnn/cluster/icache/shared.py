@@ -1,8 +1,7 @@
 """Instruction cache that all cores share."""
 
 from amaranth.hdl import Cat, Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.choice import chosen
@@ -12,7 +11,7 @@ from xpulpnn.cluster.icache.refill import RefillPort
 from xpulpnn.config import ClusterConfig
 
 
-class SharedCache(wiring.Component):
+class SharedCache(Component):
     """Set-associative instruction cache in banks, the low bits of the line number choosing the bank.
 
     A bank grants one request in every cycle and answers a hit two cycles after; a miss stops the bank, not the others.
@@ -21,17 +20,16 @@ class SharedCache(wiring.Component):
     def __init__(self, config: ClusterConfig):
         self.config = config  # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
         banks = config.icache_shared_banks
-        super().__init__(
-            {
-                "cores": In(LineSignature()).array(config.cores),  #: The cores' caches.
-                "refill": Out(RefillSignature()),  #: Memory.
-                "control": In(CacheControlSignature()),  #: What software says.
-                #: hit, miss: A request has found its line in the bank, or not; in the cycle after its grant.
-                "hit": Out(banks),
-                "miss": Out(banks),
-                "waits": Out(banks),  #: A request of the bank is not granted.
-            }
-        )
+        ports = {
+            "cores": In(LineSignature()).array(config.cores),  #: The cores' caches.
+            "refill": Out(RefillSignature()),  #: Memory.
+            "control": In(CacheControlSignature()),  #: What software says.
+            #: hit, miss: A request has found its line in the bank, or not; in the cycle after its grant.
+            "hit": Out(banks),
+            "miss": Out(banks),
+            "waits": Out(banks),  #: A request of the bank is not granted.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the banks, lead requests to them and answers back."""

@@ -1,8 +1,7 @@
 """Instruction caches of the cluster."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.icache.control import CacheControl
 from xpulpnn.cluster.icache.ports import RefillSignature
@@ -12,7 +11,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 
 
-class InstructionCache(wiring.Component):
+class InstructionCache(Component):
     """A cache for each core, one that all share behind them, and the registers of both.
 
     A fetch that its core's cache has is answered in the next cycle, one that only the shared cache has three cycles
@@ -21,15 +20,14 @@ class InstructionCache(wiring.Component):
 
     def __init__(self, config: ClusterConfig):
         self.config = config  # ``cores`` and the fields of the instruction cache; ``icache_private`` must not be 0.
-        super().__init__(
-            {
-                "cores": In(InstructionPortSignature()).array(config.cores),  #: Fetches of the cores.
-                "refill": Out(RefillSignature()),  #: Memory.
-                #: port: Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address
-                #:   count.
-                "port": In(ObiSignature()),
-            }
-        )
+        ports = {
+            "cores": In(InstructionPortSignature()).array(config.cores),  #: Fetches of the cores.
+            "refill": Out(RefillSignature()),  #: Memory.
+            #: port: Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address
+            #:   count.
+            "port": In(ObiSignature()),
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Connect the levels with each other and with the registers."""

@@ -1,14 +1,13 @@
 """One way of a set-associative cache."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.icache.ports import LINE_BITS
 
 
-class CacheWay(wiring.Component):
+class CacheWay(Component):
     """Tag and line of every set.
 
     A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see what is

@@ -1,8 +1,7 @@
 """Lines of a set-associative cache."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.fill import CacheFill
@@ -10,7 +9,7 @@ from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_NUMBER_BITS, CacheContr
 from xpulpnn.cluster.icache.way import CacheWay
 
 
-class CacheWays(wiring.Component):
+class CacheWays(Component):
     """Tags, valid bits and lines of a set-associative cache that replaces the oldest line of a set.
 
     A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see a line that

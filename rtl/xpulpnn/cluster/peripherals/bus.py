@@ -1,8 +1,7 @@
 """Bus of the peripherals that the cores share."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.funnel import Funnel
@@ -12,7 +11,7 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
-class PeripheralBus(wiring.Component):
+class PeripheralBus(Component):
     """Leads the accesses of several initiators to peripherals and their answers back.
 
     A request is offered to its peripheral in the cycle after its grant; with a peripheral that answers at once the
@@ -25,12 +24,11 @@ class PeripheralBus(wiring.Component):
         # blocks: Address and size of each peripheral, the size a power of two that divides the address. Where none
         # is, an access fails.
         self.blocks = blocks
-        super().__init__(
-            {
-                "initiators": In(ObiSignature()).array(initiators),  #: Initiators.
-                "peripherals": Out(ObiSignature()).array(len(blocks)),  #: Peripherals, in the order of ``blocks``.
-            }
-        )
+        ports = {
+            "initiators": In(ObiSignature()).array(initiators),  #: Initiators.
+            "peripherals": Out(ObiSignature()).array(len(blocks)),  #: Peripherals, in the order of ``blocks``.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Decode the request taken, and remember whose it was until the answer."""

@@ -1,8 +1,7 @@
 """Control registers of the cluster."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value
 from xpulpnn.core.obi import ObiSignature
@@ -10,7 +9,7 @@ from xpulpnn.isa.cluster import Control
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 
-class ClusterControl(wiring.Component):
+class ClusterControl(Component):
     """Start of the cores, their boot addresses, the end of a program and its result.
 
     Registers: ``Control.EOC`` bit 0; ``FETCH_ENABLE`` a bit per core, beside the input of the cluster; ``CLOCK_GATE``
@@ -21,17 +20,16 @@ class ClusterControl(wiring.Component):
 
     def __init__(self, cores: int):
         self.cores = cores  # Number of cores.
-        super().__init__(
-            {
-                "port": In(ObiSignature()),  #: Access to the registers; bits 9 to 2 of the address count.
-                "boot_addr": In(XLEN),  #: Address of the first instruction of every core that has no other.
-                "boot_addresses": Out(XLEN).array(cores),  #: That of each core.
-                "fetch_enable": Out(cores),  #: Which cores software has started.
-                "clock_gate": Out(1, init=1),  #: The clocks of waiting cores may stop.
-                "eoc": Out(1),  #: End of computation: software says that it is done.
-                "return_value": Out(XLEN),  #: Result of the program; bit 31 says that there is one.
-            }
-        )
+        ports = {
+            "port": In(ObiSignature()),  #: Access to the registers; bits 9 to 2 of the address count.
+            "boot_addr": In(XLEN),  #: Address of the first instruction of every core that has no other.
+            "boot_addresses": Out(XLEN).array(cores),  #: That of each core.
+            "fetch_enable": Out(cores),  #: Which cores software has started.
+            "clock_gate": Out(1, init=1),  #: The clocks of waiting cores may stop.
+            "eoc": Out(1),  #: End of computation: software says that it is done.
+            "return_value": Out(XLEN),  #: Result of the program; bit 31 says that there is one.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the registers."""

@@ -1,8 +1,8 @@
 """Timer of the cluster."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value
 from xpulpnn.core.obi import ObiSignature
@@ -39,7 +39,7 @@ class _Half:
         self.ends = Signal(name=f"ends_{name}")
 
 
-class ClusterTimer(wiring.Component):
+class ClusterTimer(Component):
     """Two timers of 32 bits, or one of 64.
 
     An enabled timer steps in every cycle, with the prescaler in every ``prescale + 1``-th. A step from a count that is

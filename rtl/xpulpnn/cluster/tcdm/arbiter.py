@@ -1,13 +1,12 @@
 """Arbiter of one resource."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.config import Arbiter as ArbiterKind
 
 
-class Arbiter(wiring.Component):
+class Arbiter(Component):
     """Grants one of several requests.
 
     Combinational; in every cycle with a request one is granted. With ``counter`` the inputs are the leaves of a binary

@@ -1,15 +1,14 @@
 """Memory bank."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import Component, In
 
 from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 
-class Bank(wiring.Component):
+class Bank(Component):
     """Single-port memory of 32-bit words as an array, the place of a memory macro.
 
     One access per cycle; the word read appears in the next cycle and stays until the next read. Not reset.

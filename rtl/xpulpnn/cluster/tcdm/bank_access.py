@@ -1,8 +1,8 @@
 """Access of all masters to one bank."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.ports import BankSignature
@@ -20,7 +20,7 @@ def access_layout(words: int) -> data.StructLayout:
     return data.StructLayout({"row": (words - 1).bit_length(), "test_set": 1, "we": 1, "be": WORD_BYTES, "wdata": XLEN})
 
 
-class BankAccess(wiring.Component):
+class BankAccess(Component):
     """One bank: arbitration among the masters, the choice of the winner's access, the second half of test&set.
 
     Grants in the cycle of the request; the bank answers in the next. In the cycle after the load of a test&set nobody

@@ -1,8 +1,8 @@
 """Crossbar between the masters and the banks of the shared memory."""
 
 from amaranth.hdl import Array, Cat, Module, Signal
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.ports import BankSignature
@@ -13,7 +13,7 @@ from xpulpnn.isa.cluster import MASTER_BITS, TEST_SET_BIT, bank_of_word
 from xpulpnn.isa.machine import WORD_BYTES
 
 
-class TcdmInterconnect(wiring.Component):
+class TcdmInterconnect(Component):
     """Every master to every bank: one access per bank and cycle.
 
     Words lie round the banks. A request is granted in the same cycle if it wins its bank, answered in the next,

@@ -1,8 +1,7 @@
 """The shared memory: crossbar and banks."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.cluster.tcdm.bank import Bank
@@ -12,7 +11,7 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
-class Tcdm(wiring.Component):
+class Tcdm(Component):
     """Memory of many ports: a crossbar before word-interleaved banks, of one access per cycle each.
 
     A request is granted in the same cycle if it wins its bank and answered in the next, see

@@ -1,14 +1,13 @@
 """The second half of a test&set."""
 
 from amaranth.hdl import Const, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.isa.machine import XLEN
 
 
-class TestSet(wiring.Component):
+class TestSet(Component):
     """Writes all ones to the word that a load has just read.
 
     In the cycle after an access with ``start`` the bank is written with the address and the byte enables of that
@@ -17,14 +16,13 @@ class TestSet(wiring.Component):
 
     def __init__(self, words: int):
         self.words = words  # Words of the bank.
-        super().__init__(
-            {
-                "access": In(BankSignature(words)),  #: Access to the bank.
-                "start": In(1),  #: The access is the load of a test&set.
-                "busy": Out(1),  #: The bank is being written: ``access`` must not request.
-                "bank": Out(BankSignature(words)),  #: The bank.
-            }
-        )
+        ports = {
+            "access": In(BankSignature(words)),  #: Access to the bank.
+            "start": In(1),  #: The access is the load of a test&set.
+            "busy": Out(1),  #: The bank is being written: ``access`` must not request.
+            "bank": Out(BankSignature(words)),  #: The bank.
+        }
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Keep what the write needs, and put it before the bank."""
