@@ -9,19 +9,22 @@ from xpulpnn.core.control import CsrOp
 from xpulpnn.core.machine_counter import MachineCounter
 from xpulpnn.core.performance_counters import PerformanceCounters
 from xpulpnn.core.pipeline import CsrSignature
-from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, MISA_X, PERFORMANCE_EVENTS, Csr, CsrGroup
-from xpulpnn.isa.machine import (
-    IRQ_BITS,
+from xpulpnn.isa.csr import (
+    CSR_BY_NAME,
+    CSRS,
     MCAUSE_CODE_BITS,
     MCAUSE_INTERRUPT_BIT,
     MCOUNTINHIBIT_CY_BIT,
     MCOUNTINHIBIT_IR_BIT,
+    MISA_X,
     MSTATUS_MIE_BIT,
     MSTATUS_MPIE_BIT,
     MTVEC_BASE_LSB,
-    VECTOR_BYTES,
-    XLEN,
+    PERFORMANCE_EVENTS,
+    Csr,
+    CsrGroup,
 )
+from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, XLEN
 
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in CSRS if csr.group is CsrGroup.HWLOOP)

@@ -50,7 +50,7 @@ _PRIVILEGED = {
 }
 
 
-def _rv32i() -> Iterator[Insn]:
+def _rv32im() -> Iterator[Insn]:
     ext = Extension.RV32I
     yield Insn("lui", pattern(LUI), "rd,uimm20", ext, "lui")
     yield Insn("auipc", pattern(AUIPC), "rd,uimm20", ext, "auipc")
@@ -69,9 +69,6 @@ def _rv32i() -> Iterator[Insn]:
     for name, (funct7, funct3) in _REGISTER.items():
         yield Insn(name, pattern(OP, funct3, funct7), "rd,rs1,rs2", ext, name)
     yield Insn("fence", pattern(MISC_MEM, "000"), "pred,succ", ext, "fence")
-
-
-def _rv32m() -> Iterator[Insn]:
     for funct3, name in enumerate(_MULDIV):
         yield Insn(name, pattern(OP, f"{funct3:03b}", "0000001"), "rd,rs1,rs2", Extension.RV32M, name)
 
@@ -86,6 +83,6 @@ def _system() -> Iterator[Insn]:
         yield Insn(name, word, "", Extension.PRIV, name)
 
 
-INTEGER_ROWS = (*_rv32i(), *_rv32m())  # RV32I and RV32M.
+INTEGER_ROWS = tuple(_rv32im())  # RV32I and RV32M.
 
 SYSTEM_ROWS = tuple(_system())  # Zicsr, Zifencei and the privileged instructions.

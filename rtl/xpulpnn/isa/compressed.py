@@ -64,12 +64,11 @@ class Expansion(NamedTuple):
         return word
 
 
-def _expansion(row: _Row) -> Expansion:
-    mnemonic, *operands = row.expansion.split()
-    return Expansion(_BASE[mnemonic], dict(operand.split("=", 1) for operand in operands))
-
-
-EXPANSIONS = {row.mnemonic: _expansion(row) for row in _ROWS}
+EXPANSIONS = {
+    row.mnemonic: Expansion(_BASE[mnemonic], dict(operand.split("=", 1) for operand in operands))
+    for row in _ROWS
+    for mnemonic, *operands in [row.expansion.split()]
+}
 """The meaning of each compressed mnemonic. Jumps differ from their expansion in the link: it is pc + 2."""
 
 COMPRESSED_ROWS = tuple(

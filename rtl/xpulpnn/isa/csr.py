@@ -4,20 +4,21 @@ from dataclasses import dataclass
 from enum import Enum
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.machine import (
-    IRQ_BITS,
-    MACHINE_MODE,
-    MCAUSE_CODE_BITS,
-    MCAUSE_INTERRUPT,
-    MCOUNTINHIBIT_CY_BIT,
-    MCOUNTINHIBIT_IR_BIT,
-    MSTATUS_MIE,
-    MSTATUS_MPIE,
-    MSTATUS_MPP_LSB,
-    MTVEC_BASE,
-    MTVEC_VECTORED,
-    WORD_MASK,
-)
+from xpulpnn.isa.machine import IRQ_BITS, MACHINE_MODE, WORD_MASK, XLEN
+
+MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MSTATUS_MPP_LSB = 3, 7, 11
+MSTATUS_MIE, MSTATUS_MPIE = 1 << MSTATUS_MIE_BIT, 1 << MSTATUS_MPIE_BIT
+
+MCAUSE_CODE_BITS = 5
+MCAUSE_INTERRUPT_BIT = XLEN - 1
+MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
+
+MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # Bits of mcountinhibit that stop mcycle and minstret.
+
+MTVEC_VECTORED = 1  # Mode bit of mtvec: interrupts go to entries of a table, exceptions to its first.
+
+MTVEC_BASE_LSB = 8
+MTVEC_BASE = WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
 
 
 class CsrAccess(Enum):
@@ -52,18 +53,8 @@ CLUSTER_EVENTS = ("ext_loads", "ext_stores", "ext_load_cycles", "ext_store_cycle
 """Events that only the surroundings of the core know: its input ``ext_events``, bit by bit."""
 
 PERFORMANCE_EVENTS = (
-    "cycles",
-    "instructions",
-    "load_use_stalls",
-    "jump_register_stalls",
-    "fetch_stalls",
-    "loads",
-    "stores",
-    "jumps",
-    "branches",
-    "taken_branches",
-    "compressed",
-    "elw_stalls",
+    *("cycles", "instructions", "load_use_stalls", "jump_register_stalls", "fetch_stalls", "loads", "stores", "jumps"),
+    *("branches", "taken_branches", "compressed", "elw_stalls"),
     *CLUSTER_EVENTS,
 )
 """Events of the PULP performance counters by counter number."""

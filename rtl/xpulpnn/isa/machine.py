@@ -74,19 +74,6 @@ IRQ_BITS = sum(1 << line for line in IRQ_PRIORITY)  # The usable lines as bits o
 
 MACHINE_MODE = 3  # Code of the only privilege mode.
 
-MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MSTATUS_MPP_LSB = 3, 7, 11
-MSTATUS_MIE, MSTATUS_MPIE = 1 << MSTATUS_MIE_BIT, 1 << MSTATUS_MPIE_BIT
-
-MCAUSE_CODE_BITS = 5
-MCAUSE_INTERRUPT_BIT = XLEN - 1
-MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
-
-MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # Bits of mcountinhibit that stop mcycle and minstret.
-
-MTVEC_VECTORED = 1  # Mode bit of mtvec: interrupts go to entries of a table, exceptions to its first.
-
-MTVEC_BASE_LSB = 8
-MTVEC_BASE = WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
 VECTOR_BYTES = 4
 VECTORS = 32  # Entries of the vector table.
 

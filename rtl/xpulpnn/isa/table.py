@@ -5,7 +5,7 @@ over it.
 """
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.base import INTEGER_ROWS, SYSTEM_ROWS
@@ -79,38 +79,23 @@ _CACHE_LIMIT = 1 << 18
 
 
 class Decoder:
-    """Finds the row of an instruction word."""
+    """Finds the row of an instruction word among those given; aliases are left out: their words belong to others."""
 
     def __init__(self, insns: Iterable[Insn]) -> None:
         # words are looked up by major opcode (quadrant of compressed words), then by mask, then by fixed bits
-        # insns: The rows to recognise; aliases among them are left out, since their words belong to other rows.
         self._buckets: dict[int, dict[int, dict[int, list[Insn]]]] = {}
-        self._cache: dict[int, Insn | None] = {}
+        # the row of a word, or None if it is illegal; of a compressed word the upper half is ignored
+        self.decode = lru_cache(_CACHE_LIMIT)(self._decode)
         for insn in insns:
             if not insn.alias:
-                major = self._major(insn.match)
-                masks = self._buckets.setdefault(major, {})
+                masks = self._buckets.setdefault(self._major(insn.match), {})
                 masks.setdefault(insn.mask, {}).setdefault(insn.match, []).append(insn)
 
     @staticmethod
     def _major(word: int) -> int:
         return word & _MAJOR if word & _LENGTH == _LENGTH else word & _LENGTH
 
-    def _search(self, word: int) -> Insn | None:
-        for mask, rows in self._buckets.get(self._major(word), {}).items():
-            for insn in rows.get(word & mask, ()):
-                if insn.matches(word):
-                    return insn
-        return None
-
-    def decode(self, word: int) -> Insn | None:
-        """The row of ``word``, or None if it is illegal; of a compressed word the upper half is ignored."""
-        try:
-            return self._cache[word]
-        except KeyError:
-            pass
-        insn = self._search(word)
-        if len(self._cache) >= _CACHE_LIMIT:
-            self._cache.clear()
-        self._cache[word] = insn
-        return insn
+    def _decode(self, word: int) -> Insn | None:
+        buckets = self._buckets.get(self._major(word), {})
+        rows = (insn for mask, found in buckets.items() for insn in found.get(word & mask, ()))
+        return next((insn for insn in rows if insn.matches(word)), None)

@@ -8,8 +8,19 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from xpulpnn.isa.csr import ALL_BITS, CSRS, PERFORMANCE_EVENTS, Csr, CsrAccess, CsrGroup
-from xpulpnn.isa.machine import MCAUSE_INTERRUPT, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES, XLEN
+from xpulpnn.isa.csr import (
+    ALL_BITS,
+    CSRS,
+    MCAUSE_INTERRUPT,
+    MSTATUS_MIE,
+    MTVEC_BASE,
+    MTVEC_VECTORED,
+    PERFORMANCE_EVENTS,
+    Csr,
+    CsrAccess,
+    CsrGroup,
+)
+from xpulpnn.isa.machine import VECTOR_BYTES, XLEN
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.reference.iss.csrs import INHIBIT, CsrFile

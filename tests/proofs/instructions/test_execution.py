@@ -8,7 +8,7 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn.isa.notation import definition
+from xpulpnn.isa.semantics import definition
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers

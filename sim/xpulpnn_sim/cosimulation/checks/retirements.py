@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CSRS, MISA_X, PERFORMANCE_EVENTS, Csr, CsrAccess, ResetSource
+from xpulpnn.isa.csr import CSRS, MISA_X, MTVEC_BASE, PERFORMANCE_EVENTS, Csr, CsrAccess, ResetSource
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import MTVEC_BASE, XLEN
+from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.cosimulation.model.model import U32, Block, RetirementChain, Windows
 from xpulpnn_sim.cosimulation.model.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag

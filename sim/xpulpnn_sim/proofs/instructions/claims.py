@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
-from xpulpnn.isa.notation import definition
+from xpulpnn.isa.semantics import definition
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.integers import low
 from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute

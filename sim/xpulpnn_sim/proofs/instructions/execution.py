@@ -11,7 +11,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.fields import Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
-from xpulpnn.isa.notation import beyond_notation, definition
+from xpulpnn.isa.semantics import beyond_notation, definition
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, known, low, trimmed, unsigned
 from xpulpnn_sim.reference.statements import interpreter

@@ -11,8 +11,7 @@ import xpulpnn_sim.proofs.instructions
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.notation import definition
-from xpulpnn.isa.semantics import statements
+from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
 from xpulpnn_sim.proofs.instructions.backend import BackendGates, Source

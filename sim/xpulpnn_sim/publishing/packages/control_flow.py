@@ -1,13 +1,7 @@
 """Checks of branches, jumps, hardware loops, compressed code, CSRs, exceptions and interrupts."""
 
-from xpulpnn.isa.csr import CSR_BY_NAME, MISA_X, PERFORMANCE_EVENTS
-from xpulpnn.isa.machine import (
-    IRQ_PRIORITY,
-    MCAUSE_INTERRUPT,
-    MSTATUS_MPIE,
-    MTVEC_VECTORED,
-    ExceptionCause,
-)
+from xpulpnn.isa.csr import CSR_BY_NAME, MCAUSE_INTERRUPT, MISA_X, MSTATUS_MPIE, MTVEC_VECTORED, PERFORMANCE_EVENTS
+from xpulpnn.isa.machine import IRQ_PRIORITY, ExceptionCause
 from xpulpnn_sim.publishing.packages.checks import CORNERS, Checks
 from xpulpnn_sim.reference.statements.machine import result
 

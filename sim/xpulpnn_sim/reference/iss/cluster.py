@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import hart_number
-from xpulpnn.isa.machine import MCAUSE_INTERRUPT, Interrupt
+from xpulpnn.isa.csr import MCAUSE_INTERRUPT
+from xpulpnn.isa.machine import Interrupt
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError

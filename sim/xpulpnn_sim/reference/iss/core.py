@@ -1,13 +1,12 @@
 """Instruction-set simulator: one hart, one instruction per step."""
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CsrGroup
+from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.machine import (
     HALF_BYTES,
     HALF_MASK,
     LENGTH_MASK,
-    MCAUSE_INTERRUPT,
     NNRF_ENTRIES,
     NNRF_PARAMETERS,
     REGISTERS,

@@ -7,27 +7,20 @@ from xpulpnn.isa.csr import (
     ALL_BITS,
     CSR_BY_ADDRESS,
     CSRS,
+    MCAUSE_INTERRUPT,
+    MCOUNTINHIBIT_CY_BIT,
+    MCOUNTINHIBIT_IR_BIT,
     MISA_X,
+    MSTATUS_MIE,
+    MSTATUS_MPIE,
+    MTVEC_BASE,
+    MTVEC_VECTORED,
     PERFORMANCE_EVENTS,
     Csr,
     CsrAccess,
     CsrGroup,
 )
-from xpulpnn.isa.machine import (
-    IRQ_BITS,
-    IRQ_PRIORITY,
-    MCAUSE_INTERRUPT,
-    MCOUNTINHIBIT_CY_BIT,
-    MCOUNTINHIBIT_IR_BIT,
-    MSTATUS_MIE,
-    MSTATUS_MPIE,
-    MTVEC_BASE,
-    MTVEC_VECTORED,
-    VECTOR_BYTES,
-    WORD_BYTES,
-    WORD_MASK,
-    XLEN,
-)
+from xpulpnn.isa.machine import IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.reference.iss.fetched import Fetched
 
 INHIBIT = {"mcycle": 1 << MCOUNTINHIBIT_CY_BIT, "minstret": 1 << MCOUNTINHIBIT_IR_BIT}

@@ -26,8 +26,7 @@ from xpulpnn.isa.machine import (
     WORD_BYTES,
     WORD_MASK,
 )
-from xpulpnn.isa.notation import MEMORY
-from xpulpnn.isa.semantics import statements
+from xpulpnn.isa.semantics import MEMORY, statements
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
 from xpulpnn_sim.reference.iss.memory import BusError, Memory, PostponedError
 from xpulpnn_sim.reference.statements.compiled import HartOperation, is_compiled, maker

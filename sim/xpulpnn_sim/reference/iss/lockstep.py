@@ -6,17 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_NAME, PERFORMANCE_EVENTS
-from xpulpnn.isa.machine import (
-    ADDRESS_SPACE,
-    IRQ_BITS,
-    IRQ_PRIORITY,
-    MSTATUS_MIE,
-    MTVEC_BASE,
-    MTVEC_VECTORED,
-    VECTOR_BYTES,
-    ExceptionCause,
-)
+from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_NAME, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, PERFORMANCE_EVENTS
+from xpulpnn.isa.machine import ADDRESS_SPACE, IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
 from xpulpnn_sim.reference.iss.core import CSR_OPS, Iss
 from xpulpnn_sim.reference.iss.memory import Memory

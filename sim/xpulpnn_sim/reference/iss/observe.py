@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from xpulpnn.isa.machine import MCAUSE_INTERRUPT
+from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.reference.iss.core import Iss, Step
 from xpulpnn_sim.reference.iss.fetched import Fetched

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.machine import MCAUSE_INTERRUPT, WORD_BYTES
+from xpulpnn.isa.csr import MCAUSE_INTERRUPT
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.iss.observe import Observer, Retired

@@ -16,7 +16,7 @@ from typing import Any
 from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn.isa.notation import LOOPS, definition
+from xpulpnn.isa.semantics import LOOPS, definition
 from xpulpnn_sim.reference.statements.interpreter import StatementEffects, interpret
 from xpulpnn_sim.reference.statements.machine import FUNCTIONS
 from xpulpnn_sim.reference.statements.text import ELEMENT_NAMES, PythonArithmetic, PythonValue, literal, undecided

@@ -13,7 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
-from xpulpnn.isa.notation import LOOPS, MEMORY, beyond_notation, is_lane, lane_width, width_read
+from xpulpnn.isa.semantics import LOOPS, MEMORY, beyond_notation, is_lane, lane_width, width_read
 
 V = TypeVar("V")
 C = TypeVar("C")

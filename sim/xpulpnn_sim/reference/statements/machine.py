@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpulpnn.errors import InputError
-from xpulpnn.isa.csr import CSR_BY_ADDRESS, CsrAccess
+from xpulpnn.isa.csr import CSR_BY_ADDRESS, MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MTVEC_BASE, CsrAccess
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import BYTE_BITS, MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MTVEC_BASE, WORD_MASK
-from xpulpnn.isa.notation import definition
+from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK
+from xpulpnn.isa.semantics import definition
 from xpulpnn_sim.reference.statements.interpreter import interpret
 
 _FLAGS = {"MIE": MSTATUS_MIE_BIT, "MPIE": MSTATUS_MPIE_BIT}

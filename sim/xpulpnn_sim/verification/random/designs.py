@@ -8,7 +8,8 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
-from xpulpnn.isa.machine import IRQ_PRIORITY, MCAUSE_INTERRUPT
+from xpulpnn.isa.csr import MCAUSE_INTERRUPT
+from xpulpnn.isa.machine import IRQ_PRIORITY
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult

@@ -3,16 +3,15 @@
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
 
 from xpulpnn.core.prefetch import DEPTH
-from xpulpnn.isa.csr import CSR_BY_NAME
-from xpulpnn.isa.machine import (
+from xpulpnn.isa.csr import (
+    CSR_BY_NAME,
     MCAUSE_CODE_BITS,
     MCAUSE_INTERRUPT,
     MSTATUS_MIE_BIT,
     MSTATUS_MPIE_BIT,
     MTVEC_BASE,
-    XLEN,
-    ExceptionCause,
 )
+from xpulpnn.isa.machine import XLEN, ExceptionCause
 from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, Word, csr_invariants, implies
 
 RETIREMENTS = 2  # instructions that may retire while an interrupt that could be taken waits: those in EX and WB
