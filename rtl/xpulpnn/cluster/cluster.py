@@ -22,6 +22,7 @@ from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import (
     BLOCK_BYTES,
     CONTROL,
@@ -194,9 +195,7 @@ class Cluster(Component):
             core.boot_addr.eq(control.boot_addresses[number]),
             core.fetch_enable.eq(enabled),
             core.irq[Interrupt.EXTERNAL].eq(event_unit.irq[number]),
-            fetches.req.eq(core.instr.req),
-            fetches.gnt.eq(core.instr.gnt),
-            fetches.rvalid.eq(core.instr.rvalid),
+            *following(fetches, core.instr, "req", "gnt", "rvalid"),
             event_unit.fetch_idle[number].eq(fetches.idle),
             self.core_clock_en[number].eq(event_unit.core_clock_en[number] & ~asleep | ~control.clock_gate),
         ]

@@ -9,6 +9,7 @@ from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import (
     BLOCK_BYTES,
     CONTROL,
@@ -77,7 +78,7 @@ class CoreDemux(Component):
         for destination, port in places.items():
             m.d.comb += [
                 port.req.eq(core.req & meant[destination]),
-                *(getattr(port, name).eq(getattr(core, name)) for name in REQUEST_FIELDS),
+                *following(port, core, *REQUEST_FIELDS),
             ]
             grants.append(meant[destination] & port.gnt)
             with m.If(core.req & meant[destination] & port.gnt):
@@ -86,7 +87,7 @@ class CoreDemux(Component):
         with m.Switch(answering):
             for destination, port in places.items():
                 with m.Case(destination):
-                    m.d.comb += [getattr(core, name).eq(getattr(port, name)) for name in ("rvalid", *RESPONSE_FIELDS)]
+                    m.d.comb += following(core, port, "rvalid", *RESPONSE_FIELDS)
         self._events(m)
         return m
 

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
@@ -38,7 +39,7 @@ class ExternalPort(Component):
         m.d.comb += [
             ext.req.eq(selected.req),
             selected.gnt.eq(ext.gnt),
-            *(getattr(ext, name).eq(getattr(selected, name)) for name in REQUEST_FIELDS),
+            *following(ext, selected, *REQUEST_FIELDS),
             self.owner.eq(funnel.owner),
             order.w_data.eq(funnel.owner),
             order.w_en.eq(ext.req & ext.gnt),
@@ -49,7 +50,7 @@ class ExternalPort(Component):
             request = funnel.requests[number]
             m.d.sync += answered[number].eq(ext.rvalid & (order.r_data == number))
             m.d.comb += [
-                *(getattr(request, name).eq(getattr(core, name)) for name in ("req", *REQUEST_FIELDS)),
+                *following(request, core, "req", *REQUEST_FIELDS),
                 core.gnt.eq(request.gnt),
                 core.rvalid.eq(answered[number]),
                 *(getattr(core, name).eq(kept) for name, kept in response.items()),

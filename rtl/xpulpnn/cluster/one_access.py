@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.signature import following
 
 
 class OneAccess(Component):
@@ -27,8 +28,8 @@ class OneAccess(Component):
             target.req.eq(initiator.req & free),
             initiator.gnt.eq(target.gnt & free),
             initiator.rvalid.eq(target.rvalid),
-            *(getattr(target, name).eq(getattr(initiator, name)) for name in REQUEST_FIELDS),
-            *(getattr(initiator, name).eq(getattr(target, name)) for name in RESPONSE_FIELDS),
+            *following(target, initiator, *REQUEST_FIELDS),
+            *following(initiator, target, *RESPONSE_FIELDS),
         ]
         m.d.sync += outstanding.eq(target.req & target.gnt | outstanding & ~target.rvalid)
         return m

@@ -8,6 +8,7 @@ from xpulpnn.core.alu_ctrl import AluCtrl, AluResult
 from xpulpnn.core.bit_count import COUNT_BITS, BitCount
 from xpulpnn.core.bit_field import INDEX_BITS
 from xpulpnn.core.lanes import XLEN
+from xpulpnn.core.signature import following
 from xpulpnn.core.simd_alu import SimdAlu
 
 
@@ -39,14 +40,8 @@ class Alu(Component):
         m = Module()
         m.submodules.simd_alu = simd_alu = SimdAlu(self._config)
         m.d.comb += [
-            simd_alu.ctrl.eq(self.ctrl),
-            simd_alu.op_a.eq(self.op_a),
-            simd_alu.op_b.eq(self.op_b),
-            simd_alu.op_c.eq(self.op_c),
-            simd_alu.shamt.eq(self.shamt),
-            self.result.eq(simd_alu.result),
-            self.comparison.eq(simd_alu.comparison),
-            self.sum.eq(simd_alu.sum),
+            *following(simd_alu, self, "ctrl", "op_a", "op_b", "op_c", "shamt"),
+            *following(self, simd_alu, "result", "comparison", "sum"),
         ]
         if self._config.xpulpv2:
             m.submodules.bit_count = bit_count = BitCount()

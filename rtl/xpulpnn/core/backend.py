@@ -4,25 +4,14 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, System
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.id_stage import IdStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.core.pipeline import (
-    CsrSignature,
-    EventsSignature,
-    FaultSignature,
-    FlowSignature,
-    HwLoopSignature,
-    InsnSignature,
-    IntentSignature,
-    RedirectSignature,
-    RetireInfoSignature,
-    SystemSignature,
-    TrapSignature,
-)
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
+from xpulpnn.core.signature import following
 from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.isa.machine import FIRST_WEIGHT
@@ -49,32 +38,32 @@ class Backend(Component):
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
-            "insn": In(InsnSignature()),  #: Instruction stream.
+            "insn": In(pipeline.InsnSignature()),  #: Instruction stream.
             "hold": In(1),  #: No instruction is taken from the stream while it is high.
             "data": Out(ObiSignature()),  #: Port of the data memory.
-            "jump": Out(RedirectSignature()),  #: Jump taken from the stream.
+            "jump": Out(pipeline.RedirectSignature()),  #: Jump taken from the stream.
             #: branch: Branch resolved as taken, one cycle or more after it was taken from the stream; an instruction
             #:   offered in the same cycle is dropped.
-            "branch": Out(RedirectSignature()),
+            "branch": Out(pipeline.RedirectSignature()),
             #: trap: Exception of the instruction taken from the stream, which has no other effect.
-            "trap": Out(TrapSignature()),
-            "fault": Out(FaultSignature()),  #: Access fault.
+            "trap": Out(pipeline.TrapSignature()),
+            "fault": Out(pipeline.FaultSignature()),  #: Access fault.
             #: system: System instruction taken from the stream, to be executed by whoever feeds it.
-            "system": Out(SystemSignature()),
-            "hwloop": Out(HwLoopSignature()),  #: Hardware-loop set-up taken from the stream.
-            "csr": Out(CsrSignature()),  #: CSR access of the instruction in EX.
+            "system": Out(pipeline.SystemSignature()),
+            "hwloop": Out(pipeline.HwLoopSignature()),  #: Hardware-loop set-up taken from the stream.
+            "csr": Out(pipeline.CsrSignature()),  #: CSR access of the instruction in EX.
             #: intent: What the instruction at the head of the stream does when it is taken, unless ``branch`` drops it.
-            "intent": Out(IntentSignature()),
-            "flow": Out(FlowSignature()),  #: Progress of instructions through the stages.
+            "intent": Out(pipeline.IntentSignature()),
+            "flow": Out(pipeline.FlowSignature()),  #: Progress of instructions through the stages.
             "busy": Out(1),  #: EX or WB holds an instruction.
         }
         if config.performance_counters:
             #: events: Events to count; only with performance counters.
-            ports["events"] = Out(EventsSignature())
+            ports["events"] = Out(pipeline.EventsSignature())
         if config.rvfi:
             #: info: Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
             #: rvfi: Retirement port; on request.
-            ports |= {"rvfi": Out(RvfiSignature()), "info": In(RetireInfoSignature())}
+            ports |= {"rvfi": Out(RvfiSignature()), "info": In(pipeline.RetireInfoSignature())}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -155,22 +144,11 @@ class Backend(Component):
     def _execute(self, m, id_stage, ex_stage, wb_stage, lsu, ex_fires):
         id_ex = id_stage.id_ex
         m.d.comb += [
-            ex_stage.valid.eq(id_ex.valid),
-            ex_stage.ctrl.eq(id_ex.ctrl),
-            ex_stage.op_a.eq(id_ex.op_a),
-            ex_stage.op_b.eq(id_ex.op_b),
-            ex_stage.op_c.eq(id_ex.op_c),
-            ex_stage.shamt.eq(id_ex.shamt),
+            *following(ex_stage, id_ex, "valid", "ctrl", "op_a", "op_b", "op_c", "shamt"),
             ex_stage.advance.eq(ex_fires),
         ]
         if self.config.widths and self.config.dotp_operands_in_id:
-            m.d.comb += [
-                ex_stage.dotp_fmt.eq(id_ex.dotp_fmt),
-                ex_stage.dotp_a_signed.eq(id_ex.dotp_a_signed),
-                ex_stage.dotp_b_signed.eq(id_ex.dotp_b_signed),
-                ex_stage.dotp_a.eq(id_ex.dotp_a),
-                ex_stage.dotp_b.eq(id_ex.dotp_b),
-            ]
+            m.d.comb += following(ex_stage, id_ex, "dotp_fmt", "dotp_a_signed", "dotp_b_signed", "dotp_a", "dotp_b")
         elif self.config.widths:
             m.d.comb += [
                 ex_stage.id_dotp_enable.eq(id_stage.dotp_enable),

@@ -3,8 +3,8 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.core import pipeline
 from xpulpnn.core.control import System
-from xpulpnn.core.pipeline import FaultSignature, IntentSignature, RedirectSignature, SystemSignature, TrapSignature
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
 
 
@@ -23,13 +23,14 @@ class Controller(Component):
     fetch_enable: In(1)  #: Execution may start.
     boot_addr: In(32)  #: Where it starts.
     boot: Out(1)  #: Execution starts in this cycle.
-    branch: In(RedirectSignature())  #: A branch in EX is taken.
-    jump: In(RedirectSignature())  #: A jump leaves ID; its target also with ``intent.jump`` alone.
-    trap: In(TrapSignature())  #: Exception of the instruction leaving ID.
-    fault: In(FaultSignature())  #: Access fault.
-    intent: In(IntentSignature())  #: What the instruction in ID does when it leaves, unless ``branch`` drops it.
+    branch: In(pipeline.RedirectSignature())  #: A branch in EX is taken.
+    jump: In(pipeline.RedirectSignature())  #: A jump leaves ID; its target also with ``intent.jump`` alone.
+    trap: In(pipeline.TrapSignature())  #: Exception of the instruction leaving ID.
+    fault: In(pipeline.FaultSignature())  #: Access fault.
+    #: intent: What the instruction in ID does when it leaves, unless ``branch`` drops it.
+    intent: In(pipeline.IntentSignature())
     ex_granted: In(1)  #: A request of the instruction in EX is granted.
-    system: In(SystemSignature())  #: System instruction leaving ID.
+    system: In(pipeline.SystemSignature())  #: System instruction leaving ID.
     busy: In(1)  #: EX or WB holds an instruction.
     fetch_idle: In(1)  #: Nothing is being fetched, but for a redirect in this cycle.
     loop_wrong: In(1)  #: Fetching is not at the instruction after the one that leaves ID, unless ``branch`` drops it.

@@ -11,6 +11,7 @@ from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
 from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+from xpulpnn.core.signature import following
 from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
 from xpulpnn.isa.retirement import MEANINGS, WIDTHS, WaitCause
 
@@ -96,23 +97,14 @@ class Core(Component):
             controller.id_pc.eq(insn.payload.pc),
             controller.id_next.eq(if_stage.id_after),
             controller.ex_granted.eq(flow.ex_granted),
-            controller.pending.eq(csr_file.pending),
-            controller.mie.eq(csr_file.mie),
-            controller.handler.eq(csr_file.handler),
-            controller.mepc.eq(csr_file.mepc),
+            *following(controller, csr_file, "pending", "mie", "handler", "mepc"),
             csr_file.boot.eq(controller.boot),
-            csr_file.boot_addr.eq(self.boot_addr),
-            csr_file.hart_id.eq(self.hart_id),
-            csr_file.irq.eq(self.irq),
+            *following(csr_file, self, "boot_addr", "hart_id", "irq"),
             csr_file.clock_runs.eq(~controller.asleep),
             csr_file.retire.eq(flow.ex_leaves),
             csr_file.retire_final.eq(flow.wb_leaves),
             csr_file.retire_cancel.eq(backend.fault.valid),
-            csr_file.enter.eq(controller.enter),
-            csr_file.enter_pc.eq(controller.enter_pc),
-            csr_file.enter_interrupt.eq(controller.enter_interrupt),
-            csr_file.enter_cause.eq(controller.enter_cause),
-            csr_file.leave.eq(controller.leave),
+            *following(csr_file, controller, "enter", "enter_pc", "enter_interrupt", "enter_cause", "leave"),
             self.irq_ack.eq(controller.irq_ack),
             self.irq_id.eq(controller.irq_id),
             self.core_sleep.eq(controller.asleep),
@@ -141,9 +133,7 @@ class Core(Component):
             loops.id_after.eq(if_stage.id_after),
             loops.id_looped.eq(if_stage.id_looped),
             loops.id_follows.eq(backend.intent.follows),
-            loops.id_leaves.eq(backend.flow.id_leaves),
-            loops.id_late.eq(backend.flow.id_late),
-            loops.ex_leaves.eq(backend.flow.ex_leaves),
+            *following(loops, backend.flow, "id_leaves", "id_late", "ex_leaves"),
             loops.ex_taken.eq(backend.branch.valid),
             loops.wb_leaves.eq(backend.flow.wb_leaves),
             loops.fault.eq(backend.fault.valid),

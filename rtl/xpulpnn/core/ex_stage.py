@@ -9,6 +9,7 @@ from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.core.div import Divider
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
+from xpulpnn.core.signature import following
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
@@ -105,17 +106,11 @@ class ExStage(Component):
         m.submodules.div = div = Divider()
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
-            alu.op_a.eq(self.op_a),
-            alu.op_b.eq(self.op_b),
-            alu.op_c.eq(self.op_c),
-            alu.shamt.eq(self.shamt),
+            *following(alu, self, "op_a", "op_b", "op_c", "shamt"),
             self.sum.eq(alu.sum),
             self.comparison.eq(alu.comparison),
             mult.ctrl.eq(self.ctrl.mult),
-            mult.op_a.eq(self.op_a),
-            mult.op_b.eq(self.op_b),
-            mult.op_c.eq(self.op_c),
-            mult.shamt.eq(self.shamt),
+            *following(mult, self, "op_a", "op_b", "op_c", "shamt"),
             mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
             mult.take.eq(self.advance),
             div.ctrl.eq(self.ctrl.div),

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpCSel, System, TargetSel, Unit, WriteSel
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
@@ -12,17 +13,8 @@ from xpulpnn.core.loop_setup import set_up_loop
 from xpulpnn.core.nn_access import entry_load, nn_waits
 from xpulpnn.core.operand_select import select_operands
 from xpulpnn.core.operands import OperandRead
-from xpulpnn.core.pipeline import (
-    HwLoopSignature,
-    IdExSignature,
-    InsnSignature,
-    IntentSignature,
-    RedirectSignature,
-    SystemSignature,
-    TrapSignature,
-    WbSignature,
-)
 from xpulpnn.core.regfile import RegFile
+from xpulpnn.core.signature import following
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
@@ -43,7 +35,7 @@ class IdStage(Component):
     def __init__(self, config: CoreConfig):
         self.config = config  # Instructions present.
         ports = {
-            "insn": In(InsnSignature()),  #: Instruction stream.
+            "insn": In(pipeline.InsnSignature()),  #: Instruction stream.
             "ex_ready": In(1),  #: EX takes an instruction at the end of this cycle; EX and WB are done.
             "ex_result": In(32),  #: Result of the instruction in EX, for port B and forwarding.
             "ex_write": In(1),  #: That instruction leaves EX: port B writes.
@@ -51,19 +43,20 @@ class IdStage(Component):
             "flush": In(1),  #: The instruction in EX is dropped; not with ``ex_ready``.
             "hold": In(1),  #: The instruction in ID stays.
             "drained": In(1),  #: EX and WB are empty.
-            "wb": In(WbSignature()),  #: Write under way through port A, for forwarding.
+            "wb": In(pipeline.WbSignature()),  #: Write under way through port A, for forwarding.
             "wb_write": In(1),  #: Port A writes at the end of this cycle.
             "wb_wdata": In(32),  #: Value that it writes.
-            "id_ex": Out(IdExSignature(config)),  #: Pipeline register.
+            "id_ex": Out(pipeline.IdExSignature(config)),  #: Pipeline register.
             "issue": Out(1),  #: The instruction leaves ID at the end of this cycle.
             "rs1": Out(32),  #: Value of the register in field rs1.
             "rs2": Out(32),  #: Value of the register in field rs2.
             "rs3": Out(32),  #: Value of the register in field rd.
-            "jump": Out(RedirectSignature()),  #: jal or jalr leaves ID.
-            "trap": Out(TrapSignature()),  #: Exception of the instruction leaving ID.
-            "system": Out(SystemSignature()),  #: System instruction leaving ID.
-            "hwloop": Out(HwLoopSignature()),  #: Hardware-loop set-up leaving ID.
-            "intent": Out(IntentSignature()),  #: What the instruction does when it leaves ID, without ``kill``.
+            "jump": Out(pipeline.RedirectSignature()),  #: jal or jalr leaves ID.
+            "trap": Out(pipeline.TrapSignature()),  #: Exception of the instruction leaving ID.
+            "system": Out(pipeline.SystemSignature()),  #: System instruction leaving ID.
+            "hwloop": Out(pipeline.HwLoopSignature()),  #: Hardware-loop set-up leaving ID.
+            #: intent: What the instruction does when it leaves ID, without ``kill``.
+            "intent": Out(pipeline.IntentSignature()),
             #: id_leaves: The instruction leaves ID and is followed by the next one in the program: no jump, mret or
             #:   exception.
             "id_leaves": Out(1),
@@ -291,9 +284,7 @@ class IdStage(Component):
                     m.d.sync += id_ex.nn_addr.eq(load.entry)
         with m.If(loads):
             m.d.sync += [
-                id_ex.ctrl.unit.eq(ctrl.ex.unit),
-                id_ex.ctrl.mult.eq(ctrl.ex.mult),
-                id_ex.ctrl.div.eq(ctrl.ex.div),
+                *following(id_ex.ctrl, ctrl.ex, "unit", "mult", "div"),
                 id_ex.lsu.eq(ctrl.lsu),
                 id_ex.lsu.valid.eq(accesses & ~self.kill),
                 id_ex.shamt.eq(Mux(ctrl.shamt_rs2, self.rs2, word[25:30])),

@@ -1,4 +1,6 @@
-"""Signatures whose members are annotations, as the ports of components are."""
+"""Signatures whose members are annotations, as the ports of components are; ports that follow others of one name."""
+
+from typing import Any
 
 from amaranth.lib import wiring
 
@@ -14,3 +16,8 @@ class PortSignature(wiring.Signature):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({dict(self.members)})"
+
+
+def following(target: Any, source: Any, *names: str) -> list[Any]:
+    """Statements that let ports of ``target`` follow those of ``source`` with the same names."""
+    return [getattr(target, name).eq(getattr(source, name)) for name in names]

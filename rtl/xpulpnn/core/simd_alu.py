@@ -13,6 +13,7 @@ from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, A
 from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
 from xpulpnn.core.lane_move import LaneMove, move_formats
 from xpulpnn.core.lanes import XLEN, reversed_bits
+from xpulpnn.core.signature import following
 from xpulpnn.core.simd_adder import SimdAdder
 from xpulpnn.core.simd_comparator import SimdComparator
 from xpulpnn.core.simd_shifter import SimdShifter
@@ -80,9 +81,7 @@ class SimdAlu(Component):
             adder.addend_b.eq(self.op_b ^ complement.replicate(XLEN)),
             # ABS: op_a - 1, as op_b is 0.
             adder.carry.eq(self.ctrl.subtract & ~select[AluResult.ABS]),
-            comparator.fmt.eq(self.ctrl.fmt),
-            comparator.compare.eq(self.ctrl.compare),
-            comparator.signed.eq(self.ctrl.signed),
+            *following(comparator, self.ctrl, "fmt", "compare", "signed"),
             comparator.left.eq(self.op_a),
             comparator.alike.eq(adder.alike),
             comparator.carries.eq(adder.carries),
@@ -170,9 +169,7 @@ class SimdAlu(Component):
         """Result of the bit-field operations, but for the shifted operand, which the shifter is told to keep."""
         m.submodules.bit_field = bit_field = BitField()
         m.d.comb += [
-            bit_field.field.eq(self.ctrl.field),
-            bit_field.place.eq(self.ctrl.place),
-            bit_field.signed.eq(self.ctrl.signed),
+            *following(bit_field, self.ctrl, "field", "place", "signed"),
             bit_field.start.eq(shifter.amounts),
             bit_field.width_m1.eq(self.op_b[INDEX_BITS:]),
             bit_field.op_a.eq(self.op_a),
@@ -188,8 +185,6 @@ class SimdAlu(Component):
         m.d.comb += [
             lane_move.fmt.eq(self.ctrl.fmt),
             lane_move.move.eq(self.ctrl.move),
-            lane_move.op_a.eq(self.op_a),
-            lane_move.op_b.eq(self.op_b),
-            lane_move.op_c.eq(self.op_c),
+            *following(lane_move, self, "op_a", "op_b", "op_c"),
         ]
         return lane_move.moved

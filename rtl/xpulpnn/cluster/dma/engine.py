@@ -12,6 +12,7 @@ from xpulpnn.cluster.dma.line_walker import LineWalker
 from xpulpnn.cluster.dma.reader import Reader
 from xpulpnn.cluster.ports import DmaPortSignature
 from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.signature import following
 
 
 class Engine(Component):
@@ -56,9 +57,7 @@ class Engine(Component):
             access.valid.eq(target.chunk.valid & aligner.valid),
             target.chunk.ready.eq(access.ready & aligner.valid),
             aligner.take.eq(access.valid & access.ready),
-            access.payload.external.eq(chunk.external),
-            access.payload.address.eq(chunk.address),
-            access.payload.beats.eq(chunk.beats),
+            *following(access.payload, chunk, "external", "address", "beats"),
             access.payload.be.eq(enables(chunk)),
             access.payload.wdata.eq(aligner.data),
         ]

@@ -9,6 +9,7 @@ from xpulpnn.cluster.icache.bank import CacheBank
 from xpulpnn.cluster.icache.ports import CacheControlSignature, LineSignature, RefillSignature
 from xpulpnn.cluster.icache.refill import RefillPort
 from xpulpnn.config import ClusterConfig
+from xpulpnn.core.signature import following
 
 
 class SharedCache(Component):
@@ -42,9 +43,7 @@ class SharedCache(Component):
         for index, bank in enumerate(banks):
             m.submodules[f"bank{index}"] = bank
             m.d.comb += [
-                bank.control.enable.eq(self.control.enable),
-                bank.control.prefetch.eq(self.control.prefetch),
-                bank.control.flush.eq(self.control.flush),
+                *following(bank.control, self.control, "enable", "prefetch", "flush"),
                 bank.control.flush_line.eq(self.control.flush_line & (self.control.line[:bank_bits] == index)),
                 bank.control.line.eq(self.control.line),
                 memory.req[index].eq(bank.miss_req),

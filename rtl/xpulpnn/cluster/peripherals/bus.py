@@ -8,6 +8,7 @@ from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
@@ -45,7 +46,7 @@ class PeripheralBus(Component):
             free = ~outstanding | peripheral.rvalid
             m.d.comb += [
                 peripheral.req.eq(selected.req & here & free),
-                *(getattr(peripheral, name).eq(getattr(selected, name)) for name in REQUEST_FIELDS),
+                *following(peripheral, selected, *REQUEST_FIELDS),
             ]
             taken = peripheral.req & peripheral.gnt
             with m.If(taken):
@@ -60,11 +61,11 @@ class PeripheralBus(Component):
             mine = Signal(len(answers), name=f"answered{number}")
             m.d.comb += [
                 mine.eq(Cat(peripheral.rvalid & (owner == number) for peripheral, owner in answers)),
-                *(getattr(request, name).eq(getattr(initiator, name)) for name in ("req", *REQUEST_FIELDS)),
+                *following(request, initiator, "req", *REQUEST_FIELDS),
                 initiator.gnt.eq(request.gnt),
                 initiator.rvalid.eq(mine.any()),
             ]
             for (peripheral, _), answered in zip(answers, mine, strict=True):
                 with m.If(answered):
-                    m.d.comb += [getattr(initiator, name).eq(getattr(peripheral, name)) for name in RESPONSE_FIELDS]
+                    m.d.comb += following(initiator, peripheral, *RESPONSE_FIELDS)
         return m

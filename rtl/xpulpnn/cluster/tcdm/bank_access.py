@@ -9,6 +9,7 @@ from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.cluster.tcdm.test_set import TestSet
 from xpulpnn.config import ClusterConfig
+from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import MASTER_BITS, NO_MASTER
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
@@ -67,9 +68,7 @@ class BankAccess(Component):
             winner.eq(chosen(wins, [self.access[number].as_value() for number in range(self.masters)])),
             access.req.eq(req.any()),
             access.addr.eq(winner.row),
-            access.we.eq(winner.we),
-            access.be.eq(winner.be),
-            access.wdata.eq(winner.wdata),
+            *following(access, winner, "we", "be", "wdata"),
             test_set.start.eq(winner.test_set & ~winner.we),
             self.gnt.eq(wins),
         ]

@@ -9,6 +9,7 @@ from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.cluster.tcdm.bank_access import BankAccess, access_layout
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import MASTER_BITS, TEST_SET_BIT, bank_of_word
 from xpulpnn.isa.machine import WORD_BYTES
 
@@ -56,9 +57,7 @@ class TcdmInterconnect(Component):
                 bank.eq((bank_of_word(word, word_bits, bank_bits) if hashed else word)[:bank_bits]),
                 access.row.eq(word[bank_bits:]),
                 access.test_set.eq(port.addr[TEST_SET_BIT]),
-                access.we.eq(port.we),
-                access.be.eq(port.be),
-                access.wdata.eq(port.wdata),
+                *following(access, port, "we", "be", "wdata"),
             ]
             wanted.append(bank)
         granted = []
