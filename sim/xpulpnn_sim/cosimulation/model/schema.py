@@ -10,7 +10,7 @@ from enum import IntEnum, IntFlag, auto
 import numpy as np
 
 from xpulpnn.config import TCDM_SPACE
-from xpulpnn.isa import cluster, machine
+from xpulpnn.isa import cluster, csr, machine
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
@@ -272,7 +272,7 @@ _CONSTANTS = {
     "INSN_BYTES": machine.WORD_BYTES,
     "RECORD_WORDS": len(WORD_FIELDS),
     **{
-        name: getattr(machine, name)
+        name: getattr(csr if hasattr(csr, name) else machine, name)
         for name in (
             *("MSTATUS_MIE", "MSTATUS_MPIE", "MCAUSE_INTERRUPT", "MTVEC_VECTORED", "MTVEC_BASE", "VECTOR_BYTES"),
             *("NNRF_ENTRIES", "NNRF_PARAMETERS", "FIRST_PARAMETER"),
