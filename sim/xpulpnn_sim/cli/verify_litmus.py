@@ -9,7 +9,7 @@ from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, table, tell
 from xpulpnn_sim.cli.values import rule
 from xpulpnn_sim.cli.verify_cluster import ClusterPrograms, compile_models
 from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan
-from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Histogram, Outcome, run_litmus
+from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Outcome, run_litmus
 
 
 @arguments
@@ -32,11 +32,11 @@ def run(options: LitmusOptions) -> int:
             for test in TESTS:
                 seed = options.seed + number
                 machine = plan.machine(seed)
-                histogram, result = run_litmus(test, plan.config, machine, options.rounds, seed=seed)
+                found, result = run_litmus(test, plan.config, machine, options.rounds, seed=seed)
                 if result.mismatches or not result.exit.ok:
                     again = f"xpulpnn verify litmus {plan.label} --seed {seed} --rounds {options.rounds}"
                     reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
-                counts[test.name].update(histogram.counts)
+                counts[test.name].update(found)
                 bar.advance()
     return _tell(options, plans, counts, reports)
 
@@ -48,18 +48,18 @@ def _tell(
     rows: list[tuple[object, ...]] = []
     records: list[dict[str, Any]] = []
     for test in TESTS:
-        histogram = Histogram(test=test, counts=counts[test.name])
-        forbidden = histogram.forbidden
-        for line, (outcome, count) in enumerate(sorted(histogram.counts.items())):
+        seen, allowed = sorted(counts[test.name].items()), test.allowed()
+        forbidden = test.forbidden(counts[test.name])
+        for line, (outcome, count) in enumerate(seen):
             head = (test.name, test.what) if line == 0 else ("", "")
             rows.append((*head, test.shown(outcome), count, "FORBIDDEN" if outcome in forbidden else ""))
         records.append(
             {
                 "test": test.name,
-                "outcomes": {test.shown(outcome): count for outcome, count in sorted(histogram.counts.items())},
+                "outcomes": {test.shown(outcome): count for outcome, count in seen},
                 "forbidden": sum(forbidden.values()),
-                "allowed": len(test.allowed()),
-                "unseen": sorted(test.shown(outcome) for outcome in histogram.unseen),
+                "allowed": len(allowed),
+                "unseen": sorted(test.shown(outcome) for outcome in allowed - counts[test.name].keys()),
             }
         )
     for report in reports:

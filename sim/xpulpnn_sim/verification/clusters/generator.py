@@ -71,6 +71,14 @@ class Meetings:
         """Put a block anywhere into a part."""
         part.insert(self._rng.randrange(len(part) + 1), block)
 
+    def _led(self, parts: Parts, harts: Sequence[int], waiting: Block, leader: int, block: Block) -> None:
+        """Some harts wait for what the leader does, who does it before its own wait."""
+        for hart in harts:
+            self._insert(parts[hart], waiting)
+        own = parts[leader]
+        limit = own.index(waiting) if leader in harts else len(own)
+        own.insert(self._rng.randrange(limit + 1), block)
+
     def _barrier(self, parts: Parts) -> None:
         """Some harts meet at another barrier, each in one of four ways; one of them has made it."""
         rng = self._rng
@@ -82,21 +90,15 @@ class Meetings:
         for hart, part in enumerate(parts):
             if hart in harts:
                 head = (_UNIT, f"li s0, 0x{1 << EventLine.BARRIER:x}", f"sw s0, {EventRegister.MASK}(t1)")
+                clear, wait = (
+                    f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)",
+                    f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)",
+                )
                 ways = (
                     (f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)",),
-                    (
-                        f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT:x}(t1)",
-                        f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)",
-                    ),
-                    (
-                        f"lw s2, 0x{at + Barrier.TRIGGER_SELF:x}(t1)",
-                        f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)",
-                    ),
-                    (
-                        f"li s3, 0x{1 << hart:x}",
-                        f"sw s3, 0x{at + Barrier.TRIGGER:x}(t1)",
-                        f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)",
-                    ),
+                    (f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT:x}(t1)", clear),
+                    (f"lw s2, 0x{at + Barrier.TRIGGER_SELF:x}(t1)", wait),
+                    (f"li s3, 0x{1 << hart:x}", f"sw s3, 0x{at + Barrier.TRIGGER:x}(t1)", wait),
                 )
                 self._insert(part, Block("barrier", (*head, *rng.choice(ways))))
             # nobody is at the barrier before all know of it
@@ -113,34 +115,21 @@ class Meetings:
         place, at = rng.choice(((PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (EVENT_UNIT, SHARED_SW_TRIGGERS)))
         lines = (f"li t1, 0x{place:x}", f"li s0, 0x{mask:x}", f"sw s0, 0x{at + WORD_BYTES * event:x}(t1)")
         waiting = Block("waits for event", self._waiting([event]))
-        for hart in harts:
-            self._insert(parts[hart], waiting)
-        # not behind its own wait
-        own = parts[sender]
-        limit = own.index(waiting) if sender in harts else len(own)
-        own.insert(rng.randrange(limit + 1), Block("sends event", lines))
+        self._led(parts, harts, waiting, sender, Block("sends event", lines))
 
     def _tasks(self, parts: Parts) -> None:
         """One hart pushes words into the dispatch queue, which the harts of the team take."""
         rng = self._rng
         harts, master = self._some(), rng.randrange(len(parts))
-        words = [
-            rng.getrandbits(32) for _ in range(rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1))
-        ]
-        lines = [
-            _UNIT,
-            f"li s0, 0x{sum(1 << hart for hart in harts):x}",
-            f"sw s0, 0x{EventRegister.DISPATCH_TEAM:x}(t1)",
-        ]
+        number = rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1)
+        words = [rng.getrandbits(32) for _ in range(number)]
+        team = sum(1 << hart for hart in harts)
+        lines = [_UNIT, f"li s0, 0x{team:x}", f"sw s0, 0x{EventRegister.DISPATCH_TEAM:x}(t1)"]
         for word in words:
             lines += [f"li s0, 0x{word:x}", f"sw s0, 0x{EventRegister.DISPATCH_FIFO:x}(t1)"]
         taking = (_UNIT, *(f"p.elw s{rng.randrange(2, 8)}, 0x{EventRegister.DISPATCH_FIFO:x}(t1)" for _ in words))
         task = Block("takes tasks", taking)
-        for hart in harts:
-            self._insert(parts[hart], task)
-        own = parts[master]
-        limit = own.index(task) if master in harts else len(own)
-        own.insert(rng.randrange(limit + 1), Block("gives tasks", tuple(lines)))
+        self._led(parts, harts, task, master, Block("gives tasks", tuple(lines)))
 
     def _timer(self, parts: Parts) -> None:
         """One hart starts a timer, for whose event some wait."""
@@ -160,11 +149,7 @@ class Meetings:
             f"sw s0, 0x{config:x}(t1)",
         )
         waiting = Block("waits for timer", self._waiting([EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW]))
-        for hart in harts:
-            self._insert(parts[hart], waiting)
-        own = parts[starter]
-        limit = own.index(waiting) if starter in harts else len(own)
-        own.insert(rng.randrange(limit + 1), Block("starts timer", lines))
+        self._led(parts, harts, waiting, starter, Block("starts timer", lines))
 
 
 BUDGET = 16_000  # instructions that a program of eight harts executes, about
@@ -213,26 +198,17 @@ class _Writer:
 
     def __init__(self, config: ClusterConfig, rng: Random) -> None:
         self._config, self._rng = config, rng
-        self._draw = Draw(rng, config.core)
+        self.draw = Draw(rng, config.core)
         kinds = {**_ALONE, **(_REQUANTISING if config.core.requantise else {})}
         weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in kinds.items()}
-        self._control = Control(self._draw, weights)
+        self._control = Control(self.draw, weights)
         self._context = Context(loops=frozenset({0, 1}))
-        self._shared = SharedBlocks(self._draw, config)
-        self._transfers = Transfers(self._draw)
+        self._shared = SharedBlocks(self.draw, config)
+        self._transfers = Transfers(self.draw)
         self._meetings = Meetings(rng, config, self._shared.signals)
         self.functions = tuple(
             self._control.function(self._context.loops, _FUNCTION) for _ in range(rng.randrange(_FUNCTIONS + 1))
         )
-
-    def registers(self) -> Block:
-        """Values for all registers of the random instructions."""
-        return initial_registers(self._draw)
-
-    @property
-    def handlers(self) -> Handlers:
-        """Exceptions are skipped."""
-        return Handlers(watches_loops=self._draw.has_xpulp)
 
     def phase(self, budget: int) -> Phase:
         """A phase in which each hart executes about ``budget`` instructions at most."""
@@ -255,18 +231,17 @@ class _Writer:
             shared.shared_view: 0.5,
             shared.registers: 1,
         }
-        if shared.has_own_events:
+        if shared.others:
             kinds[shared.own_event] = 0.5
         if self._config.dma:
             kinds[self._transfer] = 2
         control, part = self._control, list[Block]()
         control.left = budget
         while control.left > 0 and len(part) < _LONGEST:
-            if self._draw.chance(_ALONE_CHANCE):
+            if self.draw.chance(_ALONE_CHANCE):
                 part.append(control.block(self._context))
             else:
-                block = self._rng.choices([*kinds], [*kinds.values()])[0]()
-                part.append(block)
+                part.append(self._rng.choices([*kinds], [*kinds.values()])[0]())
                 control.left -= 10
         return part
 
@@ -289,12 +264,12 @@ def generate(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> Clust
     writer = _Writer(config, rng)
     count = rng.randrange(2, _MOST_PHASES + 1)
     phases = [writer.phase(max(1, 2 * budget // (count * config.cores))) for _ in range(count)]
-    first = Phase("registers", tuple((writer.registers(),) for _ in range(config.cores)))
+    first = Phase("registers", tuple((initial_registers(writer.draw),) for _ in range(config.cores)))
     return ClusterProgram(
         harts=config.cores,
         phases=(first, *phases),
         functions=writer.functions,
-        handlers=writer.handlers,
+        handlers=Handlers(watches_loops=writer.draw.has_xpulp),
         data_seed=seed,
         l2_tohost=bool(rng.randrange(2)),
         name=f"cluster program {seed}",

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 from random import Random
 from struct import pack
@@ -24,18 +23,10 @@ from xpulpnn_sw.assembly.asm import assemble
 MARK = 0xFFFF_FFFF  # what a test&set leaves
 
 
-class Kind(Enum):
-    """Effect of an operation on its variable."""
-
-    WRITE = "W"
-    READ = "R"
-    TEST_SET = "T"
-
-
 class Operation(NamedTuple):
     """One access."""
 
-    kind: Kind
+    kind: str  # W: write, R: read, T: test&set
     variable: int  # number of the variable; all are 0 at first
     value: int = 0
 
@@ -63,7 +54,7 @@ class Litmus:
     def reads(self) -> Iterator[tuple[int, int]]:
         """Thread and number, in it, of each read of an outcome."""
         for number, thread in enumerate(self.threads):
-            count = sum(operation.kind is not Kind.WRITE for operation in thread)
+            count = sum(operation.kind != "W" for operation in thread)
             yield from ((number, position) for position in range(count))
 
     def shown(self, outcome: Outcome) -> str:
@@ -94,13 +85,18 @@ class Litmus:
                     waiting.append(_after(state, number, thread[places[number]]))
         return found
 
+    def forbidden(self, counts: Mapping[Outcome, int]) -> dict[Outcome, int]:
+        """Rounds, of those by outcome, with outcomes that must not be."""
+        allowed = self.allowed()
+        return {outcome: count for outcome, count in counts.items() if outcome not in allowed}
+
 
 def _after(state: _State, number: int, operation: Operation) -> _State:
     """The state after an operation of a thread."""
     places, memory, reads = state
     old = memory[operation.variable]
-    new = {Kind.WRITE: operation.value, Kind.READ: old, Kind.TEST_SET: MARK}[operation.kind]
-    found = () if operation.kind is Kind.WRITE else (old,)
+    new = {"W": operation.value, "R": old, "T": MARK}[operation.kind]
+    found = () if operation.kind == "W" else (old,)
     return (
         tuple(place + (at == number) for at, place in enumerate(places)),
         tuple(new if at == operation.variable else value for at, value in enumerate(memory)),
@@ -112,13 +108,11 @@ def _value(value: int) -> str:
     return "-1" if value == MARK else str(value)
 
 
-def _thread(text: str) -> Thread:
-    """The operations that a text like ``Wx1 Ry Tx`` spells."""
-    return tuple(Operation(Kind(word[0]), "xyzw".index(word[1]), int(word[2:] or 0)) for word in text.split())
-
-
 def _litmus(name: str, what: str, *threads: str) -> Litmus:
-    return Litmus(name=name, what=what, threads=tuple(map(_thread, threads)))
+    """A test whose operations are spelled like ``Wx1 Ry Tx``."""
+    words = [text.split() for text in threads]
+    parsed = (tuple(Operation(one[0], "xyzw".index(one[1]), int(one[2:] or 0)) for one in text) for text in words)
+    return Litmus(name=name, what=what, threads=tuple(parsed))
 
 
 TESTS: Sequence[Litmus] = (
@@ -138,28 +132,6 @@ TESTS: Sequence[Litmus] = (
     _litmus("TAS+MP", "message behind a lock", "Wy1 Tx", "Tx Ry"),
 )
 """All tests; of two to four threads."""
-
-MOST_THREADS = max(len(test.threads) for test in TESTS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
-    """Outcomes of all rounds of a test."""
-
-    test: Litmus
-    counts: Mapping[Outcome, int]  # rounds by outcome
-
-    @property
-    def forbidden(self) -> dict[Outcome, int]:
-        """Rounds with outcomes that must not be."""
-        allowed = self.test.allowed()
-        return {outcome: count for outcome, count in self.counts.items() if outcome not in allowed}
-
-    @property
-    def unseen(self) -> set[Outcome]:
-        """Outcomes that may be and did not happen."""
-        return self.test.allowed() - self.counts.keys()
-
 
 _TEXT = L2_BASE + 0x80
 _TABLES = L2_BASE + 0x10_0000  # rows of all harts, one for each round; then their results
@@ -206,9 +178,8 @@ class LitmusProgram:
         inside = _TCDM_WORDS + _ROUND_BYTES * number
         outside = self._results() + WORD_BYTES * _RESULT_WORDS * self._rounds * self._config.cores
         outside += _ROUND_BYTES * number
-        marks = any(operation.kind is Kind.TEST_SET for thread in self._test.threads for operation in thread)
         bases = [rng.choice((inside, inside, inside, outside)) for _ in range(_VARIABLES)]
-        if marks:
+        if any(operation.kind == "T" for thread in self._test.threads for operation in thread):
             # outside the cluster there is no test&set
             bases[0] = inside
         distances = rng.choice(((0, 4), (4, 0), (0, 4 * self._config.banks % _ROUND_BYTES or 8), (0, 32), (12, 0)))
@@ -277,20 +248,20 @@ class LitmusProgram:
         return "\n".join(lines) + "\n"
 
     @staticmethod
-    def _accesses(thread: tuple[tuple[Kind, int, int], ...]) -> list[str]:
+    def _accesses(thread: Thread) -> list[str]:
         """The code of a thread."""
         lines: list[str] = []
         found = iter(_FOUND)
         for kind, variable, value in thread:
-            if kind is Kind.WRITE:
+            if kind == "W":
                 lines.append(f"sw {_VALUES[value]}, 0({_ADDRESSES[variable]})")
             else:
-                address = _MARKING[variable] if kind is Kind.TEST_SET else _ADDRESSES[variable]
+                address = _MARKING[variable] if kind == "T" else _ADDRESSES[variable]
                 lines.append(f"lw {next(found)}, 0({address})")
         return lines
 
-    def outcomes(self, result: RunResult) -> Histogram:
-        """The outcomes of all rounds of a run."""
+    def outcomes(self, result: RunResult) -> Counter[Outcome]:
+        """Rounds of a run by their outcomes."""
         counts: Counter[Outcome] = Counter()
         for number, (places, harts) in enumerate(zip(self._places, self._harts, strict=True)):
             found: list[int] = []
@@ -300,7 +271,7 @@ class LitmusProgram:
                 found.append(_word(result, at))
             found += [_word(result, places[variable]) for variable in range(self._test.variables)]
             counts[tuple(found)] += 1
-        return Histogram(test=self._test, counts=counts)
+        return counts
 
 
 def _word(result: RunResult, address: int) -> int:
@@ -315,7 +286,7 @@ def run_litmus(
     *,
     seed: int = 0,
     library: Path | None = None,
-) -> tuple[Histogram, RunResult]:
+) -> tuple[Counter[Outcome], RunResult]:
     """Run a test with every check."""
     program = LitmusProgram(test, config, rounds, seed)
     executable = program.executable()

@@ -1,7 +1,8 @@
 """Programs for all cores of a cluster: phases, in each a piece of code for every hart, and their memory map."""
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from random import Random
 
@@ -23,8 +24,6 @@ from xpulpnn_sim.verification.random.program import PLAIN, BareProgram, Block, H
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 LEAST_TCDM = 0x1_0000  # bytes of the TCDM that the programs use
-
-MARGIN = 0x900
 
 SHARED_WINDOW = 0x2000  # offset in the TCDM of the window that all harts race in
 _PRIVATE_WINDOWS, _WINDOW_DISTANCE = 0x4000, 0x200
@@ -51,16 +50,6 @@ L2_SHARED_PIECE = (_L2_SHARED - 0x100, 0x300)  # of the shared windows, what DMA
 SLOT = 0x1A0  # offset from sp of a word that no random instruction touches
 
 
-def frame(hart: int) -> int:
-    """Value of sp."""
-    return _FRAMES + _FRAME_BYTES * hart + _FRAME_BYTES // 4
-
-
-def save_area(hart: int) -> int:
-    """Address where handlers save registers."""
-    return _SAVE_AREAS + _SAVE_BYTES * hart
-
-
 def windows(hart: int) -> dict[str, int]:
     """The windows of a hart; some are the same for all, and some of these the same memory."""
     return {
@@ -74,8 +63,6 @@ def windows(hart: int) -> dict[str, int]:
 
 
 COUNTS = "counts "  # start of the kind of a block that counts up once the counter whose number follows
-
-_SP, _MASK, _BASE, _SAVE = (ABI_NAMES[register] for register in (SP, MASK, BASE, SAVE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +80,7 @@ class ClusterProgram(BareProgram):
     harts: int  # cores that run it
     phases: tuple[Phase, ...]
     functions: tuple[Block, ...] = ()  # functions that may be called
-    handlers: Handlers = field(default_factory=lambda: PLAIN)  # vector tables and handlers
+    handlers: Handlers = PLAIN  # vector tables and handlers
     data_seed: int = 0
     l2_tohost: bool = False  # whether `tohost` is outside the cluster
     name: str = "program"  # where the program came from, for people
@@ -121,13 +108,13 @@ class ClusterProgram(BareProgram):
 
     def _prologue(self, hart: int) -> list[str]:
         """Constant registers; hart 0 makes the barrier of all before the others begin."""
-        constants = (
-            (_SP, frame(hart)),
-            (_MASK, WINDOW_MASK),
-            (_BASE, windows(hart)["shared"]),
-            (_SAVE, save_area(hart)),
-        )
-        lines = [f"li {register}, 0x{value:x}" for register, value in constants]
+        constants = {
+            SP: _FRAMES + _FRAME_BYTES * hart + _FRAME_BYTES // 4,
+            MASK: WINDOW_MASK,
+            BASE: windows(hart)["shared"],
+            SAVE: _SAVE_AREAS + _SAVE_BYTES * hart,
+        }
+        lines = [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in constants.items()]
         if hart:
             return [*lines, f"li t1, 0x{START:x}", f"begin{hart}: lw s0, 0(t1)", f"beq s0, zero, begin{hart}"]
         return [*lines, *set_barrier_lines(0, (1 << self.harts) - 1), f"li t1, 0x{START:x}", "sw s0, 0(t1)"]
@@ -141,14 +128,10 @@ class ClusterProgram(BareProgram):
         lines += ["addi s0, zero, 1", "jal zero, finish", "wrong: addi s0, zero, 3"]
         return [*lines, "finish:", f"li t1, 0x{self.tohost:x}", "sw s0, 0(t1)", "rest0: jal zero, rest0"]
 
-    def counts(self) -> dict[int, int]:
+    def counts(self) -> Counter[int]:
         """Each counter and how often it is counted up."""
-        found: dict[int, int] = {}
-        for block in _all(block for phase in self.phases for part in phase.parts for block in part):
-            if block.kind.startswith(COUNTS):
-                counter = int(block.kind.removeprefix(COUNTS))
-                found[counter] = found.get(counter, 0) + 1
-        return found
+        blocks = _all(block for phase in self.phases for part in phase.parts for block in part)
+        return Counter(int(block.kind.removeprefix(COUNTS)) for block in blocks if block.kind.startswith(COUNTS))
 
     def executable(self) -> Executable:
         """The memory image with the symbols of the text."""

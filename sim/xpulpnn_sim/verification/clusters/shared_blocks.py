@@ -86,10 +86,8 @@ class Transfers:
         command |= DmaCommand.EVENT if event else 0
         command |= DmaCommand.BROADCAST if event and rng.randrange(4) == 0 else 0
         addresses, lines = [], list[int]()
-        for flag, piece, written in (
-            (DmaCommand.EXTERNAL_2D, outside, not to_tcdm),
-            (DmaCommand.TCDM_2D, inside, to_tcdm),
-        ):
+        sides = (DmaCommand.EXTERNAL_2D, outside, not to_tcdm), (DmaCommand.TCDM_2D, inside, to_tcdm)
+        for flag, piece, written in sides:
             two = self._two_dimensions(length, piece, written=written) if rng.randrange(3) == 0 else None
             extent = length
             if two is not None:
@@ -130,27 +128,15 @@ class SharedBlocks:
 
     def __init__(self, draw: Draw, config: ClusterConfig) -> None:
         self._draw, self._rng, self._config = draw, draw.rng, config
-
-    @property
-    def signals(self) -> range:
-        """Software events that phases use; the others come and go at any time."""
-        return range(max(1, self._config.sw_events // 2))
-
-    @property
-    def _others(self) -> range:
-        return range(self.signals.stop, self._config.sw_events)
-
-    @property
-    def has_own_events(self) -> bool:
-        """Return whether :meth:`own_event` can be written."""
-        return bool(self._others)
+        # software events that phases use; the others come and go at any time
+        self.signals = range(max(1, config.sw_events // 2))
+        self.others = range(self.signals.stop, config.sw_events)
 
     def window(self, hart: int) -> Block:
         """From here on base registers point into another window."""
         found = windows(hart)
         name = self._rng.choice([*found, "shared", "shared test&set"])
-        address = found[name]
-        return Block(f"window: {name}", (f"li {_BASE}, 0x{address:x}",))
+        return Block(f"window: {name}", (f"li {_BASE}, 0x{found[name]:x}",))
 
     def lock(self) -> Block:
         """A counter counted up under a lock that is taken by test&set."""
@@ -194,7 +180,7 @@ class SharedBlocks:
     def noise(self) -> Block:
         """Software events that nobody waits for, sent and cleared, and looks at the event unit."""
         rng, config = self._rng, self._config
-        events = self._others
+        events = self.others
         lines = [f"li t1, 0x{PRIVATE_EVENT_UNIT:x}"]
         for _ in range(rng.randrange(1, 4)):
             match rng.randrange(4):
@@ -217,7 +203,7 @@ class SharedBlocks:
         lines = [f"li t1, 0x{EVENT_UNIT:x}"]
         core = SHARED_CORE_BYTES * rng.randrange(config.cores)
         barrier = SHARED_BARRIERS + BARRIER_BYTES * rng.randrange(config.barriers)
-        events = self._others
+        events = self.others
         if events and rng.randrange(2):
             at = SHARED_SW_TRIGGERS + WORD_BYTES * rng.choice(events)
             lines += [f"li s0, 0x{rng.getrandbits(config.cores):x}", f"sw s0, 0x{at:x}(t1)"]
@@ -228,7 +214,7 @@ class SharedBlocks:
     def own_event(self) -> Block:
         """An event triggered and waited for by one load."""
         rng = self._rng
-        event = rng.choice(self._others)
+        event = rng.choice(self.others)
         group = rng.choice((EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR))
         lines = [
             "csrrs s0, mhartid, zero",
