@@ -193,7 +193,6 @@ RESET_AFTER = 40
 
 
 def _configuration() -> CoreConfig:
-    """The preset under test."""
     return preset(bench_data()["preset"])
 
 

@@ -93,7 +93,6 @@ def _transfers(rng: Random) -> Iterator[Transfer]:
 
 
 def _written(timer: ClusterTimer, transfer: Transfer) -> int:
-    """The register after a write of some of its bytes."""
     bytes_written = sum(0xFF << BYTE_BITS * place for place in range(WORD_BYTES) if transfer.enables >> place & 1)
     return timer.read(transfer.address - TIMER) & ~bytes_written | transfer.value & bytes_written
 

@@ -291,7 +291,6 @@ class InterruptDriver(Background):
 
 
 def _configuration() -> CoreConfig:
-    """The preset under test."""
     return preset(bench_data()["preset"])
 
 

@@ -33,7 +33,6 @@ _BAD_PART = 8  # of each block inside, the second such part fails, whether or no
 
 
 def _failing(config: ClusterConfig) -> list[range]:
-    """Addresses of the accesses that fail."""
     parts = [(base, size // _BAD_PART) for base, size, _ in ranges(config)]
     return [_BAD_OUTSIDE, *(range(base + size, base + 2 * size) for base, size in parts)]
 

@@ -137,7 +137,6 @@ async def _start(dut: Dut, *, prefetch: int) -> tuple[Random, Scoreboard]:
 
 
 def _first_line(rng: Random) -> int:
-    """Address of a line anywhere."""
     return rng.getrandbits(XLEN) & -BLOCK_BYTES
 
 

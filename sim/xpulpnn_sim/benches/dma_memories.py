@@ -72,7 +72,6 @@ class _Port(Responder):
         return int.from_bytes(answer.tobytes(), "little"), 0
 
     def _check(self, address: int, writes: int, enables: int) -> None:
-        """The rules of a port, but for those of OBI."""
         where = f"{self._port}: {'write' if writes else 'read'} of {enables:b} at {address:#x}"
         assert address % self._size == 0, where
         if self._beats is None:

@@ -84,7 +84,6 @@ class EventUnitPorts:
         return {name: lines.get(name, 0) for name in names if self.config.dma or not name.startswith("dma")}
 
     def _events(self, lines: Mapping[str, int]) -> list[tuple[int, int]]:
-        """Core and line of every pulse."""
         own = {"dma_events": EventLine.DMA, "dma_interrupts": EventLine.DMA_INTERRUPT}
         common = {"timer_events": EventLine.TIMER_LOW, "cluster_events": EventLine.CLUSTER}
         cores = range(self.config.cores)

@@ -57,7 +57,6 @@ def _shuffle_selectors(insn: Insn, word: U32) -> U32:
 
 
 def _second(insn: Insn, src: Sources) -> U32:
-    """Operand b of arithmetic rows."""
     last = insn.operands.rsplit(",", maxsplit=1)[-1].strip("()!")
     is2 = fields.uimm5(src.word)
     match insn.op:

@@ -166,11 +166,7 @@ def _build(design: EmittedVerilog, simulator: str, folder: Path, runtime: Path, 
         _share_runtime(runtime, folder)
     try:
         _make_runner(simulator, runtime).build(
-            sources=sources,
-            hdl_toplevel=top,
-            build_dir=folder,
-            timescale=_TIMESCALE,
-            log_file=log,
+            sources=sources, hdl_toplevel=top, build_dir=folder, timescale=_TIMESCALE, log_file=log
         )
     except (RuntimeError, SystemExit):
         raise ToolError(f"build of {top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None

@@ -234,7 +234,6 @@ def execution_cycles(item: Retired) -> int:
 
 
 def _writes_late(insn: Insn) -> bool:
-    """Return whether the register in field rd is written in WB."""
     return insn.is_load or insn.requantises
 
 

@@ -44,14 +44,7 @@ from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
-from xpulpnn.isa.cluster import (
-    BLOCK_BYTES,
-    CONTROL,
-    DMA_LENGTH_BITS,
-    EVENT_UNIT,
-    EVENT_UNIT_BYTES,
-    TIMER,
-)
+from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA_LENGTH_BITS, EVENT_UNIT, EVENT_UNIT_BYTES, TIMER
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled, find
@@ -179,7 +172,6 @@ def _rows_unit(
     handshake: tuple[str, str] = ("start", "take"),
     simulators: Sequence[str] = SIMULATORS,
 ) -> BenchedUnit:
-    """A unit tested with table rows."""
 
     def describe() -> Mapping[str, Any]:
         return {"rows": controlled_rows(config, shape, control), "vectors_per_row": vectors, "handshake": handshake}

@@ -69,7 +69,6 @@ def run(options: ClusterPrograms) -> int:
 
 
 def _report(failure: ClusterResult, options: ClusterPrograms) -> None:
-    """Tell a failure, and write its shortest program."""
     program, verdict = generate(failure.plan.config, failure.seed), failure.verdict
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:

@@ -44,7 +44,6 @@ def run(options: CostOptions) -> int:
 
 
 def _shown(waits: Mapping[WaitCause, int] | None) -> str:
-    """Cycles by cause, for people."""
     return ", ".join(f"{cycles} for {cause.name.lower()}" for cause, cycles in (waits or {}).items()) or "not at all"
 
 

@@ -44,7 +44,6 @@ def run(options: LitmusOptions) -> int:
 def _tell(
     options: LitmusOptions, plans: Sequence[ClusterPlan], counts: dict[str, Counter[Outcome]], reports: list[str]
 ) -> int:
-    """Print and write what was found."""
     rows: list[tuple[object, ...]] = []
     records: list[dict[str, Any]] = []
     for test in TESTS:

@@ -162,7 +162,6 @@ def report(options: RandomPrograms, plans: list[Plan], found: Gathered, engine: 
 
 
 def _report(failed: Result | CoveredResult, options: RandomPrograms, engine: str) -> None:
-    """Tell a failure, and its minimal program."""
     failure = Result(failed.seed, failed.plan, failed.verdict, failed.coverage, failed.wall_s)
     tell(f"program {failure.seed} fails:", failure.verdict.text)
     design = DESIGNS[engine]()

@@ -41,12 +41,7 @@ def run(options: VectorOptions) -> int:
     if options.draw is not None:
         _draw(options, config, options.draw)
     with progress_bar("vectors", None) as bar:
-        report = check_vectors(
-            options.files,
-            engine=options.engine,
-            config=config,
-            progress=bar.advance,
-        )
+        report = check_vectors(options.files, engine=options.engine, config=config, progress=bar.advance)
     console = output()
     for line in _lines(report.first):
         tell(line)

@@ -64,10 +64,7 @@ def always_private(original: Callable[..., bool]) -> Callable[..., bool]:
     return lambda *arguments: True
 
 
-FAULTS = {
-    "count": (hwloops, "_count", one_more),
-    "liveness": (hwloops.HardwareLoops, "_is_private", always_private),
-}
+FAULTS = {"count": (hwloops, "_count", one_more), "liveness": (hwloops.HardwareLoops, "_is_private", always_private)}
 
 
 @pytest.mark.flow

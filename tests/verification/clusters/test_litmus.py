@@ -45,10 +45,7 @@ def test_allowed_outcomes():
 
 @pytest.mark.parametrize(
     ("cores", "rounds", "message"),
-    [
-        (2, 10, "cores must be at least 4 for IRIW, not 2"),
-        (4, 1001, "rounds must be 1 to 1000, not 1001"),
-    ],
+    [(2, 10, "cores must be at least 4 for IRIW, not 2"), (4, 1001, "rounds must be 1 to 1000, not 1001")],
 )
 def test_bad_input(cores, rounds, message):
     with pytest.raises(InputError) as raised:

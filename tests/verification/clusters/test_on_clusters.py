@@ -35,13 +35,7 @@ pytestmark = pytest.mark.cosim
 
 CONFIG = simulated(
     ClusterConfig(
-        core=preset("ri5cy"),
-        cores=4,
-        banks=8,
-        tcdm_bytes=0x1_0000,
-        icache_private=0,
-        memories="ports",
-        rvfi=True,
+        core=preset("ri5cy"), cores=4, banks=8, tcdm_bytes=0x1_0000, icache_private=0, memories="ports", rvfi=True
     )
 )
 CACHED = ClusterConfig(core=simulated(preset("ri5cy")), cores=2, banks=4, dma=False)

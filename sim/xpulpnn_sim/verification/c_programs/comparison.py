@@ -150,7 +150,6 @@ def host_compiler() -> str:
 
 
 def _host_lines(sources: Sequence[Path], folder: Path) -> dict[str, str]:
-    """Results of programs on this machine by seed."""
     executable = folder / "host"
     command = [host_compiler(), "-O1", *_DEFINED, *map(str, sources), "-o", str(executable)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -55,7 +55,6 @@ class _Piece:
     # expressions
 
     def _expression(self, depth: int = 2) -> str:
-        """An unsigned number."""
         pick = self._rng.random()
         if depth == 0 or pick < 0.35:
             if self._rng.random() < 0.3:
@@ -219,7 +218,6 @@ class _Piece:
         self._say(f"ADD({first} - g_{next(n for n, t in ARRAYS.items() if t == kind)});")
 
     def _copy(self) -> None:
-        """Elements from one array to another, which may be the same."""
         rng = self._rng
         self._loops += 1
         source, _ = self._pointer()
@@ -238,7 +236,6 @@ class _Piece:
         self._block(f"for (int32_t j = 0; j < {count}; j++) {{", body)
 
     def _matrix(self) -> None:
-        """Three loops as of a matrix product."""
         rng = self._rng
         self._loops += 3
         a, b, c = (rng.choice(list(ARRAYS)) for _ in range(3))
@@ -284,7 +281,6 @@ class _Piece:
             self._say(f"ADD({name});")
 
     def _structs(self) -> None:
-        """Records of twelve bytes."""
         self._loops += 1
         name = self._new("r")
         end = self._rng.choice([f"{name} != g_i + (n & 31)", f"{name} < g_i + (m & 31)"])

@@ -45,17 +45,11 @@ class Meetings:
         self._rng = rng
         self._config = config
         self._signals = signals
-        self.kinds = {
-            "nothing": lambda parts: None,
-            "event": self._event,
-            "tasks": self._tasks,
-            "timer": self._timer,
-        }
+        self.kinds = {"nothing": lambda parts: None, "event": self._event, "tasks": self._tasks, "timer": self._timer}
         if config.barriers > 1:
             self.kinds["barrier"] = self._barrier
 
     def _some(self, least: int = 1) -> list[int]:
-        """Some of the harts."""
         rng, cores = self._rng, self._config.cores
         return sorted(rng.sample(range(cores), rng.randrange(min(least, cores), cores + 1)))
 
@@ -68,7 +62,6 @@ class Meetings:
         return (*head, f"p.elw s2, 0x{EventRegister.WAIT:x}(t1)", f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)")
 
     def _insert(self, part: list[Block], block: Block) -> None:
-        """Put a block anywhere into a part."""
         part.insert(self._rng.randrange(len(part) + 1), block)
 
     def _led(self, parts: Parts, harts: Sequence[int], waiting: Block, leader: int, block: Block) -> None:

@@ -92,7 +92,6 @@ class Litmus:
 
 
 def _after(state: _State, number: int, operation: Operation) -> _State:
-    """The state after an operation of a thread."""
     places, memory, reads = state
     old = memory[operation.variable]
     new = {"W": operation.value, "R": old, "T": MARK}[operation.kind]
@@ -249,7 +248,6 @@ class LitmusProgram:
 
     @staticmethod
     def _accesses(thread: Thread) -> list[str]:
-        """The code of a thread."""
         lines: list[str] = []
         found = iter(_FOUND)
         for kind, variable, value in thread:
@@ -279,13 +277,7 @@ def _word(result: RunResult, address: int) -> int:
 
 
 def run_litmus(
-    test: Litmus,
-    config: ClusterConfig,
-    machine: Machine,
-    rounds: int,
-    *,
-    seed: int = 0,
-    library: Path | None = None,
+    test: Litmus, config: ClusterConfig, machine: Machine, rounds: int, *, seed: int = 0, library: Path | None = None
 ) -> tuple[Counter[Outcome], RunResult]:
     """Run a test with every check."""
     program = LitmusProgram(test, config, rounds, seed)

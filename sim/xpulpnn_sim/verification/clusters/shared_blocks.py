@@ -72,7 +72,6 @@ class Transfers:
         return Block("transfer", tuple(head), meanwhile, tuple(tail))
 
     def _command(self, *, event: bool) -> list[int]:
-        """The words of a command."""
         rng = self._rng
         length = rng.choice((rng.randrange(1, 9), rng.randrange(1, 40), rng.randrange(1, _LONGEST)))
         to_tcdm = bool(rng.randrange(2))

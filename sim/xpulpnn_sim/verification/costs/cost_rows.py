@@ -97,7 +97,6 @@ def _due(*costs: Cost) -> dict[WaitCause, int]:
 
 
 def _extra(group: str, name: str, code: str, waits: Mapping[WaitCause, int], setup: str) -> CostRow:
-    """Code whose cycles beyond one per instruction count."""
     return CostRow(group, name, code, waits, setup, is_extra=True)
 
 
@@ -286,7 +285,6 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """pv.qnt, its result used by the next instruction."""
     setup = f"li a1, 0x{WINDOW:x}"
     for insn in rows:
         if insn.op == "pv.qnt":
@@ -321,7 +319,6 @@ def _requantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 def _system() -> Iterator[CostRow]:
-    """System instructions."""
     nop = "addi zero, zero, 0"
     yield CostRow("CSR access", "csrrs mscratch", f"csrrs a0, mscratch, zero\n {nop}", FREE)
     yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", _due(Cost.CSR_WRITE))

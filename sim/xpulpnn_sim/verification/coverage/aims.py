@@ -266,6 +266,5 @@ class Aims:
         return [read] if access == "read" else [read, f"csrrw zero, 0x{csr.address:03x}, {_COUNT}"]
 
     def _reserved(self, row: Insn) -> Lines:
-        """A word that the row does not take."""
         word = self._rng.choice(reserved_words(row, self._placer.draw.decoder))
         return [f".half 0x{word:04x}" if row.size < WORD_BYTES else f".word 0x{word:08x}"]

@@ -50,7 +50,6 @@ def write_page(path: Path, total: Total, summary: Mapping[str, Any], facts: Mapp
 
 
 def _out_of_reach(crosses: Crosses) -> Iterator[Markup]:
-    """All places out of reach, by family and reason."""
     for family in crosses.families.values():
         for number, reason in enumerate(family.reasons, 1):
             places = np.flatnonzero(family.states.ravel() == number).tolist()
@@ -162,7 +161,6 @@ def _of(pair: tuple[int, int]) -> str:
 
 
 def _verilog(total: Total) -> Iterator[Markup | NamedTable]:
-    """Coverage of the emitted modules, and what of them was never used."""
     modules = module_table(total.points, total.used, total.components)
     pairs = {
         "lines": [one.lines for one in modules],
@@ -202,12 +200,10 @@ def _plain(kind: str, rows: Sequence[Sequence[Any]], headings: Sequence[str] = (
 
 
 def _details(title: str, content: Markup) -> Markup:
-    """Content that is shown on a click on its title."""
     return Markup("<details>\n<summary>{}</summary>\n{}\n</details>").format(title, content)
 
 
 def _names(names: Sequence[str], count: int) -> Markup:
-    """A list of names, of which there are ``count``."""
     listed = [*names, *([f"and {count - len(names)} more"] if count > len(names) else [])]
     return Markup('<ul class="names">\n{}</ul>').format(
         Markup().join(Markup("<li>{}</li>\n").format(one) for one in listed)

@@ -117,7 +117,6 @@ class Placer:
         return Placed([], self.draw.text(row, values), values=values)
 
     def _target(self, row: Insn, pins: dict[str, int], keep: Collection[int], skipped: list[str]) -> Placed:
-        """A branch or jump over ``skipped``."""
         target = next(token.field for token in row.tokens if token.field.kind is FieldKind.TARGET)
         over = self.draw.label("over")
         pins[target.name] = 8 * target.step
@@ -126,7 +125,6 @@ class Placer:
 
     @staticmethod
     def _labelled(row: Insn, placed: Placed, label: str) -> str:
-        """The instruction with a label as its target."""
         text = render(row, row.encode(**placed.values))
         for token in row.tokens:
             if token.field.kind is FieldKind.TARGET:

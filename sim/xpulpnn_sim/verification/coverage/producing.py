@@ -118,7 +118,6 @@ class Producing:
         return "offset" if is_offset else ""
 
     def _needed(self, role: str, placed: Placed) -> str:
-        """The value as the assembler takes it."""
         if role == "target":
             return placed.after[-1].removesuffix(":")
         if role == "count":

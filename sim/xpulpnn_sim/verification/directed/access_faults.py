@@ -71,7 +71,6 @@ _PIECES = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4)
 
 
 def _copied(piece: int) -> str:
-    """Lines that store a0 and a1 there."""
     return f"li a2, 0x{piece:x}; sw a0, 0(a2); sw a1, 4(a2); "
 
 

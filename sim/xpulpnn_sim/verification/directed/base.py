@@ -23,7 +23,6 @@ def _all_forms(name: str) -> str:
 
 
 def _jumps(name: str) -> str:
-    """Lines that jump through a register and put back what it was."""
     return f"""
     c.swsp {name}, {_SLOT}({_SP})
     la {name}, 1f; c.jr {name}; c.addi s1, 1

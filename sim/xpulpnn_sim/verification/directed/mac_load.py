@@ -13,7 +13,6 @@ SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp":
 
 
 def _elements(word: int, width: int, *, signed: bool) -> list[int]:
-    """The elements of a packed word, the lowest first."""
     values = [word >> at & (1 << width) - 1 for at in range(0, 32, width)]
     return [value - (1 << width) if signed and value >> (width - 1) else value for value in values]
 

@@ -54,7 +54,6 @@ _FIELD_OPS = ("extract", "extractu", "insert", "bclr", "bset")
 
 
 def _fields(register: str) -> str:
-    """Lines of all operations on fields of a register; results are checked where they retire."""
     return "; ".join(f"p.{name}r a2, {register}, {field}" for name in _FIELD_OPS for field in ("a3", "a4", "a0"))
 
 
@@ -164,7 +163,6 @@ def _shifted(places: int) -> str:
 
 
 def _divided(name: str) -> str:
-    """Lines of divisions by both divisors."""
     return "; ".join(f"{name} a3, {dividend}, {divisor}" for dividend in ("s4", "a2") for divisor in ("a1", "s3"))
 
 

@@ -121,7 +121,6 @@ _CODE = code_of(33)  # the result of most cases
 
 
 def _lanes(*codes: int, width: int = 8) -> int:
-    """Results in neighbouring lanes, the lowest first."""
     return sum(code << lane * width for lane, code in enumerate(codes))
 
 
@@ -190,7 +189,6 @@ _ORDER = directed(
 
 
 def _ten(kappa: int, lam: int, signed: bool = False) -> int:
-    """The result for an accumulator of 10 without a shift."""
     return Case(8, signed, kappa, lam, 10, 0).code % 256
 
 

@@ -107,7 +107,6 @@ class Control:
         return Block("arithmetic", (), children)
 
     def _stack(self) -> Block:
-        """Move sp and back."""
         offset = 16 * self._rng.choice([n for n in range(-31, 32) if n])
         first, second = f"c.addi16sp {offset}", f"c.addi16sp {-offset}"
         between = tuple(Block("between", (self._draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
@@ -133,13 +132,11 @@ class Control:
         return [*lines, f"{insn.mnemonic} {', '.join(operands)}, {target}"]
 
     def _branch(self, context: Context) -> Block:
-        """A forward branch over some blocks."""
         target = self._draw.label("over")
         children = (*self._first(context), *self.blocks(context, self._rng.choice((0, 1, 1, 1, 2, 3))))
         return Block("branch", tuple(self._condition(target, total_bytes(children))), children, (f"{target}:",))
 
     def _exit(self, context: Context) -> Block | None:
-        """A branch out of an enclosing loop."""
         if not context.exits:
             return None
         return Block("exit", tuple(self._condition(self._rng.choice(context.exits), LONGEST_BODY)))
@@ -180,7 +177,6 @@ class Control:
         return [f"jal {ABI_NAMES[link]}, {target}"]
 
     def _subroutine(self, context: Context) -> Block | None:
-        """A subroutine between its call and what follows it."""
         if not context.links:
             return None
         link = self._rng.choice(sorted(context.links))
@@ -202,7 +198,6 @@ class Control:
         return bool(self.functions) and context.links >= {RA, LINK}
 
     def _call(self, context: Context) -> Block | None:
-        """A call of one of the functions."""
         if not self._may_call(context):
             return None
         name = self._rng.choice([*self.functions])
@@ -215,17 +210,13 @@ class Control:
         return max(0, self.left) // (2 * max(1, context.scale) * (1 + _CHILD_COST * children))
 
     def _counted(self, context: Context) -> Block | None:
-        """A loop with a counter and a branch back."""
         if not context.counters:
             return None
         counter, children = self._rng.choice(sorted(context.counters)), self._rng.choice((0, 1, 1, 2))
         count = min(self._rng.choice((1, 2, 3, 5, 8)), max(1, self._affordable(context, children)))
         after, start = self._draw.label("done"), self._draw.label("again")
         inside = replace(
-            context,
-            scale=context.scale * count,
-            counters=context.counters - {counter},
-            exits=(*context.exits, after),
+            context, scale=context.scale * count, counters=context.counters - {counter}, exits=(*context.exits, after)
         )
         body = self.blocks(inside, children)
         name = ABI_NAMES[counter]
@@ -244,10 +235,7 @@ class Control:
         count = self._loops.count(self._affordable(context, children))
         after = self._draw.label("after")
         inside = replace(
-            context,
-            scale=context.scale * max(1, count),
-            loops=context.loops - {number},
-            exits=(*context.exits, after),
+            context, scale=context.scale * max(1, count), loops=context.loops - {number}, exits=(*context.exits, after)
         )
         body = (*self._first(inside), *self.blocks(inside, children))
         deepest, inner = inside, None

@@ -83,7 +83,6 @@ class Coverage(Tally):
                 self._elements(row, int(words[number]), records["rd_wdata"][written & (which == number)])
 
     def _elements(self, row: Insn, word: int, results: Records) -> None:
-        """Count elements that pv.rq* has written into registers."""
         assert row.fmt is not None
         width = row.fmt.width
         elements = results >> np.uint32(width * row.decode(word)["lane"]) & np.uint32((1 << width) - 1)

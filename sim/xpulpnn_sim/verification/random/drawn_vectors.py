@@ -44,7 +44,6 @@ def _memory(rng: Random, address: int) -> tuple[dict[str, int], int]:
 
 
 def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
-    """One execution of a row."""
     width = XLEN if insn.fmt is None else insn.fmt.width
     before = [_word(rng, width) for _ in range(entries)]
     rs1, rs2, rd_in = rng.getrandbits(XLEN), random_word(rng), _word(rng, width)

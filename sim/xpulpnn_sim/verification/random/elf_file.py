@@ -31,7 +31,6 @@ def _strings(names: Iterable[str]) -> tuple[bytes, dict[str, int]]:
 
 
 def _symbols(executable: Executable, code_section: int) -> tuple[bytes, bytes]:
-    """The symbol table and its strings."""
     strings, places = _strings(executable.symbols)
     functions = {function.name: function.size for function in executable.functions}
     table = bytearray(_SYMBOL.size)

@@ -107,13 +107,7 @@ STYLES: dict[str, tuple[Group, ...]] = {
     "Mac&Load": (Group.MAC_LOAD,),
     "mixed": (Group.MAC_LOAD, Group.LOAD, Group.STORE),
     "quantise": (*(Group.QUANTISE,) * 4, Group.MAC_LOAD, Group.LOAD, Group.STORE),
-    "requantise": (
-        *(Group.REQUANTISE,) * 6,
-        *(Group.PARAMETER,) * 4,
-        Group.MAC_LOAD,
-        Group.LOAD,
-        Group.STORE,
-    ),
+    "requantise": (*(Group.REQUANTISE,) * 6, *(Group.PARAMETER,) * 4, Group.MAC_LOAD, Group.LOAD, Group.STORE),
 }
 """Rows of a run by its name."""
 
@@ -244,7 +238,6 @@ class MemoryRun:
 
     @staticmethod
     def _reach(insn: Insn, name: str) -> tuple[int, int]:
-        """Lowest and highest register of an operand field."""
         chosen = next(token.field for token in insn.tokens if token.field.name == name)
         return chosen.low, chosen.high
 
@@ -273,7 +266,6 @@ class MemoryRun:
         return rng.choice(sorted(known.small - {base}))
 
     def _note(self, insn: Insn, values: dict[str, int]) -> None:
-        """Update what is known after the instruction."""
         known = self._known
         if insn.requantises:
             known.forget(values["rd"])

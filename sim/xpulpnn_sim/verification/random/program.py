@@ -87,7 +87,6 @@ class Handlers:
         return "\n".join(lines)
 
     def _interrupt(self) -> list[str]:
-        """The longer handler."""
         saved = {"t1": 0, "t6": 4, "s0": 8, "s1": 12}
         lines = [f"sw {name}, {offset}(t5)" for name, offset in saved.items()]
         lines += self._loop() if self.loops else []
@@ -123,7 +122,6 @@ PLAIN = Handlers()  # Nothing but the exception handler; interrupts return at on
 
 
 def _filler(draw: Draw) -> str:
-    """An instruction among the registers the handler has saved."""
     insn = draw.deal(*ARITHMETIC)
     pins = {name: draw.rng.choice(_WORK) for name in written_fields(insn)}
     return draw.text(insn, draw.values(insn, pins=pins))

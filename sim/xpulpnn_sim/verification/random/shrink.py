@@ -24,7 +24,6 @@ class Case:
 
 
 def _with(case: Case, **parts: Any) -> Case:
-    """The case with other parts of its program."""
     return replace(case, program=replace(case.program, **parts))
 
 
@@ -130,7 +129,6 @@ class Shrinker:
         return case
 
     def _blocks(self, case: Case) -> Case:
-        """Blocks of the program and its functions."""
         main = self._reduce(case.program.main, lambda blocks: self._try(_with(case, main=blocks)))
         case = _with(case, main=main)
         called = case.program.functions
@@ -166,7 +164,6 @@ class Shrinker:
         return blocks
 
     def _inside(self, block: Block, fails: Callable[[Block], bool]) -> Block:
-        """Children, then single lines of one block."""
         children = self._reduce(block.children, lambda blocks: fails(replace(block, children=blocks)))
         block = replace(block, children=children)
         if len(block.head) + len(block.tail) < 2:
@@ -202,13 +199,11 @@ class Shrinker:
 
 
 def _without_calls(blocks: tuple[Block, ...], functions: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks in which no function is named."""
     names = [block.head[0].removesuffix(":") for block in functions if block.head]
     return tuple(block for block in blocks if not any(name in line for name in names for line in block.lines()))
 
 
 def _simpler_lines(line: str) -> Iterator[str]:
-    """The line with a smaller constant."""
     mnemonic, _, rest = line.partition(" ")
     register, comma, value = rest.partition(", ")
     if mnemonic != "li" or not comma:

@@ -59,12 +59,10 @@ class LoopWriter:
         return Block(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
 
     def _plain_setup(self, number: int, count: int, end: str) -> list[str]:
-        """lp.setup with the count in a register."""
         register = self._rng.choice((SCRATCH, *POOL))
         return [*constant(self._draw, register, count), f"lp.setup {number}, {ABI_NAMES[register]}, {end}"]
 
     def _setup(self, number: int, count: int, start: str, end: str, size: int) -> tuple[str, ...]:
-        """One of the four ways to set up a loop, the label of the start included."""
         draw, rng = self._draw, self._rng
         kind = rng.randrange(5)
         fits = count <= _LARGEST_IMMEDIATE

@@ -103,7 +103,6 @@ def shrink(result: Result, design: Design, progress: Callable[[int], None] | Non
 
 
 def _heading(case: Case, result: Result) -> list[str]:
-    """All that is needed to see a failure again."""
     return [
         "Written by xpulpnn verify: minimal program that fails",
         f"from: {result.plan.command(result.seed)}",
