@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import cocotb
 import numpy as np
@@ -260,11 +259,7 @@ BUSY = Surroundings(PROMPT, PROMPT, 0.03)
 STALLING = Surroundings(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
 
 
-class Acknowledged(NamedTuple):
-    """An acknowledged interrupt and all lines that were high."""
-
-    line: int
-    lines: int
+Acknowledged = tuple[int, int]  # line of an acknowledged interrupt, and all lines that were high
 
 
 class InterruptDriver(Background):
@@ -285,7 +280,7 @@ class InterruptDriver(Background):
             asleep = asleep + 1 if sample(dut.core_sleep) else 0
             if sample(dut.irq_ack):
                 line = sample(dut.irq_id)
-                self.taken.append(Acknowledged(line, lines))
+                self.taken.append((line, lines))
                 lines &= ~(1 << line)
             await RisingEdge(dut.clk)
 
@@ -313,10 +308,10 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
     lines, first = list(sampled), np.flatnonzero(records["intr"])
     # the last one may have been acknowledged after the last record
     assert len(taken) - len(first) in (0, 1), f"{len(taken)} interrupts acknowledged, {len(first)} taken"
-    for at, interrupt in zip(first, taken, strict=False):
-        lines[at] = interrupt.lines
+    for at, (line, high) in zip(first, taken, strict=False):
+        lines[at] = high
         if not records["trap"][at]:
-            board.equal(records["cause"][at] & CAUSE_CODE, interrupt.line, f"acknowledged interrupt, retirement {at}")
+            board.equal(records["cause"][at] & CAUSE_CODE, line, f"acknowledged interrupt, retirement {at}")
     return lines
 
 

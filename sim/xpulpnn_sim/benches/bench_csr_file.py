@@ -1,7 +1,7 @@
 """Bench of the CSR file: every register, traps and counters against the simulator."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from random import Random
 
 import cocotb
@@ -32,18 +32,18 @@ LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsrCycle:
-    """Inputs of the file in one cycle; ``op`` is WRITE, SET or CLEAR, ``write`` is false for a mere read.
+    """Inputs of the file in one cycle, by port; ``op`` is WRITE, SET or CLEAR.
 
     Accesses and ``retire`` come only with ``retire_final``, ``retire_cancel`` only without.
     """
 
-    address: int = 0
+    csr__addr: int = 0
     op: str = "WRITE"
-    valid: bool = False
-    write: bool = False
-    operand: int = 0
+    csr__valid: bool = False
+    csr__write: bool = False
+    csr__wdata: int = 0
     boot: bool = False
-    boot_address: int = 0
+    boot_addr: int = 0
     hart_id: int = 0
     irq: int = 0
     clock_runs: bool = True
@@ -70,7 +70,7 @@ class CsrModel:
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
         """The value software sees, 0 without a register; the value an access makes; the register that takes it."""
-        csr, file = self._file.find(cycle.address), self._file
+        csr, file = self._file.find(cycle.csr__addr), self._file
         if csr is None:
             old = 0
         elif csr.name in LOOP_NAMES:
@@ -78,8 +78,10 @@ class CsrModel:
         else:
             file.irq, file.values["mhartid"] = cycle.irq, cycle.hart_id
             old = file.read(csr)
-        new = {"WRITE": cycle.operand, "SET": old | cycle.operand, "CLEAR": old & ~cycle.operand}[cycle.op]
-        writes = csr is not None and cycle.valid and cycle.write and csr.access in (CsrAccess.RW, CsrAccess.WO)
+        new = {"WRITE": cycle.csr__wdata, "SET": old | cycle.csr__wdata, "CLEAR": old & ~cycle.csr__wdata}[cycle.op]
+        writes = (
+            csr is not None and cycle.csr__valid and cycle.csr__write and csr.access in (CsrAccess.RW, CsrAccess.WO)
+        )
         return old, new, csr if writes else None
 
     def outputs(self, cycle: CsrCycle) -> dict[str, int]:
@@ -107,7 +109,7 @@ class CsrModel:
         inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file.saturates
         file.written.clear()
         if cycle.boot:
-            file["mtvec"] = file["mtvec"] & ~MTVEC_BASE | cycle.boot_address & MTVEC_BASE
+            file["mtvec"] = file["mtvec"] & ~MTVEC_BASE | cycle.boot_addr & MTVEC_BASE
         if target is not None:
             file.write(target, new)
         is_written = target is not None and target.name in ("minstret", "minstreth")
@@ -130,25 +132,6 @@ RANDOM_CYCLES = 1500
 READS_BETWEEN = 0.3
 ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
 EVENTS = len(PERFORMANCE_EVENTS)
-PORTS = {
-    "csr__addr": "address",
-    "csr__valid": "valid",
-    "csr__write": "write",
-    "csr__wdata": "operand",
-    "boot": "boot",
-    "boot_addr": "boot_address",
-    "hart_id": "hart_id",
-    "irq": "irq",
-    "clock_runs": "clock_runs",
-    "retire": "retire",
-    "retire_final": "retire_final",
-    "retire_cancel": "retire_cancel",
-    "enter": "enter",
-    "enter_pc": "enter_pc",
-    "enter_interrupt": "enter_interrupt",
-    "enter_cause": "enter_cause",
-    "leave": "leave",
-}
 
 
 def groups() -> frozenset[CsrGroup]:
@@ -165,8 +148,8 @@ def surroundings(rng: Random) -> CsrCycle:
     """A cycle without an access: random inputs, counters counting."""
     final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
     return CsrCycle(
-        address=rng.choice(CSRS).address,
-        boot_address=random_word(rng),
+        csr__addr=rng.choice(CSRS).address,
+        boot_addr=random_word(rng),
         hart_id=random_word(rng),
         irq=random_word(rng),
         clock_runs=rng.random() < 0.8,
@@ -178,7 +161,7 @@ def surroundings(rng: Random) -> CsrCycle:
         enter_cause=rng.randrange(XLEN),
         loop_values=tuple(random_word(rng) for _ in LOOP_NAMES),
         events=rng.getrandbits(EVENTS),
-        operand=random_word(rng),
+        csr__wdata=random_word(rng),
     )
 
 
@@ -186,12 +169,12 @@ def access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
     """A write, set or clear; of a read-only register only a read."""
     write = csr.access is not CsrAccess.RO
     around = replace(surroundings(rng), retire_final=True, retire_cancel=False)
-    return replace(around, address=csr.address, op=op, valid=True, write=write, operand=operand)
+    return replace(around, csr__addr=csr.address, op=op, csr__valid=True, csr__write=write, csr__wdata=operand)
 
 
 def read(csr: Csr, rng: Random) -> CsrCycle:
     """A look at a register without an access to it."""
-    return replace(surroundings(rng), address=csr.address)
+    return replace(surroundings(rng), csr__addr=csr.address)
 
 
 def directed(rng: Random) -> Iterator[CsrCycle]:
@@ -203,8 +186,8 @@ def directed(rng: Random) -> Iterator[CsrCycle]:
             yield access(csr, op, operand, rng)
             yield read(csr, rng)
             # asserted without the instruction leaving EX, or without a write
-            yield replace(access(csr, op, operand, rng), valid=False)
-            yield replace(access(csr, op, operand, rng), write=False)
+            yield replace(access(csr, op, operand, rng), csr__valid=False)
+            yield replace(access(csr, op, operand, rng), csr__write=False)
             yield read(csr, rng)
     by_name = {csr.name: csr for csr in every}
     yield replace(surroundings(rng), boot=True)
@@ -259,7 +242,7 @@ def anything(rng: Random) -> Iterator[CsrCycle]:
     for _ in range(RANDOM_CYCLES):
         csr = rng.choice(every)
         if rng.random() < READS_BETWEEN:
-            yield replace(surroundings(rng), enter=rng.random() < 0.2, leave=rng.random() < 0.2, address=csr.address)
+            yield replace(surroundings(rng), enter=rng.random() < 0.2, leave=rng.random() < 0.2, csr__addr=csr.address)
         else:
             yield access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
 
@@ -267,7 +250,8 @@ def anything(rng: Random) -> Iterator[CsrCycle]:
 def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
     """The inputs by port."""
     data = bench_data()
-    stimulus = {port: [int(getattr(cycle, name)) for cycle in cycles] for port, name in PORTS.items()}
+    plain = [one.name for one in fields(CsrCycle) if one.name not in ("op", "loop_values", "events")]
+    stimulus = {port: [int(getattr(cycle, port)) for cycle in cycles] for port in plain}
     stimulus["csr__op"] = [data["ops"][cycle.op] for cycle in cycles]
     if "loop_values" in data["inputs"]:
         stimulus["loop_values"] = [

@@ -1,7 +1,6 @@
 """Bench of the DMA engine: what is copied, how fast, with which identifiers, and who is told."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from random import Random
 
 import cocotb
@@ -37,10 +36,12 @@ _GIVING_CYCLES = 4  # From the answer to who gives an identifier back to the ans
 Words = list[int]
 
 
-class Ports:
+class Ports(Together):
     """The command ports, and everything around the engine."""
 
-    def __init__(self, dut: Dut, rng: Random, pause: float, timing: tuple[ObiTiming, ObiTiming]) -> None:
+    def __init__(
+        self, dut: Dut, rng: Random, pause: float = 0.0, timing: tuple[ObiTiming, ObiTiming] = (PROMPT, PROMPT)
+    ) -> None:
         self.dut = dut
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
@@ -49,6 +50,7 @@ class Ports:
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
         self.memory = DmaMemories(dut, self.memories, rng, *timing)
         self.told = PortMonitor(dut, ("events", "interrupts"))
+        super().__init__(dut, [*self.initiators, self.memory, self.told])
 
     async def identifier(self, port: int = 0) -> int:
         """Allocate one."""
@@ -96,26 +98,12 @@ class Ports:
             board.compare({name: getattr(self.expected, name)}, {name: getattr(self.memories, name)}, None, label)
 
 
-@asynccontextmanager
-async def ports_of(
-    dut: Dut, rng: Random, pause: float = 0.0, timing: tuple[ObiTiming, ObiTiming] = (PROMPT, PROMPT)
-) -> AsyncIterator[Ports]:
-    """The engine with memories and initiators that are at work."""
-    ports = Ports(dut, rng, pause, timing)
-    with Together(dut, [*ports.initiators, ports.memory]), ports.told:
-        yield ports
-
-
-def command_word(direction: str, length: int, flags: int = DmaCommand.INCREMENT) -> int:
-    """First word of a command."""
-    return length | flags | (DmaCommand.FROM_EXTERNAL if direction != OUT else 0)
-
-
 def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = DmaCommand.INCREMENT) -> Words:
     """A command without lines, from the lower half of a memory to the upper; ``ext`` and ``tcdm`` are offsets."""
     bases = {IN: (L2_BASE, TCDM_TARGETS), OUT: (L2_TARGETS, TCDM_BASE), WITHIN: (TCDM_BASE, TCDM_TARGETS)}
     outside, inside = bases[direction]
-    return [command_word(direction, length, flags), inside + tcdm, outside + ext]
+    command = length | flags | (DmaCommand.FROM_EXTERNAL if direction != OUT else 0)
+    return [command, inside + tcdm, outside + ext]
 
 
 def plain_transfers(rng: Random) -> Iterator[Words]:
@@ -177,7 +165,7 @@ async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
 async def identifiers(dut: Dut) -> None:
     """The lowest free one is given; without a free one the read waits until one is given back."""
     rng, board, count = await start(dut), Scoreboard(), bench_data()["identifiers"]
-    async with ports_of(dut, rng) as ports:
+    with Ports(dut, rng) as ports:
         for number in range(count):
             board.equal(await ports.identifier(), number, "identifier")
         every = (1 << count) - 1
@@ -232,7 +220,7 @@ async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> No
     """All ports at once: whole commands, and every end is told once, to whom it should be."""
     rng, board = await start(dut), Scoreboard()
     told = [0] * bench_data()["cores"], [0] * bench_data()["cores"]
-    async with ports_of(dut, rng, pause=0.3, timing=timing) as ports:
+    with Ports(dut, rng, pause=0.3, timing=timing) as ports:
         each = bench_data()["commands"]
         tasks = [
             cocotb.start_soon(core_program(ports, port, Random(rng.random()), each, told))
@@ -251,7 +239,7 @@ async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> No
 async def an_end_is_told_when_all_is_written(dut: Dut, direction: str) -> None:
     """Nothing is under way any more when a core is told, and its identifier is no longer in use."""
     rng, board = await start(dut), Scoreboard()
-    async with ports_of(dut, rng, timing=(STALLED, FAR)) as ports:
+    with Ports(dut, rng, timing=(STALLED, FAR)) as ports:
         for length in range(1, 30):
             number, told = await ports.identifier(), len(ports.told.rows)
             flags = DmaCommand.INCREMENT | DmaCommand.EVENT
@@ -283,7 +271,7 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
     direction, ext, tcdm, latency, wanted, length = case
     length = length or bench_data()["line"] + 500
     rng, board = await start(dut), Scoreboard()
-    async with ports_of(dut, rng, timing=(PROMPT, ObiTiming(1.0, latency, latency))) as ports:
+    with Ports(dut, rng, timing=(PROMPT, ObiTiming(1.0, latency, latency))) as ports:
         number = await ports.identifier()
         line = bench_data()["line"]
         flags, stride = (DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D, 2 * line) if length > line else (0, 0)
@@ -303,7 +291,7 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
 async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Bytes arrive where they should, the others stay; lengths change with the alignment."""
     rng, board = await start(dut), Scoreboard()
-    async with ports_of(dut, rng, timing=timing) as ports:
+    with Ports(dut, rng, timing=timing) as ports:
         await command_all(ports, plain_transfers(rng))
         ports.check(board, "plain")
 
@@ -313,6 +301,6 @@ async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
 async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Two-dimensional transfers, on either side or both."""
     rng, board = await start(dut), Scoreboard()
-    async with ports_of(dut, rng, timing=timing) as ports:
+    with Ports(dut, rng, timing=timing) as ports:
         await command_all(ports, transfers_in_lines(rng, bench_data()["transfers"]))
         ports.check(board, "lines")

@@ -1,9 +1,9 @@
 """Bench of the IF stage: expanded instructions in program order, hardware-loop jumps, redirects and their cycles."""
 
+from collections import namedtuple
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
-from typing import NamedTuple
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -29,26 +29,9 @@ _RUNS = [(PROMPT, STRAIGHT, 0.0), (PROMPT, LOOPING, 0.0)] + [(timing, ROUGH, 0.0
 _RUNS += [(PROMPT, LOOPING, 1 / 6), (SLOWEST, ROUGH, 1 / 6)]
 
 
-class StagePorts(NamedTuple):
-    """The ports in one cycle."""
-
-    redirect: int
-    target: int
-    loop_back: int
-    loop_start: int
-    pc: int
-    insn__ready: int
-    insn__valid: int
-    insn__payload__word: int
-    insn__payload__pc: int
-    insn__payload__compressed: int
-    insn__payload__error: int
-    id_after: int
-    id_looped: int
-    idle: int
-    instr__req: int
-    instr__gnt: int
-    instr__rvalid: int
+_INSN = "insn__ready insn__valid insn__payload__word insn__payload__pc insn__payload__compressed insn__payload__error"
+_PORTS = f"redirect target loop_back loop_start pc {_INSN} id_after id_looped idle instr__req instr__gnt instr__rvalid"
+StagePorts = namedtuple("StagePorts", _PORTS)  # the ports in one cycle
 
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:

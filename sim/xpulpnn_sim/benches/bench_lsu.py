@@ -73,6 +73,15 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
     ]
 
 
+def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
+    """Executions of all rows in random order."""
+    count = bench_data()["vectors_per_row"]
+    rows = rows_with_controls()
+    accesses = [one for insn, control in rows for one in accesses_of_row(insn, control, count, window, rng)]
+    rng.shuffle(accesses)
+    return accesses
+
+
 def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
     """Fill in what every load finds and the value it makes; returns the memory afterwards."""
     memory = WordMemory()
@@ -159,12 +168,7 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
     """Overlapping loads and stores give what a sequential memory gives; costs 1 cycle, misaligned 2."""
     rng, board, data = await start(dut), Scoreboard(), bench_data()
     for window in (0x1000, 0xFFFF_FFE0):
-        accesses = [
-            access
-            for insn, control in rows_with_controls()
-            for access in accesses_of_row(insn, control, data["vectors_per_row"], window, rng)
-        ]
-        rng.shuffle(accesses)
+        accesses = accesses_of_all(window, rng)
         expected, memory = run_sequentially(accesses), WordMemory()
         with ObiResponder(dut, "data", memory, timing, rng) as bus:
             with WritebackMonitor(dut) as monitor:
@@ -196,12 +200,7 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
 async def errors_are_faults(dut: Dut, timing: ObiTiming) -> None:
     """One word of the window fails: who accesses it faults, asks for nothing behind it and writes nothing there."""
     rng, board, data, window = await start(dut), Scoreboard(), bench_data(), 0x1000
-    accesses = [
-        access
-        for insn, control in rows_with_controls()
-        for access in accesses_of_row(insn, control, data["vectors_per_row"], window, rng)
-    ]
-    rng.shuffle(accesses)
+    accesses = accesses_of_all(window, rng)
     bad = window + WINDOW_BYTES // 2
     memory = WordMemory(((bad, WORD_BYTES),))
     before = memory[bad]

@@ -1,9 +1,10 @@
 """Bench of the prefetch buffer: the delivered instructions, their timing, and the rules of the fetch port."""
 
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -99,20 +100,8 @@ GREEDY, JUMPY, LAZY = FetchHabits(0.05, 1.0), FetchHabits(0.4, 0.8), FetchHabits
 _RUNS = [(timing, habits) for timing in FETCH_TIMINGS for habits in (GREEDY, JUMPY)] + [(PROMPT, LAZY), (SLOWEST, LAZY)]
 
 
-class BufferPorts(NamedTuple):
-    """The ports in one cycle."""
-
-    redirect: int
-    target: int
-    take: int
-    valid: int
-    pc: int
-    word: int
-    error: int
-    idle: int
-    instr__req: int
-    instr__gnt: int
-    instr__rvalid: int
+_PORTS = "redirect target take valid pc word error idle instr__req instr__gnt instr__rvalid"
+BufferPorts = namedtuple("BufferPorts", _PORTS)  # the ports in one cycle
 
 
 async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
@@ -170,7 +159,7 @@ def _check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scor
 _IDLE_PORTS = ("redirect", "idle", "instr__req", "instr__gnt", "instr__rvalid")
 
 
-def check_idle(cycles: Sequence[NamedTuple], board: Scoreboard) -> None:
+def check_idle(cycles: Sequence[Any], board: Scoreboard) -> None:
     """Idle while nothing is requested or under way; what a redirect hides in its cycle is not looked at."""
     under_way = 0
     want: list[int] = []

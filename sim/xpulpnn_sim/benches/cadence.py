@@ -193,26 +193,25 @@ class Together(Stepwise):
             part.rest()
 
 
-class PortMonitor(Background):
+class PortMonitor(Stepwise):
     """Samples ports in the middle of every cycle, or of those in which one port is high."""
 
     def __init__(self, dut: Dut, ports: Sequence[str], valid: str = "") -> None:
+        super().__init__(dut)
         self.rows: list[tuple[int, ...]] = []
         self.cycles: list[int] = []
-        self._clk = dut.clk
+        self._cycle = 0
         self._ports = [getattr(dut, name) for name in ports]
         self._valid = getattr(dut, valid) if valid else None
 
-    async def _run(self) -> None:
-        cycle = 0
-        while True:
-            await FallingEdge(self._clk)
-            if self._valid is None or sample(self._valid):
-                self.rows.append(tuple(sample(port) for port in self._ports))
-                self.cycles.append(cycle)
-            else:
-                self._skip()
-            cycle += 1
+    def see(self) -> None:
+        """Sample the ports of this cycle."""
+        if self._valid is None or sample(self._valid):
+            self.rows.append(tuple(sample(port) for port in self._ports))
+            self.cycles.append(self._cycle)
+        else:
+            self._skip()
+        self._cycle += 1
 
     def _skip(self) -> None:
         """A cycle that does not count."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from amaranth.lib import data
@@ -59,25 +60,26 @@ from xpulpnn_sim.benches.benched import (
 from xpulpnn_sim.benches.runner import SIMULATORS
 
 
+def _plain(bench: str, make: ComponentMaker, *simulators: str, **told: Any) -> BenchedUnit:
+    """A unit whose bench is told ``told``."""
+    return BenchedUnit(bench, make, lambda: told, simulators)
+
+
 def _icache(config: ClusterConfig, far: int, *simulators: str) -> BenchedUnit:
     """``far``: cycles in which the counters go on."""
     shared = {"shared": config.icache_shared, "banks": config.icache_shared_banks}
     data = {"cores": config.cores, "private": config.icache_private, "ways": config.icache_ways, "far": far, **shared}
-    return BenchedUnit("icache", lambda: InstructionCache(config), lambda: data, simulators)
+    return _plain("icache", lambda: InstructionCache(config), *simulators, **data)
 
 
 def _private_cache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
     data = {"size": config.icache_private, "ways": config.icache_ways, "prefetch": config.prefetch}
-    return BenchedUnit("private_cache", lambda: PrivateCache(config), lambda: data, simulators)
+    return _plain("private_cache", lambda: PrivateCache(config), *simulators, **data)
 
 
 def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:
-    return BenchedUnit(
-        "event_unit",
-        lambda: EventUnit(ClusterConfig(**fields)),
-        lambda: {"cluster": fields, "episodes": episodes},
-        simulators,
-    )
+    make = partial(EventUnit, ClusterConfig(**fields))
+    return _plain("event_unit", make, *simulators, cluster=fields, episodes=episodes)
 
 
 def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> BenchedUnit:
@@ -85,31 +87,28 @@ def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> Be
     chosen = {"cores": 4, "banks": 4, "tcdm_bytes": 1024, "rvfi": True} | settings
     config = ClusterConfig(**chosen)
     masters = config.cores + others
-    data = {"config": chosen, "masters": masters, "cycles": cycles}
-    return BenchedUnit("tcdm", lambda: Tcdm(config, masters), lambda: data, simulators)
+    return _plain("tcdm", lambda: Tcdm(config, masters), *simulators, config=chosen, masters=masters, cycles=cycles)
 
 
 def _core_demux(*simulators: str, **settings: Any) -> BenchedUnit:
-    config = ClusterConfig(**settings)
-    return BenchedUnit("core_demux", lambda: CoreDemux(config), lambda: {"config": settings}, simulators)
+    return _plain("core_demux", partial(CoreDemux, ClusterConfig(**settings)), *simulators, config=settings)
 
 
 def _dma(config: ClusterConfig, transfers: int, line: int, *simulators: str) -> BenchedUnit:
     """``line``: bytes of the longest line."""
     numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
     counts = {"transfers": transfers, "commands": transfers // 8, "line": line}
-    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
+    return _plain("dma", lambda: Dma(config), *simulators, **numbers, **counts)
 
 
 def _axi(make: ComponentMaker, bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
-    data = {"bits": bits, "writes": writes, "runs": runs, "slack": 1.2}
-    return BenchedUnit("axi_bridge", make, lambda: data)
+    return _plain("axi_bridge", make, *SIMULATORS, bits=bits, writes=writes, runs=runs, slack=1.2)
 
 
 def _cluster_axi(*simulators: str, **settings: Any) -> BenchedUnit:
     # the plainest core: what it executes is the business of other benches
     config = ClusterConfig(core=_PLAIN, **settings)
-    return BenchedUnit("cluster_axi", lambda: ClusterAxi(config), lambda: {"config": settings}, simulators)
+    return _plain("cluster_axi", lambda: ClusterAxi(config), *simulators, config=settings)
 
 
 def _funnelled(
@@ -117,8 +116,7 @@ def _funnelled(
 ) -> BenchedUnit:
     """``places``: first address and size of what each port leads to."""
     rows = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
-    told = {"initiators": list(initiators), "places": rows, **data}
-    return BenchedUnit("funnelled", make, lambda: told)
+    return _plain("funnelled", make, *SIMULATORS, initiators=list(initiators), places=rows, **data)
 
 
 _BLOCKS = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
@@ -142,15 +140,6 @@ def _part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
         return {key.removeprefix(prefix): value for key, value in fields if key.startswith(prefix)}
 
     return control
-
-
-def _has_ex_result(insn: Insn) -> bool:
-    """Return whether the EX stage makes the value of rd from register and immediate operands."""
-    return insn.writes_rd and not insn.is_load and not insn.op.startswith("csr")
-
-
-def _accesses(insn: Insn) -> bool:
-    return insn.is_load or insn.is_store
 
 
 _SCALAR = (AluResult.COUNT, AluResult.CLIP, AluResult.CLIPU)
@@ -198,12 +187,9 @@ def _mult(structure: Multiplier) -> BenchedUnit:
 
 
 def _ex_stage(config: CoreConfig) -> BenchedUnit:
-    control, handshake = _part("ex", _has_ex_result), ("valid", "advance")
-    return _rows_unit("multicycle", lambda: ExStage(config), ExCtrl, control, 2, config, handshake)
-
-
-def _nnrf(entries: int, *simulators: str) -> BenchedUnit:
-    return BenchedUnit("nnrf", lambda: NnRf(entries), lambda: {"entries": entries}, simulators)
+    # rows whose value of rd EX makes from register and immediate operands
+    control = _part("ex", lambda insn: insn.writes_rd and not insn.is_load and not insn.op.startswith("csr"))
+    return _rows_unit("multicycle", lambda: ExStage(config), ExCtrl, control, 2, config, ("valid", "advance"))
 
 
 def _decoder(name: str, **options: bool) -> BenchedUnit:
@@ -233,28 +219,23 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 def _backend(name: str, pairs: int, *simulators: str) -> BenchedUnit:
     config = replace(preset(name), rvfi=True)
-    return BenchedUnit("backend", lambda: Backend(config), lambda: {"preset": name, "pairs": pairs}, simulators)
+    return _plain("backend", lambda: Backend(config), *simulators, preset=name, pairs=pairs)
 
 
 def _core(name: str, programs: int, simulator: str) -> BenchedUnit:
     config = replace(preset(name), rvfi=True)
-    return BenchedUnit("core", lambda: Core(config), lambda: {"preset": name, "programs": programs}, [simulator])
-
-
-def _compressed_decoder(stride: int, simulator: str) -> BenchedUnit:
-    return BenchedUnit("compressed_decoder", CompressedDecoder, lambda: {"stride": stride}, [simulator])
+    return _plain("core", lambda: Core(config), simulator, preset=name, programs=programs)
 
 
 def _lsu() -> Mapping[str, Any]:
-    rows = controlled_rows(FULL, LsuCtrl, _part("lsu", _accesses), "ex_ctrl")
+    rows = controlled_rows(FULL, LsuCtrl, _part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")
     return {"rows": rows, "idle": {"ex_ctrl": 0}, "vectors_per_row": 8}
 
 
 def _quantiser(operations: int, *simulators: str, **settings: Any) -> BenchedUnit:
     config = CoreConfig(qnt=True, **settings)
     rows = [insn.mnemonic for insn in enabled(config.extensions, config.widths) if insn.op == "pv.qnt"]
-    data = {"rows": rows, "operations": operations}
-    return BenchedUnit("quantiser", lambda: Quantiser(config), lambda: data, simulators)
+    return _plain("quantiser", lambda: Quantiser(config), *simulators, rows=rows, operations=operations)
 
 
 def _requantiser(vectors: int, *simulators: str, **settings: Any) -> BenchedUnit:
@@ -270,13 +251,9 @@ def _requantiser(vectors: int, *simulators: str, **settings: Any) -> BenchedUnit
     return BenchedUnit("requantiser", lambda: Requantiser(config), describe, simulators)
 
 
-def _loop_ops() -> Mapping[str, Any]:
-    return {"ops": {op.name: op.value for op in HwLoopOp}}
-
-
 def _csr_file(config: CoreConfig, *simulators: str) -> BenchedUnit:
     names = {"groups": sorted(group.name for group in config.csr_groups), "ops": {op.name: op.value for op in CsrOp}}
-    return BenchedUnit("csr_file", lambda: CsrFile(config), lambda: names, simulators)
+    return _plain("csr_file", lambda: CsrFile(config), *simulators, **names)
 
 
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
@@ -292,9 +269,9 @@ _SOME_PAIRS = 200
 
 UNITS: Mapping[str, BenchedUnit] = {
     # in Icarus, which reads the same Verilog, one of several structures that are written with the same operators
-    "nnrf-6": _nnrf(6, *SIMULATORS),
-    "nnrf-4": _nnrf(4, "verilator"),
-    "nnrf-8": _nnrf(8, "verilator"),
+    "nnrf-6": _plain("nnrf", lambda: NnRf(6), *SIMULATORS, entries=6),
+    "nnrf-4": _plain("nnrf", lambda: NnRf(4), "verilator", entries=4),
+    "nnrf-8": _plain("nnrf", lambda: NnRf(8), "verilator", entries=8),
     "regfile": BenchedUnit("regfile", RegFile),
     "regfile-array": BenchedUnit("regfile", lambda: RegFile("array")),
     "dotp-shared": _dotp(DotpConfig(), *SIMULATORS),
@@ -320,11 +297,11 @@ UNITS: Mapping[str, BenchedUnit] = {
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder("xpulpnn-full", **_OPTIONS),
-    "compressed-decoder": _compressed_decoder(1, "verilator"),
-    "compressed-decoder-part": _compressed_decoder(16, "icarus"),
+    "compressed-decoder": _plain("compressed_decoder", CompressedDecoder, "verilator", stride=1),
+    "compressed-decoder-part": _plain("compressed_decoder", CompressedDecoder, "icarus", stride=16),
     "prefetch": BenchedUnit("prefetch", PrefetchBuffer),
     "if-stage": BenchedUnit("if_stage", lambda: IfStage(FULL)),
-    "hwloops": BenchedUnit("hwloops", HwLoops, _loop_ops),
+    "hwloops": _plain("hwloops", HwLoops, *SIMULATORS, ops={op.name: op.value for op in HwLoopOp}),
     "csr-file-counters": _csr_file(replace(FULL, performance_counters=True), *SIMULATORS),
     "csr-file-plain": _csr_file(_PLAIN, "icarus"),
     "backend-full": _backend("xpulpnn-full", _EVERY_PAIR, "verilator"),
@@ -353,7 +330,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "core-demux": _core_demux(*SIMULATORS),
     "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
     "cluster-timer": BenchedUnit("cluster_timer", ClusterTimer),
-    "cluster-control": BenchedUnit("cluster_control", lambda: ClusterControl(3), lambda: {"cores": 3}),
+    "cluster-control": _plain("cluster_control", lambda: ClusterControl(3), *SIMULATORS, cores=3),
     "dma": _dma(ClusterConfig(), 120, 1 << DMA_LENGTH_BITS - 1, "verilator"),
     "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 40, 8192, "icarus"),
     "peripheral-bus": _funnelled(
