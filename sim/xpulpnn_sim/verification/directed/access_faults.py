@@ -3,7 +3,7 @@
 from itertools import permutations
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.verification.directed.case import HANDLERS, Directed, directed, stored
+from xpulpnn_sim.verification.directed.case import HANDLERS, Directed, directed, programs, stored
 from xpulpnn_sim.verification.random.layout import FAILING, FAR, FAR_FAILING
 from xpulpnn_sim.verification.random.program import Handlers
 
@@ -80,27 +80,6 @@ def _shared_end(first: int, second: int) -> str:
     return f"{starts}; jal ra, 2f; jal ra, 3f; "
 
 
-_FAR_LOOPS = directed(
-    "far away: hardware loops that begin elsewhere than they end",
-    # two passes from the first address and one from the second, each time; the end is met four times
-    f"""
-    la s2, 1f; lw a0, 0(s2); lw a1, 4(s2)
-    {"".join(_copied(piece) for piece in _PIECES)}
-    fence.i; la a4, 5f; csrrw zero, lpend0, a4; csrrw zero, lpend1, a4
-    li a5, 0; li a6, 0
-    {"".join(_shared_end(*pair) for pair in permutations(_PIECES, 2))}
-    jal zero, 6f
-    1: addi a5, a5, 1; jalr zero, 0(t1) => a5 {6 * 6}
-    2: la t1, 4f; csrrwi zero, lpcount0, 3; csrrwi zero, lpcount1, 2; jal zero, 5f
-    3: la t1, 5f; csrrwi zero, lpcount1, 2; lp.counti 0, 3
-    5: addi a6, a6, 1; jalr zero, 0(ra) => a6 {6 * (7 + 4)}
-    4: addi a6, a6, 1; jal zero, 5b
-    6:
-    """,
-    "xpulpv2",
-)
-
-
 def _pointed(place: int, start: int) -> str:
     """Lines that move a pointer from there on by two words, and store it."""
     moves = "; ".join(f"pv.mlsdotup.b a1, (a0!), {entry}" for entry in (8, 16))
@@ -114,86 +93,34 @@ _FAR_POINTERS = Directed(
     ("mac_load_nn",),
 )
 
-FAR_AWAY = (_FAR_CODE, _FAR_LOOPS, _FAR_POINTERS)
+_FAR_AWAY = programs(f"""
+== far away: hardware loops that begin elsewhere than they end [xpulpv2]
+    # two passes from the first address and one from the second, each time; the end is met four times
+    la s2, 1f; lw a0, 0(s2); lw a1, 4(s2)
+    {"".join(_copied(piece) for piece in _PIECES)}
+    fence.i; la a4, 5f; csrrw zero, lpend0, a4; csrrw zero, lpend1, a4
+    li a5, 0; li a6, 0
+    {"".join(_shared_end(*pair) for pair in permutations(_PIECES, 2))}
+    jal zero, 6f
+    1: addi a5, a5, 1; jalr zero, 0(t1) => a5 {6 * 6}
+    2: la t1, 4f; csrrwi zero, lpcount0, 3; csrrwi zero, lpcount1, 2; jal zero, 5f
+    3: la t1, 5f; csrrwi zero, lpcount1, 2; lp.counti 0, 3
+    5: addi a6, a6, 1; jalr zero, 0(ra) => a6 {6 * (7 + 4)}
+    4: addi a6, a6, 1; jal zero, 5b
+    6:
+""")
+
+FAR_AWAY = (
+    _FAR_CODE,
+    *_FAR_AWAY,
+    _FAR_POINTERS,
+)
 
 
 _FIRST, _SIZE = FAILING
 _LOAD, _STORE = 5, 7
 _VALUE = 0x1234_5678
 
-_ACCESSES = directed(
-    "access faults: registers, memory, mcause and mepc",
-    # a store across the border has written its first word when the second one fails
-    f"""
-    li a0, 0x{_FIRST:x}; li a1, 0x{_VALUE:x}
-    sw a1, -4(a0); sw a1, {_SIZE}(a0)
-    1: lw a1, 0(a0); csrrs a2, mcause, zero => a1 {_VALUE}, a2 {_LOAD}
-    2: sw a1, 4(a0); csrrs a3, mcause, zero => a3 {_STORE}
-    li a4, 1; lw a4, -2(a0); csrrs a5, mcause, zero => a4 1, a5 {_LOAD}
-    li a6, 2; lhu a6, {_SIZE - 1}(a0) => a6 2
-    sw zero, -2(a0); csrrs a7, mcause, zero; lw s2, -4(a0) => a7 {_STORE}, s2 {_VALUE & 0xFFFF}
-    sw zero, {_SIZE - 2}(a0); lw s3, {_SIZE}(a0) => s3 {_VALUE}
-    """,
-)
-
-_POINTERS = directed(
-    "access faults: post-increment",
-    # the fourth but one is no fault: it ends below the words that fail
-    f"""
-    li a0, 0x{_FIRST:x}; li a1, 7; li t1, 12
-    p.lw a1, 4(a0!); p.sw a1, 4(a0!); p.lw a0, 4(a0!); p.lh a1, t1(a0!); p.sb a1, t1(a0!)
-    addi a2, a0, -6; p.lw a1, 4(a2!) => a1 0, a2 {_FIRST - 2}
-    addi a3, a0, -2; p.sw a1, 4(a3!) => a3 {_FIRST - 2}
-    li a4, 0; p.lw a1, 4(a0!); addi a4, a0, 0 => a0 {_FIRST}, a4 {_FIRST}
-    """,
-    "xpulpv2",
-)
-
-_MAC_LOAD = directed(
-    "access faults: Mac&Load",
-    f"""
-    li a0, 0x{_FIRST - 4:x}; li a1, 0x01010101; sw a1, 0(a0)
-    pv.mlsdotup.b zero, (a0!), 8
-    addi a2, a0, -4; pv.mlsdotup.b zero, (a2!), 16 => a2 {_FIRST}
-    li a3, 100; pv.mlsdotup.b a3, (a0!), 8; pv.mlsdotup.b a3, (a0!), 16 => a0 {_FIRST}, a3 100
-    addi a4, a3, 0; pv.mlsdotup.b a4, (t1!), 0 => a4 104
-    """,
-    "mac_load_nn",
-)
-
-_LOOPS = directed(
-    "access faults: last instruction of hardware loops",
-    # the handler skips: a body that fails at its end is left, one that fails before goes on
-    f"""
-    li a0, 0x{_FIRST:x}; li a1, 0
-    lp.setupi 0, 5, 1f
-    addi a1, a1, 1
-    1: lw a2, 0(a0)
-    csrrs a3, lpcount0, zero; lp.counti 0, 0 => a3 5
-    lp.setupi 1, 6, 2f
-    sw a2, 0(a0)
-    2: addi a1, a1, 1
-    csrrs a4, lpcount1, zero => a1 {1 + 6}, a4 1
-    lp.setupi 0, 4, 3f
-    addi a0, a0, -2
-    3: addi a0, a0, 0
-    addi a0, a0, -4
-    li s2, 0x{_FIRST - 2:x}
-    lp.setupi 0, 3, 5f
-    lw a5, 7(s2)
-    5: addi a6, a6, 1
-    csrrs a7, lpcount0, zero => a7 1
-    li s3, 0
-    lp.setupi 0, 9, 6f
-    6: lw a5, 2(s2)
-    csrrs s4, lpcount0, zero => s4 9
-    lp.setupi 0, 4, 7f
-    lw a5, 2(s2)
-    7: bne zero, zero, 7b
-    csrrs s5, lpcount0, zero => s5 1
-    """,
-    "xpulpv2",
-)
 
 _AWAY = """
 exception:
@@ -241,4 +168,61 @@ _BEHIND = (
     _behind("lp.endi", "lp.endi 1, 3f; 3: nop", _LOOP_STATE, "xpulpv2"),
 )
 
-ACCESS_FAULTS = (_ACCESSES, _POINTERS, _MAC_LOAD, _LOOPS, *_BEHIND)
+_ACCESS_FAULTS = programs(f"""
+== access faults: registers, memory, mcause and mepc
+    # a store across the border has written its first word when the second one fails
+    li a0, 0x{_FIRST:x}; li a1, 0x{_VALUE:x}
+    sw a1, -4(a0); sw a1, {_SIZE}(a0)
+    1: lw a1, 0(a0); csrrs a2, mcause, zero => a1 {_VALUE}, a2 {_LOAD}
+    2: sw a1, 4(a0); csrrs a3, mcause, zero => a3 {_STORE}
+    li a4, 1; lw a4, -2(a0); csrrs a5, mcause, zero => a4 1, a5 {_LOAD}
+    li a6, 2; lhu a6, {_SIZE - 1}(a0) => a6 2
+    sw zero, -2(a0); csrrs a7, mcause, zero; lw s2, -4(a0) => a7 {_STORE}, s2 {_VALUE & 0xFFFF}
+    sw zero, {_SIZE - 2}(a0); lw s3, {_SIZE}(a0) => s3 {_VALUE}
+== access faults: post-increment [xpulpv2]
+    # the fourth but one is no fault: it ends below the words that fail
+    li a0, 0x{_FIRST:x}; li a1, 7; li t1, 12
+    p.lw a1, 4(a0!); p.sw a1, 4(a0!); p.lw a0, 4(a0!); p.lh a1, t1(a0!); p.sb a1, t1(a0!)
+    addi a2, a0, -6; p.lw a1, 4(a2!) => a1 0, a2 {_FIRST - 2}
+    addi a3, a0, -2; p.sw a1, 4(a3!) => a3 {_FIRST - 2}
+    li a4, 0; p.lw a1, 4(a0!); addi a4, a0, 0 => a0 {_FIRST}, a4 {_FIRST}
+== access faults: Mac&Load [mac_load_nn]
+    li a0, 0x{_FIRST - 4:x}; li a1, 0x01010101; sw a1, 0(a0)
+    pv.mlsdotup.b zero, (a0!), 8
+    addi a2, a0, -4; pv.mlsdotup.b zero, (a2!), 16 => a2 {_FIRST}
+    li a3, 100; pv.mlsdotup.b a3, (a0!), 8; pv.mlsdotup.b a3, (a0!), 16 => a0 {_FIRST}, a3 100
+    addi a4, a3, 0; pv.mlsdotup.b a4, (t1!), 0 => a4 104
+== access faults: last instruction of hardware loops [xpulpv2]
+    # the handler skips: a body that fails at its end is left, one that fails before goes on
+    li a0, 0x{_FIRST:x}; li a1, 0
+    lp.setupi 0, 5, 1f
+    addi a1, a1, 1
+    1: lw a2, 0(a0)
+    csrrs a3, lpcount0, zero; lp.counti 0, 0 => a3 5
+    lp.setupi 1, 6, 2f
+    sw a2, 0(a0)
+    2: addi a1, a1, 1
+    csrrs a4, lpcount1, zero => a1 {1 + 6}, a4 1
+    lp.setupi 0, 4, 3f
+    addi a0, a0, -2
+    3: addi a0, a0, 0
+    addi a0, a0, -4
+    li s2, 0x{_FIRST - 2:x}
+    lp.setupi 0, 3, 5f
+    lw a5, 7(s2)
+    5: addi a6, a6, 1
+    csrrs a7, lpcount0, zero => a7 1
+    li s3, 0
+    lp.setupi 0, 9, 6f
+    6: lw a5, 2(s2)
+    csrrs s4, lpcount0, zero => s4 9
+    lp.setupi 0, 4, 7f
+    lw a5, 2(s2)
+    7: bne zero, zero, 7b
+    csrrs s5, lpcount0, zero => s5 1
+""")
+
+ACCESS_FAULTS = (
+    *_ACCESS_FAULTS,
+    *_BEHIND,
+)

@@ -1,7 +1,7 @@
 """Directed programs of the base instruction set, compressed instructions, memory access and x0."""
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn_sim.verification.directed.case import directed, words_at
+from xpulpnn_sim.verification.directed.case import programs, words_at
 from xpulpnn_sim.verification.random.layout import FRAME, SIGNATURE, WINDOW
 from xpulpnn_sim.verification.random.program import CONSTANTS
 from xpulpnn_sw.assembly.registers import ABI_NAMES
@@ -35,17 +35,6 @@ def _jumps(name: str) -> str:
 _NAMES = [ABI_NAMES[number] for number in range(1, XLEN)]
 _EVERY_FORM = "\n".join(map(_all_forms, _NAMES))
 _EVERY_JUMP = "".join(_jumps(name) for name in _NAMES if name != _SP)
-_REGISTERS = directed(
-    "compressed: every register in every form",
-    f"""
-    c.li s1, 0
-    {_EVERY_FORM}
-    {_EVERY_JUMP}
-    {"; ".join(f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in CONSTANTS)}
-    li s11, 0x{SIGNATURE:x}
-    li a0, -0x{FRAME:x}; add a0, a0, {_SP} => a0 0, s1 0
-    """,
-)
 
 _RESERVED_WORDS = {
     "c.addi4spn, c.lui and c.addi16sp of 0": (0x0000, 0x0004, 0x6081, 0x6781, 0x6101),
@@ -59,22 +48,25 @@ _RESERVED_WORDS = {
 
 _WORDS = [word for words in _RESERVED_WORDS.values() for word in words]
 _TRAPS = (f".half 0x{word:x}; csrrs a1, mcause, zero; add a0, a0, a1; csrrwi zero, mcause, 0\n" for word in _WORDS)
-_RESERVED = directed(
-    "compressed: reserved words",
-    f"""
+
+COMPRESSED = programs(f"""
+== compressed: every register in every form
+    c.li s1, 0
+    {_EVERY_FORM}
+    {_EVERY_JUMP}
+    {"; ".join(f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in CONSTANTS)}
+    li s11, 0x{SIGNATURE:x}
+    li a0, -0x{FRAME:x}; add a0, a0, {_SP} => a0 0, s1 0
+== compressed: reserved words
     li a0, 0
     {"".join(_TRAPS)}
     => a0 {2 * len(_WORDS)}
-    """,
-)
-
-COMPRESSED = (_REGISTERS, _RESERVED)
+""")
 
 
-_INTEGER = directed(
-    "integer: compare, shift, upper immediates",
+BASE = programs(f"""
+== integer: compare, shift, upper immediates
     # the shift amount of sll is 27: the low five bits of -5
-    f"""
     li a0, -5; li a1, 3
     slt a2, a0, a1 => a2 1
     sltu a3, a0, a1 => a3 0
@@ -85,12 +77,7 @@ _INTEGER = directed(
     auipc s2, 0; auipc s3, 0; sub s3, s3, s2 => s3 4
     sltiu s4, a1, -1 => s4 1
     xori s5, a0, -1 => s5 4
-    """,
-)
-
-_MULDIV = directed(
-    "multiply and divide: signs, zero, overflow",
-    f"""
+== multiply and divide: signs, zero, overflow
     li a0, 0x80000000; li a1, -1; li a2, 7
     mul a3, a0, a1 => a3 0x80000000
     mulh a4, a0, a1 => a4 0
@@ -104,13 +91,8 @@ _MULDIV = directed(
     li s6, -7; li s7, 2
     div s8, s6, s7 => s8 -3
     rem s9, s6, s7 => s9 -1
-    """,
-)
-
-_COMPRESSED = directed(
-    "compressed: arithmetic, stack, 32-bit instructions off a word boundary, HINTs",
+== compressed: arithmetic, stack, 32-bit instructions off a word boundary, HINTs
     # the HINTs are c.nop with an immediate and c.li x0
-    f"""
     c.li a0, -3; c.slli a0, 4; c.lui a1, 31
     c.mv a2, a0; c.add a2, a1 => a2 {0x1F000 - 48}
     li a3, 0xff; c.srai a0, 2
@@ -121,12 +103,7 @@ _COMPRESSED = directed(
     c.addi16sp 32; sub s2, s2, sp => s2 0
     .half 0x0101; .half 0x4001
     c.li a0, 21; c.addi a0, -1 => a0 20
-    """,
-)
-
-_BRANCHES = directed(
-    "branches and jumps: all conditions, misaligned targets, links",
-    f"""
+== branches and jumps: all conditions, misaligned targets, links
     li s2, 0; li a0, -1; li a1, 1
     blt a0, a1, 1f; addi s2, s2, 1
     1: bltu a0, a1, 2f; addi s2, s2, 2
@@ -142,12 +119,7 @@ _BRANCHES = directed(
     8: auipc a5, 0; sub a4, a5, a4 => a4 4
     c.li a0, 3
     9: c.addi a0, -1; addi s2, s2, 256; c.bnez a0, 9b => s2 {2 + 8 + 16 + 3 * 256}
-    """,
-)
-
-_MEMORY = directed(
-    "memory: every alignment of every size",
-    f"""
+== memory: every alignment of every size
     {words_at(WINDOW, (0x83828180, 0x87868584, 0))}
     li t1, 0x{WINDOW:x}
     lw a0, 1(t1) => a0 0x84838281
@@ -163,12 +135,7 @@ _MEMORY = directed(
     lw s2, 4(t1) => s2 0x44112233
     lw s3, 8(t1) => s3 0x33
     lw zero, 1(t1) => zero 0
-    """,
-)
-
-_POST_INCREMENT = directed(
-    "post-increment: old base, rd = rs1, x0 as base, offset registers",
-    f"""
+== post-increment: old base, rd = rs1, x0 as base, offset registers [xpulpv2]
     {words_at(WINDOW, (0x11111111, 0x22222222, 0x33333333, 0x44444444))}
     {words_at(0, (0x55AA55AA,))}
     li t1, 0x{WINDOW:x}
@@ -186,14 +153,8 @@ _POST_INCREMENT = directed(
     p.lw s4, s3(t1) => s4 0x33333333
     p.sh a0, s3(t1); p.lhu s5, s3(t1) => s5 0x1111
     p.lw zero, 4(t1!) => t1 {WINDOW + 4}
-    """,
-    "xpulpv2",
-)
-
-_SCALAR = directed(
-    "scalar DSP: clip, bit fields, rounding, multiply-accumulate",
+== scalar DSP: clip, bit fields, rounding, multiply-accumulate [xpulpv2]
     # bits 27:20 of 0x0ff00f0f are 0xff
-    f"""
     li a0, -300
     p.clip a1, a0, 8 => a1 -128
     p.clipu a2, a0, 8 => a2 0
@@ -210,8 +171,4 @@ _SCALAR = directed(
     p.subNi s7, s4, s5, 2 => s7 {16 >> 2}
     li s8, 100; p.mac s8, s4, s5; p.msu s8, s4, s4 => s8 {100 - 63 - 49}
     p.ff1 s9, zero => s9 32
-    """,
-    "xpulpv2",
-)
-
-BASE = (_INTEGER, _MULDIV, _COMPRESSED, _BRANCHES, _MEMORY, _POST_INCREMENT, _SCALAR)
+""")

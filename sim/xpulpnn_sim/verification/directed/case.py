@@ -1,7 +1,8 @@
 """Directed programs, and the notation in which they are written.
 
 A line is one case: instructions, and behind ``=>`` the registers that must hold a result at the end of the program,
-with their values: ``sra a4, a0, a1 => a4 -1``. Lines that only prepare something have no result.
+with their values: ``sra a4, a0, a1 => a4 -1``. Lines that only prepare something have no result. In a table a program
+begins with a line ``== NAME [NEEDS]``: fields of the configuration that must be true, ``interrupts`` if they may come.
 """
 
 from collections.abc import Callable, Sequence
@@ -75,6 +76,19 @@ def directed(
             results[register] = int(value, 0)
     lines.append(stored(" ".join(results)))
     return Directed(name, "\n".join(lines), tuple(results.values()), needs, interrupts, handlers, tuple(first))
+
+
+def programs(table: str) -> tuple[Directed, ...]:
+    """The programs of a table; lines that begin with ``#`` are remarks."""
+    found: list[Directed] = []
+    lines = "\n".join(line for line in table.splitlines() if not line.lstrip().startswith("#"))
+    for part in lines.split("\n== ")[1:]:
+        head, _, text = part.partition("\n")
+        name, _, words = head.partition(" [")
+        needs = words.removesuffix("]").split()
+        plain = [need for need in needs if need != "interrupts"]
+        found.append(directed(name, text, *plain, interrupts="interrupts" in needs))
+    return tuple(found)
 
 
 def stored(registers: str, first: int = 0) -> str:

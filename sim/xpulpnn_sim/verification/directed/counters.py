@@ -1,7 +1,7 @@
 """Directed programs of CSR numbers and of the counters: which exist, carries through every bit, counts taken back."""
 
 from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, CsrAccess, CsrGroup
-from xpulpnn_sim.verification.directed.case import HANDLERS, directed
+from xpulpnn_sim.verification.directed.case import HANDLERS, directed, programs
 from xpulpnn_sim.verification.random.layout import FAILING, FAR
 from xpulpnn_sim.verification.random.program import Handlers
 
@@ -51,10 +51,11 @@ def _writes(name: str) -> str:
     return f"csrrw zero, {name}, s4; {reads}; csrrw zero, {name}, zero; csrrw a0, {name}, a1; jal ra, 2f"
 
 
-_TARGETS = directed(
-    "CSRs: all bits of each of them, and that no other changes",
+_BESIDE = ("add", "xor", "mul", "mulh", "div", "divu", "rem", "remu")
+
+_CSR_NUMBERS = programs(f"""
+== CSRs: all bits of each of them, and that no other changes [xpulpv2]
     # all that is read is compared where it retires
-    f"""
     csrrs s2, mtvec, zero; li a1, 0x2b7e1517; li a2, 1664525; li s3, 2; li s4, -1
     1:
     {"; ".join(map(_writes, _WRITTEN))}
@@ -66,15 +67,8 @@ _TARGETS = directed(
     {"; ".join(f"csrrs a0, {name}, zero" for name in _KEEPING)}
     mul a1, a1, a2; addi a1, a1, 1013; jalr zero, 0(ra)
     3: => s3 0
-    """,
-    "xpulpv2",
-)
-
-_BESIDE = ("add", "xor", "mul", "mulh", "div", "divu", "rem", "remu")
-_OPERANDS = directed(
-    "CSRs: second operands that are the number of one, whose value must not show",
+== CSRs: second operands that are the number of one, whose value must not show
     # results are compared where they retire
-    f"""
     li a1, 0x2b7e1517; li a2, 1664525; li s3, 16
     1:
     csrrw zero, mscratch, a1
@@ -83,17 +77,35 @@ _OPERANDS = directed(
     {"; ".join(f"{name} a0, a1, a3" for name in _BESIDE)}
     addi s3, s3, -1; bne s3, zero, 1b
     => s3 0
-    """,
-)
+""")
 
-CSR_NUMBERS = (_ACCESSES, _TARGETS, _OPERANDS)
+CSR_NUMBERS = (
+    _ACCESSES,
+    *_CSR_NUMBERS,
+)
 
 
 _NOPS = "c.nop; "
 
-_INSTRUCTIONS = directed(
-    "counters: instructions, carried through every bit",
+
+def _from(start: str) -> str:
+    """Lines that let both counters run from a1 on, and note in a5 where the upper half of the cycles is wrong.
+
+    It counts if the lower one goes through 0; whether it has, is not known if that happens between the reads.
     """
+    return f"""{start}
+    csrrw zero, minstreth, a6; csrrw zero, minstret, a1
+    csrrwi zero, mcycle, 0; csrrw zero, mcycleh, a6; csrrw zero, mcycle, a1
+    {_NOPS * 6}
+    csrrs a2, mcycle, zero; csrrs a3, mcycleh, zero; csrrs a4, mcycle, zero
+    csrrs s2, minstret, zero; csrrs s2, minstreth, zero
+    sltu a1, a2, a1; sub a3, a3, a6; xor a3, a3, a1
+    sltu a4, a4, a2; addi a4, a4, -1
+    and a3, a3, a4; or a5, a5, a3"""
+
+
+COUNTERS = programs(f"""
+== counters: instructions, carried through every bit
     li a0, 1; li a5, 0; li a6, 0
     1: addi a1, a0, -1; li a2, -1
     csrrw zero, minstreth, a1; csrrw zero, minstret, a1
@@ -106,13 +118,8 @@ _INSTRUCTIONS = directed(
     xor a3, a3, a1; or a6, a6, a3
     xor a4, a4, a0; or a6, a6, a4 => a6 0
     add a0, a0, a0; bne a0, zero, 1b
-    """,
-)
-
-_TAKEN_BACK = directed(
-    "counters: instructions behind an access that fails are not counted",
+== counters: instructions behind an access that fails are not counted
     # the handler reads what has been counted, and all reads are compared with the simulator's
-    f"""
     li a0, 0x{FAILING[0]:x}; li s2, 0x{FAILING[0] - 64:x}; li a1, -9; li a5, 0
     1: csrrwi zero, minstreth, 9
     csrrw zero, minstret, a1; lw a2, 0(a0); c.nop; csrrs a3, minstret, zero
@@ -121,12 +128,7 @@ _TAKEN_BACK = directed(
     csrrs a3, minstret, zero; csrrs a4, minstreth, zero
     addi a5, a5, 1 => a5 18
     addi a1, a1, 1; li a2, 9; bne a1, a2, 1b
-    """,
-)
-
-_TIME = directed(
-    "counters: cycles, carried through every bit, and stopped",
-    f"""
+== counters: cycles, carried through every bit, and stopped
     li a0, 2; li a5, 0; li a6, 0
     1: addi a1, a0, -2
     csrrw zero, mcycleh, a1; csrrw zero, mcycle, a1
@@ -146,42 +148,14 @@ _TIME = directed(
     sub a2, a3, a2 => a2 0
     sub a3, a4, a3 => a3 0
     csrrwi zero, mcountinhibit, 0
-    """,
-)
-
-_ASLEEP = directed(
-    "counters: cycles, which stop while the core sleeps",
+== counters: cycles, which stop while the core sleeps [interrupts]
     # an interrupt and its handler take 200 cycles at most, the core sleeps for 500 on average, or 2500 on a slow memory
-    """
     li a5, 0; li a0, 12
     1: csrrs a1, mcycle, zero; wfi; csrrs a2, mcycle, zero
     sub a2, a2, a1; add a5, a5, a2
     addi a0, a0, -1; bne a0, zero, 1b
     srli a5, a5, 12 => a5 0
-    """,
-    interrupts=True,
-)
-
-
-def _from(start: str) -> str:
-    """Lines that let both counters run from a1 on, and note in a5 where the upper half of the cycles is wrong.
-
-    It counts if the lower one goes through 0; whether it has, is not known if that happens between the reads.
-    """
-    return f"""{start}
-    csrrw zero, minstreth, a6; csrrw zero, minstret, a1
-    csrrwi zero, mcycle, 0; csrrw zero, mcycleh, a6; csrrw zero, mcycle, a1
-    {_NOPS * 6}
-    csrrs a2, mcycle, zero; csrrs a3, mcycleh, zero; csrrs a4, mcycle, zero
-    csrrs s2, minstret, zero; csrrs s2, minstreth, zero
-    sltu a1, a2, a1; sub a3, a3, a6; xor a3, a3, a1
-    sltu a4, a4, a2; addi a4, a4, -1
-    and a3, a3, a4; or a5, a5, a3"""
-
-
-_NEAR_CARRIES = directed(
-    "counters: values one bit away from one that carries",
-    f"""
+== counters: values one bit away from one that carries
     li a0, 1; li a5, 0; li a6, 9
     1: {_from("xori a1, a0, -1")}
     {_from("xori a1, a0, -2")}
@@ -189,12 +163,7 @@ _NEAR_CARRIES = directed(
     {_from("addi a1, a1, -2")}
     add a0, a0, a0; bne a0, zero, 1b
     => a5 0
-    """,
-)
-
-_BORROW = directed(
-    "counters: a carry that is taken back, seen by the first instruction of the handler",
-    f"""
+== counters: a carry that is taken back, seen by the first instruction of the handler
     li a0, 0x{FAILING[0]:x}; li a1, -1; li a3, 0x{FAR[0]:x}
     csrrs s2, mtvec, zero; la a4, 1f; la a5, 2f; addi a6, a3, 0
     3: lw a2, 0(a4); sw a2, 0(a6); addi a4, a4, 4; addi a6, a6, 4
@@ -208,7 +177,4 @@ _BORROW = directed(
     csrrs t6, mepc, zero; addi t6, t6, 4; csrrw zero, mepc, t6
     mret
     2: addi a0, zero, 0
-    """,
-)
-
-COUNTERS = (_INSTRUCTIONS, _TAKEN_BACK, _TIME, _ASLEEP, _NEAR_CARRIES, _BORROW)
+""")

@@ -3,7 +3,7 @@
 from itertools import product
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.verification.directed.case import Directed, directed
+from xpulpnn_sim.verification.directed.case import Directed, directed, programs
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 _COUNTS = (0, 1, 2, 3, 300)
@@ -33,11 +33,62 @@ def _lengths(way: str, number: int) -> Directed:
     return Directed(f"hardware loops: {way}, loop {number}", "\n".join(lines), tuple(expected), ("xpulpv2",))
 
 
-_NESTED = directed(
-    "hardware loops: nested, shared end, inner set up again",
+def _given_up(number: int) -> str:
+    """Lines of loops that do not go back after all: what decides comes right before their last instruction."""
+    return f"""
+    lp.setupi {number}, 9, 1f
+    c.addi a0, 1; lp.counti {number}, 1
+    1: c.addi a0, 1
+    c.addi a1, 1; c.addi a1, 2; c.addi a1, 4
+    lp.setupi {number}, 9, 2f
+    c.addi a0, 1; lp.counti {number}, 0
+    2: addi a0, a0, 1
+    c.addi a1, 1; c.addi a1, 2; c.addi a1, 4
+    lp.setupi {number}, 9, 3f
+    c.addi a0, 1; lp.endi {number}, 4f
+    3: c.addi a0, 1
+    lp.counti {number}, 0; c.addi a1, 1; c.addi a1, 2
+    4: c.addi a1, 4
+    """
+
+
+def _bits(number: int) -> Directed:
+    """Each bit of a count, and ends that differ in one bit from an address that is executed.
+
+    A loop leaves its body with a count of 0. An access that fails at the end gives its pass back.
+    """
+    # the end is met with each count, and an address next to it; all counts but 1 go back, and an end keeps no bit 0
+    return directed(
+        f"hardware loops: each bit of counts and ends, loop {number}",
+        f"""
+        la s2, 2f; la s3, 4f; csrrw zero, lpstart{number}, s3
+        li a0, 1; li a5, 0; li a6, 0; li a7, 0
+        1: li s4, 0x{FAILING[0]:x}
+        csrrw zero, lpend{number}, s2; lp.count {number}, a0; li a4, 3
+        jal ra, 2f
+        li a4, 0; xor a1, s2, a0; csrrw zero, lpend{number}, a1; lp.counti {number}, 2
+        jal ra, 2f
+        lp.counti {number}, 0
+        la a1, 5f; csrrw zero, lpend{number}, a1; lp.count {number}, a0
+        5: lw a2, 0(s4)
+        csrrs a2, lpcount{number}, zero; xor a2, a2, a0; or a7, a7, a2 => a7 0
+        lp.counti {number}, 0
+        add a0, a0, a0; bne a0, zero, 1b
+        jal zero, 6f
+        2: addi a5, a5, 1; jalr zero, 0(ra)
+        4: csrrs a2, lpcount{number}, zero; lp.counti {number}, 0
+        addi a3, a0, -1; xor a2, a2, a3; or a6, a6, a2 => a6 1
+        add a5, a5, a4; jalr zero, 0(ra) => a5 {2 * XLEN + 3 * (XLEN - 1)}
+        6:
+        """,
+        "xpulpv2",
+    )
+
+
+_LOOPS = programs(f"""
+== hardware loops: nested, shared end, inner set up again [xpulpv2]
     # The last pair: loop 0 starts before the setup of loop 1. At each end loop 0 goes first: after its third pass the
     # end belongs to loop 1, set up for the third time, which then makes three more passes.
-    """
     li a0, 0; li a1, 0
     lp.setupi 1, 5, 2f
     addi a0, a0, 1
@@ -57,15 +108,9 @@ _NESTED = directed(
     4: c.addi a5, 1 => a5 6
     csrrs s2, lpcount0, zero => s2 1
     csrrs s3, lpcount1, zero => s3 1
-    """,
-    "xpulpv2",
-)
-
-_LAST = directed(
-    "hardware loops: branches, jumps, traps and system instructions at the end",
+== hardware loops: branches, jumps, traps and system instructions at the end [xpulpv2]
     # beq: two passes count, the third branches away; counts stay where a transfer of control is the last instruction;
     # the value written by lp.counti counts from the next pass on
-    """
     li a0, 0; li a1, 3
     lp.setupi 0, 10, 1f
     addi a1, a1, -1; addi a0, a0, 1 => a0 3
@@ -106,13 +151,7 @@ _LAST = directed(
     jal zero, 13f
     12: addi s8, s8, 16; jalr zero, 0(ra) => s8 17
     13: csrrs s9, lpcount0, zero => s9 4
-    """,
-    "xpulpv2",
-)
-
-_LAST_MEMORY = directed(
-    "hardware loops: loads, stores, divisions and compressed instructions at the end",
-    f"""
+== hardware loops: loads, stores, divisions and compressed instructions at the end [xpulpv2]
     li t1, 0x{WINDOW:x}; li a0, 0
     lp.setupi 0, 6, 1f
     c.addi a0, 3
@@ -126,14 +165,8 @@ _LAST_MEMORY = directed(
     lp.setupi 1, 4, 3f
     3: divu a3, a3, a4 => a3 100
     sub t1, t1, tp => t1 24
-    """,
-    "xpulpv2",
-)
-
-_EXIT = directed(
-    "hardware loops: leaving a body keeps the count, entering it again goes on counting",
+== hardware loops: leaving a body keeps the count, entering it again goes on counting [xpulpv2]
     # left in pass 3 with 6 to go, entered again at the last instruction: six more ends, five of them jump back
-    f"""
     li a0, 0; li a1, 0
     lp.setupi 0, 8, 2f
     1: addi a0, a0, 1; p.beqimm a0, 3, 3f
@@ -142,77 +175,15 @@ _EXIT = directed(
     3: csrrs a2, lpcount0, zero => a2 6
     addi a0, a0, 10; jal zero, 2b => a0 {3 + 10 + 5}
     4: csrrs a3, lpcount0, zero => a3 1
-    """,
-    "xpulpv2",
-)
-
-
-def _given_up(number: int) -> str:
-    """Lines of loops that do not go back after all: what decides comes right before their last instruction."""
-    return f"""
-    lp.setupi {number}, 9, 1f
-    c.addi a0, 1; lp.counti {number}, 1
-    1: c.addi a0, 1
-    c.addi a1, 1; c.addi a1, 2; c.addi a1, 4
-    lp.setupi {number}, 9, 2f
-    c.addi a0, 1; lp.counti {number}, 0
-    2: addi a0, a0, 1
-    c.addi a1, 1; c.addi a1, 2; c.addi a1, 4
-    lp.setupi {number}, 9, 3f
-    c.addi a0, 1; lp.endi {number}, 4f
-    3: c.addi a0, 1
-    lp.counti {number}, 0; c.addi a1, 1; c.addi a1, 2
-    4: c.addi a1, 4
-    """
-
-
-_GIVEN_UP = directed(
-    "hardware loops: count or end set right before the last instruction, which is the last then",
-    f"""
+== hardware loops: count or end set right before the last instruction, which is the last then [xpulpv2]
     li a0, 0; li a1, 0
     {_given_up(0)}
     {_given_up(1)}
     => a0 {2 * 6}, a1 {2 * 3 * 7}
-    """,
-    "xpulpv2",
-)
-
-
-def _bits(number: int) -> Directed:
-    """Each bit of a count, and ends that differ in one bit from an address that is executed.
-
-    A loop leaves its body with a count of 0. An access that fails at the end gives its pass back.
-    """
-    # the end is met with each count, and an address next to it; all counts but 1 go back, and an end keeps no bit 0
-    return directed(
-        f"hardware loops: each bit of counts and ends, loop {number}",
-        f"""
-        la s2, 2f; la s3, 4f; csrrw zero, lpstart{number}, s3
-        li a0, 1; li a5, 0; li a6, 0; li a7, 0
-        1: li s4, 0x{FAILING[0]:x}
-        csrrw zero, lpend{number}, s2; lp.count {number}, a0; li a4, 3
-        jal ra, 2f
-        li a4, 0; xor a1, s2, a0; csrrw zero, lpend{number}, a1; lp.counti {number}, 2
-        jal ra, 2f
-        lp.counti {number}, 0
-        la a1, 5f; csrrw zero, lpend{number}, a1; lp.count {number}, a0
-        5: lw a2, 0(s4)
-        csrrs a2, lpcount{number}, zero; xor a2, a2, a0; or a7, a7, a2 => a7 0
-        lp.counti {number}, 0
-        add a0, a0, a0; bne a0, zero, 1b
-        jal zero, 6f
-        2: addi a5, a5, 1; jalr zero, 0(ra)
-        4: csrrs a2, lpcount{number}, zero; lp.counti {number}, 0
-        addi a3, a0, -1; xor a2, a2, a3; or a6, a6, a2 => a6 1
-        add a5, a5, a4; jalr zero, 0(ra) => a5 {2 * XLEN + 3 * (XLEN - 1)}
-        6:
-        """,
-        "xpulpv2",
-    )
-
+""")
 
 LOOPS = (
     *(_lengths(way, number) for way in _SETUPS for number in (0, 1)),
-    *(_NESTED, _LAST, _LAST_MEMORY, _EXIT, _GIVEN_UP),
+    *_LOOPS,
     *(_bits(number) for number in (0, 1)),
 )

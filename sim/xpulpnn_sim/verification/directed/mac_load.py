@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sim.verification.directed.case import Directed, directed, stored, words_at
+from xpulpnn_sim.verification.directed.case import Directed, directed, programs, stored, words_at
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))  # Arbitrary words
@@ -33,60 +33,12 @@ FILL = f"{_DATA}; " + "; ".join(f"pv.mlsdotup.b zero, (t1!), {entry}" for entry 
 """NN[0] to NN[5] are the first six words; t1 points to the seventh."""
 
 _SAME_TOTAL = sum(sup(weight, WORDS[0]) for weight in (WORDS[2], *WORDS[6:10]))
-_SAME_ENTRY = directed(
-    "Mac&Load: same rd, rs1 and entry back to back",
-    f"""
-    {FILL}
-    li a0, 0
-    {"; ".join(["pv.mlsdotsup.b a0, (t1!), 16"] * 4)}
-    pv.mlsdotsup.b a0, (t1!), 0 => a0 {_SAME_TOTAL}
-    mv a1, a0 => a1 {_SAME_TOTAL}
-    sub a2, t1, tp => a2 40
-    """,
-    "mac_load_nn",
-)
 
 _FIRST, _SECOND, _THIRD = sup(WORDS[2], WORDS[0], 4), sup(WORDS[3], WORDS[6], 4), sup(WORDS[3], WORDS[7], 4)
-_ACTIVATION_ENTRY = directed(
-    "Mac&Load: activation reloaded and used at once",
-    f"""
-    {FILL}
-    li a0, 0; li a1, 100
-    pv.mlsdotsup.n a0, (t1!), 8
-    pv.mlsdotsup.n a1, (t1!), 10 => a1 {_SECOND + 100}
-    pv.mlsdotsup.n a0, (t1!), 2 => a0 {_FIRST + _THIRD}
-    add a2, a0, a1 => a2 {_FIRST + _SECOND + _THIRD + 100}
-    """,
-    "mac_load_nn",
-)
 
 _ROWS = [(f"{name}.{letter}", width, signs) for width, letter in FORMATS.items() for name, signs in SIGNS.items()]
-_EVERY_FORMAT = directed(
-    "Mac&Load: every format and sign, no load",
-    f"""
-    {FILL}
-    li a0, 0
-    {"; ".join(f"pv.mlsdot{suffix} a0, (t1!), 7" for suffix, _, _ in _ROWS)}
-    sub a1, t1, tp => a0 {sum(dot(WORDS[5], WORDS[1], width, *signs) for _, width, signs in _ROWS)}, a1 24
-    """,
-    "mac_load_nn",
-)
 
 _MISALIGNED = (WORDS[6] >> 16 | WORDS[7] << 16) & WORD_MASK
-_REGISTERS = directed(
-    "Mac&Load: rd = rs1, x0 and misaligned addresses",
-    f"""
-    {FILL}
-    {words_at(0, (0x01020304,))}
-    li t1, 0x{WINDOW + 24:x}
-    mv a0, t1; pv.mlsdotsup.b a0, (a0!), 16; sub a1, a0, t1 => a1 {sup(WORDS[2], WORDS[0])}
-    pv.mlsdotsup.b zero, (zero!), 16; mv a2, zero => a2 0
-    li a3, 0; pv.mlsdotup.b a3, (t1!), 0 => a3 {dot(0x01020304, WORDS[0], 8, False, False)}
-    addi t1, t1, 2; pv.mlsdotup.b zero, (t1!), 16; sub a4, t1, tp => a4 30
-    li a5, 0; pv.mlsdotup.b a5, (t1!), 0 => a5 {dot(_MISALIGNED, WORDS[0], 8, False, False)}
-    """,
-    "mac_load_nn",
-)
 
 _NEIGHBOURS = Directed(
     "Mac&Load: results used by loads, stores, branches and divisions",
@@ -107,18 +59,6 @@ _NEIGHBOURS = Directed(
 _SUM_1 = sup(WORDS[0], 0x01020304)
 _SUM_2 = _SUM_1 + sup(WORDS[1], _SUM_1 & WORD_MASK)
 _SUM_3 = _SUM_2 + sup(WORDS[2], WINDOW + 12)
-_COMPUTE_AND_UPDATE = directed(
-    "C&U: one entry back to back, rs2 = rd and rs2 = rs1",
-    f"""
-    {_DATA}
-    li a1, 0x01020304; li a0, 0
-    pv.cusdotusp.b.2 zero, (t1!), a1; pv.cusdotusp.b.2 a0, (t1!), a1
-    pv.cusdotusp.b.2 a0, (t1!), a0; pv.cusdotusp.b.2 a0, (t1!), t1 => a0 {_SUM_3}
-    sub a2, t1, tp => a2 16
-    li a3, 7; pv.cusdotup.c.2 a3, (t1!), zero => a3 7
-    """,
-    "mac_load_cu",
-)
 
 
 def _in_a_loop() -> Directed:
@@ -160,9 +100,53 @@ def _dependent_dot_products() -> Directed:
     )
 
 
+_MAC_LOAD_1 = programs(f"""
+== Mac&Load: same rd, rs1 and entry back to back [mac_load_nn]
+    {FILL}
+    li a0, 0
+    {"; ".join(["pv.mlsdotsup.b a0, (t1!), 16"] * 4)}
+    pv.mlsdotsup.b a0, (t1!), 0 => a0 {_SAME_TOTAL}
+    mv a1, a0 => a1 {_SAME_TOTAL}
+    sub a2, t1, tp => a2 40
+== Mac&Load: activation reloaded and used at once [mac_load_nn]
+    {FILL}
+    li a0, 0; li a1, 100
+    pv.mlsdotsup.n a0, (t1!), 8
+    pv.mlsdotsup.n a1, (t1!), 10 => a1 {_SECOND + 100}
+    pv.mlsdotsup.n a0, (t1!), 2 => a0 {_FIRST + _THIRD}
+    add a2, a0, a1 => a2 {_FIRST + _SECOND + _THIRD + 100}
+== Mac&Load: every format and sign, no load [mac_load_nn]
+    {FILL}
+    li a0, 0
+    {"; ".join(f"pv.mlsdot{suffix} a0, (t1!), 7" for suffix, _, _ in _ROWS)}
+    sub a1, t1, tp => a0 {sum(dot(WORDS[5], WORDS[1], width, *signs) for _, width, signs in _ROWS)}, a1 24
+== Mac&Load: rd = rs1, x0 and misaligned addresses [mac_load_nn]
+    {FILL}
+    {words_at(0, (0x01020304,))}
+    li t1, 0x{WINDOW + 24:x}
+    mv a0, t1; pv.mlsdotsup.b a0, (a0!), 16; sub a1, a0, t1 => a1 {sup(WORDS[2], WORDS[0])}
+    pv.mlsdotsup.b zero, (zero!), 16; mv a2, zero => a2 0
+    li a3, 0; pv.mlsdotup.b a3, (t1!), 0 => a3 {dot(0x01020304, WORDS[0], 8, False, False)}
+    addi t1, t1, 2; pv.mlsdotup.b zero, (t1!), 16; sub a4, t1, tp => a4 30
+    li a5, 0; pv.mlsdotup.b a5, (t1!), 0 => a5 {dot(_MISALIGNED, WORDS[0], 8, False, False)}
+""")
+
+_MAC_LOAD_2 = programs(f"""
+== C&U: one entry back to back, rs2 = rd and rs2 = rs1 [mac_load_cu]
+    {_DATA}
+    li a1, 0x01020304; li a0, 0
+    pv.cusdotusp.b.2 zero, (t1!), a1; pv.cusdotusp.b.2 a0, (t1!), a1
+    pv.cusdotusp.b.2 a0, (t1!), a0; pv.cusdotusp.b.2 a0, (t1!), t1 => a0 {_SUM_3}
+    sub a2, t1, tp => a2 16
+    li a3, 7; pv.cusdotup.c.2 a3, (t1!), zero => a3 7
+""")
+
 MAC_LOAD = (
-    *(_SAME_ENTRY, _ACTIVATION_ENTRY, _EVERY_FORMAT, _REGISTERS, _NEIGHBOURS, _COMPUTE_AND_UPDATE),
-    *(_in_a_loop(), _dependent_dot_products()),
+    *_MAC_LOAD_1,
+    _NEIGHBOURS,
+    *_MAC_LOAD_2,
+    _in_a_loop(),
+    _dependent_dot_products(),
 )
 
 
@@ -181,38 +165,10 @@ def _sums(selectors: Iterable[tuple[int, int]], entries: list[int], words: Seque
 
 _OTHER_SELECTORS = ((0, 24), (0, 1), (1, 27), (1, 2), (1, 29), (1, 28), (1, 31))
 _OTHER_SUMS = _sums(_OTHER_SELECTORS, [*WORDS[:6]], WORDS[6:], 2)
-_OTHER_ENTRY = directed(
-    "Mac&Load: the other activation reloaded",
-    f"""
-    {FILL}
-    li a0, 0; li a1, 0
-    {"; ".join(f"pv.mlsdotsup.b a{total}, (t1!), {selector}" for total, selector in _OTHER_SELECTORS)}
-    addi a2, t1, 0; pv.mlsdotsup.b a3, (t1!), 6 => a0 {_OTHER_SUMS[0]}, a1 {_OTHER_SUMS[1]}
-    sub a2, a2, tp => a2 {4 * (6 + sum(selector >= 24 for _, selector in _OTHER_SELECTORS))}
-    """,
-    "mac_load_cross",
-)
 
 _FAILS, _ = FAILING
 _USED = dot(WORDS[2], (WORDS[6] >> 8 | WORDS[7] << 24) & WORD_MASK, 8, False, False)
 _KNOWN = dot(WORDS[2], 0x0102_0304, 8, False, False)
-_CROSS_REGISTERS = directed(
-    "Mac&Load: the other activation, rd = rs1, x0, misaligned, faults",
-    # with rd = rs1 the register holds the sum, whose accumulator is the address
-    f"""
-    {FILL}
-    {words_at(0, (0x0102_0304,))}
-    li t1, 0x{WINDOW + 25:x}; li a2, 0
-    pv.mlsdotup.b zero, (t1!), 24; pv.mlsdotup.b a2, (t1!), 1 => a2 {_USED}
-    sub a3, t1, tp => a3 29
-    pv.mlsdotup.b t1, (t1!), 25; sub t1, t1, a3 => t1 {_USED + WINDOW}
-    li a4, 0; pv.mlsdotup.b zero, (zero!), 24; pv.mlsdotup.b a4, (zero!), 1 => a4 {_KNOWN}
-    li a5, 0x{_FAILS:x}; li a6, 9
-    pv.mlsdotup.b a6, (a5!), 24; pv.mlsdotup.b a6, (a5!), 1 => a6 {9 + _KNOWN}
-    sub a5, a5, tp => a5 {_FAILS - WINDOW}
-    """,
-    "mac_load_cross",
-)
 
 
 def _first_products() -> Directed:
@@ -228,23 +184,6 @@ def _first_products() -> Directed:
 
 
 _ONCE, _AGAIN = sup(WORDS[2], WORDS[0]), sup(WORDS[6], WORDS[0])
-_FIRST_PRODUCTS = directed(
-    "Mac&Load: first products and their neighbours",
-    # 8 reloads entry 0 with words 7 and, through a3, 8; weight 0 with word 8
-    f"""
-    {FILL}
-    li a0, 77; pv.mlsdotsup.b a0, (t1!), 0
-    pv.mldotsup.b a0, (t1!), 16; pv.mlsdotsup.b a0, (t1!), 0 => a0 {_ONCE + _AGAIN}
-    lw a1, 0(tp); pv.mldotsup.b a1, (t1!), 0 => a1 {_AGAIN}
-    pv.mldotsup.b a2, (t1!), 8; lw a2, 4(tp) => a2 {WORDS[1]}
-    addi a3, t1, 0; pv.mldotsup.b a3, (a3!), 8 => a3 {sup(WORDS[6], WORDS[7])}
-    li a4, 5; li a5, 0x{_FAILS:x}; pv.mldotsup.b a4, (a5!), 16 => a4 5
-    pv.mldotsup.b zero, (t1!), 16; addi a6, zero, 0 => a6 0
-    pv.mldotsup.b a7, (t1!), 0 => a7 {sup(WORDS[8], WORDS[8])}
-    sub t1, t1, tp => t1 36
-    """,
-    "mac_load_dot",
-)
 
 _TURN = (24, 17, 25, 18, 29, 22)  # selectors of one turn
 
@@ -273,4 +212,45 @@ def _block() -> Directed:
     )
 
 
-MAC_LOAD_FORMS = (_OTHER_ENTRY, _CROSS_REGISTERS, _first_products(), _FIRST_PRODUCTS, _block())
+_MAC_LOAD_FORMS_1 = programs(f"""
+== Mac&Load: the other activation reloaded [mac_load_cross]
+    {FILL}
+    li a0, 0; li a1, 0
+    {"; ".join(f"pv.mlsdotsup.b a{total}, (t1!), {selector}" for total, selector in _OTHER_SELECTORS)}
+    addi a2, t1, 0; pv.mlsdotsup.b a3, (t1!), 6 => a0 {_OTHER_SUMS[0]}, a1 {_OTHER_SUMS[1]}
+    sub a2, a2, tp => a2 {4 * (6 + sum(selector >= 24 for _, selector in _OTHER_SELECTORS))}
+== Mac&Load: the other activation, rd = rs1, x0, misaligned, faults [mac_load_cross]
+    # with rd = rs1 the register holds the sum, whose accumulator is the address
+    {FILL}
+    {words_at(0, (0x0102_0304,))}
+    li t1, 0x{WINDOW + 25:x}; li a2, 0
+    pv.mlsdotup.b zero, (t1!), 24; pv.mlsdotup.b a2, (t1!), 1 => a2 {_USED}
+    sub a3, t1, tp => a3 29
+    pv.mlsdotup.b t1, (t1!), 25; sub t1, t1, a3 => t1 {_USED + WINDOW}
+    li a4, 0; pv.mlsdotup.b zero, (zero!), 24; pv.mlsdotup.b a4, (zero!), 1 => a4 {_KNOWN}
+    li a5, 0x{_FAILS:x}; li a6, 9
+    pv.mlsdotup.b a6, (a5!), 24; pv.mlsdotup.b a6, (a5!), 1 => a6 {9 + _KNOWN}
+    sub a5, a5, tp => a5 {_FAILS - WINDOW}
+""")
+
+_MAC_LOAD_FORMS_2 = programs(f"""
+== Mac&Load: first products and their neighbours [mac_load_dot]
+    # 8 reloads entry 0 with words 7 and, through a3, 8; weight 0 with word 8
+    {FILL}
+    li a0, 77; pv.mlsdotsup.b a0, (t1!), 0
+    pv.mldotsup.b a0, (t1!), 16; pv.mlsdotsup.b a0, (t1!), 0 => a0 {_ONCE + _AGAIN}
+    lw a1, 0(tp); pv.mldotsup.b a1, (t1!), 0 => a1 {_AGAIN}
+    pv.mldotsup.b a2, (t1!), 8; lw a2, 4(tp) => a2 {WORDS[1]}
+    addi a3, t1, 0; pv.mldotsup.b a3, (a3!), 8 => a3 {sup(WORDS[6], WORDS[7])}
+    li a4, 5; li a5, 0x{_FAILS:x}; pv.mldotsup.b a4, (a5!), 16 => a4 5
+    pv.mldotsup.b zero, (t1!), 16; addi a6, zero, 0 => a6 0
+    pv.mldotsup.b a7, (t1!), 0 => a7 {sup(WORDS[8], WORDS[8])}
+    sub t1, t1, tp => t1 36
+""")
+
+MAC_LOAD_FORMS = (
+    *_MAC_LOAD_FORMS_1,
+    _first_products(),
+    *_MAC_LOAD_FORMS_2,
+    _block(),
+)

@@ -7,7 +7,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.verification.directed.case import Directed, directed
+from xpulpnn_sim.verification.directed.case import Directed, directed, programs
 from xpulpnn_sim.verification.random.draw import Draw, Group, group_of
 from xpulpnn_sim.verification.random.layout import SIGNATURE
 from xpulpnn_sw.assembly.registers import ABI_NAMES
@@ -32,23 +32,6 @@ def _counts(register: str) -> str:
 
 _LIMITED = ("a0, a1", "a1, a0", "a3, s3", "s3, a4")
 _LIMITED_UNSIGNED = ("a0, a4", "a4, a0", "zero, s3", "a0, s3", "a0, a3", "a3, s3", "s2, a3")
-_COUNTS = directed(
-    "bits: counts and limits of one bit, all others, and runs to either end",
-    f"""
-    li a0, 1; li a5, 0; li s2, 0x80000000
-    1: xori a1, a0, -1; sub a3, zero, a0; addi a4, a0, -1
-    {_counts("a0")}
-    {_counts("a1")}
-    {_counts("a3")}
-    {_counts("a4")}
-    or s3, a0, s2
-    {"; ".join(f"p.clipr a2, {operands}" for operands in _LIMITED)}
-    {"; ".join(f"p.clipur a2, {operands}" for operands in _LIMITED_UNSIGNED)}
-    add a0, a0, a0; bne a0, zero, 1b
-    => a5 {sum(_counted(word) for word in _WORDS)}
-    """,
-    "xpulpv2",
-)
 
 _FIELD_OPS = ("extract", "extractu", "insert", "bclr", "bset")
 
@@ -60,33 +43,9 @@ def _fields(register: str) -> str:
 _WORD = 0x27D8_B14E
 _LIMITS = ("clip", "clipu")
 
-_FIELDS = directed(
-    "bits: fields of all lengths from every place on",
-    f"""
-    li a0, 0; li a1, 0xa5c3960f; xori a5, a1, -1; li a6, 0
-    1: li a3, 31; sub a3, a3, a0; slli a3, a3, 5; or a3, a3, a0
-    slli a4, a0, 5
-    {_fields("a1")}
-    {_fields("a5")}
-    addi a6, a6, 1 => a6 {XLEN}
-    addi a0, a0, 1; addi a2, a0, -32; bne a2, zero, 1b
-    """,
-    "xpulpv2",
-)
 
 _BY_REGISTER = (f"p.{name}r a2, {value}, a0" for name in _LIMITS for value in ("a3", "a4"))
 _BY_NUMBER = (f"p.{name} a2, {value}, {places}" for places in range(XLEN) for name in _LIMITS for value in ("a0", "a1"))
-_CLIPS = directed(
-    "bits: limits of all lengths",
-    # each is compared where it retires; the last one is that of the lowest number to 31 bits without sign
-    f"""
-    li a0, 0x7fffffff; li a1, 0x80000000; li a3, 0x{_WORD:x}; xori a4, a3, -1
-    {"; ".join(_BY_REGISTER)}
-    {"; ".join(_BY_NUMBER)}
-    => a2 0
-    """,
-    "xpulpv2",
-)
 
 _REGISTERS = [ABI_NAMES[number] for number in range(1, XLEN)]
 
@@ -109,7 +68,39 @@ _KEPT = directed(
     first=[f"addi {name}, {name}, 0" for name in _REGISTERS],
 )
 
-BITS = (_COUNTS, _FIELDS, _CLIPS, _KEPT)
+_BITS = programs(f"""
+== bits: counts and limits of one bit, all others, and runs to either end [xpulpv2]
+    li a0, 1; li a5, 0; li s2, 0x80000000
+    1: xori a1, a0, -1; sub a3, zero, a0; addi a4, a0, -1
+    {_counts("a0")}
+    {_counts("a1")}
+    {_counts("a3")}
+    {_counts("a4")}
+    or s3, a0, s2
+    {"; ".join(f"p.clipr a2, {operands}" for operands in _LIMITED)}
+    {"; ".join(f"p.clipur a2, {operands}" for operands in _LIMITED_UNSIGNED)}
+    add a0, a0, a0; bne a0, zero, 1b
+    => a5 {sum(_counted(word) for word in _WORDS)}
+== bits: fields of all lengths from every place on [xpulpv2]
+    li a0, 0; li a1, 0xa5c3960f; xori a5, a1, -1; li a6, 0
+    1: li a3, 31; sub a3, a3, a0; slli a3, a3, 5; or a3, a3, a0
+    slli a4, a0, 5
+    {_fields("a1")}
+    {_fields("a5")}
+    addi a6, a6, 1 => a6 {XLEN}
+    addi a0, a0, 1; addi a2, a0, -32; bne a2, zero, 1b
+== bits: limits of all lengths [xpulpv2]
+    # each is compared where it retires; the last one is that of the lowest number to 31 bits without sign
+    li a0, 0x7fffffff; li a1, 0x80000000; li a3, 0x{_WORD:x}; xori a4, a3, -1
+    {"; ".join(_BY_REGISTER)}
+    {"; ".join(_BY_NUMBER)}
+    => a2 0
+""")
+
+BITS = (
+    *_BITS,
+    _KEPT,
+)
 
 
 _PINS = {"rd": 12, "rs1": 10, "rs2": 11}  # registers of operands: a2, a0 and a1

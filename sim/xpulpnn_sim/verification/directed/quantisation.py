@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK
-from xpulpnn_sim.verification.directed.case import directed, words_at
+from xpulpnn_sim.verification.directed.case import directed, programs, words_at
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 _NIBBLES, _CRUMBS = 4, 2
@@ -65,23 +65,6 @@ _CODES = directed(
 _LOW, _HIGH = 350, 1000
 _PLAIN = _nibbles(_LOW, _HIGH)
 _MOVED = _code(_HIGH, _SECOND, _NIBBLES) << _NIBBLES | _code(_LOW, [*_FIRST[:11], 351, *_FIRST[12:]], _NIBBLES)
-_DEPENDENCES = directed(
-    "pv.qnt: dependences",
-    # operands made and loaded right before, results used right behind, thresholds stored right before
-    f"""
-    {_TABLES}
-    li a1, 0x{_NIBBLE_MIDDLE:x}; li a0, 0x{_pixels(_LOW, _HIGH):x}; sw a0, 128(t1); sw a1, 132(t1)
-    lw a2, 128(t1); pv.qnt.n a2, a2, (a1); addi a3, a2, 1 => a2 {_PLAIN}, a3 {_PLAIN + 1}
-    lw a4, 132(t1); pv.qnt.n a4, a0, (a4) => a4 {_PLAIN}
-    pv.qnt.n zero, a0, (a1)
-    addi a5, a1, 2; addi a5, a5, -2; pv.qnt.n a5, a0, (a5) => a5 {_PLAIN}
-    pv.qnt.n a6, a5, (a1) => a6 {_nibbles(_PLAIN, 0)}
-    li t2, 0x{351:x}; sh t2, 22(t1); pv.qnt.n a7, a0, (a1) => a7 {_MOVED}
-    mulh s2, a0, a0; pv.qnt.n s3, a0, (a1) => s3 {_MOVED}
-    div s4, a0, a1 => s4 {_pixels(_LOW, _HIGH) // _NIBBLE_MIDDLE}
-    """,
-    "qnt",
-)
 
 
 def _found(pixel: int, table: Sequence[int], place: int) -> int:
@@ -111,10 +94,26 @@ _MAC_LOAD = directed(
 
 _BELOW = 0x78
 _SEARCHED = FAILING[0] - 0x18
-_FAULTS = directed(
-    "pv.qnt: access faults",
+
+
+_QUANTISATION_1 = programs(f"""
+== pv.qnt: dependences [qnt]
+    # operands made and loaded right before, results used right behind, thresholds stored right before
+    {_TABLES}
+    li a1, 0x{_NIBBLE_MIDDLE:x}; li a0, 0x{_pixels(_LOW, _HIGH):x}; sw a0, 128(t1); sw a1, 132(t1)
+    lw a2, 128(t1); pv.qnt.n a2, a2, (a1); addi a3, a2, 1 => a2 {_PLAIN}, a3 {_PLAIN + 1}
+    lw a4, 132(t1); pv.qnt.n a4, a0, (a4) => a4 {_PLAIN}
+    pv.qnt.n zero, a0, (a1)
+    addi a5, a1, 2; addi a5, a5, -2; pv.qnt.n a5, a0, (a5) => a5 {_PLAIN}
+    pv.qnt.n a6, a5, (a1) => a6 {_nibbles(_PLAIN, 0)}
+    li t2, 0x{351:x}; sh t2, 22(t1); pv.qnt.n a7, a0, (a1) => a7 {_MOVED}
+    mulh s2, a0, a0; pv.qnt.n s3, a0, (a1) => s3 {_MOVED}
+    div s4, a0, a1 => s4 {_pixels(_LOW, _HIGH) // _NIBBLE_MIDDLE}
+""")
+
+_QUANTISATION_2 = programs(f"""
+== pv.qnt: access faults [qnt]
     # of either pixel: rd and what is behind stay, mepc points to it; thresholds are 0: below 1, not below -1
-    f"""
     csrrw zero, mcause, zero
     li a1, 0x{_SEARCHED + 14:x}; li a2, 0x{_SEARCHED - 32 + 14:x}
     li a3, 7; li a4, 0x{_pixels(1, -1):x}; li a5, 0x{_pixels(-1, 1):x}
@@ -127,21 +126,17 @@ _FAULTS = directed(
     2: pv.qnt.n a4, a4, (a1)
     csrrs s2, lpcount0, zero; lp.counti 0, 0 => s2 5
     csrrw zero, mcause, zero; pv.qnt.n zero, a4, (a1); csrrs s3, mcause, zero => s3 {_LOAD_FAULT}
-    """,
-    "qnt",
-)
-
-_INTERRUPTED = directed(
-    "pv.qnt: interrupts",
-    f"""
+== pv.qnt: interrupts [qnt interrupts]
     {_TABLES}
     li a1, 0x{_NIBBLE_MIDDLE:x}; li a2, 0x{_CRUMB_MIDDLE:x}; li a3, 0; li a4, 0x{_pixels(_LOW, _HIGH):x}
     lp.setupi 0, 200, 1f
     pv.qnt.n a5, a4, (a1); add a3, a3, a5; pv.qnt.c a5, a4, (a2)
     1: add a3, a3, a5 => a3 {200 * (_PLAIN + _crumbs(_LOW, _HIGH))}
-    """,
-    "qnt",
-    interrupts=True,
-)
+""")
 
-QUANTISATION = (_CODES, _DEPENDENCES, _MAC_LOAD, _FAULTS, _INTERRUPTED)
+QUANTISATION = (
+    _CODES,
+    *_QUANTISATION_1,
+    _MAC_LOAD,
+    *_QUANTISATION_2,
+)

@@ -4,7 +4,7 @@ from itertools import product
 from typing import NamedTuple
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.verification.directed.case import Directed, directed, stored, words_at
+from xpulpnn_sim.verification.directed.case import Directed, directed, programs, stored, words_at
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 _SUFFIX = {8: "b", 4: "n", 2: "c"}
@@ -124,117 +124,12 @@ def _lanes(*codes: int, width: int = 8) -> int:
     return sum(code << lane * width for lane, code in enumerate(codes))
 
 
-_PRODUCERS = directed(
-    "pv.rq: operands made right before",
-    f"""
-    {PARAMETERS}
-    li a2, 33; li a3, 7; sw a2, 16(tp); sw a1, 20(tp); sw zero, 24(tp); addi t1, tp, 16
-    li s2, 0; lw a4, 16(tp); pv.rqu.b s2, a4, a1, 0
-    p.lw a5, 4(t1!); pv.rqu.b s2, a5, a1, 1
-    lw a6, 20(tp); pv.rqu.b s2, a2, a6, 2
-    li s3, -1; lw s3, 24(tp); pv.rqu.b s3, a2, a1, 3
-    li a7, 0; li s4, 0x01010101
-    pv.sdotup.b a7, s4, s4; pv.rqs.b s2, a7, a1, 3 => s2 {_lanes(_CODE, _CODE, _CODE, code_of(4, signed=True))}
-    divu s5, a2, a1; pv.rqu.b s3, s5, a1, 0
-    mulh s6, a2, a2; pv.rqs.n s3, s6, a1, 2
-    mul s7, a3, a3; pv.rqu.b s3, s7, a1, 2
-    csrrw zero, mscratch, a2; csrrs s8, mscratch, zero; pv.rqs.n s3, s8, a1, 3
-    => s3 {_lanes(_CODE, code_of(0, 4, True) | code_of(33, 4, True) << 4, code_of(49), _CODE)}
-    """,
-    "requantise",
-)
-
-_READERS = directed(
-    "pv.rq: results used right behind",
-    # kappa = 1 and lambda = 0 in the page at address 0: the low byte of a jump's address comes from a sum
-    f"""
-    {words_at(WORD_BYTES * 20, (1, 0))}
-    {PARAMETERS}
-    li a2, 33
-    li s2, 0; pv.rqu.b s2, a2, a1, 0; addi a3, s2, 1 => a3 {_CODE + 1}
-    li s2, 0; pv.rqu.b s2, a2, a1, 0; sw s2, 64(tp); lw s6, 64(tp) => s6 {_CODE}
-    addi a4, tp, 0; sw a2, {_CODE}(a4)
-    li s3, 0; pv.rqu.b s3, a2, a1, 0; add s3, s3, tp; lw s3, 0(s3) => s3 33
-    li s4, 0; pv.rqu.b s4, a2, a1, 0; pv.rqs.b s4, s4, a1, 1 => s4 {_lanes(_CODE, code_of(_CODE, signed=True))}
-    li s5, 0; pv.rqu.b s5, a2, a1, 0; pv.rqs.b s5, a2, s5, 1
-    => s5 {_lanes(_CODE, code_of(33, signed=True, shift=_CODE))}
-    li s7, 1; li s8, 0; pv.rqu.b s8, a2, a1, 0; beq s8, s6, 1f; li s7, 2
-    1: la s9, 2f; andi s10, s9, 255; xori s9, s9, 4
-    li a5, {WORD_BYTES * 20}; pv.rqld 0, (a5!); pv.rqld 1, (a5!)
-    pv.rqu.b s9, s10, zero, 0; jalr ra, 0(s9); li s7, 3
-    2: addi s7, s7, 16 => s7 17
-    """,
-    "requantise",
-)
-
-_ORDER = directed(
-    "pv.rq: the last write of a register stays",
-    f"""
-    {PARAMETERS}
-    li a2, 33; li a3, 0x1234; sw a3, 16(tp)
-    pv.rqu.b s2, a2, a1, 0; li s2, 5 => s2 5
-    pv.rqu.b s3, a2, a1, 0; lw s3, 16(tp) => s3 0x1234
-    lw s4, 16(tp); pv.rqu.b s4, a2, a1, 3 => s4 {0x1234 | _CODE << 24}
-    pv.rqu.b s5, a2, a1, 0; mulh s5, a3, a3 => s5 0
-    pv.rqu.b s6, a2, a1, 0; divu s6, a3, a1 => s6 0x1234
-    addi t1, tp, 16; pv.rqu.b s7, a2, a1, 0; p.lw s7, 4(t1!) => s7 0x1234
-    pv.rqu.b t1, a2, a1, 0; addi t1, tp, 16; p.lw s8, 4(t1!) => s8 0x1234
-    li s9, 33; pv.rqu.b s9, s9, s9, 1 => s9 {_lanes(33, Case(8, False, 3, -40, 33, 33).code)}
-    pv.rqu.b zero, a2, a1, 0; addi s10, zero, 0 => s10 0
-    la a5, 1f; pv.rqu.b a4, a2, a1, 1; jal a4, 1f
-    1: sub a4, a4, a5 => a4 0
-    """,
-    "requantise",
-)
-
-
 def _ten(kappa: int, lam: int, signed: bool = False) -> int:
     return Case(8, signed, kappa, lam, 10, 0).code % 256
 
 
-_LOADED = directed(
-    "pv.rqld: parameters used right behind",
-    # across the words is 0x00000003
-    f"""
-    {words_at(WINDOW, (1, 0, 2, 100, 0x0000_0300, 0xFF00_0000))}
-    {words_at(WORD_BYTES * 8, (4,))}
-    li a0, 10; li s2, 0; li s3, 0
-    pv.rqld 1, (t1!); li t1, 0x{WINDOW:x}; pv.rqld 0, (t1!); pv.rqu.b s2, a0, zero, 0
-    pv.rqld 1, (t1!); pv.rqld 0, (t1!); pv.rqu.b s2, a0, zero, 1
-    pv.rqld 1, (t1!); pv.rqu.b s2, a0, zero, 2
-    sub a2, t1, tp => a2 16
-    li a3, {WORD_BYTES * 8}; pv.rqld 0, (a3!); addi a4, a3, 0; pv.rqu.b s2, a0, zero, 3
-    => a4 36, s2 {_lanes(_ten(1, 4), _ten(2, 0), _ten(2, 100), _ten(4, 100))}
-    addi t1, t1, 1; pv.rqld 0, (t1!); pv.rqu.b s3, a0, zero, 0
-    sub a5, t1, tp => a5 21
-    addi t1, tp, 4; pv.rqld 1, (t1!); pv.rqs.b s3, a0, zero, 1
-    sw zero, 0(zero); pv.rqld 0, (zero!); pv.rqu.b s3, a0, zero, 2
-    => s3 {_lanes(_ten(3, 100), _ten(3, 0, True), _ten(0, 0))}
-    """,
-    "requantise",
-)
-
 _FAILS, _ = FAILING
 _LANES_OF_S3 = _lanes(_CODE, _CODE, 0, _CODE)
-_FAULTS = directed(
-    "pv.rqld and pv.rq: access faults and traps",
-    # a pv.rqld that fails leaves its parameter and base; a pv.rq around an access that fails is not lost
-    f"""
-    {PARAMETERS}
-    li a0, 0x{_FAILS:x}; li a2, 33; li s2, 0; li s3, 0; csrrw zero, mcause, zero
-    pv.rqld 0, (a0!); pv.rqu.b s2, a2, a1, 0; csrrs a3, mcause, zero => a3 {_LOAD_FAULT}
-    pv.rqld 1, (a0!); pv.rqu.b s2, a2, a1, 1
-    addi a4, a0, -2; pv.rqld 1, (a4!); pv.rqu.b s2, a2, a1, 2
-    pv.rqu.b s2, a2, a1, 3; lw s2, 0(a0) => s2 {_lanes(_CODE, _CODE, _CODE, _CODE)}
-    sub a4, a4, a0 => a4 -2
-    lw s3, 0(a0); pv.rqu.b s3, a2, a1, 3
-    pv.rqu.b s3, a2, a1, 0; ecall
-    pv.rqu.b s3, a2, a1, 1; .word 0 => s3 {_LANES_OF_S3}
-    csrrw zero, mscratch, s3; csrrs a5, mscratch, zero => a5 {_LANES_OF_S3}
-    sub a0, a0, tp => a0 {_FAILS - WINDOW}
-    """,
-    "requantise",
-)
 
 
 def _in_loops() -> Directed:
@@ -271,39 +166,6 @@ def _in_loops() -> Directed:
 
 
 _SUMS = _lanes(code_of(38), code_of(42)) + 4
-_MAC_LOAD = directed(
-    "pv.rq: Mac&Load around it",
-    # 8 of four products of 2, then 4 of four products of 1; at last lambda is 3
-    f"""
-    {words_at(WINDOW, (0x01010101, 0x02020202, 3, -40, 0x01010101))}
-    li a1, 1; pv.mlsdotup.b zero, (t1!), 8; pv.mlsdotup.b zero, (t1!), 16
-    li a0, 30; li s2, 0; pv.rqld 0, (t1!); pv.rqld 1, (t1!)
-    pv.mlsdotup.b a0, (t1!), 16; pv.rqu.b s2, a0, a1, 0
-    pv.mlsdotup.b a0, (t1!), 0; pv.rqu.b s2, a0, a1, 1 => a0 42
-    addi t1, tp, 8; pv.rqld 1, (t1!); pv.mlsdotup.b s2, (t1!), 0
-    pv.rqu.n s2, a0, a1, 7 => s2 {_SUMS & (1 << 28) - 1 | Case(4, False, 3, 3, 42, 1).code << 28}
-    """,
-    "requantise",
-)
-
-_SKIPPED = directed(
-    "pv.rq: skipped by branches",
-    f"""
-    {PARAMETERS}
-    li a2, 33; li s2, 0; li t1, 0x{WINDOW + WORD_BYTES:x}
-    beq a2, a2, 1f; pv.rqu.b s2, a2, a1, 0
-    1: bne a2, zero, 2f; pv.rqld 0, (t1!)
-    2: jal zero, 3f; pv.rqu.b s2, a2, a1, 1
-    3: pv.rqu.b s2, a2, a1, 2; bltu zero, s2, 4f
-    pv.rqs.b s2, a2, a1, 3; pv.rqld 1, (t1!)
-    4: lp.setupi 0, 3, 5f
-    addi a2, a2, 2
-    5: addi a3, a2, 0 => a3 39
-    pv.rqu.b s2, a2, a1, 3 => s2 {_lanes(0, 0, _CODE, code_of(39))}
-    sub t1, t1, tp => t1 4
-    """,
-    "requantise",
-)
 
 
 def _illegal() -> Directed:
@@ -326,7 +188,113 @@ def _illegal() -> Directed:
     )
 
 
+_REQUANTISATION_1 = programs(f"""
+== pv.rq: operands made right before [requantise]
+    {PARAMETERS}
+    li a2, 33; li a3, 7; sw a2, 16(tp); sw a1, 20(tp); sw zero, 24(tp); addi t1, tp, 16
+    li s2, 0; lw a4, 16(tp); pv.rqu.b s2, a4, a1, 0
+    p.lw a5, 4(t1!); pv.rqu.b s2, a5, a1, 1
+    lw a6, 20(tp); pv.rqu.b s2, a2, a6, 2
+    li s3, -1; lw s3, 24(tp); pv.rqu.b s3, a2, a1, 3
+    li a7, 0; li s4, 0x01010101
+    pv.sdotup.b a7, s4, s4; pv.rqs.b s2, a7, a1, 3 => s2 {_lanes(_CODE, _CODE, _CODE, code_of(4, signed=True))}
+    divu s5, a2, a1; pv.rqu.b s3, s5, a1, 0
+    mulh s6, a2, a2; pv.rqs.n s3, s6, a1, 2
+    mul s7, a3, a3; pv.rqu.b s3, s7, a1, 2
+    csrrw zero, mscratch, a2; csrrs s8, mscratch, zero; pv.rqs.n s3, s8, a1, 3
+    => s3 {_lanes(_CODE, code_of(0, 4, True) | code_of(33, 4, True) << 4, code_of(49), _CODE)}
+== pv.rq: results used right behind [requantise]
+    # kappa = 1 and lambda = 0 in the page at address 0: the low byte of a jump's address comes from a sum
+    {words_at(WORD_BYTES * 20, (1, 0))}
+    {PARAMETERS}
+    li a2, 33
+    li s2, 0; pv.rqu.b s2, a2, a1, 0; addi a3, s2, 1 => a3 {_CODE + 1}
+    li s2, 0; pv.rqu.b s2, a2, a1, 0; sw s2, 64(tp); lw s6, 64(tp) => s6 {_CODE}
+    addi a4, tp, 0; sw a2, {_CODE}(a4)
+    li s3, 0; pv.rqu.b s3, a2, a1, 0; add s3, s3, tp; lw s3, 0(s3) => s3 33
+    li s4, 0; pv.rqu.b s4, a2, a1, 0; pv.rqs.b s4, s4, a1, 1 => s4 {_lanes(_CODE, code_of(_CODE, signed=True))}
+    li s5, 0; pv.rqu.b s5, a2, a1, 0; pv.rqs.b s5, a2, s5, 1
+    => s5 {_lanes(_CODE, code_of(33, signed=True, shift=_CODE))}
+    li s7, 1; li s8, 0; pv.rqu.b s8, a2, a1, 0; beq s8, s6, 1f; li s7, 2
+    1: la s9, 2f; andi s10, s9, 255; xori s9, s9, 4
+    li a5, {WORD_BYTES * 20}; pv.rqld 0, (a5!); pv.rqld 1, (a5!)
+    pv.rqu.b s9, s10, zero, 0; jalr ra, 0(s9); li s7, 3
+    2: addi s7, s7, 16 => s7 17
+== pv.rq: the last write of a register stays [requantise]
+    {PARAMETERS}
+    li a2, 33; li a3, 0x1234; sw a3, 16(tp)
+    pv.rqu.b s2, a2, a1, 0; li s2, 5 => s2 5
+    pv.rqu.b s3, a2, a1, 0; lw s3, 16(tp) => s3 0x1234
+    lw s4, 16(tp); pv.rqu.b s4, a2, a1, 3 => s4 {0x1234 | _CODE << 24}
+    pv.rqu.b s5, a2, a1, 0; mulh s5, a3, a3 => s5 0
+    pv.rqu.b s6, a2, a1, 0; divu s6, a3, a1 => s6 0x1234
+    addi t1, tp, 16; pv.rqu.b s7, a2, a1, 0; p.lw s7, 4(t1!) => s7 0x1234
+    pv.rqu.b t1, a2, a1, 0; addi t1, tp, 16; p.lw s8, 4(t1!) => s8 0x1234
+    li s9, 33; pv.rqu.b s9, s9, s9, 1 => s9 {_lanes(33, Case(8, False, 3, -40, 33, 33).code)}
+    pv.rqu.b zero, a2, a1, 0; addi s10, zero, 0 => s10 0
+    la a5, 1f; pv.rqu.b a4, a2, a1, 1; jal a4, 1f
+    1: sub a4, a4, a5 => a4 0
+== pv.rqld: parameters used right behind [requantise]
+    # across the words is 0x00000003
+    {words_at(WINDOW, (1, 0, 2, 100, 0x0000_0300, 0xFF00_0000))}
+    {words_at(WORD_BYTES * 8, (4,))}
+    li a0, 10; li s2, 0; li s3, 0
+    pv.rqld 1, (t1!); li t1, 0x{WINDOW:x}; pv.rqld 0, (t1!); pv.rqu.b s2, a0, zero, 0
+    pv.rqld 1, (t1!); pv.rqld 0, (t1!); pv.rqu.b s2, a0, zero, 1
+    pv.rqld 1, (t1!); pv.rqu.b s2, a0, zero, 2
+    sub a2, t1, tp => a2 16
+    li a3, {WORD_BYTES * 8}; pv.rqld 0, (a3!); addi a4, a3, 0; pv.rqu.b s2, a0, zero, 3
+    => a4 36, s2 {_lanes(_ten(1, 4), _ten(2, 0), _ten(2, 100), _ten(4, 100))}
+    addi t1, t1, 1; pv.rqld 0, (t1!); pv.rqu.b s3, a0, zero, 0
+    sub a5, t1, tp => a5 21
+    addi t1, tp, 4; pv.rqld 1, (t1!); pv.rqs.b s3, a0, zero, 1
+    sw zero, 0(zero); pv.rqld 0, (zero!); pv.rqu.b s3, a0, zero, 2
+    => s3 {_lanes(_ten(3, 100), _ten(3, 0, True), _ten(0, 0))}
+== pv.rqld and pv.rq: access faults and traps [requantise]
+    # a pv.rqld that fails leaves its parameter and base; a pv.rq around an access that fails is not lost
+    {PARAMETERS}
+    li a0, 0x{_FAILS:x}; li a2, 33; li s2, 0; li s3, 0; csrrw zero, mcause, zero
+    pv.rqld 0, (a0!); pv.rqu.b s2, a2, a1, 0; csrrs a3, mcause, zero => a3 {_LOAD_FAULT}
+    pv.rqld 1, (a0!); pv.rqu.b s2, a2, a1, 1
+    addi a4, a0, -2; pv.rqld 1, (a4!); pv.rqu.b s2, a2, a1, 2
+    pv.rqu.b s2, a2, a1, 3; lw s2, 0(a0) => s2 {_lanes(_CODE, _CODE, _CODE, _CODE)}
+    sub a4, a4, a0 => a4 -2
+    lw s3, 0(a0); pv.rqu.b s3, a2, a1, 3
+    pv.rqu.b s3, a2, a1, 0; ecall
+    pv.rqu.b s3, a2, a1, 1; .word 0 => s3 {_LANES_OF_S3}
+    csrrw zero, mscratch, s3; csrrs a5, mscratch, zero => a5 {_LANES_OF_S3}
+    sub a0, a0, tp => a0 {_FAILS - WINDOW}
+""")
+
+_REQUANTISATION_2 = programs(f"""
+== pv.rq: Mac&Load around it [requantise]
+    # 8 of four products of 2, then 4 of four products of 1; at last lambda is 3
+    {words_at(WINDOW, (0x01010101, 0x02020202, 3, -40, 0x01010101))}
+    li a1, 1; pv.mlsdotup.b zero, (t1!), 8; pv.mlsdotup.b zero, (t1!), 16
+    li a0, 30; li s2, 0; pv.rqld 0, (t1!); pv.rqld 1, (t1!)
+    pv.mlsdotup.b a0, (t1!), 16; pv.rqu.b s2, a0, a1, 0
+    pv.mlsdotup.b a0, (t1!), 0; pv.rqu.b s2, a0, a1, 1 => a0 42
+    addi t1, tp, 8; pv.rqld 1, (t1!); pv.mlsdotup.b s2, (t1!), 0
+    pv.rqu.n s2, a0, a1, 7 => s2 {_SUMS & (1 << 28) - 1 | Case(4, False, 3, 3, 42, 1).code << 28}
+== pv.rq: skipped by branches [requantise]
+    {PARAMETERS}
+    li a2, 33; li s2, 0; li t1, 0x{WINDOW + WORD_BYTES:x}
+    beq a2, a2, 1f; pv.rqu.b s2, a2, a1, 0
+    1: bne a2, zero, 2f; pv.rqld 0, (t1!)
+    2: jal zero, 3f; pv.rqu.b s2, a2, a1, 1
+    3: pv.rqu.b s2, a2, a1, 2; bltu zero, s2, 4f
+    pv.rqs.b s2, a2, a1, 3; pv.rqld 1, (t1!)
+    4: lp.setupi 0, 3, 5f
+    addi a2, a2, 2
+    5: addi a3, a2, 0 => a3 39
+    pv.rqu.b s2, a2, a1, 3 => s2 {_lanes(0, 0, _CODE, code_of(39))}
+    sub t1, t1, tp => t1 4
+""")
+
 REQUANTISATION = (
     *VALUES,
-    *(_PRODUCERS, _READERS, _ORDER, _LOADED, _FAULTS, _in_loops(), _MAC_LOAD, _SKIPPED, _illegal()),
+    *_REQUANTISATION_1,
+    _in_loops(),
+    *_REQUANTISATION_2,
+    _illegal(),
 )
