@@ -43,11 +43,8 @@ from xpulpnn_sw.kernels.programs.cluster_check import (
 _L2_WORDS = 1 << 11
 _PATIENCE = 6000
 _PLACES = 32  # words that the host uses while the cores work
-
 _WAITER_AT = 0x1C00  # place of the program that waits for events, in bytes from the start of L2
-
 _DETOUR_AT = 0x1E00  # place of a jump to the program
-
 _SEEN = TCDM_USED  # place in the TCDM where that program counts, a word per core; behind them what it was told last
 
 _WAITER = """

@@ -28,7 +28,6 @@ from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 _TRANSFERS = 600
 _NEAR_WORDS = 3
 _BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)  # where accesses outside fail
-
 _BAD_PART = 8  # of each block inside, the second such part fails, whether or not what is there would ever say so
 
 

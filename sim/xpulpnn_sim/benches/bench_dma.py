@@ -18,13 +18,10 @@ from xpulpnn_sim.reference.stimuli import near_offsets
 STATUS_IDS = 16
 MOST_BYTES = 300
 LINES_REACH = 16000  # From the first line of a transfer to its last, at most
-
 TCDM_TARGETS = TCDM_BASE + TCDM_BYTES // 2
 L2_TARGETS = L2_BASE + L2_BYTES // 2  # Sources are in the lower half of each memory, targets in the upper one
-
 STALLED = ObiTiming(0.6, 1, 3)
 FAR = ObiTiming(0.8, 5, 12)
-
 IN, OUT, WITHIN = "in", "out", "within"
 TELLING = (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST)
 DIRECTIONS = (IN, OUT, WITHIN)

@@ -28,9 +28,7 @@ from xpulpnn_sim.reference.stimuli import OFFSET_BITS, near_offsets, separating_
 _EPISODE_CYCLES = 200
 _PATIENCE = 20
 _IMPATIENCE = 0.02  # how often a core that waits requests again
-
 _LONGEST = 12  # cycles after which everything that can be answered has been, however many cores wait
-
 _REGISTERS = range(0, EventRegister.WAIT, WORD_BYTES)
 _BARRIER_REGISTERS = range(0, BARRIER_BYTES, WORD_BYTES)
 _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR

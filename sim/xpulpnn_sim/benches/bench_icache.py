@@ -20,7 +20,6 @@ from xpulpnn_sim.reference.stimuli import near_offsets
 
 _FETCHES = 150
 _LATE = 4  # cycles after which an event has been counted
-
 _TIMINGS = [PROMPT, ObiTiming(1.0, 20, 20), ObiTiming(0.5, 1, 40)]
 _WARM_LATENCY = 3  # cycles from the grant of a fetch to its answer if only the shared cache has its line
 

@@ -88,7 +88,6 @@ def asked_lines(
 
 _FETCHES = 250
 _SLOW = 20  # cycles for an answer of a memory from which less is fetched
-
 _NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # As the shared cache answers a hit
 _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 _FLUSH_PROBABILITY = 0.01

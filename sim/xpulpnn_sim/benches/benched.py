@@ -15,7 +15,6 @@ from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.benches.runner import SIMULATORS
 
 ControlledRow = tuple[str, str, dict[str, int]]  # Mnemonic, operands and values of the control ports
-
 RowControl = Callable[[Insn], Mapping[str, Any] | None]
 """Fields of a unit's control word for an instruction, None for one that it does not execute."""
 

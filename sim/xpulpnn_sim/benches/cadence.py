@@ -21,9 +21,7 @@ from xpulpnn_sim.benches.handover import bench_data, seed_from_environment
 CLOCK_NS = 10
 SETTLE_NS = 1  # time after which outputs that depend on the new inputs are stable; before the middle of the cycle
 RESET_CYCLES = 2
-
 Dut = Any  # handle of the unit under test or of a port; ports are attributes known at run time only
-
 Columns = Mapping[str, npt.ArrayLike]  # one array per port; position = beat
 
 

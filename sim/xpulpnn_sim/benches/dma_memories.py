@@ -17,9 +17,7 @@ L2_BYTES = 1 << 16
 OUTSTANDING_LIMIT = 16
 RUN_BYTES = 256
 WRITE_BLOCK_BYTES = 64  # No read comes between the writes of a run to such an aligned block
-
 _PAGE_BYTES, _PRIME = 1 << 16, 1021
-
 Bytes = npt.NDArray[np.uint8]
 
 

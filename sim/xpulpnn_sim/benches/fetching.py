@@ -12,9 +12,7 @@ from xpulpnn_sim.benches.cadence import Dut, sample
 from xpulpnn_sim.benches.obi import OUTSTANDING_LIMIT, Grant, ObiTiming, Requester, Responder
 
 PART_BYTES = 8  # what can be read or not as a whole
-
 NEVER = 1 << 30  # cycle of an answer that does not come
-
 _SPREAD, _CHANGE = 0x9E37_79B1, 0x85EB_CA6B
 _PATIENCE = 600  # cycles without an answer that count as a hang
 

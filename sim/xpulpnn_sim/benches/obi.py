@@ -18,7 +18,6 @@ from xpulpnn_sim.benches.cadence import Driven, Dut, Stepwise, sample
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
 OUTSTANDING_LIMIT = {"instr": 4}  # Requests granted and not answered at most, by port; one at others
-
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
 ENABLED = [
@@ -71,7 +70,6 @@ class ObiTiming:
 
 
 PROMPT = ObiTiming()  # grants at once and answers in the next cycle
-
 SLOW = ObiTiming(0.5, 1, 4)
 
 

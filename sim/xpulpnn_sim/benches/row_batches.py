@@ -31,7 +31,6 @@ _SHIFT_MASK = np.uint32(31)
 _FIELD_WIDTH_LSB = 5
 _NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
 _BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
-
 OperandColumns = dict[str, U32]  # OperandColumns by port
 
 

@@ -209,9 +209,7 @@ class StreamDriver:
 
 HIGH_WORD_OPS = ("mulh", "mulhsu", "mulhu")
 DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}  # Return whether they are signed
-
 DRAINING_OPS = ("fence.i", "wfi")  # They enter EX when everything older is complete
-
 ACTING_OPS = (*DRAINING_OPS, "fence", "mret", "lp.starti", "lp.endi", "lp.count", "lp.setup")
 """They act when they leave ID, as does what raises an exception there."""
 

@@ -121,7 +121,6 @@ def _funnelled(
 
 _BLOCKS = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
 _BUS_PLACES = {f"peripherals__{number}": block for number, block in enumerate(_BLOCKS)}
-
 _PLAIN = replace(preset("ri5cy"), xpulpv2=False)
 _CACHED = ClusterConfig()
 

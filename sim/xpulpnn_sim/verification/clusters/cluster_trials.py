@@ -26,7 +26,6 @@ from xpulpnn_sim.verification.random.trials import Trial, tried
 
 MAX_CYCLES = 2_000_000
 RUNS = 300  # Candidates tried at most for the shortest form of a failure
-
 _IDEAL_CHANCE = 0.15
 _L2_LATENCIES = (1, 1, 3, 8, 20)
 _LATENCIES = (1, 1, 3)

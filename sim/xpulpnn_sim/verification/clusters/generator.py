@@ -168,7 +168,6 @@ _ALONE: Mapping[str, float] = {
 """Frequency of each kind of block of programs for one hart."""
 
 _REQUANTISING: Mapping[str, float] = {"requantise": 5}  # the same of those only for cores with pv.rq*
-
 _ALONE_CHANCE = 0.6
 _FUNCTIONS = 2
 _FUNCTION = 60  # instructions of a function, about

@@ -33,7 +33,6 @@ class Operation(NamedTuple):
 
 Thread = tuple[Operation, ...]
 Outcome = tuple[int, ...]  # what all reads have found, thread after thread, then what the variables hold in the end
-
 _State = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]
 """Operations done by each thread, the memory, what each thread has read."""
 
@@ -134,16 +133,13 @@ TESTS: Sequence[Litmus] = (
 
 _TEXT = L2_BASE + 0x80
 _TABLES = L2_BASE + 0x10_0000  # rows of all harts, one for each round; then their results
-
 _ROW_WORDS, _RESULT_WORDS = 6, 2
 _VARIABLES = 2
 _SLED = 24  # longest delay of a thread in cycles
-
 _TCDM_WORDS = TCDM_BASE + 0x1000
 _START, _TOHOST = TCDM_BASE, TCDM_BASE + 0x40
 _ROUND_BYTES = 0x40
 MOST_ROUNDS = 1000
-
 _ADDRESSES = ("s2", "s3")
 _MARKING = ("s8", "s9")
 _VALUES = {0: "zero", 1: "s10", 2: "s11", 3: "t5"}

@@ -41,7 +41,6 @@ from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _LONGEST = 300
 _STATUS = f"0x{Dma.STATUS:x}"
-
 Piece = tuple[int, int]
 
 
@@ -108,7 +107,6 @@ class Transfers:
 
 
 TEST_SET_LOCKS = 3  # the last is taken by its lowest byte
-
 _BASE = ABI_NAMES[BASE]
 _READ_EVENTS = (
     *(EventRegister.MASK, EventRegister.BUFFER, EventRegister.BUFFER_MASKED, EventRegister.BUFFER_IRQ_MASKED),
@@ -118,7 +116,6 @@ _READ_BARRIER = (Barrier.TRIGGER_MASK, Barrier.STATUS, Barrier.SUMMARY, Barrier.
 _READ_TIMER = (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.CONFIG_LOW, Timer.COMPARE_HIGH)
 _READ_CONTROL = (Control.EOC, Control.FETCH_ENABLE, Control.CLOCK_GATE, Control.RETURN)
 _READ_CACHE = (Icache.ENABLE, Icache.PREFETCH, Icache.COUNT)
-
 _READ_BLOCKS = {TIMER: _READ_TIMER, CONTROL: _READ_CONTROL, ICACHE_CONTROL: _READ_CACHE}
 
 

@@ -23,7 +23,6 @@ from xpulpnn_sim.verification.coverage.kinds import ENTRIES, NOTHING, PARAMETERS
 
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 _CALLS = (ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
-
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 

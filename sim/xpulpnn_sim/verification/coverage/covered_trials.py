@@ -41,9 +41,7 @@ _FEW = 50  # blocks of a program that aims at fewer crosses, each several times
 _UNAIMED = 4  # of them without an aim
 AIMS = 1500  # crosses that a program aims at, at most
 _RATE = 0.05  # Interrupts per cycle of programs that aim at interrupts, with an ideal memory
-
 _MAX_CYCLES = 400_000  # a program that runs longer has failed; it has no long loops
-
 _SLOTS = ("mret", "mret", "mret", "mret", "j quick", "j skip")
 _INTERRUPTS = frozenset({"interrupt", "across an interrupt", "interrupt in a loop"})
 

@@ -36,7 +36,6 @@ from xpulpnn_sim.verification.coverage.kinds import (
 
 DISTANCES = 3  # instructions between which values are forwarded or waited for, at most
 OVERWRITES = 2  # the same for a register that is written again
-
 NO_CROSS, REACHABLE = -1, 0
 """States of a place; a positive state is the number of the reason, from 1, why it is out of reach."""
 
@@ -50,7 +49,6 @@ _LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE}) 
 _NEEDS = {WaitCause.MAC_LOAD: Kind.MAC_LOAD, WaitCause.LOOP: Kind.LOOP}  # kinds without which there is no such wait
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
 _BYTES = frozenset({"lb", "lbu", "sb"})
-
 Judge = Callable[..., str | None]
 """Takes the values of all axes at a place: an empty text if it is to be reached, None if it is no cross, else why it
 cannot be reached."""

@@ -33,11 +33,8 @@ FILL = f"{_DATA}; " + "; ".join(f"pv.mlsdotup.b zero, (t1!), {entry}" for entry 
 """NN[0] to NN[5] are the first six words; t1 points to the seventh."""
 
 _SAME_TOTAL = sum(sup(weight, WORDS[0]) for weight in (WORDS[2], *WORDS[6:10]))
-
 _FIRST, _SECOND, _THIRD = sup(WORDS[2], WORDS[0], 4), sup(WORDS[3], WORDS[6], 4), sup(WORDS[3], WORDS[7], 4)
-
 _ROWS = [(f"{name}.{letter}", width, signs) for width, letter in FORMATS.items() for name, signs in SIGNS.items()]
-
 _MISALIGNED = (WORDS[6] >> 16 | WORDS[7] << 16) & WORD_MASK
 
 _NEIGHBOURS = Directed(
@@ -165,7 +162,6 @@ def _sums(selectors: Iterable[tuple[int, int]], entries: list[int], words: Seque
 
 _OTHER_SELECTORS = ((0, 24), (0, 1), (1, 27), (1, 2), (1, 29), (1, 28), (1, 31))
 _OTHER_SUMS = _sums(_OTHER_SELECTORS, [*WORDS[:6]], WORDS[6:], 2)
-
 _FAILS, _ = FAILING
 _USED = dot(WORDS[2], (WORDS[6] >> 8 | WORDS[7] << 24) & WORD_MASK, 8, False, False)
 _KNOWN = dot(WORDS[2], 0x0102_0304, 8, False, False)
@@ -184,7 +180,6 @@ def _first_products() -> Directed:
 
 
 _ONCE, _AGAIN = sup(WORDS[2], WORDS[0]), sup(WORDS[6], WORDS[0])
-
 _TURN = (24, 17, 25, 18, 29, 22)  # selectors of one turn
 
 

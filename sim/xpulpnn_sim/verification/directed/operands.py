@@ -32,7 +32,6 @@ def _counts(register: str) -> str:
 
 _LIMITED = ("a0, a1", "a1, a0", "a3, s3", "s3, a4")
 _LIMITED_UNSIGNED = ("a0, a4", "a4, a0", "zero, s3", "a0, s3", "a0, a3", "a3, s3", "s2, a3")
-
 _FIELD_OPS = ("extract", "extractu", "insert", "bclr", "bset")
 
 
@@ -46,7 +45,6 @@ _LIMITS = ("clip", "clipu")
 
 _BY_REGISTER = (f"p.{name}r a2, {value}, a0" for name in _LIMITS for value in ("a3", "a4"))
 _BY_NUMBER = (f"p.{name} a2, {value}, {places}" for places in range(XLEN) for name in _LIMITS for value in ("a0", "a1"))
-
 _REGISTERS = [ABI_NAMES[number] for number in range(1, XLEN)]
 
 

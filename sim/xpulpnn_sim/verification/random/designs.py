@@ -32,7 +32,6 @@ _IDEAL_CHANCE = 0.2
 _RATES = (0.0, 0.003, 0.005)
 """Interrupts per cycle with an ideal memory. With more, handlers would leave the program no time."""
 MAX_CYCLES = 2_000_000  # A program that runs longer has failed
-
 Fault = Callable[[Iss, Retired], None]  # Called after every retirement; may change both
 Listener = Callable[[Records], None]  # Takes the retirements of a run, block by block
 

@@ -18,7 +18,6 @@ from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _XPULPV2_WIDTH = 8  # Narrowest element of XpulpV2
-
 _RECENT_CHANCE = 0.35  # how often a source is the register written last
 _RARE_CHANCE, _ZERO_CHANCE = 0.06, 0.06
 _CORNER_CHANCE = 0.35

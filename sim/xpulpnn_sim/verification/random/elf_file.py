@@ -10,7 +10,6 @@ _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
 _SEGMENT = struct.Struct("<8I")
 _SECTION = struct.Struct("<10I")
 _SYMBOL = struct.Struct("<IIIBBH")
-
 _IDENTITY = b"\x7fELF\x01\x01\x01"  # 32 bit, little-endian, version 1
 _EXECUTABLE, _RISCV, _VERSION = 2, 243, 1
 _RVC = 1  # Flag: compressed instructions

@@ -40,7 +40,6 @@ _BASE: Mapping[str, float] = {
 """Frequency of each kind of block."""
 
 _QUANTISING: Mapping[str, float] = {"quantise": 4}  # the same of those only for cores with pv.qnt
-
 _REQUANTISING: Mapping[str, float] = {"requantise": 6}  # and for cores with pv.rq*
 
 STYLES: Mapping[str, Mapping[str, float]] = {

@@ -7,9 +7,7 @@ A program owns the whole machine: vector tables, handlers and code in one block,
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 
 SECOND_TABLE = TEXT_BASE + 0x100  # Another vector table, for programs that move mtvec
-
 LOW_BASE, LOW_SIZE = 0, 0x1000
-
 FAR, FAR_SIZE = (0x55555000, 0xAAAAA000, 0xE3FFF000), 0x1000
 """Addresses of more memory, empty at first: each bit of an address is 0 in some of it and 1 in other."""
 
@@ -22,19 +20,16 @@ SAVE_AREA, SAVE_LIMIT = DATA_BASE + 0x6000, DATA_BASE + 0x6400
 """Address where handlers save registers; nested interrupts stop at the limit."""
 SIGNATURE = DATA_BASE + 0x7000
 TOHOST = DATA_BASE + 0x7F00
-
 UNFETCHED = (DATA_BASE + 0x7C00, 0x100)
 """First address and size of words that programs try to execute and the bus answers with an error."""
 FAILING = (WINDOW + 0x58, 8)  # the same of words that random accesses meet now and then
 FAR_FAILING = tuple((base + FAR_SIZE - 0x40, 0x40) for base in FAR)  # the same of the last words of the memory far away
 BUS_ERRORS = (UNFETCHED, FAILING, *FAR_FAILING)
-
 RA, SP, MASK, BASE, LINK = 1, 2, 3, 4, 5
 """Return address, frame, window mask and window base (both constant), second return address."""
 SCRATCH = 6  # address or count that the next instruction uses; no random instruction writes it
 COUNTER, SHORT_COUNTER = 7, 15  # counters of branch loops; compressed branches reach the second
 SAVE, HANDLER = 30, 31  # pointer to the save area, never touched outside handlers; work register of the handlers
-
 POOL = tuple(range(8, 15))
 """Registers of the random instructions: few, for many dependences, and within reach of compressed forms."""
 RARE = tuple(range(16, 30))  # registers used now and then

@@ -59,7 +59,6 @@ interrupt:
 fetched; an interrupt in direct mode goes on to its handler. ``watch`` stands for reads of CSRs.
 """
 _WATCHED = ("mstatus", "minstret")
-
 _QUICK = "quick: sw t6, 4(t5); csrrs t6, mcause, zero; lw t6, 4(t5); mret"
 
 

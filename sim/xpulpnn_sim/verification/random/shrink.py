@@ -9,7 +9,6 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.verification.random.program import PLAIN, Block, Program
 
 T = TypeVar("T")
-
 RUNS = 1500  # candidates that are tried before the best one so far is accepted
 _SMALL_NUMBERS = (0, 1, 2, 4)
 _RATES = (0.2, 0.05, 0.01)  # Interrupt rates that let a failure come early
