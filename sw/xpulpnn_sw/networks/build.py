@@ -117,7 +117,7 @@ class NetworkBuilder:
     """A network that is being made."""
 
     name: str
-    _stages: list[Stage] = field(default_factory=list[Stage], init=False)
+    stages: list[Stage] = field(default_factory=list[Stage], init=False)
 
     def add(
         self,
@@ -135,14 +135,14 @@ class NetworkBuilder:
         stage = made_stage(
             name, kernel, layer, precision, arrays or {}, requantise=requantise, sources=sources, pad=pad
         )
-        self._stages.append(stage)
+        self.stages.append(stage)
         return stage
 
     def finish(self, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> Described:
         """The network; raises :class:`LayerError` unless its layers fit together."""
-        if not self._stages:
+        if not self.stages:
             raise LayerError("layers must be one at least, not none")
-        network = Network(name=self.name, stages=tuple(self._stages))
+        network = Network(name=self.name, stages=tuple(self.stages))
         check_network(network)
         described = Described(network=network, scaling=scaling or Scaling(), labels=tuple(labels))
         if labels and len(labels) != described.classes:

@@ -59,6 +59,8 @@ class NetworkAssembly:
         """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
         if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
             return found
+        if levels.top is not None:
+            return self._clipped(sums, levels)
         if levels.is_free:
             # its own ends clip, about where the model does
             sums = replace(sums, channels=tuple(replace(one, low=None, high=None) for one in sums.channels))
@@ -87,7 +89,7 @@ class NetworkAssembly:
         if not raised:
             return found
         height, width, channels = found.shape
-        precision = precision_text(found, 0, levels.bits, signed=False, like_source=True)
+        precision = precision_text(found, 0, levels.bits, signed=False, second=found)
         name = self.named(f"{sums.name or 'requantise'}_clip")
         arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
         layer = f"{height}x{width}x{channels}:1x1:scaled"
@@ -182,7 +184,7 @@ class NetworkAssembly:
     def channelwise(self, kernel: str, layer: str, source: Map, name: str = "") -> str:
         """Add a layer without weights or numbers of its own, whose results are like its input."""
         chosen = self.named(name or kernel)
-        precision = precision_text(source, 0, source.bits, signed=source.signed, like_source=True)
+        precision = precision_text(source, 0, source.bits, signed=source.signed, second=source)
         self._builder.add(chosen, kernel, layer, precision, sources=[source.stage])
         return chosen
 

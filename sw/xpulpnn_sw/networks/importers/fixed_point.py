@@ -40,14 +40,10 @@ class Range:
         return Range(min(ends), max(ends))
 
 
-def sum_ranges(weights: Ints, bias: Ints, least: int, greatest: int) -> list[Range]:
-    """Return the ranges of the sums of each channel, for inputs between ``least`` and ``greatest``."""
-    flat = weights.reshape(len(weights), -1).astype(np.int64)
-    positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
-    low = positive * least + negative * greatest + bias
-    high = positive * greatest + negative * least + bias
-    ranges = [Range(int(one), int(other)) for one, other in zip(low, high, strict=True)]
-    for number, (one, start) in enumerate(zip(ranges, bias.tolist(), strict=True)):
+def sum_ranges(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -> list[Range]:
+    """Return the ranges of the sums of each channel with its bias; raises :class:`LayerError` for more than 32 bits."""
+    ranges = [Range(low + start, high + start) for low, high, start in zip(least, most, bias, strict=True)]
+    for number, (one, start) in enumerate(zip(ranges, bias, strict=True)):
         # on the way there, sums may lie between the bias and either end
         if not Range(min(one.low, start), max(one.high, start)).fits(_WORD_BITS):
             raise LayerError(f"sums must be of 32 bits, not {one.low}..{one.high} in channel {number}")

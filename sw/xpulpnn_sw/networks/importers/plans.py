@@ -210,10 +210,10 @@ def _letter(bits: int, *, signed: bool, usual: bool) -> str:
     return f"{'' if signed == usual or bits == SIGN_BITS else 'ui'[signed]}{bits}"
 
 
-def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, like_source: bool = False) -> str:
-    """The precision of a layer; ``like_source``: there are no weights."""
+def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, second: Map | None = None) -> str:
+    """The precision of a layer; ``second``: the other map that it reads, or the same, if there are no weights."""
     x = _letter(source.bits, signed=source.signed, usual=False)
-    w = _letter(source.bits, signed=source.signed, usual=True) if like_source else str(weight_bits)
+    w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
     return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
 
 
@@ -285,19 +285,13 @@ def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
     return LayerPlan(
         sums=replace(sums, kernel="avgpool", name=sums.name or "requantise"),
         layer=sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled",
-        precision=precision_text(source, 0, levels.bits, signed=levels.signed, like_source=True),
+        precision=precision_text(source, 0, levels.bits, signed=levels.signed, second=source),
         arrays={"factor": np.array(kappa[0]), "summand": np.array(lam[0]), "shift": np.array(shift)},
         moved=moved,
         total=len(levels.results),
         worst=worst,
         reach=(kappa[0] * channel.most // sums.area + lam[0]) >> shift,
     )
-
-
-def _sum_precision(first: Map, second: Map, bits: int, *, signed: bool) -> str:
-    x = _letter(first.bits, signed=first.signed, usual=False)
-    w = _letter(second.bits, signed=second.signed, usual=True)
-    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
 
 
 def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> LayerPlan:
@@ -312,7 +306,7 @@ def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels
     return LayerPlan(
         sums=sums,
         layer=sums.layer,
-        precision=_sum_precision(first, second, levels.bits, signed=levels.signed),
+        precision=precision_text(first, 0, levels.bits, signed=levels.signed, second=second),
         arrays={
             "factors": np.array(found.factors),
             "summand": np.array(found.summand),
@@ -356,5 +350,8 @@ def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[LayerPlan
     )
     arrays = {"factors": np.array(whole), "summand": np.array(-least), "shift": np.array(0)}
     return LayerPlan(
-        sums=sums, layer=sums.layer, precision=_sum_precision(first, second, _BYTE, signed=False), arrays=arrays
+        sums=sums,
+        layer=sums.layer,
+        precision=precision_text(first, 0, _BYTE, signed=False, second=second),
+        arrays=arrays,
     ), found

@@ -1,47 +1,47 @@
-"""Operators of TFLite as layers of a network."""
+"""TFLite models of 8 bits as networks in integers.
+
+Every value ``scale * (q - zero)`` keeps its code ``q``: as it is, signed, or plus 128, unsigned, if its zero point is
+-128, which then is 0. Operators are read as those of ONNX that they correspond to. Zero points of inputs become values
+around the map and parts of biases; scales become a factor of each channel. What differs from TFLite is the rounding of
+that factor.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.layers.text import join
-from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.described import Described, Scaling, by_colour
-from xpulpnn_sw.networks.importers.fixed_point import (
-    FixedPoint,
-    Range,
-    fixed_point,
-    shifted_mean,
-    shifted_sum,
-    sum_ranges,
-)
+from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.fixed_point import Range, fixed_point, shifted_mean, shifted_sum, sum_ranges
+from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
+from xpulpnn_sw.networks.importers.onnx_layers import add_maps, convolution, gemm
+from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.onnx_pools import average_pool, global_average_pool, maximum_pool
 from xpulpnn_sw.networks.importers.options import ImportOptions
-from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, read_graph
-from xpulpnn_sw.networks.importers.tflite_model import (
-    CODES,
-    LEAST,
-    OperatorReader,
-    TfliteMap,
-    dims,
-    expect,
-    named,
-    value_of,
-    weight_scales,
-)
-from xpulpnn_sw.networks.importers.values import NO_PADS, Pads
-from xpulpnn_sw.networks.network import NETWORK_INPUT
+from xpulpnn_sw.networks.importers.plans import LayerPlan, precision_text
+from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, standard_places
 
-_IMAGE_CHANNELS = 4  # with fewer the first convolution is one of an image
+_BYTE = 8
+_LEAST, _GREATEST = -128, 127  # codes of 8 bits
 _SAMPLE_SHIFT = 16
-_GREATEST_SAMPLE = 255
-_BOTH = 2
-_MAP = 3
+_MAP_AXES = 3  # rows, columns and channels, besides the batch
+
+# where activations clip
+_ENDS: Mapping[str, tuple[float | None, float | None]] = {
+    "NONE": (None, None),
+    "RELU": (0, None),
+    "RELU6": (0, 6),
+    "RELU_N1_TO_1": (-1, 1),
+}
 
 
 def import_tflite(path: Path, options: ImportOptions) -> Described:
@@ -52,318 +52,99 @@ def import_tflite(path: Path, options: ImportOptions) -> Described:
     """
     model = read_graph(path)
     if options.quantise is not None:
-        raise InputError("--quantise must be left out with TFLite, whose models are quantised")
+        raise InputError("bits must be left out with TFLite, whose models are quantised")
     for what, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
-        if len(tensors) != 1:
-            raise InputError(f"{what} of the model must be 1, not {len(tensors)}")
+        _require(len(tensors) == 1, f"{what} of the model must be 1, not {len(tensors)}")
     return _Import(model, options).network()
 
 
-class _Import:
-    """A model on its way into a network."""
+def _require(held: bool, what: str) -> None:
+    if not held:
+        raise InputError(what)
 
-    def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
-        self._model, self._options, self._note = model, options, options.note
-        self._builder = NetworkBuilder(options.name)
-        self._values: dict[int, TfliteMap] = {}
-        self._last = NETWORK_INPUT
-        self._output = model.outputs[0]
-        self._operators: Mapping[str, Callable[[OperatorReader], TfliteMap]] = {
-            "ADD": self._add,
-            "AVERAGE_POOL_2D": self._average_pool,
-            "CONV_2D": self._conv,
-            "DEPTHWISE_CONV_2D": self._depthwise,
-            "FULLY_CONNECTED": self._fully_connected,
-            "MAX_POOL_2D": self._max_pool,
-            "MEAN": self._mean,
-            "PAD": self._pad,
-            "EXPAND_DIMS": self._reshape,
-            "QUANTIZE": self._requantise,
-            "RELU": self._requantise,
-            "RELU6": self._requantise,
-            "RELU_N1_TO_1": self._requantise,
-            "RESHAPE": self._reshape,
-            "SQUEEZE": self._reshape,
-            "SUB": self._add,
-        }
 
-    def network(self) -> Described:
-        """All operators as layers."""
-        model = self._model
-        operators = list(model.operators)
-        first = self._without_quantisation(operators)
-        self._without_softmax(operators)
-        try:
-            start = value_of(model.tensors[first], NETWORK_INPUT)
-        except InputError as error:
-            raise InputError(f"input of the model: {error}") from None
-        self._values[first] = start
-        for operator in operators:
-            named(operator, lambda operator=operator: self._take(operator))
-        result = self._values.get(self._output)
-        if result is None or result.source != self._last or result.pads != NO_PADS:
-            raise InputError("output of the model must be the result of its last operator, not of another")
-        return self._builder.finish(self._scaling(start))
+class _Node(OnnxNode):
+    """An operator as a node of ONNX."""
 
-    def _take(self, operator: TfliteOperator) -> None:
-        reads = self._operators.get(operator.kind)
-        if reads is None:
-            known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
-            raise InputError(f"operators must be {known}, not {operator.kind}")
-        expect(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
-        self._values[operator.outputs[0]] = reads(OperatorReader(self._model, operator, self._values))
+    def __str__(self) -> str:
+        return self.operator
 
-    def _without_quantisation(self, operators: list[TfliteOperator]) -> int:
-        """Leave out what makes codes of the inputs; returns the tensor of the codes."""
-        model, start = self._model, self._model.inputs[0]
-        if operators and operators[0].kind == "QUANTIZE" and operators[0].inputs == (start,):
-            removed = operators.pop(0)
-            self._note(f"{removed} is left out: inputs are the codes behind it")
-            return removed.outputs[0]
-        if not model.operators:
-            raise InputError("operators of the model must be one at least, not none")
-        return start
 
-    def _without_softmax(self, operators: list[TfliteOperator]) -> None:
-        while (
-            operators
-            and operators[-1].kind in ("SOFTMAX", "DEQUANTIZE")
-            and operators[-1].outputs[:1] == (self._output,)
-        ):
-            removed = operators.pop()
-            self._note(f"{removed} is left out: results are the codes before it")
-            self._output = removed.inputs[0]
+@dataclass(eq=False)
+class _Assembly(NetworkAssembly):
+    """A network whose factors are rounded as TFLite's, not such that steps are exact."""
 
-    def _scaling(self, start: TfliteMap) -> Scaling:
-        spread = self._options.by_colour(start.shape[-1])
-        if self._options.samples is None and not spread:
-            return Scaling(add=LEAST) if start.signed else Scaling()
-        low, high, half = self._options.low, self._options.high, Fraction(1, _BOTH)
-        multiply: list[int] = []
-        add: list[int] = []
-        for mean, deviation in spread or [(Fraction(0), Fraction(1))]:
-            unit = Fraction(start.scale) * deviation
-            multiply.append(round((high - low) / _GREATEST_SAMPLE / unit * (1 << _SAMPLE_SHIFT)))
-            add.append(round(((low - mean) / unit + start.zero + half) * (1 << _SAMPLE_SHIFT)))
-        return Scaling(multiply=by_colour(multiply), add=by_colour(add), shift=_SAMPLE_SHIFT)
+    wide: bool = False
 
-    def _layer(
-        self,
-        reader: OperatorReader,
-        kernel: str,
-        text: str,
-        inputs: tuple[TfliteMap, ...],
-        arrays: dict[str, Any],
-        *,
-        pad: int = 0,
-        like: TfliteMap | None = None,
-    ) -> TfliteMap:
-        """Add a layer that computes an operator's output, with codes ``like`` those of another map or its own."""
-        operator = reader.operator
-        name = f"{kernel}{operator.index}"
-        result = reader.result(name)
-        if like is not None:
-            result = replace(like, source=name, shape=result.shape)
-        second = inputs[1].width if len(inputs) == _BOTH else "i8"
-        sources = tuple(value.source for value in inputs)
-        rule = {"requantise": "bn64"} if self._options.wide and "kappa" in arrays else {}
-        stage = self._builder.add(
-            name,
-            kernel,
-            text,
-            f"{inputs[0].width}x{second}x{result.width}",
-            {key: np.asarray(values) for key, values in arrays.items()},
-            sources=() if sources == (self._last,) else sources,
-            pad=pad,
-            **rule,
-        )
-        shape = stage.output_shape
-        expect(_plain(result.shape) == _plain(shape), f"output must be {dims(shape)}, not {dims(result.shape)}")
-        self._last = name
-        return result if result.top is None else self._clipped(result)
+    @property
+    def last(self) -> str:
+        """The last layer so far."""
+        return self._builder.stages[-1].name if self._builder.stages else INPUT
 
-    def _clipped(self, value: TfliteMap) -> TfliteMap:
-        """A map behind a layer that makes its codes greater, such that the model's greatest is memory's."""
-        assert value.top is not None
-        raised = CODES - 1 - value.top
-        if not raised:
-            return replace(value, top=None)
-        name = f"{value.source}_clip"
-        # of rows, columns and channels, as averages are
-        shape = (*(1,) * (_MAP - len(value.shape)), *value.shape)
-        arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
-        self._builder.add(name, "avgpool", f"{dims(shape)}:1x1:scaled", "u8xu8xu8", arrays, sources=[value.source])
-        self._last = name
-        return replace(value, source=name, zero=value.zero + raised, top=None)
+    def finish(self) -> Described:
+        """The network, in which layers that read the one before do not say so, nor pools the sign of weights."""
+        stages, before = self._builder.stages, INPUT
+        for number, stage in enumerate(stages):
+            if stage.sources == (before,):
+                stages[number] = stage = replace(stage, sources=())
+            if stage.kind.name == "maxpool":
+                stages[number] = replace(stage, precision=replace(stage.precision, w_signed=True))
+            before = stage.name
+        return super().finish()
 
-    def _products(
-        self,
-        reader: OperatorReader,
-        kernel: str,
-        text: str,
-        value: TfliteMap,
-        weights: Ints,
-        axis: int,
-        *,
-        pads: bool = False,
-    ) -> TfliteMap:
-        """A layer with weights, ``[channel][...]``, whose channels lie along ``axis`` in the file."""
-        channels = len(weights)
-        bias = np.zeros(channels, np.int64)
-        if len(reader.operator.inputs) > _BOTH and reader.operator.inputs[_BOTH] >= 0:
-            bias = reader.constant(_BOTH, "INT32").reshape(-1)
-            expect(len(bias) == channels, f"bias must be of {channels} channels, not {len(bias)}")
-        scales = weight_scales(reader.tensor(1), axis, channels)
-        result = reader.result("")
-        # the zero point of the inputs, which is around the map too
-        bias = bias - value.zero * weights.reshape(channels, -1).sum(axis=1)
-        rule = fixed_point(
-            [value.scale * scale / result.scale for scale in scales],
-            result.zero,
-            sum_ranges(weights, bias, *value.ends),
-            wide=self._options.wide,
-        )
-        arrays = {"weights": weights, "bias": bias, **_rule(rule)}
-        return self._layer(reader, kernel, text, (value,), arrays, pad=value.zero if pads else 0)
-
-    def _window(self, reader: OperatorReader, value: TfliteMap, window: tuple[int, int]) -> tuple[str, Pads]:
-        stride = reader.option("StrideH"), reader.option("StrideW")
-        expect(min(*stride, *window) > 0, f"windows and strides must be 1 at least, not {min(*stride, *window)}")
-        top, bottom, left, right = value.pads
-        size = value.shape[0] + top + bottom, value.shape[1] + left + right
-        around = reader.padding(size, window, stride)
-        pads = tuple(one + other for one, other in zip(around, value.pads, strict=True))
-        return f":s={join(stride)},p={join(pads)}", (pads[0], pads[1], pads[2], pads[3])
-
-    def _spread(self, reader: OperatorReader, weights: Ints) -> Ints:
-        """Filters ``[out][row][column][in]`` with weights of 0 in their gaps."""
-        rows, columns = (reader.operator.options.get(name, 1) for name in ("DilationHFactor", "DilationWFactor"))
-        expect(min(rows, columns) > 0, f"dilation must be 1 at least, not {min(rows, columns)}")
-        if (rows, columns) == (1, 1):
-            return weights
-        filters, height, width, taken = weights.shape
-        reach = (height - 1) * rows + 1, (width - 1) * columns + 1
-        self._note(f"{reader.operator}: gaps of its filters become weights of 0, {dims(reach)} for {height}x{width}")
-        spread = np.zeros((filters, *reach, taken), np.int64)
-        spread[:, ::rows, ::columns] = weights
-        return spread
-
-    def _conv(self, reader: OperatorReader) -> TfliteMap:
-        value, height, width, channels = reader.map(0, padded=True)
-        weights = reader.constant(1, "INT8")
-        return self._full_conv(reader, value, weights, (height, width, channels), axis=0)
-
-    def _full_conv(
-        self, reader: OperatorReader, value: TfliteMap, weights: Ints, size: tuple[int, int, int], *, axis: int
-    ) -> TfliteMap:
-        height, width, channels = size
-        expect(weights.ndim == _MAP + 1, "weights must be [out, row, column, in]")
-        filters, rows, columns, taken = weights.shape
-        expect(taken == channels, f"input channels of a filter must be {channels}, not {taken}")
-        weights = self._spread(reader, weights)
-        filters, rows, columns, taken = weights.shape
-        steps, pads = self._window(reader, value, (rows, columns))
-        if value.source == NETWORK_INPUT and self._last == NETWORK_INPUT and channels < _IMAGE_CHANNELS:
-            kernel, text = "conv", f"{height}x{width}x{channels}:{filters}x{rows}x{columns}{steps}:image"
-        elif (rows, columns) == (1, 1):
-            kernel, text = "pointwise", f"{height}x{width}x{channels}:{filters}{steps}"
+    def _plan(self, sums: Sums, levels: Levels) -> LayerPlan:
+        zero, source, rule = _zero(levels), sums.sources[0], "bn32"
+        if sums.factors is not None:
+            factors = [float(factor / levels.scale) for factor in sums.factors]
+            arrays = shifted_sum(factors, [(Range(one.low, one.high), _zero(one)) for one in sums.sources], zero)
+        elif sums.kernel == "avgpool":
+            sum_range = Range(sums.least[0], sums.most[0])
+            arrays = shifted_mean(float(source.scale / levels.scale), sum_range, sums.area, _zero(source), zero)
         else:
-            kernel, text = "conv", f"{height}x{width}x{channels}:{filters}x{rows}x{columns}{steps}"
-        return self._products(reader, kernel, text, value, weights, axis, pads=any(pads))
+            # with the zero point of the inputs, which is around the map too
+            bias = np.array([int(one.b / one.a) for one in sums.channels], np.int64)
+            ranges = sum_ranges(sums.least, sums.most, bias.tolist())
+            found = fixed_point([float(one.a / levels.scale) for one in sums.channels], zero, ranges, wide=self.wide)
+            arrays = {"weights": sums.weights, "bias": bias, "kappa": found.kappa, "lambda": found.lam}
+            arrays["shift"], rule = np.array(found.shift), "bn64" if self.wide else "bn32"
+        second = None if sums.factors is None else sums.sources[1]
+        precision = precision_text(source, _BYTE, _BYTE, signed=levels.signed, second=second)
+        arrays = {name: np.asarray(values) for name, values in arrays.items()}
+        return LayerPlan(sums=sums, layer=sums.layer, precision=precision, arrays=arrays, rule=rule)
 
-    def _depthwise(self, reader: OperatorReader) -> TfliteMap:
-        value, height, width, channels = reader.map(0, padded=True)
-        weights = reader.constant(1, "INT8")
-        expect(weights.ndim == _MAP + 1 and weights.shape[0] == 1, "weights must be [1, row, column, channel]")
-        _, rows, columns, filters = weights.shape
-        by_channel = np.moveaxis(weights[0], -1, 0)
-        if channels == 1:
-            # every filter sees the whole input
-            return self._full_conv(reader, value, by_channel[..., np.newaxis], (height, width, channels), axis=_MAP)
-        expect(
-            filters % channels == 0, f"filters must be as many for each of {channels} channels, not {filters} of all"
-        )
-        if filters > channels:
-            self._note(
-                f"{reader.operator}: {filters // channels} filters for a channel become those of all, with zeros"
-            )
-            whole = np.zeros((filters, rows, columns, channels), np.int64)
-            whole[np.arange(filters), :, :, np.arange(filters) * channels // filters] = by_channel
-            return self._full_conv(reader, value, whole, (height, width, channels), axis=_MAP)
-        by_channel = self._spread(reader, by_channel[..., np.newaxis])[..., 0]
-        _, rows, columns = by_channel.shape
-        steps, pads = self._window(reader, value, (rows, columns))
-        text = f"{height}x{width}x{channels}:{rows}x{columns}{steps}"
-        return self._products(reader, "depthwise", text, value, by_channel, _MAP, pads=any(pads))
 
-    def _fully_connected(self, reader: OperatorReader) -> TfliteMap:
-        expect(reader.option("WeightsFormat") == 0, "weights must be in their plain order")
-        value, weights = reader.value(0), reader.constant(1, "INT8")
-        expect(value.pads == NO_PADS, "padding must be before a convolution, not here")
-        expect(weights.ndim == _BOTH, "weights must be [out, in]")
-        return self._products(reader, "linear", f"{weights.shape[1]}:{weights.shape[0]}", value, weights, 0)
+def _zero(value: Map | Levels) -> int:
+    """The code of 0."""
+    return int(-value.offset / value.scale)
 
-    def _add(self, reader: OperatorReader) -> TfliteMap:
-        maps = [reader.map(place) for place in range(_BOTH)]
-        first, second = (one[0] for one in maps)
-        expect(
-            first.shape == second.shape, f"maps must have one shape, not {dims(first.shape)} and {dims(second.shape)}"
-        )
-        result = reader.result("")
-        signs = (1, -1) if reader.operator.kind == "SUB" else (1, 1)
-        factors = [sign * one.scale / result.scale for one, sign in zip((first, second), signs, strict=True)]
-        found = shifted_sum(factors, [(Range(*one.ends), one.zero) for one in (first, second)], result.zero)
-        return self._layer(reader, "add", f"{dims(first.shape)}:shift", (first, second), found)
 
-    def _max_pool(self, reader: OperatorReader) -> TfliteMap:
-        value, *size = reader.map(0)
-        window = reader.option("FilterHeight"), reader.option("FilterWidth")
-        steps, _ = self._window(reader, value, window)
-        reader.check_same_codes()
-        pooled = self._layer(reader, "maxpool", f"{dims(tuple(size))}:{dims(window)}{steps}", (value,), {}, like=value)
-        # an activation that clips further than memory does
-        return pooled if reader.result("").top is None else self._average(reader, pooled, (1, 1), "")
+def _codes(tensor: TfliteTensor) -> Levels:
+    """The codes of a tensor as the network has them."""
+    _require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
+    _require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
+    _require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {_dims(tensor.shape)}")
+    zero = int(tensor.zeros[0])
+    ends = f"{_LEAST}..{_GREATEST}"
+    _require(_LEAST <= zero <= _GREATEST, f"zero point of {tensor.name} must be {ends}, not {zero}")
+    less = 0 if zero != _LEAST else _LEAST
+    scale = Fraction(float(tensor.scales[0]))
+    return uniform_levels(scale, Fraction(zero - less), _LEAST - less, _GREATEST - less, "ROUND")
 
-    def _average_pool(self, reader: OperatorReader) -> TfliteMap:
-        value, *_ = reader.map(0)
-        window = reader.option("FilterHeight"), reader.option("FilterWidth")
-        steps, pads = self._window(reader, value, window)
-        expect(pads == NO_PADS, "windows must lie within the map, as those of an average that counts what it sees")
-        return self._average(reader, value, window, steps)
 
-    def _mean(self, reader: OperatorReader) -> TfliteMap:
-        value, height, width, _ = reader.map(0)
-        axes = sorted(int(axis) % (_MAP + 1) for axis in reader.constant(1, "INT32").reshape(-1))
-        expect(axes == [1, 2], f"axes must be rows and columns, 1 and 2, not {', '.join(map(str, axes))}")
-        return self._average(reader, value, (height, width), "")
+def _shaped(value: Map, shape: tuple[int, ...]) -> Map:
+    """The same elements, which are one after the other in memory, in another shape."""
+    elements = prod(value.shape)
+    _require(prod(shape) == elements, f"shape must be of {elements} elements, not {_dims(shape)}")
+    value.check_unpadded()
+    stored = (*(1,) * (_MAP_AXES - len(shape)), *shape)
+    if len(stored) == _MAP_AXES:
+        value = replace(value, shape=(stored[0], stored[1], stored[2]))
+    is_map = len(shape) == _MAP_AXES
+    return replace(value, places=standard_places(value.shape) if is_map else np.arange(elements).reshape(1, *shape))
 
-    def _average(self, reader: OperatorReader, value: TfliteMap, window: tuple[int, int], steps: str) -> TfliteMap:
-        result, area = reader.result(""), window[0] * window[1]
-        sums = Range(*(end * area for end in value.ends))
-        found = shifted_mean(value.scale / result.scale, sums, area, value.zero, result.zero)
-        text = f"{dims(value.shape)}:{dims(window)}{steps}:scaled"
-        return self._layer(reader, "avgpool", text, (value,), found)
 
-    def _requantise(self, reader: OperatorReader) -> TfliteMap:
-        value = reader.value(0)
-        expect(value.pads == NO_PADS, "padding must be before a convolution, not here")
-        flat = (*(1,) * (_MAP - len(value.shape)), *value.shape)
-        return self._average(reader, replace(value, shape=flat), (1, 1), "")
-
-    def _pad(self, reader: OperatorReader) -> TfliteMap:
-        value, *_ = reader.map(0)
-        around = reader.constant(1, "INT32").reshape(-1, _BOTH).tolist()
-        expect(len(around) == _MAP + 1, "padding must be of [1, row, column, channel]")
-        expect(around[0] == [0, 0] == around[_MAP], "padding must be of rows and columns, not of channels")
-        expect(min(map(min, around)) >= 0, "padding must be at least 0")
-        (top, bottom), (left, right) = around[1:_MAP]
-        reader.check_same_codes()
-        return replace(value, pads=(top, bottom, left, right))
-
-    def _reshape(self, reader: OperatorReader) -> TfliteMap:
-        value = reader.value(0)
-        reader.check_same_codes()
-        return value.reshaped(reader.result(value.source).shape)
+def _dims(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "nothing"
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -372,5 +153,254 @@ def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[first:]
 
 
-def _rule(rule: FixedPoint) -> dict[str, Any]:
-    return {"kappa": rule.kappa, "lambda": rule.lam, "shift": rule.shift}
+class _Import:
+    """A model on its way into a network."""
+
+    def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
+        self._model, self._options, self._note = model, options, options.note
+        self._assembly = _Assembly(options.name, options.note, wide=options.wide)
+        self._context = ImportContext(assembly=self._assembly, policy=None, note=options.note)
+        self._values: dict[int, Map] = {}
+        self._output = model.outputs[0]
+        self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {
+            **dict.fromkeys(("ADD", "SUB"), self._add),
+            "AVERAGE_POOL_2D": self._average_pool,
+            **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), self._conv),
+            "FULLY_CONNECTED": self._fully_connected,
+            "MAX_POOL_2D": self._max_pool,
+            "MEAN": self._mean,
+            "PAD": self._pad,
+            **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), self._requantise),
+            **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), self._reshape),
+        }
+
+    def network(self) -> Described:
+        """All operators as layers."""
+        operators = list(self._model.operators)
+        first = self._without_quantisation(operators)
+        while (
+            operators
+            and operators[-1].kind in ("SOFTMAX", "DEQUANTIZE")
+            and operators[-1].outputs[:1] == (self._output,)
+        ):
+            removed = operators.pop()
+            self._note(f"{removed} is left out: results are the codes before it")
+            self._output = removed.inputs[0]
+        try:
+            start = self._values[first] = self._map(first, INPUT)
+        except InputError as error:
+            raise InputError(f"input of the model: {error}") from None
+        for operator in operators:
+            try:
+                self._take(operator)
+            except (InputError, LayerError, ValueError, IndexError) as error:
+                raise InputError(f"{operator}: {error}") from None
+        result = self._values.get(self._output)
+        if result is None or result.stage != self._assembly.last:
+            raise InputError("output of the model must be the result of its last operator, not of another")
+        result.check_unpadded()
+        self._assembly.scaling = self._scaling(start, self._model.tensors[first].shape[-1])
+        return self._assembly.finish()
+
+    def _take(self, operator: TfliteOperator) -> None:
+        if operator.kind not in self._operators:
+            known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
+            raise InputError(f"operators must be {known}, not {operator.kind}")
+        _require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
+        self._values[operator.outputs[0]] = self._operators[operator.kind](operator)
+
+    def _without_quantisation(self, operators: list[TfliteOperator]) -> int:
+        """Leave out what makes codes of the inputs; returns the tensor of the codes."""
+        start = self._model.inputs[0]
+        if operators and operators[0].kind == "QUANTIZE" and operators[0].inputs == (start,):
+            removed = operators.pop(0)
+            self._note(f"{removed} is left out: inputs are the codes behind it")
+            return removed.outputs[0]
+        if not operators:
+            raise InputError("operators of the model must be one at least, not none")
+        return start
+
+    def _scaling(self, start: Map, colours: int) -> Scaling:
+        spread = self._options.by_colour(colours)
+        if self._options.samples is None and not spread:
+            return Scaling(add=_LEAST) if start.signed else Scaling()
+        low, high, half = self._options.low, self._options.high, Fraction(1, 2)
+        multiply: list[int] = []
+        add: list[int] = []
+        for mean, deviation in spread or [(Fraction(0), Fraction(1))]:
+            unit = start.scale * deviation
+            multiply.append(round((high - low) / 255 / unit * (1 << _SAMPLE_SHIFT)))
+            add.append(round(((low - mean) / unit + _zero(start) + half) * (1 << _SAMPLE_SHIFT)))
+        return Scaling(multiply=by_colour(multiply), add=by_colour(add), shift=_SAMPLE_SHIFT)
+
+    def _map(self, tensor: int, stage: str) -> Map:
+        """A tensor whose codes a layer computes."""
+        own = self._model.tensors[tensor]
+        levels, shape = _codes(own), own.shape[1:]
+        found = Map(
+            stage=stage,
+            places=np.arange(0),
+            shape=(1, 1, prod(shape)),
+            bits=_BYTE,
+            signed=levels.signed,
+            low=levels.low,
+            high=levels.high,
+            scale=levels.scale,
+            offset=levels.offset,
+        )
+        return _shaped(found, shape)
+
+    def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
+        _require(place < len(operator.inputs), f"inputs must be {place + 1} at least")
+        return self._model.tensors[operator.inputs[place]]
+
+    def _value(self, operator: TfliteOperator, place: int) -> Map:
+        """An input that a layer or the network's input gives."""
+        tensor = self._tensor(operator, place)
+        found = self._values.get(operator.inputs[place])
+        if found is None:
+            raise InputError(f"input must be a result of an operator before, not {tensor.name}")
+        return found
+
+    def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
+        """An input that is in the file."""
+        tensor = self._tensor(operator, place)
+        _require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
+        if tensor.data is None:
+            raise InputError(f"{tensor.name} must be in the file, not computed")
+        return tensor.data.astype(np.int64)
+
+    def _levels(self, operator: TfliteOperator) -> Levels:
+        """The codes of the output; where its activation clips inside their range, they are numbered from there on."""
+        levels, name = _codes(self._model.tensors[operator.outputs[0]]), "NONE"
+        if operator.kind in _ENDS:
+            name = operator.kind
+        elif "FusedActivationFunction" in operator.options:
+            name = self._model.activations.get(operator.options["FusedActivationFunction"], "another")
+        _require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
+        least, most = (None if end is None else _zero(levels) + round(end / float(levels.scale)) for end in _ENDS[name])
+        low = levels.low if least is None else max(levels.low, least)
+        high = levels.high if most is None else min(levels.high, most)
+        _require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
+        return levels if (low, high) == (levels.low, levels.high) else levels.within(low, high)
+
+    def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
+        """The output of an operator whose sums these are."""
+        assert isinstance(sums, Sums)
+        if sums.weights is not None:
+            sums = replace(sums, weight_bits=_BYTE)
+        sums = replace(sums, name=f"{sums.kernel}{operator.index}")
+        found = self._assembly.quantised(sums, self._levels(operator))
+        # codes as memory has them, not as the model may
+        return self._output_of(operator, replace(found, low=0) if not found.signed else found)
+
+    def _output_of(self, operator: TfliteOperator, found: Map) -> Map:
+        shape = self._model.tensors[operator.outputs[0]].shape[1:]
+        right = _plain(found.shape)
+        _require(_plain(shape) == right, f"output must be {_dims(found.shape)}, not {_dims(shape)}")
+        return _shaped(found, shape)
+
+    def _check_same_codes(self, operator: TfliteOperator) -> None:
+        one, other = self._tensor(operator, 0), self._model.tensors[operator.outputs[0]]
+        same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (one, other)]
+        _require(same[0] == same[1], "scale and zero point of the results must be those of the input")
+
+    def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Given, **attributes: Any) -> Any:
+        """What the corresponding operator of ONNX computes."""
+        options = operator.options
+        if "Padding" in options:
+            name = self._model.paddings.get(options["Padding"], "another")
+            _require(name in ("SAME", "VALID"), f"padding must be SAME or VALID, not {name}")
+            attributes["auto_pad"] = "VALID" if name == "VALID" else "SAME_UPPER"
+            attributes["strides"] = [options["StrideH"], options["StrideW"]]
+        if "DilationHFactor" in options:
+            attributes["dilations"] = [options["DilationHFactor"], options["DilationWFactor"]]
+        if "FilterHeight" in options:
+            attributes["kernel_shape"] = [options["FilterHeight"], options["FilterWidth"]]
+        node = _Node(
+            operator=str(operator),
+            name=f"maxpool{operator.index}",
+            inputs=tuple(map(str, operator.inputs)),
+            outputs=("",),
+            attributes=attributes,
+            proto=None,
+        )
+        return compute(self._context, node, given)
+
+    def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
+        """Weights whose channels lie along ``axis``, with their axes in another order, channels first."""
+        values, tensor = self._constant(operator, 1, "INT8"), self._tensor(operator, 1)
+        _require(values.ndim == len(axes), f"weights must have {len(axes)} axes, not {values.ndim}")
+        channels, count = values.shape[axis], len(tensor.scales)
+        other = next((int(zero) for zero in tensor.zeros if zero), 0)
+        _require(not other, f"zero points of {tensor.name} must be 0, not {other}")
+        right = count == 1 or (count == channels and tensor.axis == axis)
+        _require(right, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
+        scales = np.array([Fraction(float(scale)) for scale in tensor.scales], object)
+        scales = scales.reshape([-1 if place == axis else 1 for place in range(values.ndim)])
+        return Quantised(values=values, scale=np.broadcast_to(scales, values.shape)).turned(axes)
+
+    def _bias(self, operator: TfliteOperator, source: Map, weights: Quantised) -> Quantised | None:
+        if len(operator.inputs) <= 2 or operator.inputs[2] < 0:
+            return None
+        values, scales = self._constant(operator, 2, "INT32").reshape(-1), weights.scale.reshape(len(weights.scale), -1)
+        _require(len(values) == len(scales), f"bias must be of {len(scales)} channels, not {len(values)}")
+        return Quantised(values=values, scale=scales[:, 0] * source.scale)
+
+    def _conv(self, operator: TfliteOperator) -> Map:
+        value, group = self._value(operator, 0), 1
+        if operator.kind == "CONV_2D":
+            weights = self._weights(operator, 0, (0, 3, 1, 2))
+        else:
+            weights, group = self._weights(operator, 3, (3, 0, 1, 2)), value.shape[2]
+        bias = self._bias(operator, value, weights)
+        return self._quantised(operator, self._computed(operator, convolution, (value, weights, bias), group=group))
+
+    def _fully_connected(self, operator: TfliteOperator) -> Map:
+        _require(operator.options["WeightsFormat"] == 0, "weights must be in their plain order")
+        value, weights = self._value(operator, 0), self._weights(operator, 0, (0, 1))
+        row = _shaped(value, (prod(value.shape),))
+        bias = self._bias(operator, value, weights)
+        return self._quantised(operator, self._computed(operator, gemm, (row, weights, bias), transB=1))
+
+    def _add(self, operator: TfliteOperator) -> Map:
+        given, sign = [self._value(operator, place) for place in range(2)], -1 if operator.kind == "SUB" else 1
+        return self._quantised(operator, self._computed(operator, partial(add_maps, sign=sign), given))
+
+    def _max_pool(self, operator: TfliteOperator) -> Map:
+        self._check_same_codes(operator)
+        pooled = self._output_of(operator, self._computed(operator, maximum_pool, [self._value(operator, 0)]))
+        # an activation that clips further than memory does
+        return pooled if self._levels(operator).top is None else self._one_by_one(operator, pooled)
+
+    def _average_pool(self, operator: TfliteOperator) -> Map:
+        return self._quantised(operator, self._computed(operator, average_pool, [self._value(operator, 0)]))
+
+    def _mean(self, operator: TfliteOperator) -> Map:
+        axes = sorted(int(axis) % (_MAP_AXES + 1) for axis in self._constant(operator, 1, "INT32").reshape(-1))
+        _require(axes == [1, 2], f"axes must be rows and columns, 1 and 2, not {', '.join(map(str, axes))}")
+        return self._quantised(operator, self._computed(operator, global_average_pool, [self._value(operator, 0)]))
+
+    def _requantise(self, operator: TfliteOperator) -> Map:
+        return self._one_by_one(operator, self._value(operator, 0))
+
+    def _one_by_one(self, operator: TfliteOperator, value: Map) -> Map:
+        """A map in other codes: averages of single elements."""
+        plain = replace(operator, options={})
+        flat = _shaped(value, value.shape)
+        return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
+
+    def _pad(self, operator: TfliteOperator) -> Map:
+        value = self._value(operator, 0)
+        value.check_unpadded()
+        around = self._constant(operator, 1, "INT32").reshape(-1, 2).tolist()
+        _require(len(around) == _MAP_AXES + 1, "padding must be of [1, row, column, channel]")
+        _require(around[0] == [0, 0] == around[_MAP_AXES], "padding must be of rows and columns, not of channels")
+        _require(min(map(min, around)) >= 0, "padding must be at least 0")
+        (top, bottom), (left, right) = around[1:_MAP_AXES]
+        self._check_same_codes(operator)
+        return replace(value, pads=(top, bottom, left, right))
+
+    def _reshape(self, operator: TfliteOperator) -> Map:
+        self._check_same_codes(operator)
+        return _shaped(self._value(operator, 0), self._model.tensors[operator.outputs[0]].shape[1:])
