@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
-from xpulpnn_sim.cosimulation.networks.network_work import compared
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, compared
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind, kind_of

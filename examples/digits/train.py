@@ -19,8 +19,8 @@ import numpy as np
 from model import SCALINGS, Net
 
 from xpulpnn.errors import InputError, XpulpnnError
-from xpulpnn_sim.cosimulation.networks.classified import classified
 from xpulpnn_sim.cosimulation.networks.images import Images
+from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.networks.form import written
 

@@ -22,8 +22,8 @@ from model import CLASSES, FLOAT_CLIP, PIXEL_BITS, SIDE, Net
 from torch.nn import functional
 
 from xpulpnn.errors import InputError, XpulpnnError
-from xpulpnn_sim.cosimulation.networks.classified import classified
 from xpulpnn_sim.cosimulation.networks.images import Images, read_images
+from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.networks.form import written
 

@@ -15,8 +15,8 @@ from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.images import read_images
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sim.cosimulation.workloads import cifar10
 from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised, random_network, trained
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
@@ -27,7 +27,7 @@ from xpulpnn_sw.layers.channelwise import ReluLayer
 from xpulpnn_sw.layers.convolution import LinearLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.chain import chain
-from xpulpnn_sw.networks.importers.cmsis import _SHAPES
+from xpulpnn_sw.networks.importers.arrays_file import CMSIS_SHAPES
 from xpulpnn_sw.networks.network import Network, Stage
 
 MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10
@@ -166,7 +166,7 @@ def test_input_is_rounded():
 
 
 def arrays() -> dict[str, np.ndarray]:
-    return {name: np.ones(shape, np.int8) for name, shape in _SHAPES.items()}
+    return {name: np.ones(shape, np.int8) for name, shape in CMSIS_SHAPES.items()}
 
 
 @pytest.mark.unit

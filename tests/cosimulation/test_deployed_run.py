@@ -11,8 +11,8 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.deployed_run import deployed_network
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sw.networks import planning
 from xpulpnn_sw.networks.deployed_program import deployed_program

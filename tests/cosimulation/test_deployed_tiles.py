@@ -12,9 +12,9 @@ from tests.networks import network_of, wrong_on_the_simulator
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks import deployed_run
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
-from xpulpnn_sw.networks import planning, tiled_layer
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
+from xpulpnn_sw.networks import deployment, planning
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 
 BRANCHES = (
@@ -158,8 +158,8 @@ def test_a_lifetime_too_short_is_found(monkeypatch):
 
 @pytest.mark.unit
 def test_a_tile_too_few_is_found(monkeypatch):
-    right = tiled_layer.schedule
-    monkeypatch.setattr(tiled_layer, "schedule", lambda tiles, *, overlap: right(tiles[:-1], overlap=overlap))
+    right = deployment.schedule
+    monkeypatch.setattr(deployment, "schedule", lambda tiles, *, overlap: right(tiles[:-1], overlap=overlap))
     case = case_of(BRANCHES)
     wrong = wrong_on_the_simulator(case, planned(case, 1 << 14))
     assert wrong[:5] == [0] * 5

@@ -7,8 +7,8 @@ from tests.networks import network_of
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 
 LAYERS = (
     ("conv", "8x8x3:12x3x3", "8x8x{bits}"),

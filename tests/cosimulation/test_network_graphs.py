@@ -12,14 +12,13 @@ from tests.random_graphs import random_graph
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.classified import classified
 from xpulpnn_sim.cosimulation.networks.images import read_images
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import build_network, run_network
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
+from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks import chain
-from xpulpnn_sw.networks.importers.options import ImportOptions
-from xpulpnn_sw.networks.importers.registry import import_model
+from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
 from xpulpnn_sw.networks.kernels import input_pieces, kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 

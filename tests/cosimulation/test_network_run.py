@@ -7,9 +7,8 @@ import pytest
 from tests.designs import BEYOND, FOUR, FULL
 
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.memory_plan import memory_plan, outside_plan
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import BuiltChain, build_network, run_network
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, memory_plan, outside_plan
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden.network import run_reference

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xpulpnn_sim.cosimulation.networks.classified import classified
 from xpulpnn_sim.cosimulation.networks.images import read_images
+from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.reference.golden.network import run_scores
 from xpulpnn_sw.networks.form import read_network
 

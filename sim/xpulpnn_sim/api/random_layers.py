@@ -23,25 +23,16 @@ _WIDTHS = (8, 4, 2)
 _SINGLE_BITS = ("1x1x1", "1x1xi32", "1x1x8", "1x1x4", "1x1x2", "8x1x8", "8x1x1", "1x2x1", "1x4x4", "4x4x1")
 """Precisions with numbers of one bit that take turns with those of all widths."""
 
-_SIGNS = tuple(product((False, True), repeat=3))
-
 Turn = tuple[tuple[Precision, ...], str]  # precisions of the same widths, and a variant
-
 _TIMED = 0.25  # share of layers that run with memory that lets wait
-
 _EXTREME = 0.125  # share of layers whose operands are at the ends of their ranges
-
 _UNSURROUNDED = 0.5  # share of layers with zeros around the map, of those that may have another value there
-
 _TRIES = 1000  # draws of a layer; more fail only if no layer has results that differ
-
 _FEW = 8  # results that need not differ
-
 _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
 """Greatest share of results that have the same value, and the same sign where that is all there is."""
 
 _MOST_CHANNELS = 20  # More than two words of the widest elements, and than one of the narrowest
-
 _MOST_WINDOW = 5
 """Rows and columns; pools have loops of their own up to three, depthwise convolutions keep filters up to three."""
 
@@ -66,19 +57,12 @@ def _conv1d(rng: Random) -> str:
 
 
 def _pointwise(rng: Random) -> str:
-    text = f"{rng.randint(1, 5)}x{rng.randint(1, 5)}x{rng.randint(1, 40)}:{rng.randint(1, 10)}"
+    text = f"{_sizes(rng, 5, 5, 40)}:{rng.randint(1, 10)}"
     return text if rng.random() < 0.7 else f"{text}:s={rng.randint(1, 2)},p={rng.randint(0, 1)}"
 
 
-def _linear(rng: Random) -> str:
-    return f"{rng.randint(1, 160)}:{rng.randint(1, 40)}" + rng.choice(("", ":raw"))
-
-
-def _matmul(rng: Random) -> str:
-    return f"{rng.randint(1, 10)}x{rng.randint(1, 70)}x{rng.randint(1, 9)}"
-
-
-def _window(rng: Random, channels: int) -> str:
+def _window(rng: Random, most_channels: int) -> str:
+    channels = rng.randint(1, most_channels)
     ky, kx = (rng.choice((1, 2, 3, 3, rng.randint(4, _MOST_WINDOW))) for _ in range(2))
     top, bottom = (rng.randint(0, min(2, ky - 1)) for _ in range(2))
     left, right = (rng.randint(0, min(2, kx - 1)) for _ in range(2))
@@ -88,44 +72,24 @@ def _window(rng: Random, channels: int) -> str:
     return f"{height}x{width}x{channels}:{ky}x{kx}:s={stride},p={top}x{bottom}x{left}x{right}"
 
 
-def _depthwise(rng: Random) -> str:
-    return _window(rng, rng.randint(1, 9))
+def _sizes(rng: Random, *most: int) -> str:
+    return "x".join(str(rng.randint(1, one)) for one in most)
 
 
-def _maxpool(rng: Random) -> str:
-    return _window(rng, rng.randint(1, _MOST_CHANNELS))
-
-
-def _avgpool(rng: Random) -> str:
-    return _window(rng, rng.randint(1, _MOST_CHANNELS)) + rng.choice(("", ":scaled"))
-
-
-def _relu(rng: Random) -> str:
-    return f"{rng.randint(1, 5)}x{rng.randint(1, 5)}x{rng.randint(1, 2 * _MOST_CHANNELS)}"
-
-
-def _transpose(rng: Random) -> str:
-    return f"{rng.randint(1, 5)}x{rng.randint(1, 20)}x{rng.randint(1, 2 * _MOST_CHANNELS)}"
-
-
-def _add(rng: Random) -> str:
-    return _relu(rng) + rng.choice(("", ":shift"))
-
-
+# by kernel: a random layer, as it is written
 LAYERS: Mapping[str, Callable[[Random], str]] = {
-    "add": _add,
-    "avgpool": _avgpool,
+    "add": lambda rng: _sizes(rng, 5, 5, 2 * _MOST_CHANNELS) + rng.choice(("", ":shift")),
+    "avgpool": lambda rng: _window(rng, _MOST_CHANNELS) + rng.choice(("", ":scaled")),
     "conv": _conv,
     "conv1d": _conv1d,
-    "depthwise": _depthwise,
-    "linear": _linear,
-    "matmul": _matmul,
-    "maxpool": _maxpool,
+    "depthwise": lambda rng: _window(rng, 9),
+    "linear": lambda rng: f"{rng.randint(1, 160)}:{rng.randint(1, 40)}" + rng.choice(("", ":raw")),
+    "matmul": lambda rng: _sizes(rng, 10, 70, 9),
+    "maxpool": lambda rng: _window(rng, _MOST_CHANNELS),
     "pointwise": _pointwise,
-    "relu": _relu,
-    "transpose": _transpose,
+    "relu": lambda rng: _sizes(rng, 5, 5, 2 * _MOST_CHANNELS),
+    "transpose": lambda rng: _sizes(rng, 5, 20, 2 * _MOST_CHANNELS),
 }
-"""By kernel: a random layer, as it is written."""
 
 
 def random_cases(
@@ -145,29 +109,10 @@ def random_cases(
 
     Widths and variant take :func:`turns`, of which the seed says whose it is; everything else is drawn.
 
-    Parameters
-    ----------
-    kernel : str
-        One of :data:`LAYERS`.
-    count : int
-        Cases.
-    config : CoreConfig
-        On which core.
-    machine : Machine
-        Surroundings; seed of the first case, counted up.
-    precisions, variants, rules
-        What to choose from; none: everything that the kernel has and the core can run.
-    check : bool
-        Whether every retirement is checked.
-    timing : bool
-        Whether some run with random memory timing.
-    beyond : CoreConfig or None
-        The core of the variants that ``config`` cannot run; None: they have no turn.
-
-    Raises
-    ------
-    InputError
-        For a kernel without random layers, a count below 1, and if nothing that is asked for exists.
+    ``precisions``, ``variants`` and ``rules`` are what to choose from; without any everything that the kernel has and
+    the core can run. With ``check`` every retirement is checked, with ``timing`` some run with random memory timing.
+    ``beyond`` is the core of the variants that ``config`` cannot run; None: they have no turn. Raises
+    :class:`InputError` for a kernel without random layers, a count below 1, and if nothing that is asked for exists.
     """
     if kernel not in LAYERS:
         raise InputError(f"kernel must be one of {', '.join(LAYERS)} for random layers, not {kernel}")
@@ -231,14 +176,12 @@ def turns(
                 precision = chosen.precision(layer, precision)
                 core = core_for(chosen, variant, config, beyond)
                 case = Case(layer=layer, precision=precision, variant=variant, config=core)
+                problems = [_problem_of(replace(case, rule=rule)) for rule in rules or (Rule.BN32,)]
+                if all(problems) and problems[0]:
+                    raise problems[0]
+                possible.append(precision)
             except (InputError, LayerError) as error:
                 problem = error
-                continue
-            problems = [_problem_of(replace(case, rule=rule)) for rule in rules or (Rule.BN32,)]
-            if all(problems):
-                problem = problems[0]
-                continue
-            possible.append(precision)
         if possible:
             found.append((tuple(possible), variant))
     if not found:
@@ -256,14 +199,10 @@ def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
     """All precisions, those of the same widths together; where there is one operand it counts for the other."""
     groups: list[tuple[Precision, ...]] = []
     for x, w, y in product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS)):
-        if single and x != w:
-            continue
-        precisions = [Precision(x, w, y, *signs) for signs in _SIGNS]
-        if y == ACCUMULATOR_BITS:
-            precisions = [precision for precision in precisions if precision.y_signed]
-        if single:
-            precisions = [precision for precision in precisions if precision.x_signed == precision.w_signed]
-        groups.append(tuple(precisions))
+        own = (Precision(x, w, y, *signs) for signs in product((False, True), repeat=3))
+        own = (one for one in own if one.y_signed or y != ACCUMULATOR_BITS)
+        groups.append(tuple(one for one in own if not single or (x, one.x_signed) == (w, one.w_signed)))
+    groups = [group for group in groups if group]
     # kernels without products refuse them
     return groups if single else [*groups, *((Precision.parse(text),) for text in _SINGLE_BITS)]
 
@@ -280,10 +219,9 @@ def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
         try:
             drawn.check()
             _check_spread(drawn)
+            return drawn
         except (InputError, LayerError) as error:
             problem = error
-            continue
-        return drawn
     raise InputError(str(problem))
 
 

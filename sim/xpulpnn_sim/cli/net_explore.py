@@ -24,14 +24,12 @@ from xpulpnn_sim.tools.files import write_bytes, write_text
 from xpulpnn_sw.networks.form import written
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.networks.importers.onnx_operators import QUANTISERS
-from xpulpnn_sw.networks.importers.options import ImportOptions
-from xpulpnn_sw.networks.importers.registry import packages_for
+from xpulpnn_sw.networks.importers.registry import ImportOptions, packages_for
 
 _KNOWN = ("8", "4", "2")
 _KIB = 1024
 _MILLION = 1e6
 _PERCENT = 100
-
 
 _IMAGES = Parameter(
     help=f"Labelled images: the first give the ranges of activations, those behind them decide: {FORMS}.",

@@ -18,9 +18,9 @@ from xpulpnn_sim.cli.option_groups import Cores, Json, Seed
 from xpulpnn_sim.cli.values import NewFolder
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.tools.files import require_folder, write_text
-from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.kernels import weight_bytes
+from xpulpnn_sw.networks.network import Described
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.compilers import CompileError, find
 

@@ -14,11 +14,9 @@ from xpulpnn_sim.cli.network_samples import ImageOptions, Samples, normalisation
 from xpulpnn_sim.cli.option_groups import Json
 from xpulpnn_sim.cli.values import NewFile
 from xpulpnn_sim.tools.files import write_bytes, write_text
-from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.form import written
-from xpulpnn_sw.networks.importers.options import ImportOptions
-from xpulpnn_sw.networks.importers.registry import READERS, import_model
-from xpulpnn_sw.networks.importers.widths import request_of
+from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
+from xpulpnn_sw.networks.network import Described
 
 _KNOWN = ", ".join(f"{reader.name} ({reader.suffix})" for reader in READERS)
 

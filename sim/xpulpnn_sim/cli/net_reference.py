@@ -12,8 +12,8 @@ from xpulpnn_sim.cli.common import OK, output, progress_bar, write_json
 from xpulpnn_sim.cli.network_report import class_table
 from xpulpnn_sim.cli.option_groups import Json
 from xpulpnn_sim.cli.values import Count
-from xpulpnn_sim.cosimulation.networks.classified import classified
 from xpulpnn_sim.cosimulation.networks.images import FORMS, read_images
+from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sw.networks.form import read_network
 
 _DIGITS = 4

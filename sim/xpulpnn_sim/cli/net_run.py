@@ -15,8 +15,8 @@ from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES
 from xpulpnn_sim.cosimulation.networks.job import Task
 from xpulpnn_sim.exploration.library import load_library
 from xpulpnn_sim.tools.dask_workers import require_dask
-from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.form import read_network
+from xpulpnn_sw.networks.network import Described
 
 
 @arguments

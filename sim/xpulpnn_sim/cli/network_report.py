@@ -31,20 +31,16 @@ from xpulpnn_sim.cli.common import (
 from xpulpnn_sim.cli.option_groups import GrantStalls, Json, Report, Seed, Simulated
 from xpulpnn_sim.cli.values import Count, listed
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
-from xpulpnn_sim.cosimulation.networks.classified import ClassRecord
-from xpulpnn_sim.cosimulation.networks.job import CHECKS, Item, Job, Outcome, Target, Task
-from xpulpnn_sim.cosimulation.networks.job_run import prepare, run_job
+from xpulpnn_sim.cosimulation.networks.job import CHECKS, Item, Job, Outcome, Target, Task, prepare, run_job
 from xpulpnn_sim.cosimulation.networks.page import write_page
-from xpulpnn_sim.cosimulation.networks.summary import records
+from xpulpnn_sim.cosimulation.networks.summary import ClassRecord, records
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
 
 _MILLION = 1e6
 _KIB = 1024
 _FJ_PER_NJ = 1e6
-
 _MOST_CAUSES = 8  # of lost cycles that fit into a table
-
 Record = dict[str, Any]
 
 
@@ -176,9 +172,7 @@ def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
 
 
 _MOST_CLASSES = 20  # of which a table is shown
-
 _MOST_REPORTS = 10  # Runs whose mismatches are shown
-
 
 _COUNTS = tuple(str(count) for count in range(1, MAX_CORES + 1))
 

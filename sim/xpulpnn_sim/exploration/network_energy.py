@@ -9,8 +9,7 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
-from xpulpnn_sim.cosimulation.networks.pieces import Piece, piece_of
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, Piece, piece_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
 from xpulpnn_sim.exploration.energy.capture import Workload, run_on_gates

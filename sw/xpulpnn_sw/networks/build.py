@@ -12,9 +12,7 @@ from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import Arrays
 from xpulpnn_sw.library.packing import PACKED_KERNELS, layer_operands
-from xpulpnn_sw.networks.described import Described, Scaling
-from xpulpnn_sw.networks.graph import check_network
-from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.network import Described, Network, Scaling, Stage, check_network
 
 # kernels of the layers of networks
 NETWORK_KERNELS = (
@@ -28,7 +26,6 @@ NETWORK_KERNELS = (
     "maxpool",
     "relu",
 )
-
 # pv.qnt wants its thresholds at addresses that layers which follow each other in memory do not have
 NETWORK_RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}  # how results come of accumulators, by name
 _IMAGE = ":image"

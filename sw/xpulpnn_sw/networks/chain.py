@@ -32,9 +32,7 @@ from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 # where the arguments of the function are while it calls kernels
 _KEPT = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))
 
-
 _MOST_CODE = (1 << 20) - (1 << 16)  # bytes of functions that a jump from the one before them reaches
-
 # bytes of input, weights and maps: there are argument structures, a buffer and a stack besides
 _MOST_DATA = MAX_DATA - (1 << 20)
 

@@ -9,7 +9,15 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Words
 from xpulpnn_sw.kernels.tiling.division import DmaTransfer, LayerAddresses, OutsideMemory, PlacedLayer
-from xpulpnn_sw.networks.deployment import DeployedStep, Deployment
+from xpulpnn_sw.networks.deployment import (
+    CALL_SLOTS,
+    CALLS,
+    DeployedStep,
+    Deployment,
+    TiledLayer,
+    results_name,
+    weights_name,
+)
 from xpulpnn_sw.networks.kernels import (
     ARGUMENTS,
     OUTPUT,
@@ -21,8 +29,6 @@ from xpulpnn_sw.networks.kernels import (
     own_symbols,
     structure,
 )
-from xpulpnn_sw.networks.lifetimes import results_name, weights_name
-from xpulpnn_sw.networks.tiled_layer import CALL_SLOTS, CALLS, TiledLayer
 
 REPORTS = "reports"  # piece of memory with readings of mcycle
 _SYS_WRITE, _STDOUT = 64, 1

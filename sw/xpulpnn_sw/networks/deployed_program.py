@@ -22,9 +22,8 @@ from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
 from xpulpnn_sw.kernels.tiling.division import DmaTransfer, command_words
 from xpulpnn_sw.networks.deployed_memory import REPORTS, DeployedMemory
-from xpulpnn_sw.networks.deployment import DeployedStep, Deployment
+from xpulpnn_sw.networks.deployment import DeployedStep, Deployment, results_name
 from xpulpnn_sw.networks.kernels import OUTPUT, length
-from xpulpnn_sw.networks.lifetimes import results_name
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.planning import deployed
 
@@ -33,7 +32,6 @@ _REPORT_BYTES = len(TIMES) * WORD_BYTES
 _STACK_STRIDE = STACK_STRIDE - STACK_BYTES + TILE_STACK_BYTES
 _NOISE = 0xA5  # what the memory of the cluster is full of at the beginning: nothing may rely on zeros there
 _NOP = find("addi").encode(rd=0, rs1=0, imm12=0)
-
 _START = (
     CORE_START
     + """\
@@ -81,7 +79,6 @@ _WORK = """
     li a2, {cores}
     jal ra, kernel{layer}
 """
-
 _SOME = """
     li t0, {cores}
     bge s2, t0, idle{number}
@@ -99,13 +96,11 @@ wait{number}:
     bne t1, zero, wait{number}
     sw t0, {status}(s7)
 """
-
 _TELL = """
     li t0, {tohost}
     li t1, {value}
     sw t1, 0(t0)
 """
-
 _END = """
 step{number}:
     p.elw t0, {barrier}(gp)

@@ -5,15 +5,230 @@ maps that are needed later. Memory belongs to a piece of data only as long as th
 of the network are in the memory outside, and so are maps that layers in tiles read or write.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.tiling.plan import TileStep
-from xpulpnn_sw.networks.lifetimes import Piece, demand, extent
-from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.networks.residence import Maps
-from xpulpnn_sw.networks.tiled_layer import TiledLayer
+from xpulpnn_sw.kernels.tiling.division import Division
+from xpulpnn_sw.kernels.tiling.maps import MapDivision, divides_by_rows
+from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, TileStep, aligned, schedule
+from xpulpnn_sw.kernels.tiling.products import ProductDivision, divides
+from xpulpnn_sw.networks.kernels import Edge, buffer_of, edges, input_pieces
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Something that needs memory for some time."""
+
+    name: str  # what it is, another for each piece
+    size: int
+    first: int  # first step that needs it
+    last: int  # last step that needs it
+
+    def meets(self, other: "Piece") -> bool:
+        """Return whether there is a step in which both need memory."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def results_name(layer: str) -> str:
+    """The piece with the results of a layer."""
+    return f"{layer}.output"
+
+
+def buffer_name(layer: str) -> str:
+    """The piece with the buffers that a layer needs while it is computed."""
+    return f"{layer}.buffer"
+
+
+def weights_name(layer: str) -> str:
+    """The piece with the weights of a layer and what goes with them."""
+    return f"{layer}.weights"
+
+
+Order = Callable[[Piece], tuple[int, ...]]
+# in which the pieces choose their places; no order is the best of all for every network
+_ORDERS: tuple[Order, ...] = (
+    lambda piece: (-piece.size, piece.first),
+    lambda piece: (-piece.size * (piece.last - piece.first + 1),),
+    lambda piece: (piece.first - piece.last, -piece.size),
+    lambda piece: (piece.first, -piece.size),
+)
+
+
+def demand(pieces: Sequence[Piece], step: int) -> int:
+    """Bytes needed in a step."""
+    return sum(aligned(piece.size) for piece in pieces if piece.first <= step <= piece.last)
+
+
+def arranged(pieces: Sequence[Piece]) -> dict[str, int]:
+    """Offset of each piece, such that none has a byte in common with one that it meets; as few bytes as was found."""
+    return min((_placed(sorted(pieces, key=order)) for order in _ORDERS), key=lambda places: extent(pieces, places))
+
+
+def extent(pieces: Sequence[Piece], places: dict[str, int]) -> int:
+    """Bytes up to the end of the last piece."""
+    return max((places[piece.name] + aligned(piece.size) for piece in pieces), default=0)
+
+
+def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
+    """Each piece in turn in the smallest gap between those it meets that has room for it."""
+    places: dict[str, int] = {}
+    done: list[Piece] = []
+    for piece in pieces:
+        taken = sorted((places[one.name], places[one.name] + aligned(one.size)) for one in done if one.meets(piece))
+        best, least, end = None, 0, 0
+        for start, after in taken:
+            room = start - end
+            if room >= aligned(piece.size) and (best is None or room < least):
+                best, least = end, room
+            end = max(end, after)
+        places[piece.name] = end if best is None else best
+        done.append(piece)
+    return places
+
+
+# maps that are fetched for a layer although they have been in the memory before: names of maps, numbers of layers
+Away = Collection[tuple[str, int]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Residence:
+    """A map in the memory of the cluster for some time."""
+
+    name: str  # of the piece of memory
+    content: str  # of the map, by which it is known outside
+    writer: int | None  # number of the layer that writes it; None: it is fetched from outside
+    readers: list[int] = field(default_factory=list[int])  # numbers of the layers that read it, in their order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maps:
+    """Places of the maps of a network."""
+
+    residences: tuple[Residence, ...]  # those in the memory of the cluster, by map, then by time
+    stored: frozenset[str]  # results that layers leave in the memory of the cluster and that are needed outside too
+    # of each layer and symbol of its kernel the piece of memory, or the map outside for a layer in tiles
+    inputs: dict[tuple[int, str], str]
+    results: tuple[str, ...]  # of each layer the piece of memory with its results, or the map outside
+
+
+def _sources_of(network: Network, runs: Sequence[KernelRun]) -> dict[str, list[Edge]]:
+    """Every map by name, those of the network's input first, and who reads it."""
+    found = {name: list(readers) for name, (_, readers) in input_pieces(network, runs).items()}
+    written = {stage.name: results_name(stage.name) for stage in network.stages}
+    found |= {name: [] for name in written.values()}
+    for edge in edges(network, runs):
+        if edge.source != NETWORK_INPUT:
+            found[written[edge.source]].append(edge)
+    return found
+
+
+def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], away: Away) -> Maps:
+    """Places of the maps if the layers ``tiled`` read and write outside and those ``away`` leave for a while."""
+    writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
+    residences: list[Residence] = []
+    inputs: dict[tuple[int, str], str] = {}
+    results = list(writers)
+    stored: set[str] = set()
+    for content, readers in _sources_of(network, runs).items():
+        writer = writers.get(content)
+        own: list[Residence] = []
+        if writer is not None and writer not in tiled:
+            own.append(Residence(name=content, content=content, writer=writer))
+        for edge in readers:
+            if edge.reader in tiled:
+                inputs[edge.reader, edge.symbol] = content
+                continue
+            is_new = not own or ((content, edge.reader) in away and edge.reader not in own[-1].readers)
+            if is_new:
+                name = content if not own else f"{content}.{len(own)}"
+                own.append(Residence(name=name, content=content, writer=None))
+            if edge.reader not in own[-1].readers:
+                own[-1].readers.append(edge.reader)
+            inputs[edge.reader, edge.symbol] = own[-1].name
+        is_outside = any(one.writer is None for one in own) or any(edge.reader in tiled for edge in readers)
+        if writer is not None and writer not in tiled and (is_outside or not readers):
+            stored.add(content)
+        residences += own
+    return Maps(residences=tuple(residences), stored=frozenset(stored), inputs=inputs, results=tuple(results))
+
+
+# what a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time
+CALLS = "calls"
+CALL_SLOTS = 2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TiledLayer:
+    """A layer in tiles."""
+
+    name: str
+    division: Division  # how its kernel computes a tile
+    plan: TilePlan
+    steps: tuple[TileStep, ...]  # what happens from barrier to barrier
+    cores: int  # that compute; the others wait
+
+    @property
+    def call_bytes(self) -> int:
+        """Bytes of an argument structure."""
+        return _call_bytes(self.division.run)
+
+    @property
+    def shared(self) -> str | None:
+        """Name of the piece of memory that the kernel needs while it runs."""
+        symbol = buffer_of(self.division.run)
+        return None if symbol is None else f"{self.name}.{symbol}"
+
+    def buffer(self, operand: TileOperand, slot: int) -> str:
+        """Name of the piece of memory of an operand."""
+        return f"{self.name}.{operand.value}{slot}"
+
+    def call(self, slot: int) -> str:
+        """Name of the piece of memory of an argument structure."""
+        return f"{self.name}.{CALLS}{slot}"
+
+    def pieces(self) -> Iterator[tuple[str, int]]:
+        """Names and bytes of what it needs as long as it is computed."""
+        for operand, (count, size) in self.plan.buffers.items():
+            yield from ((self.buffer(operand, slot), size) for slot in range(count))
+        yield from ((self.call(slot), self.call_bytes) for slot in range(CALL_SLOTS))
+        if self.shared is not None:
+            yield self.shared, self.division.buffer_bytes(self.plan.lines)
+
+    def fetched_call(self, step: int) -> int | None:
+        """The tile whose argument structure comes in a step: that of the next one, if there is one."""
+        following = self.steps[step + 1] if step + 1 < len(self.steps) else None
+        return following.work.number if following and following.work else None
+
+
+def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: int) -> TiledLayer:
+    """A layer, whose kernel has room for ``cores`` cores, in tiles that take ``memory`` bytes less ``always`` at most.
+
+    Raises :class:`LayerError`, which names the layer, if it cannot be divided, or no tile is small enough.
+    """
+    try:
+        division = MapDivision(run, cores) if divides_by_rows(run) else _product(stage, run)
+        plan = division.planned(cores, memory, always + CALL_SLOTS * _call_bytes(run))
+    except LayerError as error:
+        raise LayerError(f"{stage.name}: {error}") from None
+    steps = tuple(schedule(plan.tiles, overlap=plan.overlap))
+    return TiledLayer(name=stage.name, division=division, plan=plan, steps=steps, cores=cores)
+
+
+def can_be_tiled(run: KernelRun) -> bool:
+    """Return whether a layer can be computed in tiles."""
+    return divides(run) or divides_by_rows(run)
+
+
+def _product(stage: Stage, run: KernelRun) -> ProductDivision:
+    return ProductDivision(run, folded=stage.tensors.folded)
+
+
+def _call_bytes(run: KernelRun) -> int:
+    return aligned(len(run.structure.fields) * WORD_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

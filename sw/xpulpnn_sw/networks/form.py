@@ -39,9 +39,9 @@ from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 from xpulpnn_sw.library.packed_layer import Arrays, read_arrays
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.described import Described as Described
-from xpulpnn_sw.networks.described import Scaling as Scaling
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
+from xpulpnn_sw.networks.network import Described as Described
+from xpulpnn_sw.networks.network import Scaling as Scaling
 
 VERSION = 2  # of the form that is written
 _NETWORK = ("name", "arrays", "layers", "input")

@@ -13,8 +13,7 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
-from xpulpnn_sw.networks.graph import check_network
-from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage, check_network
 
 INPUT, OUTPUT = "input", "output"  # symbols of a kernel that other layers know too
 SUMMANDS = ("first", "second")  # symbols of both inputs of an addition

@@ -1,17 +1,19 @@
 """A network in integers: its layers, each with its precision, its operands and the rule of its results."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.kinds import Kind, kind_of
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.layers.convolution import Layer
-from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer, LinearLayer
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 NETWORK_INPUT = "input"  # what layers call the input of the network
 
@@ -111,3 +113,181 @@ class Network:
     def macs(self) -> int:
         """Multiplications of convolutions and fully connected layers."""
         return sum(stage.layer.macs for stage in self.stages if stage.multiplies)
+
+
+def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:
+    """Numbers of colours as :class:`Scaling` has them: one if all are the same."""
+    return numbers[0] if len({*numbers}) == 1 else tuple(numbers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Inputs of a network, as a function of the samples of an image."""
+
+    subtract: tuple[int, ...] = ()  # from the samples, by colour; empty: nothing
+    # of `((sample - subtract) * multiply + add) >> shift`, for all colours or by colour
+    multiply: int | tuple[int, ...] = 1
+    add: int | tuple[int, ...] = 0  # of `((sample - subtract) * multiply + add) >> shift`, for all colours or by colour
+    shift: int = 0
+
+    def by_colour(self, colours: int) -> list[tuple[int, int, int]]:
+        """``subtract``, ``multiply`` and ``add`` of each colour.
+
+        Raises :class:`LayerError` unless there is one number for all, or one for each.
+        """
+        columns: list[tuple[int, ...]] = []
+        given = {"subtract": self.subtract or 0, "multiply": self.multiply, "add": self.add}
+        for name, numbers in given.items():
+            column = (numbers,) * colours if isinstance(numbers, int) else numbers
+            if len(column) != colours:
+                raise LayerError(f"{name} must have {colours} numbers, not {len(column)}")
+            columns.append(column)
+        return [(subtract, multiply, add) for subtract, multiply, add in zip(*columns, strict=True)]
+
+    def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:
+        """The samples, channels last, as inputs of so many bits; of one bit -1 for what is below 0, and 1."""
+        differences = samples.astype(np.int64) - (np.array(self.subtract) if self.subtract else 0)
+        # arrays of one number for each colour, or numbers
+        values = (differences * np.array(self.multiply) + np.array(self.add)) >> self.shift
+        if bits == SIGN_BITS:
+            return np.where(values < 0, -1, 1)
+        least = -(1 << (bits - 1)) if signed else 0
+        return np.clip(values, least, least + (1 << bits) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A network out of a file, and what its inputs are."""
+
+    network: Network
+    scaling: Scaling
+    labels: tuple[str, ...] = ()  # what its classes are called, by result; empty: numbers
+
+    @property
+    def classes(self) -> int:
+        """Results of the last layer."""
+        return prod(self.network.stages[-1].output_shape)
+
+    @property
+    def _reader(self) -> tuple[Stage, tuple[int, ...], tuple[int, bool]]:
+        """A layer that reads the input, as what it does that, and the elements."""
+        for number, stage in enumerate(self.network.stages):
+            for place, source in enumerate(self.network.sources(number)):
+                if source == NETWORK_INPUT:
+                    return stage, stage.input_shapes[place], stage.input_elements[place]
+        raise AssertionError(self.network.name)
+
+    def random_input(self, seed: int) -> Ints:
+        """An input anywhere in the range of its elements."""
+        _, shape, (bits, signed) = self._reader
+        rng = np.random.default_rng(seed)
+        if bits == SIGN_BITS:
+            return rng.choice(np.array([-1, 1]), shape)
+        least = -(1 << (bits - 1)) if signed else 0
+        return rng.integers(least, least + (1 << bits), shape)
+
+    def inputs(self, samples: Ints) -> Ints:
+        """The input for an image, in the shape of the first layer's; raises :class:`LayerError` for another size."""
+        return self.batch(samples[np.newaxis])[0]
+
+    def batch(self, samples: Ints) -> Ints:
+        """The inputs for images of one size, ``[image][row][column][colour]``, or without colours if there is one.
+
+        Raises :class:`LayerError` for another size than that of the network's input.
+        """
+        _, shape, (bits, signed) = self._reader
+        image = samples.shape[1:]
+        flat = prod(shape) == prod(image) and 1 in (len(shape), len(image))
+        grey = image == shape[:-1] and shape[-1] == 1
+        # a sequence has one row
+        if not (flat or grey or [size for size in image if size > 1] == [size for size in shape if size > 1]):
+            raise LayerError(f"image must have the shape {shape}, not {image}")
+        self.scaling.by_colour(1 if grey else image[-1])
+        return self.scaling.scaled(samples, bits, signed=signed).reshape(len(samples), *shape)
+
+
+# kernels around whose maps there may be another value than 0
+PADDED_KERNELS = ("conv", "pointwise", "conv1d", "depthwise")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Map:
+    """Shape and elements of a map."""
+
+    shape: tuple[int, ...]  # channels last
+    bits: int
+    signed: bool
+
+    def __str__(self) -> str:
+        element = "1 bit" if self.bits == SIGN_BITS else f"{'i' if self.signed else 'u'}{self.bits}"
+        return f"{'x'.join(map(str, self.shape))} of {element}"
+
+
+def check_network(network: Network) -> None:
+    """Raise :class:`LayerError`, which names a layer, unless the layers fit together.
+
+    Names must be different and those of layers before, maps must be read with the shape and the elements that they were
+    written with, and somebody must read every layer but the last. Fully connected layers read and write maps of any
+    shape.
+    """
+    known: dict[str, _Map] = {}
+    read: set[str] = set()
+    for number, stage in enumerate(network.stages):
+        sources = network.sources(number)
+        if stage.name in known or stage.name == NETWORK_INPUT:
+            twice = f"{stage.name} twice" if stage.name in known else f"{stage.name}, the input of the network"
+            raise LayerError(f"names of layers must be different, not {twice}")
+        if len(sources) != len(stage.input_shapes):
+            raise LayerError(f"inputs of {stage.name} must be {len(stage.input_shapes)}, not {', '.join(sources)}")
+        _check_pad(stage)
+        _check_sources(stage, sources, known)
+        read.update(sources)
+        known[stage.name] = _Map(shape=stage.output_shape, bits=stage.precision.y, signed=stage.precision.y_signed)
+    for stage in network.stages[:-1]:
+        if stage.name not in read:
+            raise LayerError(f"results of {stage.name} must be read by a layer behind it, not by none")
+
+
+def _check_sources(stage: Stage, sources: tuple[str, ...], known: dict[str, _Map]) -> None:
+    for source, shape, (bits, signed) in zip(sources, stage.input_shapes, stage.input_elements, strict=True):
+        taken = _Map(shape=shape, bits=bits, signed=signed)
+        if source == NETWORK_INPUT and source not in known:
+            known[source] = taken
+        if source not in known:
+            raise LayerError(f"inputs of {stage.name} must be layers before it or {NETWORK_INPUT}, not {source}")
+        if isinstance(stage.layer, ImageConvLayer) and source != NETWORK_INPUT:
+            raise LayerError(f"layer of an image must be the first, not {stage.name} behind {source}")
+        if not _fits(known, source, taken, flat=isinstance(stage.layer, LinearLayer)):
+            raise LayerError(f"inputs of {stage.name} must be {known[source]} as {source} leaves them, not {taken}")
+
+
+def _fits(known: Mapping[str, _Map], source: str, taken: _Map, *, flat: bool) -> bool:
+    written = known[source]
+    if (written.bits, written.signed) != (taken.bits, taken.signed):
+        return False
+    if flat or len(written.shape) == 1:
+        return prod(written.shape) == prod(taken.shape)
+    return _plain(written.shape) == _plain(taken.shape)
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without dimensions of 1, in which sequences and rows or columns of pixels are alike; channels stay."""
+    return (*(size for size in shape[:-1] if size > 1), shape[-1])
+
+
+def _check_pad(stage: Stage) -> None:
+    """Raise :class:`LayerError` unless the value around a map is one that its elements have."""
+    if (around := getattr(stage.layer, "outside", stage.pad)) != stage.pad:
+        raise LayerError(f"value around the map of {stage.name} must be its pad {stage.pad}, not {around}")
+    if not stage.pad:
+        return
+    if stage.kind.name not in PADDED_KERNELS:
+        raise LayerError(f"pad of {stage.name} must be left out with {stage.kind.name}, not {stage.pad}")
+    bits, signed = stage.precision.x, stage.precision.x_signed
+    if bits == SIGN_BITS:
+        if abs(stage.pad) != 1:
+            raise LayerError(f"pad of {stage.name} must be -1 or 1, not {stage.pad}")
+        return
+    least = -(1 << (bits - 1)) if signed else 0
+    if not least <= stage.pad < least + (1 << bits):
+        raise LayerError(f"pad of {stage.name} must be {least}..{least + (1 << bits) - 1}, not {stage.pad}")

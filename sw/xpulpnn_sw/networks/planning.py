@@ -11,17 +11,30 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.tiling.plan import aligned
-from xpulpnn_sw.networks.deployment import DeployedStep, Deployment, first_step, last_step, report_slots
+from xpulpnn_sw.networks.deployment import (
+    DeployedStep,
+    Deployment,
+    Maps,
+    Piece,
+    Residence,
+    TiledLayer,
+    arranged,
+    can_be_tiled,
+    demand,
+    first_step,
+    last_step,
+    located,
+    report_slots,
+    results_name,
+    tiled_layer,
+    weights_name,
+)
 from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, input_pieces, kernels, length, map_bytes, weight_bytes
-from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, results_name, weights_name
 from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.networks.residence import Maps, Residence, located
-from xpulpnn_sw.networks.tiled_layer import TiledLayer, can_be_tiled, tiled_layer
 
 # when filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
 # layers. Maps know the last two.
 SOONEST, BEFORE, BETWEEN = range(3)
-
 # names and bytes of what is needed all the time, with room for the reports of so many steps
 Fixed = Callable[[int], Mapping[str, int]]
 

@@ -1,13 +1,204 @@
 """Networks as the kernels compute them, out of networks as they are meant."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import gcd, prod
 
+import numpy as np
+
+from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer, TransposeLayer
-from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, padded_channels, takes_folded
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer, MaxPoolLayer, TransposeLayer
+from xpulpnn_sw.layers.convolution import ConvLayer, LinearLayer
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.networks.whole_words import in_whole_words
+from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened
+
+# kernels whose results have the channels of their inputs
+SAME_CHANNELS = ("depthwise", "add", "avgpool", "maxpool", "relu", "transpose")
+Shape = tuple[int, ...]
+
+
+def in_whole_words(network: Network) -> Network:
+    """The network in which the channels of maps fill whole words wherever they must.
+
+    The channels that there were hold what they did, and layers keep their names. The last layer keeps its channels if
+    it is one with filters over all channels. The input has more if a layer that keeps channels apart reads it and needs
+    more: :func:`filled_input` gives it.
+    """
+    maps = _Maps(network)
+    stages: list[Stage] = []
+    fillings: dict[str, int | None] = {NETWORK_INPUT: _filling_of_input(maps.input_bits)}
+    for number, stage in enumerate(network.stages):
+        sources = network.sources(number)
+        source = sources[0]
+        had, taken, filling = maps.channels(source), maps.wanted(source), fillings[source]
+        if _splits(stage, maps.shapes[source]):
+            had = taken = stage.input_shapes[0][-1]
+            maps.check_split(stage, source)
+        widening = Widening(had=had, taken=taken, written=maps.wanted(stage.name), filling=filling)
+        wide = replace(widened(stage, widening), sources=sources)
+        fillings[stage.name] = filled(wide, filling)
+        stages.append(wide)
+    return replace(network, stages=tuple(stages))
+
+
+def filled_input(image: Ints, network: Network) -> Ints:
+    """The input, ``[...][channel]``, of a network that :func:`in_whole_words` gave, for one of the original network."""
+    for number, stage in enumerate(network.stages):
+        for source, shape, (bits, _) in zip(
+            network.sources(number), stage.input_shapes, stage.input_elements, strict=True
+        ):
+            if source == NETWORK_INPUT and prod(shape) > image.size:
+                added = shape[-1] - image.shape[-1]
+                widths = [(0, 0)] * (image.ndim - 1) + [(0, added)]
+                return np.pad(image, widths, constant_values=_filling_of_input(bits))
+    return image
+
+
+def _filling_of_input(bits: int) -> int:
+    return -1 if bits == SIGN_BITS else 0
+
+
+def _splits(stage: Stage, written: Shape) -> bool:
+    """Return whether a layer reads results without pixels as a map of several."""
+    shape = stage.input_shapes[0]
+    return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
+
+
+def _unit(bits: int) -> int:
+    return padded_channels(1, bits)
+
+
+def _read_units(stage: Stage) -> set[int]:
+    """Return the multiples to which kernels that read a map allow its channels to be filled up."""
+    own = stage.precision
+    if stage.kind.name == "depthwise":
+        return {_unit(own.x)}
+    if stage.kind.name in SAME_CHANNELS:
+        return {_unit(min(bits for bits, _ in (*stage.input_elements, (own.y, False))))}
+    # weights of one bit are crumbs for inputs of more
+    narrow = _unit(min(own.x, own.w if own.x == SIGN_BITS else max(own.w, CRUMB_BITS)))
+    # some read the pixels where they are, some through rows
+    return {narrow, _unit(own.x)} if stage.kind.name == "pointwise" else {narrow}
+
+
+def _written_unit(stage: Stage) -> int:
+    if stage.kind.name in SAME_CHANNELS and stage.kind.name != "depthwise":
+        return max(_read_units(stage))
+    return _unit(stage.precision.y)
+
+
+class _Maps:
+    """The maps of a network, and how many channels they must have."""
+
+    def __init__(self, network: Network) -> None:
+        self.shapes: dict[str, Shape] = {}
+        self.input_bits = 0
+        # what its channels in memory are a multiple of, for its writer and all readers
+        self._units: dict[str, set[int]] = {}
+        # those between whose pixels there must be nothing
+        self._dense: set[str] = set()
+        # a map that has as many channels, as layers that keep them apart have on both sides
+        self._same: dict[str, str] = {}
+        for number, stage in enumerate(network.stages):
+            self._note(stage.name, stage.output_shape, {_written_unit(stage)})
+            for source, shape, (bits, _) in zip(
+                network.sources(number), stage.input_shapes, stage.input_elements, strict=True
+            ):
+                if source == NETWORK_INPUT:
+                    self.input_bits = bits
+                    if len(shape) > len(self.shapes.get(NETWORK_INPUT, ())):
+                        self._note(NETWORK_INPUT, shape, set())
+                if not _splits(stage, self.shapes[source]):
+                    self._read(stage, source, bits)
+        names = list(self.shapes)
+        self._unit = {one: max({1}.union(*(self._units[name] for name in self._alike(one)))) for one in names}
+        self._wider = {one for one in names if any(map(self._has_gaps, self._alike(one)))}
+
+    def _note(self, name: str, shape: Shape, units: set[int]) -> None:
+        self.shapes[name] = shape
+        self._units.setdefault(name, units)
+        self._same.setdefault(name, name)
+
+    def _read(self, stage: Stage, source: str, bits: int) -> None:
+        pixels = prod(self.shapes[source][:-1])
+        if isinstance(stage.layer, LinearLayer):
+            # all elements are a row, of which nothing is missing if it is that of a pixel
+            if pixels == 1 and bits != SIGN_BITS:
+                return
+            self._dense.add(source)
+            self._units[source] |= {max(_unit(bits), unit // gcd(unit, pixels)) for unit in _read_units(stage)}
+            return
+        if bits == SIGN_BITS:
+            self._dense.add(source)
+        self._units[source] |= _read_units(stage)
+        if stage.kind.name in SAME_CHANNELS:
+            self._same[self._first(stage.name)] = self._first(source)
+
+    def _first(self, name: str) -> str:
+        """The map that stands for all that have as many channels."""
+        while self._same[name] != name:
+            name = self._same[name]
+        return name
+
+    def _alike(self, name: str) -> list[str]:
+        return [other for other in self.shapes if self._first(other) == self._first(name)]
+
+    def _has_gaps(self, name: str) -> bool:
+        """Return whether kernels find different numbers of channels in memory."""
+        channels = self.channels(name)
+        in_memory = {-(-channels // unit) * unit for unit in self._units[name]}
+        if name in self._dense:
+            in_memory.add(channels)
+        # layers have copies of the input each as it wants it
+        return len(in_memory) > 1 and name != NETWORK_INPUT
+
+    def channels(self, name: str) -> int:
+        """Channels of a map as they are."""
+        return self.shapes[name][-1]
+
+    def wanted(self, name: str) -> int:
+        """Channels that a map must have."""
+        unit = self._unit[name] if name in self._wider else 1
+        return -(-self.channels(name) // unit) * unit
+
+    def check_split(self, stage: Stage, source: str) -> None:
+        """Raise :class:`LayerError` unless a layer that reads a row as a map can do so, no channels being added."""
+        channels = stage.input_shapes[0][-1]
+        is_whole = all(channels % unit == 0 for unit in _read_units(stage))
+        is_kept = stage.kind.name not in SAME_CHANNELS or self.wanted(stage.name) == channels
+        if not (is_whole and is_kept and self.wanted(source) == self.channels(source)):
+            raise LayerError(f"channels that {stage.name} reads must fill whole words, not {channels} of {source}")
+
+
+def folded(network: Network, variants: Sequence[str]) -> Network:
+    """The network in which convolutions fold the columns of their results where a pooling alone reads them and can.
+
+    ``variants`` are those of the layers.
+    """
+    stages = list(network.stages)
+    for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
+        readers = [after for after in range(len(stages)) if before.name in network.sources(after)]
+        if len(readers) != 1 or not _fold(before, name):
+            continue
+        after = stages[readers[0]]
+        if isinstance(after.layer, MaxPoolLayer) and takes_folded(after.layer):
+            for place, stage in ((number, before), (readers[0], after)):
+                stages[place] = replace(stage, tensors=replace(stage.tensors, folded=True))
+    return replace(network, stages=tuple(stages))
+
+
+def _fold(stage: Stage, variant: str) -> bool:
+    """Return whether a convolution can fold its results: the pixels of a block are all in one row."""
+    layer = stage.layer
+    if not isinstance(layer, ConvLayer) or layer.out_width % FOLDED_COLUMNS or variant not in VARIANTS:
+        return False
+    return Blocking(VARIANTS[variant], stage.precision, stage.tensors.rule).folds
+
 
 _ENDING = "planes"
 
@@ -58,7 +249,7 @@ def suited(network: Network) -> Network:
     """The network whose maps are in memory as the kernels that read them want them.
 
     What was there is there under the same name, in the first channels of a map: see
-    :func:`~xpulpnn_sw.networks.whole_words.in_whole_words` for channels that come behind them, and for its input,
+    :func:`~xpulpnn_sw.networks.suited.in_whole_words` for channels that come behind them, and for its input,
     ``.planes`` for layers that come between.
     """
     return _in_planes(in_whole_words(network))

@@ -11,8 +11,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
-from xpulpnn_sim.cosimulation.networks.pieces import piece_of
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, piece_of
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.exploration import network_energy as energy

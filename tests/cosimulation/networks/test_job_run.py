@@ -8,9 +8,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks import job_run
-from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome, Target, Task
-from xpulpnn_sim.cosimulation.networks.job_run import FOLDER, run_job
+from xpulpnn_sim.cosimulation.networks.job import FOLDER, Item, Job, Outcome, Target, Task, run_items, run_job
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.convolution import LinearLayer
@@ -109,7 +107,7 @@ def test_another_job_takes_nothing(case):
 
 
 def test_a_call_on_another_machine_runs_its_images():
-    found = job_run.run_items([Item(0, 0, 1), Item(0, 0, 4)], job())
+    found = run_items([Item(0, 0, 1), Item(0, 0, 4)], job())
     assert [outcome.record["cycles"] for outcome in found] == [101, 104]
 
 

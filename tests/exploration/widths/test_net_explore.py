@@ -16,8 +16,7 @@ from xpulpnn_sim.exploration.widths.workers import workers
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
-from xpulpnn_sw.networks.importers.options import ImportOptions
-from xpulpnn_sw.networks.importers.widths import request_of
+from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
 
 CORE = ["--preset", "xpulpnn-full"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from xpulpnn_sim.exploration.widths.point import Assignment, Point, cheapest, front, text_of
 from xpulpnn_sim.exploration.widths.search import Choices, Space, search
-from xpulpnn_sw.networks.importers.widths import LayerWidths
+from xpulpnn_sw.networks.importers.registry import LayerWidths
 
 pytestmark = pytest.mark.unit
 

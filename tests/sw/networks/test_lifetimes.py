@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, extent
+from xpulpnn_sw.networks.deployment import Piece, arranged, demand, extent
 
 ALIGNMENT = 8
 

@@ -9,12 +9,11 @@ from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.c_programs.names import c_string, comment_text, identifiers
+from xpulpnn_sw.networks.c_programs.c_network import c_string, comment_text, identifiers
 from xpulpnn_sw.networks.c_programs.plan import MemoryPlan, planned_memory
 from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes
 from xpulpnn_sw.networks.network import NETWORK_INPUT
-from xpulpnn_sw.networks.suited import suited
-from xpulpnn_sw.networks.whole_words import filled_input
+from xpulpnn_sw.networks.suited import filled_input, suited
 
 CORE = preset("xpulpnn")
 

@@ -12,8 +12,7 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.kernels import kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT
-from xpulpnn_sw.networks.suited import suited
-from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
+from xpulpnn_sw.networks.suited import filled_input, in_whole_words, suited
 
 SEEDS = range(100)
 

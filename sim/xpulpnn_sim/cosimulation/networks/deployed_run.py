@@ -13,9 +13,13 @@ from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.networks.memory_plan import outside_plan
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
-from xpulpnn_sim.cosimulation.networks.network_work import BuiltNetwork, LayerResults, layer_record
+from xpulpnn_sim.cosimulation.networks.network_work import (
+    BuiltNetwork,
+    LayerResults,
+    NetworkCase,
+    layer_record,
+    outside_plan,
+)
 from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, image_after
 from xpulpnn_sw.kernels.layout import Symbol

@@ -6,18 +6,13 @@ from typing import Any
 from xpulpnn_sim.tools.pages import GRID, INK, Figure, layout
 
 Record = Mapping[str, Any]
-
 _HEIGHT, _MEMORY_HEIGHT = 430, 520
 _KIB = 1024
 _PERCENT = 100
 _GAP = 0.06  # Between pieces of memory that follow each other, as a part of a step
-
 _MARGIN = 1.03  # of an axis above what it shows
-
 _LABELLED = 0.03  # of the axis, from which height on the name of a piece of memory is written into it
-
 _LONG = 9  # layers from which on headings are turned
-
 _INSTRUCTIONS = "instructions"
 _CAUSES = {
     _INSTRUCTIONS: "#0072b2",
@@ -33,7 +28,6 @@ _CAUSES = {
     "external": "#56b4e9",
 }
 _OTHERS, _OTHERS_COLOUR = "other waits", "#bbbbbb"
-
 _ACTIVATIONS, _WEIGHTS, _BUFFER, _REST = "activations", "weights", "buffer", "stacks, arguments, reports"
 _KINDS = {_ACTIVATIONS: "#56b4e9", _WEIGHTS: "#009e73", _BUFFER: "#e69f00", _REST: "#bbbbbb"}
 _BY_ENDING = {

@@ -15,10 +15,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.png import read_png
 
 FORMS = "a folder of NAME_LABEL.png, an IDX file, or an npz file with images and labels"  # what images can be in
-
 _GZIP = b"\x1f\x8b"
 _IDX_BYTES = 8  # what an IDX file says of its elements if they are unsigned bytes
-
 _ARRAYS = ("images", "labels")
 
 

@@ -14,18 +14,14 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.c_programs.c_network import CNetwork, c_network
 from xpulpnn_sw.networks.c_programs.program_text import Example, ProgramTarget, files
-from xpulpnn_sw.networks.described import Scaling
 from xpulpnn_sw.networks.kernels import packed_input, weight_bytes
-from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.networks.suited import suited
-from xpulpnn_sw.networks.whole_words import filled_input
+from xpulpnn_sw.networks.network import Network, Scaling
+from xpulpnn_sw.networks.suited import filled_input, suited
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, Options
 from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
 
 _RUNTIME_TCDM = 64  # bytes of the TCDM that the runtime has for itself beside the stacks
-
 _PROGRAM = 64 * KIB  # bytes of a program without networks and examples, more than it takes
-
 _MOST_SAMPLE = 255
 
 

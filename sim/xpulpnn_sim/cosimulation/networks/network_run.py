@@ -14,13 +14,13 @@ from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, QUANTISED_PIXELS, WORD_BY
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.networks.deployed_run import build_deployed
-from xpulpnn_sim.cosimulation.networks.memory_plan import memory_plan
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_work import (
     BuiltNetwork,
     LayerResults,
+    NetworkCase,
     NetworkResult,
     layer_record,
+    memory_plan,
     require_memory,
 )
 from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of, function_accounts

@@ -2,22 +2,225 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
-from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result, Workload
+from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
-from xpulpnn_sw.kernels.layout import Symbol, fold, is_stored
+from xpulpnn_sw.kernels.layout import Ints, Symbol, fold, is_stored
 from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.kernels.tiling.division import DmaTransfer
+from xpulpnn_sw.layers.channelwise import MapLayer
+from xpulpnn_sw.layers.convolution import ConvLayer, LinearLayer
+from xpulpnn_sw.layers.text import Windows
 from xpulpnn_sw.networks.kernels import packed_input
-from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
+from xpulpnn_sw.networks.suited import filled_input, folded, suited
+
+_PIXELS = 4  # of a row at least: what kernels compute at a time
+_CHANNELS = 16  # At least, and what their number is a multiple of, so that they fill words of any width
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Piece:
+    """A part of a layer, a layer by itself."""
+
+    stage: Stage
+    maps: tuple[Ints, ...]  # its inputs, out of the middle of those of the whole
+    share: float  # its results as a part of all results
+
+
+def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> Piece:
+    """About ``share`` of a layer with these inputs, away from the edge of the map; all of it if that is 1 or more."""
+    whole = int(np.prod(stage.output_shape))
+    shaped = tuple(values.reshape(shape) for values, shape in zip(maps, stage.input_shapes, strict=True))
+    tensors = stage.tensors
+    if getattr(tensors, "folded", False):
+        tensors = replace(tensors, folded=False)
+    cut, inputs = replace(stage, tensors=tensors), shaped
+    if share < 1 and isinstance(cut.layer, Windows):
+        cut, inputs = _window_part(cut, inputs, share)
+    elif share < 1 and isinstance(cut.layer, MapLayer):
+        rows = max(1, int(cut.layer.height * share))
+        inputs = tuple(_middle(values, rows, values.shape[1]) for values in inputs)
+        cut = _with_maps(replace(cut, layer=replace(cut.layer, height=rows)), inputs)
+    left = share * whole / int(np.prod(cut.output_shape))
+    if left < 1 and isinstance(cut.layer, ConvLayer | LinearLayer):
+        cut = _with_outputs(cut, max(_CHANNELS, int(cut.layer.out_channels * left) // _CHANNELS * _CHANNELS))
+    return Piece(stage=cut, maps=inputs, share=int(np.prod(cut.output_shape)) / whole)
+
+
+def _window_part(stage: Stage, maps: tuple[Ints, ...], share: float) -> tuple[Stage, tuple[Ints, ...]]:
+    """Whole rows of results without those at the edge, or a part of one."""
+    layer: Any = stage.layer
+    rows, columns = max(1, int(layer.out_height * share)), layer.out_width
+    least = min(_PIXELS, columns)
+    if rows == 1:
+        columns = max(least, min(columns, int(columns * layer.out_height * share)))
+    height = min((rows - 1) * layer.stride[0] + layer.kernel_height, layer.height)
+    top, bottom, left, right = layer.padding
+    if height >= layer.kernel_height:
+        top = bottom = 0
+    width = layer.width
+    if columns < layer.out_width:
+        width = min((columns - 1) * layer.stride[1] + layer.kernel_width, layer.width)
+        left, right = (0, 0) if width >= layer.kernel_width else (left, right)
+    inputs = tuple(_middle(values, height, width) for values in maps)
+    part = replace(layer, height=height, width=width, padding=(top, bottom, left, right))
+    return _with_maps(replace(stage, layer=part), inputs), inputs
+
+
+def _middle(values: Ints, rows: int, columns: int) -> Ints:
+    top, left = (values.shape[0] - rows) // 2, (values.shape[1] - columns) // 2
+    return values[top : top + rows, left : left + columns]
+
+
+def _with_maps(stage: Stage, maps: Sequence[Ints]) -> Stage:
+    """The layer with operands for maps of these sizes."""
+    own = stage.tensors
+    names = ("first", "second") if len(maps) > 1 else ("activations",)
+    return replace(stage, tensors=replace(own, **dict(zip(names, maps, strict=True))))
+
+
+def _with_outputs(stage: Stage, count: int) -> Stage:
+    """The layer with its first outputs only."""
+    layer: Any = stage.layer
+    channels = layer.out_channels
+    if count >= channels:
+        return stage
+    name = "outputs" if isinstance(layer, LinearLayer) else "out_channels"
+    tensors = replace(_first_of(stage.tensors, channels, count), activations=stage.tensors.activations)
+    return replace(stage, layer=replace(layer, **{name: count}), tensors=tensors)
+
+
+def _first_of(value: Any, channels: int, count: int) -> Any:
+    """Cut everything that has a value for each output channel down to the first of them."""
+    if isinstance(value, np.ndarray):
+        values: Ints = value
+        return values[:count] if values.ndim and len(values) == channels else values
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    parts = {item.name: _first_of(getattr(value, item.name), channels, count) for item in fields(value)}
+    return replace(value, **parts)
+
+
+_KEPT = 8  # networks that are kept as they are computed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkCase:
+    """A network to run for an input."""
+
+    network: Network
+    image: Ints  # the input, `[row][column][channel]`
+    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share each layer
+    machine: Machine
+    checked: bool = True  # whether every retirement is checked, not only the results
+    # results of the layers of the network for the image by run_reference; None: they are computed when they are needed
+    expected: Sequence[NDArray[Any]] | None = None
+
+    @property
+    def cores(self) -> int:
+        """Cores that share the work."""
+        return self.config.cores if isinstance(self.config, ClusterConfig) else 1
+
+    @property
+    def core(self) -> CoreConfig:
+        """One of them."""
+        return self.config.core if isinstance(self.config, ClusterConfig) else self.config
+
+    def sharing(self, cores: int) -> "NetworkCase":
+        """The same on a cluster of so many cores, usual in everything else."""
+        return replace(self, config=ClusterConfig(core=self.core, cores=cores))
+
+    @property
+    def computed(self) -> Network:
+        """The network as it is computed: layers may have more channels, or others between them for the order in memory.
+
+        Their names stay. See :func:`~xpulpnn_sw.networks.suited.suited`, :func:`~xpulpnn_sw.networks.suited.folded`.
+        """
+        return _folded(self.network, tuple(self.variants))
+
+    @property
+    def given(self) -> Ints:
+        """The input for that."""
+        return filled_input(self.image, _suited(self.network))
+
+    @property
+    def variants(self) -> list[str]:
+        """The fastest variant of each layer, as it is computed, that the core can run."""
+        return [stage.fastest(self.core.extensions, self.core.widths) for stage in _suited(self.network).stages]
+
+
+@lru_cache(_KEPT)
+def _suited(network: Network) -> Network:
+    return suited(network)
+
+
+@lru_cache(_KEPT)
+def _folded(network: Network, variants: tuple[str, ...]) -> Network:
+    return folded(_suited(network), variants)
+
+
+_RESULTS = ("output", "ahead")
+_INPUTS = ("input", "first", "second")  # what copies of the network's input are called by the layers that read it
+
+
+def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[str, Any]]:
+    """The pieces by address, each with the numbers of the first and last layer that need its content.
+
+    Results are needed by their layer and by all that read them, the input by its readers, weights by their layer, and
+    all else by every layer.
+    """
+    first: dict[str, int] = {stage.name: number for number, stage in enumerate(network.stages)}
+    last = {**first, NETWORK_INPUT: 0}
+    for number in range(len(network.stages)):
+        last |= dict.fromkeys(network.sources(number), number)
+    found: list[dict[str, Any]] = []
+    for name, symbol in sorted(symbols.items(), key=lambda item: item[1].address):
+        owner, _, what = name.rpartition(".")
+        if name == NETWORK_INPUT:
+            span = 0, last[NETWORK_INPUT]
+        elif owner in first and what in _INPUTS:
+            span = 0, first[owner]
+        elif owner in first:
+            span = first[owner], last[owner] if what in _RESULTS else first[owner]
+        else:
+            span = 0, len(network.stages) - 1
+        if symbol.length:
+            found.append(
+                {"name": name, "address": symbol.address, "bytes": symbol.length, "first": span[0], "last": span[1]}
+            )
+    return found
+
+
+def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[DmaTransfer]]) -> list[dict[str, Any]]:
+    """The pieces outside of a cluster that its DMA engine touches, each with the first and last step in which it does.
+
+    ``moved`` has what is moved in each step.
+    """
+    found: list[dict[str, Any]] = []
+    for name, symbol in sorted(symbols.items(), key=lambda item: item[1].address):
+        end = symbol.address + symbol.length
+        touched = [
+            number
+            for number, transfers in enumerate(moved)
+            if any(symbol.address <= one.outside < end for one in transfers)
+        ]
+        if touched:
+            place = {"name": name, "address": symbol.address, "bytes": symbol.length}
+            found.append(place | {"first": touched[0], "last": touched[-1]})
+    return found
+
 
 LayerResults = Sequence[NDArray[np.int64]]
 

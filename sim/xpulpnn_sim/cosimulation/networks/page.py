@@ -18,7 +18,6 @@ from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
 
 _MAGIC = b"\x89PNG\r\n\x1a\n"
 _KINDS = {1: 0, 3: 2}  # Colour type of a file by its colours: grey, or red, green and blue
-
 _MOST = 255
 
 
@@ -46,9 +45,7 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 _MOST_PICTURES = 24
 _MOST_CLASSES = 20  # for which there is a plot of labels and answers
-
 _FJ_PER_NJ = 1e6
-
 _OWN = {"weights, bytes": "weight_bytes", "results, bytes": "result_bytes"}
 _BY_DMA = {
     "TCDM in use": "tcdm_bytes",
@@ -58,7 +55,6 @@ _BY_DMA = {
     "cycles of waiting for it": "waiting",
 }
 _BY_INSTRUCTIONS = {"loaded": "read", "stored": "written"}
-
 Record = Mapping[str, Any]
 
 

@@ -14,8 +14,7 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer
 from xpulpnn_sw.layers.convolution import ConvLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.networks.importers.arrays_file import CMSIS, network_in
-from xpulpnn_sw.networks.importers.cmsis import SCALING
+from xpulpnn_sw.networks.importers.arrays_file import CMSIS, SCALING, network_in
 from xpulpnn_sw.networks.network import Network, Stage
 
 SIDE, COLOURS, CLASSES = 32, 3, 10
@@ -36,8 +35,10 @@ def normalised(pixels: NDArray[np.uint8]) -> Ints:
 
 
 def trained(path: Path) -> Network:
-    """The network of signed 8-bit weights in an npz file: see :mod:`xpulpnn_sw.networks.importers.cmsis`. Raises
-    :class:`InputError` for a file without them."""
+    """The network of signed 8-bit weights in an npz file: see :mod:`xpulpnn_sw.networks.importers.arrays_file`.
+
+    Raises :class:`InputError` for a file without them.
+    """
     return network_in(path, "cifar10_i8", (CMSIS,)).network
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xpulpnn_sw.networks.importers.widths import LayerWidths
+from xpulpnn_sw.networks.importers.registry import LayerWidths
 
 Assignment = tuple[LayerWidths, ...]  # bits of the layers with weights, in their order
 

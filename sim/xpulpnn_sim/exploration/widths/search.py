@@ -6,7 +6,7 @@ from itertools import product, takewhile
 from math import inf, prod
 
 from xpulpnn_sim.exploration.widths.point import Assignment, Point, front
-from xpulpnn_sw.networks.importers.widths import LayerWidths
+from xpulpnn_sw.networks.importers.registry import LayerWidths
 
 Evaluate = Callable[[Sequence[Assignment]], Sequence[Point]]
 

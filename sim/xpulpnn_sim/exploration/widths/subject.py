@@ -13,20 +13,17 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.images import Images
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import build_network
-from xpulpnn_sim.cosimulation.networks.network_work import is_folding
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, is_folding
 from xpulpnn_sim.exploration.widths.point import Assignment, text_of
 from xpulpnn_sim.exploration.widths.search import Choices, Space
 from xpulpnn_sim.reference.golden.network import run_scores
 from xpulpnn_sim.tools.results import sources_digest
-from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.importers.assembly import SAMPLE_BITS
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel
-from xpulpnn_sw.networks.importers.options import ImportOptions
 from xpulpnn_sw.networks.importers.policy import Calibration
-from xpulpnn_sw.networks.importers.widths import WidthRequest
-from xpulpnn_sw.networks.network import Stage
+from xpulpnn_sw.networks.importers.registry import ImportOptions, WidthRequest
+from xpulpnn_sw.networks.network import Described, Stage
 
 _SHOWS_ONLY = frozenset({"benches", "cli", "energy", "proofs", "publishing", "report", "verification"})
 """Folders of sources that neither accuracies nor cycles depend on."""

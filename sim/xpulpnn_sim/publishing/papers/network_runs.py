@@ -6,8 +6,8 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.network_case import NetworkCase
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sim.cosimulation.workloads.bnn_run import BnnCase, run_bnn
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.publishing.papers.runs import Record

@@ -1,7 +1,7 @@
 """Networks computed on plain integers, many images at once, by nothing that the kernels are made of."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,61 +43,18 @@ def below(accumulators: I32, thresholds: AnyInt) -> I32:
 
 _SIGN_BITS = 1
 _TABLE_BITS = 8  # summands of an addition that scales each are clipped to so many bits
-
 _CHUNK_ELEMENTS = 1 << 22  # elements of the widest layer's operands that are worked on at once, about
-
 _INPUT = "input"
 
-
-class _Stage(Protocol):
-    """A layer of a network: see :class:`~xpulpnn_sw.networks.network.Stage`."""
-
-    @property
-    def name(self) -> str: ...  # Its name.
-
-    @property
-    def kind(self) -> Any: ...  # Its kernel, of which the name counts.
-
-    @property
-    def layer(self) -> Any: ...  # Its shape and options.
-
-    @property
-    def precision(self) -> Any: ...  # Widths and signs.
-
-    @property
-    def tensors(self) -> Any: ...  # Its weights and the rule of its results.
-
-    @property
-    def pad(self) -> int: ...  # The value around its map.
-
-    @property
-    def input_shapes(self) -> tuple[tuple[int, ...], ...]: ...  # Shapes of the maps that it reads.
-
-    @property
-    def input_elements(self) -> tuple[tuple[int, bool], ...]: ...  # Width and sign of the elements of these maps.
-
-    @property
-    def output_shape(self) -> tuple[int, ...]: ...  # Shape of its results.
-
-
-class _Network(Protocol):
-    """A network: see :class:`~xpulpnn_sw.networks.network.Network`."""
-
-    @property
-    def stages(self) -> Sequence[_Stage]: ...  # Its layers.
-
-    def sources(self, number: int) -> tuple[str, ...]:
-        """Return the names of the maps that a layer reads."""
-        ...
+# layers and networks as in `xpulpnn_sw.networks.network`, of which nothing but numbers and names is used
+_Stage = Any
+_Network = Any
 
 
 def run_reference(network: _Network, inputs: NDArray[Any]) -> list[I32]:
     """The results of every layer for every image."""
-    found = [np.empty((len(inputs), *stage.output_shape), np.int32) for stage in network.stages]
-    for first, results in _chunks(network, inputs):
-        for whole, part in zip(found, results, strict=True):
-            whole[first : first + len(part)] = part
-    return found
+    found = [results for _, results in _chunks(network, inputs)]
+    return [np.concatenate([results[number] for results in found]) for number in range(len(network.stages))]
 
 
 def run_scores(
@@ -132,17 +89,11 @@ def _elements(stage: _Stage) -> int:
 
 def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
     known: dict[str, NDArray[Any]] = {_INPUT: inputs}
-    results: list[I32] = []
     for number, stage in enumerate(network.stages):
-        maps = [
-            _taken(stage, known[source], shape, elements)
-            for source, shape, elements in zip(
-                network.sources(number), stage.input_shapes, stage.input_elements, strict=True
-            )
-        ]
+        given = zip(network.sources(number), stage.input_shapes, stage.input_elements, strict=True)
+        maps = [_taken(stage, known[source], shape, elements) for source, shape, elements in given]
         known[stage.name] = stage_results(stage, *maps)
-        results.append(known[stage.name].reshape(len(inputs), *stage.output_shape))
-    return results
+    return [known[stage.name].reshape(len(inputs), *stage.output_shape) for stage in network.stages]
 
 
 def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
@@ -198,11 +149,6 @@ def _linear(stage: _Stage, rows: I32) -> I32:
     return _requantised(stage, products(rows, stage.tensors.weights, _most(stage)))
 
 
-def _matmul(stage: _Stage, pixels: I32) -> I32:
-    """A pixel of the one image is a row, as an image is of a fully connected layer."""
-    return _linear(stage, pixels[0])[np.newaxis]
-
-
 def _add(stage: _Stage, first: I32, second: I32) -> I32:
     tensors, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
     if stage.layer.shifted:
@@ -229,15 +175,21 @@ def _maxpool(stage: _Stage, maps: I32) -> I32:
     return layers.relu(found) if stage.layer.relu else found
 
 
-def _transpose(_: _Stage, maps: I32) -> I32:
-    """The order in memory is none of the reference's."""
-    return maps
+def _matmul(stage: _Stage, pixels: I32) -> I32:
+    """A pixel of the one image is a row, as an image is of a fully connected layer."""
+    return _linear(stage, pixels[0])[np.newaxis]
 
 
 def _relu(_: _Stage, maps: I32) -> I32:
     return layers.relu(maps)
 
 
+def _transpose(_: _Stage, maps: I32) -> I32:
+    """The order in memory is none of the reference's."""
+    return maps
+
+
+# by kernel: the results of a layer for the maps that it reads
 _COMPUTED: Mapping[str, Callable[..., I32]] = {
     "add": _add,
     "avgpool": _avgpool,
@@ -251,7 +203,6 @@ _COMPUTED: Mapping[str, Callable[..., I32]] = {
     "relu": _relu,
     "transpose": _transpose,
 }
-"""By kernel: the results of a layer for the maps that it reads."""
 
 
 def _requantised(stage: _Stage, sums: I64) -> I32:

@@ -11,16 +11,13 @@ from xpulpnn_sw.kernels.layout import OutputLayout, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.library.packed_text import word_lines
-from xpulpnn_sw.networks.c_programs.c_network import CLayer, CNetwork
-from xpulpnn_sw.networks.c_programs.input_layout import InputLayout
-from xpulpnn_sw.networks.c_programs.names import c_string, comment_text
-from xpulpnn_sw.networks.described import Scaling
+from xpulpnn_sw.networks.c_programs.c_network import CLayer, CNetwork, InputLayout, c_string, comment_text
+from xpulpnn_sw.networks.deployment import Piece, results_name, weights_name
 from xpulpnn_sw.networks.kernels import inputs_of, own_symbols
-from xpulpnn_sw.networks.lifetimes import Piece, results_name, weights_name
+from xpulpnn_sw.networks.network import Scaling
 
 _MOST_SAMPLE = (1 << BYTE_BITS) - 1
 _I32 = 1 << 31
-
 _PIECE = """\
 memset(bytes{start}, {around}, {size});
 for (uint32_t row = 0; row < {rows}; ++row)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.networks.deployment import Piece, arranged, buffer_name, demand, extent, results_name, weights_name
 from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces, length, map_bytes, weight_bytes
-from xpulpnn_sw.networks.lifetimes import Piece, arranged, buffer_name, demand, extent, results_name, weights_name
 from xpulpnn_sw.networks.network import Network
 
 _USED = ("", "weights", "buffer")  # what names of pieces end in, from those used least on; of maps in anything

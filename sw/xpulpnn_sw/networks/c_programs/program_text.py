@@ -13,8 +13,7 @@ from xpulpnn_sw.kernels.layout import OutputLayout, PlanesLayout, Words, pack_wo
 from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, kernel_function
 from xpulpnn_sw.library.header import KERNELS_HEADER, kernels_header
 from xpulpnn_sw.library.packed_text import word_lines
-from xpulpnn_sw.networks.c_programs.c_network import CNetwork
-from xpulpnn_sw.networks.c_programs.names import comment_text
+from xpulpnn_sw.networks.c_programs.c_network import CNetwork, comment_text
 from xpulpnn_sw.networks.c_programs.network_text import (
     c_template,
     input_source,
@@ -25,9 +24,9 @@ from xpulpnn_sw.networks.c_programs.network_text import (
     weights_header,
     weights_source,
 )
-from xpulpnn_sw.networks.described import Scaling
+from xpulpnn_sw.networks.deployment import Piece
 from xpulpnn_sw.networks.kernels import weight_bytes
-from xpulpnn_sw.networks.lifetimes import Piece
+from xpulpnn_sw.networks.network import Scaling
 
 _STEP, _HEIGHT = 92, 420
 _LEFT, _TOP, _BOTTOM, _RIGHT = 70, 44, 74, 16
@@ -37,7 +36,6 @@ _TICKS = 8
 _KIB = 1024
 _COLOURS = {"maps": "#56b4e9", "weights": "#009e73", "buffers": "#e69f00"}
 _BY_ENDING = {"weights": "weights", "buffer": "buffers"}
-
 _HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" \
 font-family="sans-serif" font-size="{text}">
@@ -114,7 +112,6 @@ def _short(text: str, width: float) -> str:
 
 _OFFSET, _PRIME = 0x811C9DC5, 0x01000193  # of FNV-1a
 _WORD = 0xFFFF_FFFF
-
 _BYTES_PER_LINE = 20
 
 

@@ -12,25 +12,61 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.described import Described, Scaling
-from xpulpnn_sw.networks.importers import cmsis
-from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.registry import ImportOptions
+from xpulpnn_sw.networks.network import Described, Scaling
 
-_CONVOLUTIONS, _LAYERS = 6, 9
-_WEIGHTS = tuple(f"w{number}" for number in range(_LAYERS))
-_THRESHOLDS = tuple(f"t{number}" for number in range(_LAYERS - 1))
-ARRAYS = (*_WEIGHTS, *_THRESHOLDS)  # weights, a row of bytes for each output, and thresholds of all layers but the last
-OPTIONAL = ("classes",)  # how many outputs of the last layer count, 10 unless it is there: the others only fill it up
+Arrays = Mapping[str, NDArray[Any]]
+LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_SIDE, _COLOURS = 32, 3
+# of CMSIS-NN: differences to the mean of the training images, halved and rounded
+SCALING = Scaling(subtract=(125, 123, 114), multiply=128, add=128, shift=8)
+CMSIS_SHAPES: Mapping[str, tuple[int, ...]] = {
+    "conv1": (32, 5, 5, 3),
+    "conv2": (16, 5, 5, 32),
+    "conv3": (32, 5, 5, 16),
+    "ip1": (10, 512),
+    "b1": (32,),
+    "b2": (16,),
+    "b3": (32,),
+    "bi": (10,),
+}
+_SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))  # of biases to the left and of sums to the right, convolutions first
 
-# `floor((sample / 255 * 2 - 1) * 128)`, clipped to 8 bits, which is the sample less 128 for every sample
-SCALING = Scaling(add=-128)
-_SIDE, _COLOURS, _KERNEL, _CLASSES = 32, 3, 3, 10
+
+def _cmsis(arrays: Arrays, name: str) -> Described:
+    """The network of CMSIS-NN and of the PULP-NN paper: three convolutions, each with ReLU and pooling, a classifier.
+
+    Results are ``clip((sum + (bias << l) + (1 << (r - 1))) >> r, -128, 127)``.
+    """
+    for key, shape in CMSIS_SHAPES.items():
+        values = arrays[key]
+        if values.shape != shape:
+            raise InputError(f"shape of {key} must be {shape}, not {values.shape}")
+        if values.min() < -128 or values.max() > 127:
+            raise InputError(f"{key} must be -128..127, not {values.min()}..{values.max()}")
+    builder, names = NetworkBuilder(name), tuple(CMSIS_SHAPES)
+    for number, (key, bias, (left, right)) in enumerate(zip(names[:4], names[4:], _SHIFTS, strict=True)):
+        weights = arrays[key].astype(np.int64)
+        whole = (arrays[bias].astype(np.int64) << left) + (1 << (right - 1))
+        own = {"weights": weights, "bias": whole, "shift": np.array(right)}
+        if key == "ip1":
+            builder.add("classify", "linear", "512:10", "i8x8xi8", own, requantise="shift")
+            break
+        side, (filters, _, _, channels) = _SIDE >> number, weights.shape
+        text = f"{side}x{side}x{channels}:{filters}x5x5:s=1,p=2{'' if number else ':image'}"
+        builder.add(f"conv{number + 1}", "conv", text, "i8x8xi8", own, requantise="shift")
+        # windows at the right and the lower edge are smaller
+        pool = f"{side}x{side}x{filters}:3x3:s=2,p=0x1x0x1:relu"
+        builder.add(f"pool{number + 1}", "maxpool", pool, "i8xi8xi8")
+    return builder.finish(SCALING, LABELS)
+
+
+_CONVOLUTIONS, _LAYERS, _KERNEL, _CLASSES = 6, 9, 3, 10
 _POOLED = (1, 3)  # convolutions behind which there is a pooling
-_BYTE = 8
 
 
-def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
-    """The network.
+def _cnv(arrays: Arrays, name: str) -> Described:
+    """The network of BNN-PYNQ: a row of bytes for each output, and thresholds of all layers but the last.
 
     Everything is of one bit, but for the input and the first weights, which have the image's 8.
     The first layer's results are 1 where ``2 * sum > t``, those of the others where ``(sum + K) / 2 > t`` for sums of
@@ -41,13 +77,13 @@ def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
     for number in range(_LAYERS):
         is_first, is_last = not number, number == _LAYERS - 1
         reach = _KERNEL if number < _CONVOLUTIONS else side if number == _CONVOLUTIONS else 1
-        weights = _signs(arrays[_WEIGHTS[number]], _WEIGHTS[number], reach**2 * channels)
+        weights = _signs(arrays[f"w{number}"], f"w{number}", reach**2 * channels)
         if is_last:
             weights = weights[: _classes(arrays, len(weights))]
         outputs, products = weights.shape
         own = {"weights": weights}
         if not is_last:
-            own["thresholds"] = _sums(arrays[_THRESHOLDS[number]], number, outputs, products)
+            own["thresholds"] = _sums(arrays[f"t{number}"], number, outputs, products)
         precision = f"{'i8x8' if is_first else '1x1'}x{'i32' if is_last else '1'}"
         if number >= _CONVOLUTIONS:
             text = f"{products}:{outputs}{':raw' if is_last else ''}"
@@ -61,37 +97,35 @@ def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
         if number in _POOLED:
             builder.add(f"pool{number}", "maxpool", f"{side}x{side}x{channels}:2x2:s=2", "1x1x1")
             side //= 2
-    return builder.finish(SCALING)
+    # `floor((sample / 255 * 2 - 1) * 128)`, clipped to 8 bits, is the sample less 128 for every sample
+    return builder.finish(Scaling(add=-128))
 
 
 def _signs(packed: NDArray[Any], name: str, products: int) -> Ints:
-    row = -(-products // _BYTE)
+    row = -(-products // 8)
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] < row:
         shape = "x".join(map(str, packed.shape))
         raise InputError(f"{name} must be uint8, {row} bytes at least for each output, not {packed.dtype} of {shape}")
-    bits = np.unpackbits(packed, axis=1, bitorder="little")[:, :products]
-    return bits.astype(np.int64) * 2 - 1
+    return np.unpackbits(packed, axis=1, bitorder="little")[:, :products].astype(np.int64) * 2 - 1
 
 
 def _sums(thresholds: NDArray[Any], number: int, outputs: int, products: int) -> Ints:
     """Thresholds of sums, ``[out][1]``."""
     if thresholds.shape != (outputs,):
-        raise InputError(f"shape of {_THRESHOLDS[number]} must be ({outputs},), not {thresholds.shape}")
+        raise InputError(f"shape of t{number} must be ({outputs},), not {thresholds.shape}")
     whole = thresholds.astype(np.int64)
     return (2 * whole - products if number else whole >> 1)[:, np.newaxis]
 
 
-def _classes(arrays: Mapping[str, NDArray[Any]], outputs: int) -> int:
-    given = arrays.get("classes")
-    if given is not None and given.size != 1:
+def _classes(arrays: Arrays, outputs: int) -> int:
+    """How many outputs of the last layer count: the others only fill it up."""
+    given = arrays.get("classes", np.array(_CLASSES))
+    if given.size != 1:
         raise InputError(f"classes must be one number, not of shape {given.shape}")
-    count = _CLASSES if given is None else int(given.ravel()[0])
+    count = int(given.ravel()[0])
     if not 0 < count <= outputs:
         raise InputError(f"classes must be 1..{outputs}, not {count}")
     return count
-
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,53 +141,36 @@ class Form:
         return f"{', '.join(self.arrays)} ({self.name})"
 
 
-CMSIS = Form(name="CMSIS-NN's CIFAR-10", arrays=cmsis.ARRAYS, network=cmsis.network)
-# the networks that are known
-FORMS = (
-    CMSIS,
-    Form(name="BNN-PYNQ's CNV", arrays=ARRAYS, optional=OPTIONAL, network=network),
-)
+CMSIS = Form(name="CMSIS-NN's CIFAR-10", arrays=tuple(CMSIS_SHAPES), network=_cmsis)
+_CNV_ARRAYS = (*(f"w{number}" for number in range(_LAYERS)), *(f"t{number}" for number in range(_LAYERS - 1)))
+FORMS = (CMSIS, Form(name="BNN-PYNQ's CNV", arrays=_CNV_ARRAYS, optional=("classes",), network=_cnv))
 
 
 def import_arrays(path: Path, options: ImportOptions) -> Described:
     """The network whose weights are in an npz file."""
     if options.quantise is not None:
-        raise InputError("--quantise must be left out with an npz file, whose weights are quantised")
+        raise InputError("bits must be left out with an npz file, whose weights are quantised")
     if options.samples is not None or options.normalisation:
-        raise InputError("--samples, --mean and --std must be left out with an npz file, whose network has its own")
+        raise InputError("samples, mean and deviation must be left out with an npz file, whose network has its own")
     return network_in(path, options.name)
 
 
 def network_in(path: Path, name: str, forms: Sequence[Form] = FORMS) -> Described:
     """The network, called ``name``, whose weights are in a file of one of some forms.
 
-    Raises :class:`InputError` or :class:`LayerError` as :func:`import_arrays`.
+    Raises :class:`InputError` or :class:`LayerError` unless it is one, whole, of integers.
     """
-    arrays = _read_numbers(path)
-    for form in forms:
-        if len(forms) == 1 or form.arrays[0] in arrays:
-            return _checked(form, arrays, path).network(arrays, name)
-    raise InputError(f"arrays must be {' or '.join(map(str, forms))}, not {_listed(arrays)}, in {path}")
-
-
-def _read_numbers(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an npz file; raises :class:`InputError` unless it is one, whole, of integers."""
     arrays = npz_arrays(path, "weights")
-    for name, values in arrays.items():
+    for key, values in arrays.items():
         if values.dtype.kind not in "iu" or not values.size:
-            raise InputError(f"{name} must be integers, not {values.dtype} of shape {values.shape}, in {path}")
-    return arrays
-
-
-def _checked(form: Form, arrays: Arrays, path: Path) -> Form:
-    for name in form.arrays:
-        if name not in arrays:
-            raise InputError(f"arrays must be {form}, not without {name}, in {path}")
-    for name in arrays:
-        if name not in (*form.arrays, *form.optional):
-            raise InputError(f"arrays must be {form}, not also {name}, in {path}")
-    return form
-
-
-def _listed(arrays: Arrays) -> str:
-    return ", ".join(arrays) or "none"
+            raise InputError(f"{key} must be integers, not {values.dtype} of shape {values.shape}, in {path}")
+    form = next((one for one in forms if len(forms) == 1 or one.arrays[0] in arrays), None)
+    if form is None:
+        raise InputError(f"arrays must be {' or '.join(map(str, forms))}, not {', '.join(arrays) or 'none'}, in {path}")
+    for key in form.arrays:
+        if key not in arrays:
+            raise InputError(f"arrays must be {form}, not without {key}, in {path}")
+    for key in arrays:
+        if key not in (*form.arrays, *form.optional):
+            raise InputError(f"arrays must be {form}, not also {key}, in {path}")
+    return form.network(arrays, name)

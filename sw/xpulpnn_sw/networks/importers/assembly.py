@@ -12,7 +12,6 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.described import Described, Scaling, by_colour
 from xpulpnn_sw.networks.importers.levels import Channel, Levels, fitted, inner_results, step_sums
 from xpulpnn_sw.networks.importers.plans import (
     LayerPlan,
@@ -23,6 +22,7 @@ from xpulpnn_sw.networks.importers.plans import (
     precision_text,
 )
 from xpulpnn_sw.networks.importers.values import Map, Sums, identity
+from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 INPUT = "input"
 SAMPLE_BITS = 8

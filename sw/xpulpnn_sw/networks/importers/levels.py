@@ -17,7 +17,6 @@ ELEMENT_WIDTHS = (2, 4, 8)  # of elements of maps and weights, besides single bi
 _TRIES = 4  # shifts that are tried, the largest first
 Fit = tuple[list[int], list[int], int]  # factors and summands of channels, and a shift
 Bound = tuple[Fraction, bool]  # A real number, and whether it is above the bound itself
-
 # A result, where it begins, as a number and as numerator and denominator, and whether it is above that
 Listed = tuple[int, Fraction | None, tuple[int, int], bool]
 

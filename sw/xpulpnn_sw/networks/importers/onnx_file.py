@@ -11,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.onnx_input import ModelInput
-from xpulpnn_sw.networks.importers.onnx_node import ImportContext, OnnxNode
+from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ImportContext, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
-from xpulpnn_sw.networks.importers.onnx_windows import MAP_AXES, window_of
-from xpulpnn_sw.networks.importers.options import ImportOptions
 from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probed, Tensors, evaluated, reason_of
+from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value
-from xpulpnn_sw.networks.importers.widths import ReadingLayer
+from xpulpnn_sw.networks.network import Described
 
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probed]:
@@ -67,7 +65,6 @@ def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
 
 # ends of networks that do not change which result is the greatest
 _LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK", "QLinearSoftmax")
-
 # what may be behind these
 _UNCHANGED = (
     *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),

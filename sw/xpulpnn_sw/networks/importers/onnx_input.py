@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.networks.described import Scaling
 from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import uniform_levels
 from xpulpnn_sw.networks.importers.onnx_quantisers import INPUT_CODES
-from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.values import Map, Shape, Sums, Value, moved, standard_places
+from xpulpnn_sw.networks.network import Scaling
 
 _SAMPLES = (1 << SAMPLE_BITS) - 1
 _COLOURS = 4  # most of an image, by which the axes of an input are told apart
@@ -83,8 +83,8 @@ class ModelInput:
     def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, places: Any) -> Map:
         if options.samples is not None or options.normalisation or options.quantise is not None:
             raise InputError(
-                f"--samples, --mean, --std and --quantise must be left out with an input of {self.type}, whose "
-                "numbers are the samples"
+                f"samples, normalisation and bits must be left out with an input of {self.type}, whose numbers "
+                "are the samples"
             )
         is_signed = _SIGNED[self.type]
         low = -(1 << (SAMPLE_BITS - 1)) if is_signed else 0

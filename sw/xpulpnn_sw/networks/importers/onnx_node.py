@@ -1,7 +1,7 @@
 """A node of an ONNX graph, and what its operator works in."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
@@ -9,9 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
+from xpulpnn_sw.layers.text import join
+from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.policy import Policy
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value
+from xpulpnn_sw.networks.importers.values import (
+    NO_PADS,
+    Map,
+    Pads,
+    Quantised,
+    Shape,
+    Sums,
+    Value,
+    same_margins,
+    standard_places,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,9 +115,7 @@ class ImportContext:
         if not isinstance(value, Sums):
             raise InputError(f"{tensor or 'input'} must depend on the input of the model, not be a constant")
         if self.policy is None:
-            raise InputError(
-                f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"
-            )
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
         # a map that several layers read is quantised once
         if value not in self._quantised:
             self._quantised[value] = self.assembly.quantised(value, self.policy.levels(tensor, value))
@@ -121,9 +130,7 @@ class ImportContext:
         if self.policy is not None:
             return self.policy.weights(tensor, value, channel_axis)
         if value.dtype.kind not in "fiu" or not np.array_equal(value, np.rint(value)) or np.abs(value).max() >= _MOST:
-            raise InputError(
-                f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"
-            )
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
         return whole(value)
 
 
@@ -136,3 +143,100 @@ def whole(value: NDArray[Any]) -> Quantised:
 
 Given = Sequence[Value | None]  # the inputs of a node; None: left out
 OnnxOperator = Callable[[ImportContext, OnnxNode, Given], Value]
+
+MAP_AXES, SEQUENCE_AXES = 4, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedWindow:
+    """Return the windows of an operator on a map."""
+
+    reach: tuple[int, int]  # rows and columns, with the gaps between
+    dilations: tuple[int, int]  # distance of one element to the next, 1 without gaps
+    strides: tuple[int, int]  # from one window to the next
+    pads: Pads  # rows and columns around the map: top, bottom, left, right
+    results: tuple[int, int]  # rows and columns of windows
+
+    def text(self, shape: Shape, rest: str) -> str:
+        """The layer on a map of this shape, ``rest`` between that and the options."""
+        height, width, channels = shape
+        return f"{height}x{width}x{channels}:{rest}:s={join(self.strides)},p={join(self.pads)}"
+
+
+def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads = NO_PADS) -> PlacedWindow:
+    """Return the windows of so many elements on a map that a node before has put values ``around``."""
+    if len(kernel) != 2 or min(kernel) < 1:
+        raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
+    strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
+    reach = ((kernel[0] - 1) * dilations[0] + 1, (kernel[1] - 1) * dilations[1] + 1)
+    size = (shape[0] + around[0] + around[1], shape[1] + around[2] + around[3])
+    own = _pads(node, size, reach, strides)
+    top, bottom, left, right = (one + other for one, other in zip(own, around, strict=True))
+    if node.number("ceil_mode", 0):
+        bottom += -(shape[0] + top + bottom - reach[0]) % strides[0]
+        right += -(shape[1] + left + right - reach[1]) % strides[1]
+    rows = (shape[0] + top + bottom - reach[0]) // strides[0] + 1
+    columns = (shape[1] + left + right - reach[1]) // strides[1] + 1
+    if rows < 1 or columns < 1:
+        raise InputError(f"window must be at most the padded map, not {reach[0]}x{reach[1]}")
+    return PlacedWindow(
+        reach=reach, dilations=dilations, strides=strides, pads=(top, bottom, left, right), results=(rows, columns)
+    )
+
+
+def _pair(node: OnnxNode, name: str) -> tuple[int, int]:
+    found = node.numbers(name, (1, 1))
+    if len(found) != 2 or min(found) < 1:
+        raise InputError(f"{name} must be two numbers of 1 at least, not {join(tuple(found))}")
+    return found[0], found[1]
+
+
+def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides: tuple[int, int]) -> Pads:
+    mode = node.text("auto_pad", "NOTSET") or "NOTSET"
+    if mode == "NOTSET":
+        given = node.numbers("pads", NO_PADS)
+        if len(given) != len(NO_PADS) or min(given) < 0:
+            raise InputError(f"pads must be four numbers of 0 at least, not {', '.join(map(str, given))}")
+        top, left, bottom, right = given
+        return top, bottom, left, right
+    if mode == "VALID":
+        return NO_PADS
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        raise InputError(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode}")
+    found: list[int] = []
+    for total in same_margins(size, reach, strides):
+        less, more = total // 2, total - total // 2
+        found += [less, more] if mode == "SAME_UPPER" else [more, less]
+    return found[0], found[1], found[2], found[3]
+
+
+def standard(value: Map | Sums) -> Shape:
+    """Rows, columns and channels; raises :class:`InputError` if the tensor is no map in the usual order."""
+    shape = value.shape
+    if isinstance(value, Map) and value.stage == INPUT and value.places.ndim == MAP_AXES:
+        # an input has no shape of its own in memory
+        shape = (value.places.shape[2], value.places.shape[3], value.places.shape[1])
+    if not np.array_equal(value.places, standard_places(shape)):
+        raise InputError(f"input must be a map of [1][channel][row][column], not of shape {value.places.shape}")
+    return shape
+
+
+def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
+    """An operator on a sequence as one on a map of one row; others as they are."""
+    if value.places.ndim != SEQUENCE_AXES:
+        return node, value
+    attributes = dict(node.attributes)
+    for name in ("kernel_shape", "strides", "dilations"):
+        if name in attributes:
+            attributes[name] = [1, *node.numbers(name, ())]
+    if "pads" in attributes:
+        before, behind = _ends(node)
+        attributes["pads"] = [0, before, 0, behind]
+    return replace(node, attributes=attributes), replace(value, places=value.places[:, :, np.newaxis])
+
+
+def _ends(node: OnnxNode) -> tuple[int, int]:
+    given = node.numbers("pads", (0, 0))
+    if len(given) != 2:
+        raise InputError(f"pads of a sequence must be two numbers, not {len(given)}")
+    return given[0], given[1]

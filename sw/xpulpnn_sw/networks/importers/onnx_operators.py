@@ -11,9 +11,17 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.assembly import INPUT
-from xpulpnn_sw.networks.importers.onnx_layers import add_maps, convolution, gemm, matrix_product
+from xpulpnn_sw.networks.importers.onnx_layers import (
+    add_maps,
+    average_pool,
+    convolution,
+    gemm,
+    global_average_pool,
+    matrix_product,
+    maximum_pool,
+    mean,
+)
 from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.onnx_pools import average_pool, global_average_pool, maximum_pool, mean
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
     INPUT_CODES,
     bipolar,
@@ -370,5 +378,4 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Cast": KnownOperator(_cast, on_codes=True),
     "Pad": KnownOperator(_pad, on_codes=True),
 }
-
 QUANTISERS = tuple(name for name, entry in OPERATORS.items() if entry.quantises)

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
-from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer, TensorWidths, WidthRequest
 from xpulpnn_sw.networks.importers.values import Quantised, Sums
-from xpulpnn_sw.networks.importers.widths import ReadingLayer, TensorWidths, WidthRequest
 
 Reals = NDArray[np.floating[Any]]
-
 _STEPS = 60  # scales that are tried
 _LEAST = 0.3  # the smallest of them, over the one that clips nothing
 _DAMPING = 0.01  # of the mean square of the inputs, added to that of each: images are few
@@ -129,7 +127,7 @@ class Calibration:
         Raises :class:`InputError` for images of other sizes, or models that cannot be computed.
         """
         if options.images is None or not len(options.images):
-            raise InputError("--quantise must have images for calibration, not none")
+            raise InputError("calibration must have images, not none")
         images = options.images if options.images.ndim == 4 else options.images[..., np.newaxis]
         factor = float(options.high - options.low) / 255
         real = images.astype(np.float64) * factor + float(options.low)

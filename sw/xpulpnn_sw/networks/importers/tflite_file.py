@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 
 _IDENTIFIER = b"TFL3"
-
 _DTYPES = {"INT8": "<i1", "INT32": "<i4", "UINT8": "<u1", "INT16": "<i2", "INT64": "<i8", "FLOAT32": "<f4"}
-
 _WINDOW = ("Padding", "StrideH", "StrideW", "FusedActivationFunction")
 # class of the options of an operator, and those that are read
 _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -18,23 +18,28 @@ import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.networks.described import Described, Scaling, by_colour
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.fixed_point import Range, fixed_point, shifted_mean, shifted_sum, sum_ranges
 from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
-from xpulpnn_sw.networks.importers.onnx_layers import add_maps, convolution, gemm
+from xpulpnn_sw.networks.importers.onnx_layers import (
+    add_maps,
+    average_pool,
+    convolution,
+    gemm,
+    global_average_pool,
+    maximum_pool,
+)
 from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.onnx_pools import average_pool, global_average_pool, maximum_pool
-from xpulpnn_sw.networks.importers.options import ImportOptions
 from xpulpnn_sw.networks.importers.plans import LayerPlan, precision_text
+from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, standard_places
+from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 _BYTE = 8
 _LEAST, _GREATEST = -128, 127  # codes of 8 bits
 _SAMPLE_SHIFT = 16
 _MAP_AXES = 3  # rows, columns and channels, besides the batch
-
 # where activations clip
 _ENDS: Mapping[str, tuple[float | None, float | None]] = {
     "NONE": (None, None),

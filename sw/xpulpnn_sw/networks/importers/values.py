@@ -85,7 +85,6 @@ class Sums:
 
 
 _MOST_ELEMENTS = 1 << 26
-
 Constant = NDArray[Any] | Quantised
 Value = Constant | Map | Sums
 

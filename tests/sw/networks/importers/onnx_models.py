@@ -16,9 +16,9 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
-from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.registry import ImportOptions
+from xpulpnn_sw.networks.network import Described
 
 IMAGES = 6
 

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
-from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.registry import ImportOptions
 
 from .onnx_models import (
     DOMAIN,

@@ -11,7 +11,7 @@ from onnx import TensorProto
 from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
-from xpulpnn_sw.networks.importers.options import ImportOptions
+from xpulpnn_sw.networks.importers.registry import ImportOptions
 
 from .onnx_models import DOMAIN, IMAGES, Model, TruncTo, check, conv, imported, normalised, samples
 
@@ -339,9 +339,7 @@ def test_inputs_that_are_integers(tmp_path: Path, kind: int) -> None:
     model.node("Conv", weights, pads=[1, 0, 0, 0])
     model.pair(1.0, 4, np.int8)
     check(model, tmp_path, 1.0, rng, zero=4, given=lambda image: image - 128 * is_signed)
-    with pytest.raises(
-        InputError, match=r"^--samples, --mean, --std and --quantise must be left out with an input of "
-    ):
+    with pytest.raises(InputError, match=r"^samples, normalisation and bits must be left out with an input of "):
         imported(model, tmp_path, samples=(Fraction(0), Fraction(1)))
 
 

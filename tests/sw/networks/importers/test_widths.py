@@ -3,7 +3,7 @@
 import pytest
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.networks.importers.widths import LayerWidths, ReadingLayer, WidthRequest, request_of, widths_of
+from xpulpnn_sw.networks.importers.registry import LayerWidths, ReadingLayer, WidthRequest, request_of, widths_of
 
 READERS = (
     ReadingLayer(name="first", inputs=("image",), weights="w0", is_first=True),
@@ -51,7 +51,7 @@ def test_texts_are_read_as_they_are_written() -> None:
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=f"^--quantise must {message}"):
+    with pytest.raises(InputError, match=f"^bits must {message}"):
         request_of(text).tensors(READERS)
 
 

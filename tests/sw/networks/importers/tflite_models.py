@@ -7,8 +7,7 @@ import numpy as np
 import tflite
 
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.importers.options import ImportOptions
-from xpulpnn_sw.networks.importers.registry import import_model
+from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
 from xpulpnn_sw.networks.importers.tflite_file import TfliteOperator, TfliteTensor
 
 SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
