@@ -13,7 +13,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result
+from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result, Workload
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.kernels.layout import Ints, Symbol, fold, is_stored

@@ -81,8 +81,7 @@ def _chunks(network: _Network, inputs: NDArray[Any]) -> Iterator[tuple[int, list
 
 def _elements(stage: _Stage) -> int:
     """Elements of the operands that are laid side by side for an image."""
-    weights = getattr(stage.tensors, "weights", None)
-    reduction = 1 if weights is None else weights[0].size
+    reduction = int(stage.tensors.weights[0].size) if hasattr(stage.tensors, "weights") else 1
     outputs = int(np.prod(stage.output_shape))
     return outputs // stage.output_shape[-1] * (reduction + stage.output_shape[-1])
 
