@@ -1,6 +1,7 @@
 """Networks computed on plain integers, many images at once, by nothing that the kernels are made of."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -74,16 +75,16 @@ def run_scores(
 
 def _chunks(network: _Network, inputs: NDArray[Any]) -> Iterator[tuple[int, list[I32]]]:
     """A few images at a time, the number of the first and the results of every layer."""
-    images = max(1, _CHUNK_ELEMENTS // max(map(_elements, network.stages)))
+    images = max(1, _CHUNK_ELEMENTS // max(_elements(stage) for stage in network.stages))
     for first in range(0, len(inputs), images):
         yield first, _computed(network, inputs[first : first + images])
 
 
-def _elements(stage: _Stage) -> int:
+def _elements(stage: Any) -> int:
     """Elements of the operands that are laid side by side for an image."""
     reduction = int(stage.tensors.weights[0].size) if hasattr(stage.tensors, "weights") else 1
-    outputs = int(np.prod(stage.output_shape))
-    return outputs // stage.output_shape[-1] * (reduction + stage.output_shape[-1])
+    *pixels, channels = stage.output_shape
+    return prod(pixels) * (reduction + channels)
 
 
 def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
