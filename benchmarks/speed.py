@@ -18,6 +18,7 @@ from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.table import find
+from xpulpnn.user_cache import CACHE_VARIABLE
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.build import build_model, compiler
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, cluster_rig, simulated
@@ -25,7 +26,6 @@ from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, ClusterCase, 
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, run_case
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
-from xpulpnn_sim.tools.user_cache import CACHE_VARIABLE
 from xpulpnn_sw.layers.convolution import ConvLayer
 from xpulpnn_sw.layers.precision import Precision
 

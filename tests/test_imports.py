@@ -16,7 +16,7 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parent.parent
 OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
-DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.settings", "xpulpnn.errors")
+DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.settings", "xpulpnn.errors", "xpulpnn.user_cache")
 """What everything may import: facts, without gates."""
 
 
@@ -70,6 +70,7 @@ SOFTWARE = {
 ARROWS = {
     "rtl/xpulpnn/errors.py": Arrows(),
     "rtl/xpulpnn/lazy.py": Arrows(),
+    "rtl/xpulpnn/user_cache.py": Arrows(("xpulpnn.errors",)),
     "rtl/xpulpnn/isa": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
     "rtl/xpulpnn/settings.py": Arrows(("xpulpnn.errors",)),
     "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.settings", "xpulpnn.errors")),

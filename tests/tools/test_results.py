@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import xpulpnn_sim.tools.results
+from xpulpnn.user_cache import ignore_before
 from xpulpnn_sim.tools.results import Results, digest
-from xpulpnn_sim.tools.user_cache import ignore_before
 
 pytestmark = pytest.mark.unit
 
@@ -58,7 +58,7 @@ def test_fresh_runs_find_nothing(tmp_path, monkeypatch):
     assert Results(tmp_path / "one", fresh=True).find("a", "key") is None
     results = Results(tmp_path / "one")
     results.keep("a", 1, "key")
-    monkeypatch.setattr("xpulpnn_sim.tools.user_cache._started", 0.0)
+    monkeypatch.setattr("xpulpnn.user_cache._started", 0.0)
     ignore_before(2e10)
     assert results.find("a", "key") is None
 

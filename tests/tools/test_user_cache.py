@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from xpulpnn import user_cache
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.tools import user_cache
-from xpulpnn_sim.tools.user_cache import (
+from xpulpnn.user_cache import (
     cache_directory,
     cache_place,
     cache_size,

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from xpulpnn.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, output, table, tell, write_json
 from xpulpnn_sim.cli.option_groups import Json
 from xpulpnn_sim.tools.doctor import FoundTool, survey
-from xpulpnn_sim.tools.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
 
 _MB = 1e6
 

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from xpulpnn.user_cache import cache_directory
 from xpulpnn_sim.exploration.library import Library, load_library
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.results import digest
-from xpulpnn_sim.tools.user_cache import cache_directory
 
 LIBRARY_NAME = "xpulpnn_builtin"
 TAU_PS = 10.0

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
+from xpulpnn.user_cache import cache_directory
 from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, TimingArc, read_liberty
 from xpulpnn_sim.tools.files import write_bytes
-from xpulpnn_sim.tools.user_cache import cache_directory
 
 _INVERTER = 0b01
 _BUFFER = 0b10

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from xpulpnn.errors import InputError
+from xpulpnn.user_cache import cache_directory, store
 from xpulpnn_sim.exploration.design import emit_design
 from xpulpnn_sim.exploration.finished_run import FILES
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, ExploreOptions
@@ -18,7 +19,6 @@ from xpulpnn_sim.exploration.runner import InterruptedRun, Manner, run_points
 from xpulpnn_sim.exploration.search import Found, Search
 from xpulpnn_sim.exploration.space import Point
 from xpulpnn_sim.exploration.task import POINTS, PointStep, StepResult, Task, earlier_files, plan, with_known
-from xpulpnn_sim.tools.user_cache import cache_directory, store
 
 _DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 60.0}
 """Seconds of a step that has never run, by the kind of its result."""

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Literal, Protocol
 
 from xpulpnn.errors import XpulpnnError
+from xpulpnn.user_cache import ignore_before
 from xpulpnn_sim.exploration.cache import sources_digest
 from xpulpnn_sim.exploration.flow_files import FlowError
 from xpulpnn_sim.exploration.results import (
@@ -23,7 +24,6 @@ from xpulpnn_sim.exploration.results import (
 )
 from xpulpnn_sim.exploration.space import Point, folder_name
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.user_cache import ignore_before
 
 ResultField = Literal["flows", "kernels", "energies"]  # field of `PointResult` that a step adds to
 

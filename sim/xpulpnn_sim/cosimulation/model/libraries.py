@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import xpulpnn
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.user_cache import alone
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.schema import BANK, DATA, DMA, FETCH, HART, LINES, REFILL, RETIRE, STREAM, PortKind
 from xpulpnn_sim.cosimulation.model.testbench import Adapter, Rig
 from xpulpnn_sim.tools.results import cached_results, digest
-from xpulpnn_sim.tools.user_cache import alone
 
 _STREAM_PORTS = {
     "ready": "insn__ready",

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from xpulpnn.user_cache import cache_directory, counts, store
 from xpulpnn_sim.exploration.flow_files import flow_folder
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import GATED
 from xpulpnn_sim.exploration.mapping import DESIGN, LIBRARY, abc_commands, map_gates, read_verilog, write_inputs
 from xpulpnn_sim.exploration.results import EmittedDesign
 from xpulpnn_sim.tools.results import digest
-from xpulpnn_sim.tools.user_cache import cache_directory, counts, store
 from xpulpnn_sim.tools.yosys import find_yosys
 
 REVISION = "3"  # part of the name in the cache: raised when the netlists change without any setting changing

@@ -66,7 +66,8 @@ void abort(void) {
     exit(XP_FAIL_ABORT);
 }
 
-void xp_assert_failed(const char *condition, const char *file, int line) {
+void __assert_func(const char *file, int line, const char *function, const char *condition) {
+    (void)function;
     fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
     abort();
 }

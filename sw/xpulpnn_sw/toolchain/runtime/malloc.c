@@ -1,8 +1,9 @@
-/* malloc and its kin. */
+/* malloc and its kin, and the heap in the TCDM: what stacks and placed data leave of it. */
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xp_team.h>
 
 #include "heap.h"
 #include "locks.h"
@@ -62,3 +63,22 @@ __attribute__((weak)) void *realloc(void *memory, size_t size) {
     free(memory);
     return moved;
 }
+
+#ifdef XP_CLUSTER
+extern char __l1_heap_start[], __l1_heap_end[];
+
+__attribute__((section(".data_l1.heap"))) static struct heap l1_heap = {.begin = __l1_heap_start, .end = __l1_heap_end};
+
+void *xp_l1_malloc(uint32_t size) {
+    xp_lock(XP_LOCK_L1_HEAP);
+    void *memory = heap_take(&l1_heap, size);
+    xp_unlock(XP_LOCK_L1_HEAP);
+    return memory;
+}
+
+void xp_l1_free(void *memory) {
+    xp_lock(XP_LOCK_L1_HEAP);
+    heap_give(&l1_heap, memory);
+    xp_unlock(XP_LOCK_L1_HEAP);
+}
+#endif

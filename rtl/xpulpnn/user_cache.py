@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.tools.files import write_text
 
 CACHE_VARIABLE = "XPULPNN_CACHE"
 
@@ -22,7 +21,7 @@ DEFAULT = "default"  # what `cache_place` returns where no variable says where t
 _FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times", "papers", "runs", "widths")
 """Folders of the cache; compiled models are beside them."""
 _FILES = ("*.so", "*.a", "*.lock", "building-*")
-"""Compiled models, the library they share, locks of builds, and folders of builds."""
+"""Compiled models, the libraries of models and of programs, locks of builds, and folders of builds."""
 
 _started = 0.0  # time since the epoch, in seconds, before which entries do not count in this process
 
@@ -68,8 +67,10 @@ def counts(entry: Path) -> bool:
 
 def store(entry: Path, text: str) -> None:
     """Write an entry, which counts from now on even if its text is the old one."""
-    write_text(entry, text)
-    os.utime(entry)
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=entry.parent, delete=False) as file:
+        file.write(text)
+    Path(file.name).replace(entry)
 
 
 @contextmanager
