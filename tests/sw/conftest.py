@@ -12,7 +12,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sw.toolchain import build as toolchain
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import Options
-from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+from xpulpnn_sw.toolchain.build_options import ClusterLayout
 
 from .elf import FORK, SOURCES, ClusterBuild
 

@@ -11,7 +11,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sw.assembly.registers import register_number
+from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule

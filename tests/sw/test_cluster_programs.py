@@ -21,7 +21,7 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sw.toolchain import build as toolchain
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import Options
-from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+from xpulpnn_sw.toolchain.build_options import ClusterLayout
 from xpulpnn_sw.toolchain.headers.generate import cluster_map
 
 from .elf import FORK, SOURCES, ClusterBuild, run, simulate

@@ -20,13 +20,19 @@ from xpulpnn_sim.cli.values import Count, NewFolder, Repeated
 from xpulpnn_sim.tools.files import require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources
-from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_STACK, KIB, MIB, Options, Stage, parse_size
-from xpulpnn_sw.toolchain.cluster_layout import (
+from xpulpnn_sw.toolchain.build_options import (
     DEFAULT_CORE_STACK,
     DEFAULT_CORES,
     DEFAULT_MASTER_STACK,
+    DEFAULT_RAM,
+    DEFAULT_STACK,
     DEFAULT_TCDM,
+    KIB,
+    MIB,
     ClusterLayout,
+    Options,
+    Stage,
+    parse_size,
 )
 from xpulpnn_sw.toolchain.compilers import CompileError, find
 from xpulpnn_sw.toolchain.foreign_build import write_all

@@ -17,8 +17,7 @@ from xpulpnn_sim.cli.values import NewFile
 from xpulpnn_sim.tools.files import write_bytes, write_text
 from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.library.packed_layer import PackedLayer, read_arrays
-from xpulpnn_sw.library.packed_text import c_header, c_source, npz
+from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz, read_arrays
 from xpulpnn_sw.library.packing import MAP_KERNELS, PACKED_KERNELS, packed
 
 _SUFFIXES = (".c", ".h", ".npz")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 
-from xpulpnn_sw.assembly.registers import register_number
+from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.kernels.terms import TERM_OPERATIONS, Argument, Combination, Name, Number, Term, arguments_of
 

@@ -1,4 +1,4 @@
-"""Writes a library into a folder."""
+"""Writes a library into a folder: objects, headers that declare and describe the functions, and its README."""
 
 import re
 import tempfile
@@ -8,13 +8,173 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, kernel_function
-from xpulpnn_sw.library.header import KERNELS_HEADER, LIBRARY_FILE, kernels_header, readme
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.im2col import SPARE_WORDS
+from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
+from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, declaration, kernel_function
+from xpulpnn_sw.kernels.variants import Level, Variant
+from xpulpnn_sw.library.functions import elements
 from xpulpnn_sw.library.public import PublicFunction
 from xpulpnn_sw.library.utils_header import UTILS_HEADER, utils_header
 from xpulpnn_sw.toolchain.build import archive
 from xpulpnn_sw.toolchain.build_options import Options
+
+KERNELS_HEADER = "xpulpnn_kernels.h"
+LIBRARY_FILE = "libxpulpnn.a"
+
+_KERNELS = f"""\
+Every function computes the share of `core` out of `cores`: call it with 0, 1 for all of it. It is reentrant and may be
+interrupted at any time; {STACK_BYTES} bytes of stack hold its frame and a handler's. Hardware loops and the NN-RF are
+lost to the caller, and an interrupt handler must leave them as they are.
+All pointers are word-aligned. Elements are packed little end first; feature maps are [row][column][channel], each pixel
+filled up with zero channels to whole words and to a multiple of four channels. Of elements of one bit 1 is +1 and 0 is
+-1; around such a map lies -1, and bits of channels that fill up are 0. Nothing is checked at run time: `xpulpnn pack`
+checks a layer and writes its arguments."""
+
+_PRODUCT = """\
+weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (x2_4x4, nn_4x4: 4).
+Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
+
+# what the caller has to know, by argument structure
+_RULES = {
+    "xp_conv_arguments": f"""\
+Also for conv1d without dilation and for what is not in place of pointwise and linear. Variants Nx1 are for layers with
+a single output pixel, the others for all others. An input pixel has channels for whole words of inputs and of weights.
+{_PRODUCT}
+Input: one word behind it may be read. Buffer: buffer_stride for each core, at least the variant's pixels times
+row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank.""",
+    "xp_conv1d_arguments": f"""\
+Dilated: the sequence runs along the rows, width and kernel_width are 1. Otherwise as conv.
+{_PRODUCT}""",
+    "xp_conv_outside_arguments": """\
+As conv, with the value around the map.""",
+    "xp_conv1d_outside_arguments": """\
+As conv1d, with the value around the map.""",
+    "xp_matmul_arguments": f"""\
+Rows of activations: of pointwise the pixels of a map, of which up to one group less one, and two words, behind the
+input may be read; of matmul one word. Rows of matmul alternate word by word in groups of four with the variants nn_4x4
+and x2_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes, and without sub-byte
+products they are bytes.
+{_PRODUCT}""",
+    "xp_linear_arguments": f"""\
+Inputs as wide as the weights (bytes without sub-byte products). Up to two words behind those that fill whole words of
+weights may be read.
+{_PRODUCT}""",
+    "xp_depthwise_arguments": """\
+The input is [channel][row][column], each row of whole words; two words behind it may be read. The output is
+[row][column][channel]. weights, parameters: as `xpulpnn pack` lays them out. Filters Kx3_s1 are for K rows, at most 3
+columns and steps of one column, the others for all others. Buffer: buffer_stride for each core, rows of whole words
+that hold a padded input row, as many as the padded input has, and 32 bytes.""",
+    "xp_depthwise_outside_arguments": """\
+As depthwise, with the value around the map.""",
+    "xp_add_arguments": """\
+Of two maps and the result, each pixel has as many channels as the narrowest one needs for whole words. The weights'
+width and sign in the name are those of the second map. A table has a byte for each bit pattern of an element.""",
+    "xp_add_shift_arguments": """\
+clip((first_factor * a + second_factor * b + summand) >> shift); otherwise as the other addition.""",
+    "xp_maxpool_arguments": """\
+For the window and stride in the name only. What lies outside the map is not looked at.""",
+    "xp_avgpool_arguments": """\
+For the window and stride in the name only: the sum over the window's area, towards zero.""",
+    "xp_avgpool_scaled_arguments": """\
+For the window and stride in the name only: (factor * sum / area + summand) >> shift, clipped.""",
+    "xp_relu_arguments": """\
+Of signed elements, word by word; the output may be the input.""",
+    "xp_transpose_arguments": """\
+The output is [channel][row][column], as the input of a depthwise convolution: each row of whole words, whose last
+elements may be anything behind those of the row, and a channel for each of an input pixel, those that fill it up too.
+Behind the input up to three pixels may be read, of elements of 4 and 2 bits up to seven.""",
+}
+
+_README = """\
+# Kernels of xpulpnn
+
+For {core}. `include/{header}` declares the functions below and says how operands lie in memory.
+`lib/{library}` has them, an object each, so that a program takes only those that it calls:
+
+```sh
+xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o layer.c    # a trained layer: layer.c and layer.h
+xpulpnn cc {settings} main.c layer.c -I include -L lib -lxpulpnn -o main.elf
+```
+
+| function | inputs x weights, if any, x results | variant | bytes |
+|---|---|---|---|
+{rows}
+"""
+
+_PUBLIC = """\
+
+## Public names
+
+`include/pulp_nn_kernels.h` declares functions with the names, arguments and layouts of the PULP-NN libraries, made of
+the kernels above; `include/pulp_nn_utils.h` has the short names that programs for those libraries use. A program that
+has its own headers of those libraries needs only the library:
+
+```sh
+xpulpnn cc {settings} --cluster application.c -I include -L lib -lxpulpnn -o application.elf
+```
+
+{names}
+"""
+
+
+def kernels_header(functions: Sequence[KernelRun]) -> str:
+    """C text that declares and describes the functions."""
+    lines = [
+        "// Kernels for neural networks of few bits. Generated by xpulpnn.",
+        "#ifndef XPULPNN_KERNELS_H",
+        "#define XPULPNN_KERNELS_H",
+        "",
+        f'#include "{ARGUMENTS_HEADER}"',
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        _comment(_KERNELS),
+    ]
+    by_structure = sorted(functions, key=lambda run: list(_RULES).index(run.structure.name))
+    for name, group in groupby(by_structure, key=lambda run: run.structure.name):
+        lines += ["", _comment(f"struct {name}\n{_RULES[name]}")]
+        for run in group:
+            lines += ["", f"/* {described(run)}. */", declaration(run)]
+    lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
+    return "\n".join(lines)
+
+
+def readme(functions: Sequence[KernelRun], core: str, settings: str, public: Sequence[PublicFunction] = ()) -> str:
+    """Markdown text with tables of the functions, for a core and the options that describe it."""
+    rows = "\n".join(
+        f"| `{run.name}` | {' x '.join(elements(run))} | {run.variant.name} | {len(run.function) * WORD} |"
+        for run in functions
+    )
+    text = _README.format(core=core, header=KERNELS_HEADER, library=LIBRARY_FILE, settings=settings, rows=rows)
+    if not public:
+        return text
+    names = "\n".join(f"* {', '.join(f'`{name}`' for name in function.names)}" for function in public)
+    return text + _PUBLIC.format(names=names, settings=settings)
+
+
+def described(run: KernelRun) -> str:
+    """A function in a few words."""
+    parts = [" x ".join(elements(run)), _blocks(run.variant)]
+    if run.rule is not None:
+        parts.append(f"results by {run.rule.value}")
+    if run.specialised:
+        parts.append(f"for the layer {run.layer} alone, all arguments but addresses ignored")
+    return ", ".join(parts)
+
+
+def _blocks(level: Level) -> str:
+    if not isinstance(level, Variant):
+        return f"for {level.name}"
+    return f"{level.name}: {level.nch} channels of {level.npx} pixel{'s' if level.npx > 1 else ''} at a time"
+
+
+def _comment(text: str) -> str:
+    first, *rest = text.splitlines()
+    return "\n".join([f"/* {first}", *(f"   {line}" for line in rest)]) + " */"
+
 
 PUBLIC_HEADER = "pulp_nn_kernels.h"
 

@@ -8,7 +8,7 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
-from xpulpnn_sw.assembly.registers import register_number
+from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function, KernelRun

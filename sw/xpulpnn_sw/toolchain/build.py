@@ -17,10 +17,8 @@ from pathlib import Path
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
-from xpulpnn_sw.assembly.source_places import SourcePlaces
-from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, Options, Stage, link_script
+from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, ClusterLayout, Options, Stage, link_script
 from xpulpnn_sw.toolchain.c_library import header_flags, library_archive
-from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
 from xpulpnn_sw.toolchain.compilers import (
     LIBRARIES,
     LINKING,
@@ -35,7 +33,7 @@ from xpulpnn_sw.toolchain.compilers import (
 )
 from xpulpnn_sw.toolchain.core_note import cluster_note, core_name, core_note
 from xpulpnn_sw.toolchain.headers.generate import headers
-from xpulpnn_sw.toolchain.stock_assembly import translate
+from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, translate
 
 START_FILE, RUNTIME_LIBRARY = "crt0.S", "runtime.c"
 C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c",), (".S", ".s"), (".o", ".a")

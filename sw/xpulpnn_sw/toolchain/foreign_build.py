@@ -6,9 +6,8 @@ from string import Template
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sw.toolchain.build import RUNTIME_LIBRARY, START_FILE, write_headers
-from xpulpnn_sw.toolchain.build_options import Options, link_script
+from xpulpnn_sw.toolchain.build_options import ClusterLayout, Options, link_script
 from xpulpnn_sw.toolchain.c_library import header_flags, library_files, library_root, source_flags
-from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
 from xpulpnn_sw.toolchain.compilers import LIBRARIES, RUNTIME, TARGETS
 
 _README = Template("""\

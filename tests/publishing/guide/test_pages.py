@@ -31,7 +31,7 @@ from xpulpnn_sim.publishing.guide.instructions import (
     shown_cycles,
 )
 from xpulpnn_sim.publishing.guide.pages import expand
-from xpulpnn_sim.publishing.guide.ports import ports
+from xpulpnn_sim.publishing.guide.settings import ports
 from xpulpnn_sim.tools.tops import TOPS
 from xpulpnn_sw.toolchain.headers.generate import headers
 

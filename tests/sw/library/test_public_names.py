@@ -18,8 +18,7 @@ from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.public import PREFIXES, PublicFunctions, usual_precisions
 from xpulpnn_sw.library.write import public_header
 from xpulpnn_sw.toolchain.build import build
-from xpulpnn_sw.toolchain.build_options import Options
-from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+from xpulpnn_sw.toolchain.build_options import ClusterLayout, Options
 
 from ..elf import Ran, run
 

@@ -9,8 +9,7 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sw.library.utils_header import utils_header
 from xpulpnn_sw.toolchain.build import build
-from xpulpnn_sw.toolchain.build_options import Options
-from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+from xpulpnn_sw.toolchain.build_options import ClusterLayout, Options
 
 from ..elf import SOURCES, run
 

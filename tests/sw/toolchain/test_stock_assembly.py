@@ -15,10 +15,9 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.expressions import evaluate
-from xpulpnn_sw.assembly.source_places import SourcePlaces
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.core_note import CoreNote, core_name, core_note, read_notes, require_core
-from xpulpnn_sw.toolchain.stock_assembly import numeric, statements, translate
+from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, numeric, statements, translate
 
 FULL = PRESETS["xpulpnn-full"]
 SEED = 5

@@ -25,8 +25,7 @@ from xpulpnn_sim.cosimulation.model.testbench import TOP
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sw.assembly.disasm import disassemble
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES, disassemble
 
 SAVE_SUFFIX, FILTERS_SUFFIX = ".gtkw", ".filters"
 

@@ -17,8 +17,7 @@ from xpulpnn_sw.networks.c_programs.program_text import Example, ProgramTarget, 
 from xpulpnn_sw.networks.kernels import packed_input, weight_bytes
 from xpulpnn_sw.networks.network import Network, Scaling
 from xpulpnn_sw.networks.suited import filled_input, suited
-from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, Options
-from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
+from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, ClusterLayout, Options
 
 _RUNTIME_TCDM = 64  # bytes of the TCDM that the runtime has for itself beside the stacks
 _PROGRAM = 64 * KIB  # bytes of a program without networks and examples, more than it takes

@@ -7,16 +7,16 @@ import re
 from collections.abc import Callable
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.publishing.guide import cluster, drawings, machine, ports, settings
+from xpulpnn_sim.publishing.guide import drawings, machine, settings
 from xpulpnn_sim.publishing.guide.instructions import instructions
 
 _PLAIN: dict[str, Callable[[], str]] = {
-    "addresses": cluster.addresses,
+    "addresses": machine.addresses,
     "causes": machine.causes,
-    "cluster-presets": cluster.cluster_presets,
+    "cluster-presets": machine.cluster_presets,
     "costs": machine.costs,
     "csrs": machine.csrs,
-    "event-lines": cluster.event_lines,
+    "event-lines": machine.event_lines,
     "events": machine.events,
     "extensions": machine.extensions,
     "fields": machine.fields,
@@ -31,14 +31,14 @@ _PLAIN: dict[str, Callable[[], str]] = {
     "samples": machine.samples,
     "selectors": machine.selectors,
     "signs": machine.signs,
-    "timer-settings": cluster.timer_settings,
+    "timer-settings": machine.timer_settings,
     "waits": machine.waits,
 }
 
 _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
     "instructions": instructions,
-    "ports": ports.ports,
-    "registers": cluster.registers,
+    "ports": settings.ports,
+    "registers": machine.registers,
     "settings": settings.settings,
     "timing": drawings.timing,
 }

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, NNRF_ENTRIES, REGISTERS, WORD_BYTES
-from xpulpnn_sim.publishing.packages.checks import SCRATCH, Checks
-from xpulpnn_sim.publishing.packages.memory_map import places
+from xpulpnn_sim.publishing.packages.checks import SCRATCH, Checks, places
 from xpulpnn_sim.reference.statements.machine import Hart, Statements, result
 from xpulpnn_sw.assembly.disasm import render
 

@@ -9,18 +9,18 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import ENTRY, FIRST_PARAMETER, VECTORS, WORD_BYTES, WORD_MASK, XLEN, ExceptionCause
 from xpulpnn_sim.publishing.packages import arithmetic, control_flow
 from xpulpnn_sim.publishing.packages.arithmetic import hart
-from xpulpnn_sim.publishing.packages.checks import Checks
-from xpulpnn_sim.publishing.packages.listing import listing, little_endian_words
-from xpulpnn_sim.publishing.packages.memory_map import (
+from xpulpnn_sim.publishing.packages.checks import (
     EXPECTED_AT,
     MEMORY_BASE,
     MEMORY_WORDS,
     NOWHERE,
     OPERANDS_AT,
     RESULTS_AT,
+    Checks,
     places,
 )
-from xpulpnn_sim.publishing.packages.vectors import dot_product
+from xpulpnn_sim.publishing.packages.listing import listing, little_endian_words
+from xpulpnn_sim.publishing.packages.units import dot_product
 from xpulpnn_sim.reference.statements.machine import Statements, sx, zx
 from xpulpnn_sw.assembly.asm import Assembled, assemble
 

@@ -1,10 +1,23 @@
-"""The FuseSoC core file (CAPI2): what to read, lint and simulate."""
+"""The FuseSoC core file (CAPI2): what to read, lint and simulate, and options of the simulators."""
 
 from collections.abc import Iterable
 
 from xpulpnn_sim.publishing.packages.design import GENERATED, LICENCE, Design
 from xpulpnn_sim.publishing.packages.ipxact import LIBRARY, VENDOR
-from xpulpnn_sim.publishing.packages.simulators import VERILATOR_BINARY, VERILATOR_MAKE
+
+VERILATOR_BINARY = ("--timing", "-Wno-fatal", "-CFLAGS", "-std=gnu++20", "-LDFLAGS", "-pthread")
+"""For ``verilator --binary``.
+
+Warnings of a newer Verilator do not keep the testbench from running. C++20 and threads are named because a Verilator
+that was not configured on the machine, such as the Python wheel, does not know how to ask for them.
+"""
+
+VERILATOR_MAKE = "VM_PARALLEL_BUILDS=1 CFG_CXXFLAGS_PCH_I=-include CFG_GCH_IF_CLANG="
+"""Variables of Verilator's makefiles.
+
+A compiler run per file, since joining them takes Python; and how GCC and clang read the precompiled header, which is
+made in any case and which the wheel leaves out.
+"""
 
 
 def _file_list(files: Iterable[str]) -> str:

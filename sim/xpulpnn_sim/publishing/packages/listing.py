@@ -1,6 +1,8 @@
-"""Text of memory images: ``$readmemh`` files and listings for people."""
+"""Texts of a package: templates filled, ``$readmemh`` files of memories, listings for people."""
 
+import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import LENGTH_MASK, WORD_BYTES
@@ -8,6 +10,28 @@ from xpulpnn.isa.table import Decoder
 from xpulpnn_sim.publishing.packages.design import GENERATED
 from xpulpnn_sw.assembly.asm import Assembled
 from xpulpnn_sw.assembly.disasm import disassemble
+
+_FOLDER = Path(__file__).parent / "templates"
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+def template(name: str) -> str:
+    """The text of the file ``name`` under ``templates``, with the head and the task ``fail`` that all of them share."""
+    text = _source(name).replace("{{generated}}", GENERATED)
+    return text.replace("{{fail}}\n", _source("fail.v"))
+
+
+def _source(name: str) -> str:
+    return (_FOLDER / f"{name}.in").read_text()
+
+
+def fill(name: str, **values: object) -> str:
+    """A template with ``{{name}}`` replaced by values; each value must have a place and each place a value."""
+    text = template(name)
+    places = {match[1] for match in _PLACE.finditer(text)}
+    assert places == values.keys(), (name, places ^ values.keys())
+    return _PLACE.sub(lambda match: str(values[match[1]]), text)
+
 
 HEX_HEADER = f"// {GENERATED}\n"
 _SOURCE_COLUMN = 52

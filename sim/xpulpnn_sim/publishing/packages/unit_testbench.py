@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 from xpulpnn_sim.publishing.packages.core_testbench import SIMULATED_NS
 from xpulpnn_sim.publishing.packages.design import Design, Port, clocking
-from xpulpnn_sim.publishing.packages.listing import hex_words
-from xpulpnn_sim.publishing.packages.template import fill
-from xpulpnn_sim.publishing.packages.units import unit_vectors
-from xpulpnn_sim.publishing.packages.vectors import Vector
+from xpulpnn_sim.publishing.packages.listing import fill, hex_words
+from xpulpnn_sim.publishing.packages.units import Vector, unit_vectors
 
 _COMPARISON = """\
                 if (counts[{place}] && {name} !== must_{name}) begin

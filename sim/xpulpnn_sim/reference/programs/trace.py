@@ -8,8 +8,7 @@ from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
-from xpulpnn_sw.assembly.disasm import render
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
 TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
 

@@ -21,7 +21,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.verification.random.layout import BASE, MASK, SAVE, SP, WINDOW_MASK
 from xpulpnn_sim.verification.random.program import PLAIN, BareProgram, Block, Handlers, executable_of, names_of
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 LEAST_TCDM = 0x1_0000  # bytes of the TCDM that the programs use
 SHARED_WINDOW = 0x2000  # offset in the TCDM of the window that all harts race in

@@ -37,7 +37,7 @@ from xpulpnn_sim.verification.clusters.program import (
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.layout import BASE
 from xpulpnn_sim.verification.random.program import Block
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _LONGEST = 300
 _STATUS = f"0x{Dma.STATUS:x}"

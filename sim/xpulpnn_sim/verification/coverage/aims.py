@@ -20,7 +20,7 @@ from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer
 from xpulpnn_sim.verification.coverage.producing import Pair, Producing
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FAILING, LINK
 from xpulpnn_sim.verification.random.program import Block
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _REPEATS = 6  # copies of what waits for an interrupt
 _INTERRUPTED = 40  # iterations of a loop that waits for an interrupt

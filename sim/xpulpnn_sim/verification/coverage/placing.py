@@ -23,8 +23,7 @@ from xpulpnn_sim.verification.random.layout import (
     WINDOW,
 )
 from xpulpnn_sim.verification.random.memory_run import memory_operand
-from xpulpnn_sw.assembly.disasm import render
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
 _SAFE = WINDOW + 0x80  # Behind the words that fail
 _SPAN = 0x40

@@ -13,7 +13,7 @@ from xpulpnn_sim.verification.coverage.kinds import MEMORY, Kind, Producer, kind
 from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer, destination, token_of
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FRAME, LINK, POOL, RA, SP, WINDOW
 from xpulpnn_sim.verification.random.memory_run import memory_operand
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _ATTEMPTS = 30
 _SLOT = 0xF0  # offset from the window of words that carry constants and zeros

@@ -4,7 +4,7 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.verification.directed.case import programs, words_at
 from xpulpnn_sim.verification.random.layout import FRAME, SIGNATURE, WINDOW
 from xpulpnn_sim.verification.random.program import CONSTANTS
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _SLOT = 3 * WORD_BYTES
 _SP = ABI_NAMES[2]

@@ -10,7 +10,7 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.verification.directed.case import Directed, directed, programs
 from xpulpnn_sim.verification.random.draw import Draw, Group, group_of
 from xpulpnn_sim.verification.random.layout import SIGNATURE
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 
 def _counted(word: int) -> int:

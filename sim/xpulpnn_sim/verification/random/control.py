@@ -8,7 +8,7 @@ from xpulpnn_sim.verification.random.layout import COUNTER, LINK, RA, SCRATCH, S
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
 from xpulpnn_sim.verification.random.program import Block, count_statements, total_bytes
 from xpulpnn_sim.verification.random.system import INNER, LONGEST_BODY, OUTER, LoopWriter, System
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _X6, _RA = ABI_NAMES[SCRATCH], ABI_NAMES[RA]
 _SHORT_JUMP, _SHORT_BRANCH = 1800, 200  # bytes that compressed jumps and branches reach over

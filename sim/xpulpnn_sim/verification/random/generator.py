@@ -11,7 +11,7 @@ from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import POOL, RARE, SHIFTS, SIGNATURE
 from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
 from xpulpnn_sim.verification.random.program import Block, Handlers, Program, count_statements, random_handlers
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _BASE: Mapping[str, float] = {
     "arithmetic": 6,

@@ -11,7 +11,7 @@ from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
 from xpulpnn_sim.verification.random.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOTS, SP
 from xpulpnn_sim.verification.random.program import Block
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _SHIFT_BITS = 5
 _OUTSIDE = 2  # how far beyond the range results are aimed at

@@ -29,7 +29,7 @@ from xpulpnn_sim.verification.random.layout import (
     WINDOW_MASK,
 )
 from xpulpnn_sw.assembly.asm import Assembled, assemble
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _LEVEL = 64  # bytes of the save area that one interrupt uses
 _TABLE_WORDS = (SECOND_TABLE - ENTRY) // 4

@@ -7,7 +7,7 @@ from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
 from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
 from xpulpnn_sim.verification.random.program import Block, total_bytes
-from xpulpnn_sw.assembly.registers import ABI_NAMES
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 INNER, OUTER = 0, 1
 LONGEST_BODY = 3000  # bytes a body may have: branches and setup instructions reach past it

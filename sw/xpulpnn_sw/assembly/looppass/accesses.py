@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xpulpnn.isa.fields import WORD_FIELDS
-from xpulpnn_sw.assembly.looppass.flow import live_before
+from xpulpnn_sw.assembly.looppass.counting import live_before
 from xpulpnn_sw.assembly.looppass.operation import GP, SP, TP, FlowKind, Operation, make
 
 # registers whose values others may look at between two instructions: handlers use the stack

@@ -17,11 +17,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sw.assembly.looppass.counting import Condition, Counter, Entry, at_entry, find_counter, held_condition
-from xpulpnn_sw.assembly.looppass.flow import FlowGraph, NaturalLoop
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
+from xpulpnn_sw.assembly.looppass.counting import (
+    Condition,
+    Counter,
+    Entry,
+    FlowGraph,
+    NaturalLoop,
+    at_entry,
+    find_counter,
+    held_condition,
+)
 from xpulpnn_sw.assembly.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
 from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, Operation, make
-from xpulpnn_sw.assembly.registers import ABI_NAMES
 
 _FARTHEST = 2 * 0xFFF  # bytes from the set-up to the end, at most
 _NEAREST_FARTHEST = 2 * 0x1F  # the same where the instruction holds the count too

@@ -14,9 +14,8 @@ from xpulpnn.isa.fields import WORD_FIELDS, Field, FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, find
 from xpulpnn_sw.assembly.asm import MEMORY, expand, operand_texts, select, statement_parts, token_value
-from xpulpnn_sw.assembly.disasm import render
+from xpulpnn_sw.assembly.disasm import ABI_NAMES, is_register, register_number, render
 from xpulpnn_sw.assembly.expressions import evaluate
-from xpulpnn_sw.assembly.registers import ABI_NAMES, is_register, register_number
 
 RA, SP, GP, TP = 1, 2, 3, 4
 A0, A1, A7 = 10, 11, 17

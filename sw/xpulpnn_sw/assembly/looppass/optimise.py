@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSR_BY_NAME
 from xpulpnn_sw.assembly.looppass.accesses import AccessTally, improve, spread_loads
-from xpulpnn_sw.assembly.looppass.flow import FlowGraph, live_before
+from xpulpnn_sw.assembly.looppass.counting import FlowGraph, live_before
 from xpulpnn_sw.assembly.looppass.hwloops import HardwareLoops, LoopOutcome
 from xpulpnn_sw.assembly.looppass.listing import ListedFunction, Listing, strip_comment
 from xpulpnn_sw.assembly.looppass.operation import SP, FlowKind, Operation, parse

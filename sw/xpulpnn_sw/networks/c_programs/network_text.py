@@ -10,7 +10,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.layout import OutputLayout, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.precision import SIGN_BITS
-from xpulpnn_sw.library.packed_text import word_lines
+from xpulpnn_sw.library.packed_layer import word_lines
 from xpulpnn_sw.networks.c_programs.c_network import CLayer, CNetwork, InputLayout, c_string, comment_text
 from xpulpnn_sw.networks.deployment import Piece, results_name, weights_name
 from xpulpnn_sw.networks.kernels import inputs_of, own_symbols

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.layout import OutputLayout, PlanesLayout, Words, pack_words
 from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, kernel_function
-from xpulpnn_sw.library.header import KERNELS_HEADER, kernels_header
-from xpulpnn_sw.library.packed_text import word_lines
+from xpulpnn_sw.library.packed_layer import word_lines
+from xpulpnn_sw.library.write import KERNELS_HEADER, kernels_header
 from xpulpnn_sw.networks.c_programs.c_network import CNetwork, comment_text
 from xpulpnn_sw.networks.c_programs.network_text import (
     c_template,

@@ -9,9 +9,8 @@ from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled, find
-from xpulpnn_sw.toolchain.cluster_layout import ClusterLayout
-from xpulpnn_sw.toolchain.headers.encoding import FUNCT3, FUNCT7, OPCODE, RS2, piece
-from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic, intrinsics
+from xpulpnn_sw.toolchain.build_options import ClusterLayout
+from xpulpnn_sw.toolchain.headers.intrinsics import FUNCT3, FUNCT7, OPCODE, RS2, Intrinsic, intrinsics, piece
 from xpulpnn_sw.toolchain.headers.pulp import pulp_header
 
 _MAP = """\

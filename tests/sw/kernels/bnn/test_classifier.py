@@ -18,7 +18,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import Result
 from xpulpnn_sim.reference.golden import binary
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sw.assembly.registers import register_number
+from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.bnn.classifier import Classifier, classifier
 from xpulpnn_sw.kernels.bnn.network import Weights, random_weights, synthetic_image

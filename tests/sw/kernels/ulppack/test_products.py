@@ -5,7 +5,7 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sw.assembly.registers import register_number
+from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import Function, kernel_call
 from xpulpnn_sw.kernels.ulppack.bit_serial import bit_serial_gemm

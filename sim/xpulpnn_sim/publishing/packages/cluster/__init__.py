@@ -1,1 +1,0 @@
-"""Testbenches of the cluster and its parts, in plain Verilog."""
