@@ -5,7 +5,7 @@ import pytest
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.workloads.packed_products import Point
-from xpulpnn_sim.exploration.report.packed_grids import grids
+from xpulpnn_sim.exploration.report.packed_plots import grids
 from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sw.layers.convolution import MatmulLayer
 

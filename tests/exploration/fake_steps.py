@@ -36,6 +36,7 @@ class FakeStep:
     preset: str = "ri5cy"
     version: str = "1"
     kind: str = "flows"
+    wall_s: float = 0.0
 
     def settings(self):
         return {"version": self.version, "tool": os.environ.get("FAKE_TOOL", "1.0")}
@@ -52,7 +53,9 @@ class FakeStep:
         mine = design.config.xpulpnn == (self.preset != "ri5cy")
         with self.diary.open("a") as file:
             file.write(f"{self.name} {'xpulpnn' if design.config.xpulpnn else 'ri5cy'}\n")
-        result = FlowResult(flow=self.name, tools={"fake": self.version}, conditions=["None."], area_kge=1.5)
+        result = FlowResult(
+            flow=self.name, tools={"fake": self.version}, conditions=["None."], area_kge=1.5, wall_s=self.wall_s
+        )
         if self.act == "slow":
             time.sleep(1)
             return StepOutcome(result=result)

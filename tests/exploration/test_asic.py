@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
@@ -14,15 +15,15 @@ from xpulpnn.settings import apply_settings
 from xpulpnn_sim.exploration import asic
 from xpulpnn_sim.exploration.asic import AsicFlow, shuffled
 from xpulpnn_sim.exploration.builtin import builtin_library
-from xpulpnn_sim.exploration.design import emit_design
-from xpulpnn_sim.exploration.energy.clock_gated import clock_gated_netlist
-from xpulpnn_sim.exploration.flow_files import FlowError
+from xpulpnn_sim.exploration.cache import emit_design
+from xpulpnn_sim.exploration.energy.estimate import clock_gated_netlist
 from xpulpnn_sim.exploration.liberty import LibraryCell
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import GATED, MappedNetlist, instance_path, mapped_module
-from xpulpnn_sim.exploration.mapping import abc_commands
+from xpulpnn_sim.exploration.mapping import FlowError, abc_commands
+from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.origins import Shares
-from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json, to_json
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json
 from xpulpnn_sim.tools.netlists import NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import find_yosys
 
@@ -157,7 +158,7 @@ def test_conditions_name_what_a_reader_must_know(result: FlowResult, library: Li
     for what in (library.name, abc_commands("area"), library.driving_cell, "no wire load", "2 fF", "One run"):
         assert what in text
     assert {"yosys", "abc"} <= result.tools.keys()
-    assert from_json(FlowResult, json.loads(json.dumps(to_json(result)))) == result
+    assert from_json(FlowResult, json.loads(json.dumps(asdict(result)))) == result
 
 
 @pytest.mark.flow
@@ -248,7 +249,7 @@ def test_mapped_netlists_keep_enables_for_clock_gates(
         # which of the two tells depends on the version of Yosys
         (
             HIERARCHY.replace("posedge clk", "clk"),
-            r"(--liberty must hold cells for all of top, not lack one for \$.*|yosys must be .* top: FF .* supported)",
+            r"(liberty must hold cells for all of top, not lack one for \$.*|yosys must be .* top: FF .* supported)",
         ),
     ],
 )
@@ -262,8 +263,8 @@ def test_a_design_that_cannot_be_mapped_is_one_line_with_its_log(library: Librar
 
 @pytest.mark.unit
 def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"^script must be one of area, speed, not size$"):
-        AsicFlow(library, "asic", "size")
+    with pytest.raises(InputError, match=r"^script must be one of area, speed, both, not size$"):
+        ExploreOptions(script="size").check()
     choices = "wheel, native or the path of a program"
     with pytest.raises(ToolError, match=rf"^yosys must be {choices}, not mine$"):
         AsicFlow(library, "asic", "area", yosys="mine").settings()
@@ -294,7 +295,7 @@ def test_cells_that_the_library_lacks_and_missing_modules(library: Library, tmp_
     cell = {"type": "$_DLATCH_P_", "connections": {"Q": [2]}}
     path = tmp_path / "netlist.json"
     path.write_text(json.dumps({"modules": {"top": {"ports": {}, "netnames": {}, "cells": {"latch": cell}}}}))
-    with pytest.raises(ToolError, match=r"^--liberty must hold cells for all of top, not lack one for \$_DLATCH_P_$"):
+    with pytest.raises(ToolError, match=r"^liberty must hold cells for all of top, not lack one for \$_DLATCH_P_$"):
         mapped_module(read_module(path, "top"), library.cells)
     with pytest.raises(ToolError, match=r"^yosys must write a netlist of other, not netlist.json without it$"):
         read_module(path, "other")

@@ -12,8 +12,7 @@ from xpulpnn.errors import ConfigError
 from xpulpnn.settings import apply_settings
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.exploration.cache import cached_flow
-from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.cache import cached_flow, emit_design
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, ModuleArea, PathStep
 
 pytestmark = pytest.mark.unit

@@ -8,12 +8,10 @@ import pytest
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.builtin import builtin_library
-from xpulpnn_sim.exploration.cluster_flow import Assembly, ClusterFlow, assembled
-from xpulpnn_sim.exploration.liberty_expression import Expression
+from xpulpnn_sim.exploration.cluster_flow import Assembly, ClusterFlow, assembled, part, part_instances, remainder
+from xpulpnn_sim.exploration.liberty_syntax import Expression
 from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
-from xpulpnn_sim.exploration.packed_netlist import packed, unpacked
-from xpulpnn_sim.exploration.parts import part, part_instances, remainder
+from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist, packed, unpacked
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput
 from xpulpnn_sim.tools.netlists import NetlistCell, in_order
 

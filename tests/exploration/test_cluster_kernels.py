@@ -56,7 +56,7 @@ def test_energy_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch)
         result = energy(workload=workload.name, top=workload.top, conditions=["Library of cells."])
         return result, {}
 
-    monkeypatch.setattr(estimate, "estimate_with_files", made_up)
+    monkeypatch.setattr(estimate, "estimate_energy", made_up)
     config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
     outcome = EnergyStep(None, SPEC, core=True).run(design(config))
     assert seen == [(PRESETS["xpulpnn-full"], "core", str(SPEC))]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.energy.charges import Charges
-from xpulpnn_sim.exploration.energy.circuit import Circuit, read_circuit
+from xpulpnn_sim.exploration.energy.model import Circuit, read_circuit
 from xpulpnn_sim.exploration.energy.programs import general_code
 from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, activity, pack_cycles, quantised
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty

@@ -1,7 +1,7 @@
 """Energy of emitted designs, mapped by Yosys onto the built-in library."""
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.exploration.builtin import builtin_library
-from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.energy.capture import kernel_workload
-from xpulpnn_sim.exploration.energy.circuit import Circuit, expression, read_circuit
-from xpulpnn_sim.exploration.energy.clock_gated import METHOD, clock_gated_netlist
-from xpulpnn_sim.exploration.energy.estimate import estimate_energy, estimate_with_files
+from xpulpnn_sim.exploration.energy.estimate import METHOD, clock_gated_netlist, estimate_energy
+from xpulpnn_sim.exploration.energy.model import Circuit, expression, read_circuit
 from xpulpnn_sim.exploration.energy.toggles import BITS, activity
 from xpulpnn_sim.exploration.kernels import KernelSpec
-from xpulpnn_sim.exploration.results import EnergyResult, from_json, to_json
+from xpulpnn_sim.exploration.results import EnergyResult, from_json
 from xpulpnn_sim.tools.netlists import ONE
 
 pytestmark = pytest.mark.flow
@@ -97,7 +96,7 @@ def test_isolation_quiets_the_idle_region() -> None:
 
 def test_estimate_of_a_kernel() -> None:
     workload = kernel_workload(replace(KernelSpec.parse(KERNEL).case(PLAIN), config=PLAIN), "backend")
-    result = estimate_energy(PLAIN, workload, builtin_library(), window=512)
+    result, files = estimate_energy(PLAIN, workload, builtin_library(), window=512)
     assert (result.workload, result.top, result.cycles) == (KERNEL, "backend", 512)
     assert result.energy_per_cycle_fj == pytest.approx(sum(module.total for module in result.modules))
     assert result.energy_per_mac_fj == pytest.approx(result.energy_per_cycle_fj * result.cycles / result.macs, rel=1e-3)
@@ -109,11 +108,11 @@ def test_estimate_of_a_kernel() -> None:
     assert min(module.total for module in result.modules) >= 0
     assert energies["id_stage.regfile"].clock > 0
     assert energies["ex_stage.mult"].switching > energies["ex_stage.div"].switching > 0
-    assert from_json(EnergyResult, to_json(result)) == result
-    again, files = estimate_with_files(PLAIN, workload, builtin_library(), window=512)
+    assert from_json(EnergyResult, asdict(result)) == result
+    again, files = estimate_energy(PLAIN, workload, builtin_library(), window=512)
     assert again == result
     assert {"backend.v", "mapped.v", "yosys.ys", "yosys.log", "modules.abc", "gated.v"} <= files.keys()
     assert "module backend" in files["mapped.v"]
     started = time.monotonic()
-    assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == result
+    assert estimate_energy(PLAIN, workload, builtin_library(), window=512)[0] == result
     assert time.monotonic() - started < 2

@@ -22,29 +22,29 @@ TOPS = ", ".join(ALL_TOPS)
 
 BAD_INPUT = {
     "top": (["--top", "soc"], f"--top must be one of {TOPS}, not soc"),
-    "flow": (["--flow", "builtin,xilinx"], "--flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
-    "asic without library": (["--flow", "asic"], "--liberty must be given for the flow asic"),
-    "no library": (["--liberty", "absent.lib"], "--liberty must be a file, not absent.lib"),
+    "flow": (["--flow", "builtin,xilinx"], "flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
+    "asic without library": (["--flow", "asic"], "liberty must be given for the flow asic"),
+    "no library": (["--liberty", "absent.lib"], "liberty must be a file, not absent.lib"),
     "jobs": (["--jobs", "0"], "--jobs must be at least 1, not 0"),
-    "baseline": (["--preset", "ri5cy", "--baseline", "xpulpnn"], "--baseline must be one of ri5cy, not xpulpnn"),
-    "kernel": (["--kernel", "matmul:8"], "--kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8"),
-    "bits of the kernel": (["--kernel", "conv:3:nn_4x4"], "bits of --kernel must be one of 16, 8, 4, 2, not 3"),
+    "baseline": (["--preset", "ri5cy", "--baseline", "xpulpnn"], "baseline must be one of ri5cy, not xpulpnn"),
+    "kernel": (["--kernel", "matmul:8"], "kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8"),
+    "bits of the kernel": (["--kernel", "conv:3:nn_4x4"], "bits of kernel must be one of 16, 8, 4, 2, not 3"),
     "layer of the kernel": (
         ["--kernel", "matmul:8:nn_4x4:8x8"],
-        "--kernel matmul:8:nn_4x4:8x8: layer must be CxKxP, not 8x8",
+        "kernel matmul:8:nn_4x4:8x8: layer must be CxKxP, not 8x8",
     ),
     "kernel that no point can run": (
         ["--preset", "ri5cy", "--kernel", "matmul:8:nn_4x4"],
         (
-            "--kernel matmul:8:nn_4x4:64x288x64: variant must be one that the configuration can run, not nn_4x4 "
+            "kernel matmul:8:nn_4x4:64x288x64: variant must be one that the configuration can run, not nn_4x4 "
             "(needs XpulpMLnn)"
         ),
     ),
-    "energy of nothing": (["--energy"], "--energy must come with a --kernel whose energy it is"),
-    "FPGA of a cluster": (["--top", "dma", "--flow", "ecp5"], "--flow must be asic or builtin for dma, not ecp5"),
+    "energy of nothing": (["--energy"], "energy must come with a kernel whose energy it is"),
+    "FPGA of a cluster": (["--top", "dma", "--flow", "ecp5"], "flow must be asic or builtin for dma, not ecp5"),
     "kernel on a part of a cluster": (
         ["--top", "tcdm", "--kernel", "conv:8:nn_4x4"],
-        "--kernel must be left out with --top tcdm, which runs no programs",
+        "kernel must be left out with tcdm, which runs no programs",
     ),
     "component that the clusters lack": (
         ["--top", "dma", "--set", "dma=false"],
@@ -52,10 +52,10 @@ BAD_INPUT = {
     ),
     "paper of another component": (
         ["--paper", "--top", "dotp"],
-        "--top must be left out or cluster with --paper, not dotp",
+        "top must be left out or cluster with paper, not dotp",
     ),
-    "paper with settings": (["--paper", "--set", "rvfi=true"], "--set must be left out with --paper"),
-    "no paper": (["--no-energy"], "--no-energy must be left out without --paper"),
+    "paper with settings": (["--paper", "--set", "rvfi=true"], "settings must be left out with paper"),
+    "no paper": (["--no-energy"], "no_energy must be left out without paper"),
 }
 
 
@@ -75,7 +75,7 @@ def test_unreadable_library(capsys, tmp_path, monkeypatch):
     Path("bad.lib").write_text("no library {\n")
     assert cli.main(["explore", "--liberty", "bad.lib"]) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith("error: --liberty must be a Liberty file, not bad.lib")
+    assert captured.err.startswith("error: liberty must be a Liberty file, not bad.lib")
     assert captured.err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["bad.lib"]
 
@@ -96,7 +96,7 @@ def test_missing_package_of_the_report(fake_flows, capsys, tmp_path, monkeypatch
 
     monkeypatch.setattr(finished_run.util, "find_spec", lambda name: None if name == "plotly" else name)
     assert cli.main(["explore", "-o", "out"]) == 2
-    text = "plotly must be installed for the report, or --no-report be given: pip install plotly"
+    text = "plotly must be installed for the report, or no_report be set: pip install plotly"
     assert capsys.readouterr().err == f"error: {text}\n"
     assert cli.main(["explore", "-o", "out", "--no-report"]) == 0
 

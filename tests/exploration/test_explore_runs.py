@@ -11,7 +11,6 @@ import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.exploration import loop
 
 pytestmark = pytest.mark.flow
 
@@ -52,12 +51,15 @@ def test_interrupted_run_reports_and_goes_on(tmp_path, number):
     second = start(tmp_path)
     _, error = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 2
-    assert error.startswith("error: --output must be a folder that no other run uses, not out (process ")
+    assert error.startswith("error: output must be a folder that no other run uses, not out (process ")
     assert error.count("\n") == 1
     process.send_signal(number)
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
-    assert "INCOMPLETE: interrupted after 1 of 2 points; without --fresh it goes on from here" in out.splitlines()
+    assert (
+        "INCOMPLETE: interrupted after 1 of 2 points; the next run goes on from here unless it is to start afresh"
+        in out
+    )
     assert all_gone(tmp_path / "diary.pid")
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["complete"] is False
@@ -87,7 +89,7 @@ def run(*words, output="out"):
 def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
     words = ("--sweep", "widths=16,8,4", "--max-points", "2")
     assert run(*words) == 2
-    text = "--yes or --max-points 3 must be given, not left out (3 points to run, 3 steps, about 90 s with 1 process)"
+    text = "yes or max_points of 3 must be given, not left out (3 points to run, 3 steps, about 90 s with 1 process)"
     assert capsys.readouterr().err == f"error: {text}\n"
     assert list((tmp_path / "out").iterdir()) == []
     assert run(*words, "--yes") == 0
@@ -96,11 +98,10 @@ def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
     assert run(*words) == 0
 
 
-def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "_wall_s", lambda result: 7.0)
+def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path):
+    fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", wall_s=7.0)]
     assert run() == 0
     capsys.readouterr()
-    assert json.loads((tmp_path / "cache" / "times" / "steps.json").read_text()) == {"dotp a": 7.0}
     assert run("--sweep", "widths=16,8,4", "--max-points", "1") == 2
     assert "(3 points to run, 3 steps, about 21 s with 1 process)" in capsys.readouterr().err
 

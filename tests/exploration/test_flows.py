@@ -6,9 +6,9 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.exploration.design import emit_design
-from xpulpnn_sim.exploration.flow_files import FlowError, flow_folder
+from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.flows import FlowStep, Request, flow_steps, parse_clock
+from xpulpnn_sim.exploration.mapping import FlowError, flow_folder
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult
 from xpulpnn_sim.exploration.space import build_space
 from xpulpnn_sim.exploration.task import StepOutcome, run_step
@@ -50,7 +50,7 @@ def test_clocks(text: str, clock_ns: float) -> None:
 def test_what_is_no_clock(text: str) -> None:
     shown = text or "empty"
     rule = "a positive period in ns or a frequency such as 200MHz"
-    with pytest.raises(InputError, match=rf"^--clock must be {rule}, not {shown}$"):
+    with pytest.raises(InputError, match=rf"^clock must be {rule}, not {shown}$"):
         parse_clock(text)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
-from xpulpnn_sim.exploration.liberty_expression import Expression
+from xpulpnn_sim.exploration.liberty_syntax import Expression
 from xpulpnn_sim.exploration.library import load_library
 
 pytestmark = pytest.mark.unit
@@ -133,15 +133,15 @@ def test_malformed_expressions_are_rejected(text: str) -> None:
 def test_what_is_no_library_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(ToolError) as caught:
         library(tmp_path, text)
-    assert str(caught.value) == f"--liberty must be a Liberty file, not {tmp_path / 'small.lib'} ({reason})"
+    assert str(caught.value) == f"liberty must be a Liberty file, not {tmp_path / 'small.lib'} ({reason})"
 
 
 def test_a_missing_file_and_a_library_without_inverters(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"^--liberty must be a Liberty file, not .*none.lib \(No such file or dir.*$"):
+    with pytest.raises(ToolError, match=r"^liberty must be a Liberty file, not .*none.lib \(No such file or dir.*$"):
         read_liberty(tmp_path / "none.lib")
     path = tmp_path / "small.lib"
     path.write_text(TEXT)
-    with pytest.raises(ToolError, match=r"^--liberty must hold an inverter with delay tables, not none as .*small"):
+    with pytest.raises(ToolError, match=r"^liberty must hold an inverter with delay tables, not none as .*small"):
         load_library(path)
 
 

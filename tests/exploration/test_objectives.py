@@ -4,7 +4,7 @@ import pytest
 from tests.exploration.made_up import flow, point
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.exploration.objectives import Objective, objectives, pareto_front, pareto_table
+from xpulpnn_sim.exploration.search import Objective, objectives, pareto_front, pareto_table
 
 pytestmark = pytest.mark.unit
 
@@ -38,9 +38,9 @@ def test_objectives(text, flows, kernels, found):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("beauty", "--objective must be a list out of area,delay,luts,fmax,cycles,energy, not beauty"),
-        ("area,", "--objective must be a list out of area,delay,luts,fmax,cycles,energy, not empty"),
-        ("fmax@asic-area", "--objective must be of what the run measures, not fmax@asic-area"),
+        ("beauty", "objective must be a list out of area,delay,luts,fmax,cycles,energy, not beauty"),
+        ("area,", "objective must be a list out of area,delay,luts,fmax,cycles,energy, not empty"),
+        ("fmax@asic-area", "objective must be of what the run measures, not fmax@asic-area"),
     ],
 )
 def test_bad_objectives(text, message):

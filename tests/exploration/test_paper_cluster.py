@@ -6,9 +6,9 @@ import pytest
 from tests.exploration.made_up import flow, point
 
 from xpulpnn.config import CLUSTER_PRESETS
-from xpulpnn_sim.exploration import paper_cluster
+from xpulpnn_sim.exploration import paper
 from xpulpnn_sim.exploration.flows import Request
-from xpulpnn_sim.exploration.report.cluster_blocks import REST, block_areas, block_of, cluster_tables
+from xpulpnn_sim.exploration.report.headlines import REST, block_areas, block_of, cluster_tables
 from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, GrantPath, ModuleArea, PointResult
 
 pytestmark = pytest.mark.unit
@@ -70,16 +70,16 @@ def test_without_clusters_there_are_no_blocks() -> None:
 
 
 def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper_cluster, "flow_steps", lambda request, top: [f"{top}-{one}" for one in request.scripts])
+    monkeypatch.setattr(paper, "flow_steps", lambda request, top: [f"{top}-{one}" for one in request.scripts])
     request = Request(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
-    space, steps = paper_cluster.cluster_points(request)
+    space, steps = paper.cluster_points(request)
     assert [point.label for point in space.points] == ["cluster-ri5cy", "cluster", "cluster-bf4", "cluster2"]
     assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]
     assert steps == [["cluster-area", "cluster-speed"]] * 4
 
 
 def test_overheads_beside_those_of_the_paper() -> None:
-    table = paper_cluster.cluster_paper_table(
+    table = paper.cluster_paper_table(
         [cluster("cluster-ri5cy"), cluster("cluster", 1.02), cluster("cluster-bf4", 1.05), cluster("cluster2", 1.03)]
     )
     rows = {(row[0], row[1]): row[2:] for row in table.rows}

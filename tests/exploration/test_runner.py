@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
-from xpulpnn_sim.exploration import runner
-from xpulpnn_sim.exploration.runner import Manner, run_points
+from xpulpnn_sim.exploration import task
 from xpulpnn_sim.exploration.space import build_space
-from xpulpnn_sim.exploration.task import plan
+from xpulpnn_sim.exploration.task import plan, run_points
 
 pytestmark = pytest.mark.flow
 
@@ -34,14 +33,14 @@ class Run:
         pairs = [(step, step.settings()) for step in self.steps]
         tasks = [plan(point, pairs, self.folder, fresh_since=fresh_since) for point in self.points]
         self.told.clear()
-        self.missing = [task.missing for task in tasks]
+        self.missing = [len(task.missing) for task in tasks]
 
         def told(label, step, known):
             self.told.append((label, step, known))
             if report is not None:
                 report(label, step)
 
-        return run_points(tasks, self.folder, self.fakes.emit, Manner(jobs=jobs, timeout_s=timeout_s), told)
+        return run_points(tasks, self.folder, self.fakes.emit, told, jobs=jobs, timeout_s=timeout_s)
 
     def record(self, name):
         return json.loads((self.folder / "points" / name / "result.json").read_text())
@@ -74,7 +73,7 @@ def test_points_are_written_with_their_configuration(fakes, tmp_path, diary):
 def test_finished_points_start_no_process(fakes, tmp_path, diary, monkeypatch):
     run = Run(fakes, tmp_path, fakes.FakeStep("a", diary))
     first = run()
-    monkeypatch.setattr(runner, "executor", None)
+    monkeypatch.setattr(task, "executor", None)
     assert run() == first
     assert run.told == [("ri5cy", "a", True), ("xpulpnn", "a", True)]
     assert len(lines(diary)) == 2
@@ -197,7 +196,7 @@ from pathlib import Path
 sys.path.insert(0, {fakes!r})
 import fake_steps
 from xpulpnn_sim.exploration.task import plan
-from xpulpnn_sim.exploration.runner import Manner, run_points
+from xpulpnn_sim.exploration.task import run_points
 from xpulpnn_sim.exploration.space import build_space
 
 if __name__ == "__main__":
@@ -205,7 +204,7 @@ if __name__ == "__main__":
     step = fake_steps.FakeStep("slow", folder / "diary", "hang")
     (point,) = build_space("dotp", ["ri5cy"], [], []).points
     task = plan(point, [(step, step.settings())], folder)
-    run_points([task], folder, fake_steps.emit, Manner(), lambda *told: None)
+    run_points([task], folder, fake_steps.emit, lambda *told: None)
 """
 
 

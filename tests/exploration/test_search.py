@@ -6,8 +6,7 @@ import pytest
 from tests.exploration import made_up
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.exploration.objectives import Objective
-from xpulpnn_sim.exploration.search import Search, require_optuna, structures
+from xpulpnn_sim.exploration.search import Objective, Search, require_optuna, structures
 
 pytestmark = pytest.mark.unit
 
@@ -101,7 +100,7 @@ def test_nothing_possible():
     choices = {"preset": ["xpulpnn"], "isolation": ["register"]}
     with pytest.raises(InputError) as caught:
         search(choices=choices, common={"multipliers": "shared"}).run(Bench(), lambda: False)
-    assert str(caught.value) == "--search must be of a space with possible points, not none of 1"
+    assert str(caught.value) == "search must be of a space with possible points, not none of 1"
 
 
 def test_structures_are_those_a_component_has():
@@ -114,7 +113,7 @@ def test_structures_are_those_a_component_has():
     assert list(structures("dotp", {})) == ["multipliers", "isolation", "adders"]
     with pytest.raises(InputError) as caught:
         structures("nnrf", {})
-    text = "--sweep must be given to search nnrf, which has no other structures, not left out"
+    text = "sweep must be given to search nnrf, which has no other structures, not left out"
     assert str(caught.value) == text
 
 
@@ -122,4 +121,4 @@ def test_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ToolError) as caught:
         require_optuna()
-    assert str(caught.value) == "optuna must be installed for --search: pip install '.[search]'"
+    assert str(caught.value) == "optuna must be installed for search: pip install '.[search]'"

@@ -108,24 +108,24 @@ def test_folders_are_plain_and_distinct():
 @pytest.mark.parametrize(
     ("presets", "settings", "sweeps", "text"),
     [
-        (["arm"], [], [], f"--preset must be a list out of {KNOWN}, not arm"),
-        (["xpulpnn"], ["widths"], [], "--set must be KEY=VALUE, not widths"),
-        (["xpulpnn"], [], ["widths"], "--sweep must be KEY=V1,V2,..., not widths"),
+        (["arm"], [], [], f"preset must be a list out of {KNOWN}, not arm"),
+        (["xpulpnn"], ["widths"], [], "set must be KEY=VALUE, not widths"),
+        (["xpulpnn"], [], ["widths"], "sweep must be KEY=V1,V2,..., not widths"),
         (["xpulpnn"], [], ["widths=16+3"], "widths must be a non-empty set out of 16,8,4,2, not 16,3"),
         (["xpulpnn"], [], ["isolation=none,gold"], "isolation must be one of none, and, register, not gold"),
         (["xpulpnn"], [], ["xpulpnn=true,maybe"], "xpulpnn must be true or false, not maybe"),
-        (["xpulpnn"], ["rvfi=1", "rvfi=0"], [], "--set must give each setting once, not rvfi twice"),
+        (["xpulpnn"], ["rvfi=1", "rvfi=0"], [], "set must give each setting once, not rvfi twice"),
         (
             ["xpulpnn"],
             ["isolation=none"],
             ["dotp.isolation=and"],
-            "--sweep must name a setting that is given nowhere else, not isolation again",
+            "sweep must name a setting that is given nowhere else, not isolation again",
         ),
         (
             ["xpulpnn"],
             [],
             ["rvfi=0", "rvfi=1"],
-            "--sweep must name a setting that is given nowhere else, not rvfi again",
+            "sweep must name a setting that is given nowhere else, not rvfi again",
         ),
         (
             ["ri5cy"],

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from xpulpnn_sim.exploration.wrapper import WRAPPER, wrap
+from xpulpnn_sim.exploration.fpga import WRAPPER, wrap
 
 pytestmark = pytest.mark.unit
 

@@ -6,8 +6,7 @@ from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, tell
 from xpulpnn_sim.cli.option_groups import Checking, Jobs, Json, Report
 from xpulpnn_sim.cli.values import listed
-from xpulpnn_sim.publishing.papers.catalogue import TABLES
-from xpulpnn_sim.publishing.papers.measure import measure, runs_of
+from xpulpnn_sim.publishing.papers.measure import TABLES, measure, runs_of
 from xpulpnn_sim.publishing.papers.report.page import named_table, write_page
 from xpulpnn_sim.publishing.papers.table import MeasuredTable, Verdict, measured
 from xpulpnn_sim.tools.terminal_table import TerminalTable
@@ -21,16 +20,20 @@ class BenchOptions(Checking, Jobs, Report, Json):
     quick: bool = False
     """Leave out the rows that take long, and compare the results only."""
 
+    @property
+    def checks_instructions(self) -> bool:
+        """Every retired instruction is compared too."""
+        return not self.quick and self.check == "all"
+
 
 @command
 def run(options: BenchOptions) -> int:
     """Measure the tables; fails if a run's results are wrong."""
     names = options.table or tuple(TABLES)
-    tables, quick, checked = [TABLES[name] for name in names], options.quick, _checked(options)
+    tables, quick, checked = [TABLES[name] for name in names], options.quick, options.checks_instructions
     runs = runs_of(tables, quick=quick)
-    records: dict[Any, Any] = {}
     with progress_bar("runs", len(runs)) as bar:
-        records.update(bar.each(measure(runs, check=checked, jobs=options.jobs)))
+        records = dict(bar.each(measure(runs, check=checked, jobs=options.jobs)))
     found = [measured(table, records, quick=quick) for table in tables]
     console = output()
     for table in found:
@@ -51,13 +54,11 @@ def _command(options: BenchOptions) -> str:
     return " ".join([*words, *(flag for flag, is_set in flags.items() if is_set)])
 
 
-def _checked(options: BenchOptions) -> bool:
-    return not (options.quick or options.check != "all")
-
-
 def _conditions(options: BenchOptions) -> list[str]:
     """Return the conditions that hold for all figures."""
-    instructions = ", every retired instruction with the instruction-set simulator" if _checked(options) else ""
+    instructions = (
+        ", every retired instruction with the instruction-set simulator" if options.checks_instructions else ""
+    )
     return [
         f"Every figure is of the RTL; all results are compared with numpy{instructions}.",
         "Equal: the same within the last digit printed. Whether more or less is better, the verdict says.",
@@ -71,8 +72,8 @@ def _rows(table: MeasuredTable) -> list[dict[str, Any]]:
             "table": table.table.name,
             "figure": row.row.figure,
             "unit": row.row.unit,
-            "paper": None if row.row.published is None else row.row.published.value,
-            "where": None if row.row.published is None else row.row.published.where,
+            "paper": row.row.published and row.row.published.value,
+            "where": row.row.published and row.row.published.where,
             "ours": row.ours,
             "ratio": row.ratio,
             "verdict": row.verdict.value,

@@ -14,9 +14,7 @@ from xpulpnn_sim.cli.option_groups import IDEAL, Icache, Jobs, Report
 from xpulpnn_sim.cli.values import Count, Numbers, listed
 from xpulpnn_sim.cosimulation.model.schema import DeviceWait
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
-from xpulpnn_sim.exploration.report.banking import bank_gains
-from xpulpnn_sim.exploration.report.scaling import speed_ups
-from xpulpnn_sim.exploration.report.timeline import write_cluster_plots
+from xpulpnn_sim.exploration.report.cluster_plots import bank_gains, speed_ups, write_cluster_plots
 from xpulpnn_sw.kernels.layout import PLACEMENTS, Placement
 from xpulpnn_sw.kernels.programs.tiled import Tiling
 

@@ -14,8 +14,7 @@ from xpulpnn_sim.cli.option_groups import GrantStalls, Jobs, Json, Report, Seed,
 from xpulpnn_sim.cli.values import Count, Preset, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import run_points
-from xpulpnn_sim.exploration.report.packed_grids import Grid, bytes_cycles, grids
-from xpulpnn_sim.exploration.report.packed_plots import write_packed_plots
+from xpulpnn_sim.exploration.report.packed_plots import Grid, bytes_cycles, grids, write_packed_plots
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 from xpulpnn_sw.layers.convolution import MatmulLayer
 

@@ -17,7 +17,6 @@ from xpulpnn_sim.exploration.flows import FLOWS
 from xpulpnn_sim.exploration.kernels import SMALL_LAYERS
 from xpulpnn_sim.exploration.loop import Watcher
 from xpulpnn_sim.exploration.mapping import SCRIPTS
-from xpulpnn_sim.exploration.objectives import OBJECTIVES
 from xpulpnn_sim.exploration.options import (
     DEFAULT_CLUSTER_PRESET,
     DEFAULT_OUTPUT,
@@ -28,6 +27,7 @@ from xpulpnn_sim.exploration.options import (
     MOST_POINTS,
     ExploreOptions,
 )
+from xpulpnn_sim.exploration.search import OBJECTIVES
 from xpulpnn_sim.exploration.task import POINTS
 from xpulpnn_sim.tools.top_names import ALL_TOPS
 

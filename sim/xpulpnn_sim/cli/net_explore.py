@@ -10,25 +10,23 @@ from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.command import arguments, command
-from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, tell, write_json
 from xpulpnn_sim.cli.network_samples import Samples, normalisation_of, samples_of
 from xpulpnn_sim.cli.option_groups import Json, Report, Simulated
 from xpulpnn_sim.cli.values import Count, Natural, NewFolder, between, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
-from xpulpnn_sim.exploration.widths.exploration import Best, Exploration, Settings, explore
-from xpulpnn_sim.exploration.widths.page import write_page
-from xpulpnn_sim.exploration.widths.point import Assignment, text_of
+from xpulpnn_sim.exploration.widths.exploration import Exploration, Settings, explore_widths
+from xpulpnn_sim.exploration.widths.page import front_table, write_page
+from xpulpnn_sim.exploration.widths.search import Assignment, text_of
 from xpulpnn_sim.exploration.widths.subject import Subject
-from xpulpnn_sim.exploration.widths.workers import workers
 from xpulpnn_sim.tools.files import write_bytes, write_text
+from xpulpnn_sim.tools.terminal_table import TerminalTable
 from xpulpnn_sw.networks.form import written
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.networks.importers.onnx_operators import QUANTISERS
 from xpulpnn_sw.networks.importers.registry import ImportOptions, packages_for
 
 _KNOWN = ("8", "4", "2")
-_KIB = 1024
-_MILLION = 1e6
 _PERCENT = 100
 
 _IMAGES = Parameter(
@@ -93,17 +91,14 @@ def run(asked: NetExploreOptions) -> int:
         one.known(classes)
     floor = 0.0 if asked.floor is None else asked.floor / _PERCENT
     settings = Settings(floor=floor, trials=asked.trials, runs=asked.verify)
-    with (
-        workers(asked.jobs) as processes,
-        progress_bar("assignments", min(len(space), asked.trials)) as bar,
-    ):
+    with progress_bar("assignments", min(len(space), asked.trials)) as bar:
 
         def told(known: int, runs: int) -> None:
             bar.describe(f"assignments, {runs} runs on the design")
             bar.reach(known)
 
-        found = explore(subject, space, test, settings, processes, told)
-    _show(found, deciding, test, asked.floor)
+        found = explore_widths(subject, space, test, settings, asked.jobs, told)
+    _show(found, asked.floor)
     _write(asked, subject, found)
     return FAILED if found.reports else OK
 
@@ -159,18 +154,11 @@ def _subject(
     return Subject(model=model, calibration=calibration, options=options, images=deciding, config=config)
 
 
-def _show(found: Exploration, deciding: Images, test: Images, floor: float | None) -> None:
+def _show(found: Exploration, floor: float | None) -> None:
     """The front, and what is to be said about the rest."""
     console = output()
-    title = f"bits of weights/maps read, by layer: {', '.join(found.layers)}"
-    tell(title)
-    images = (f"of {len(deciding.samples)} that decide", f"of {len(test.samples)} for the test")
-    rows = [_row(best, found.tested) for best in found.best]
-    shown = table(("bits", *images, "Mcycles", "weights KiB", "on RTL", "error"), rows)
-    if found.widest is not None:
-        shown.add_section()
-        shown.add_row(*_row(found.widest, found.tested))
-    console.print(shown)
+    tell(f"bits of weights/maps read, by layer: {', '.join(found.layers)}")
+    console.print(TerminalTable(front_table(found)))
     refused = [point for point in found.points if point.problem]
     if refused:
         console.print(
@@ -185,20 +173,6 @@ def _show(found: Exploration, deciding: Images, test: Images, floor: float | Non
     if floor is not None:
         chosen = "none has as much" if found.chosen is None else text_of(found.chosen.widths)
         tell(f"fastest with {floor:g} % of the images that decide: {chosen}")
-
-
-def _row(best: Best, tested: int) -> list[str]:
-    point = best.point
-    cells = [
-        text_of(point.widths),
-        f"{point.accuracy:.2%}",
-        f"{best.right / tested:.2%}",
-        f"{point.cycles / _MILLION:.3f}",
-        f"{point.weight_bytes / _KIB:.1f}",
-    ]
-    if best.measured is None or best.error is None:
-        return [*cells, "-", "-"]
-    return [*cells, f"{best.measured / _MILLION:.3f}", f"{best.error:+.2%}"]
 
 
 def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> None:

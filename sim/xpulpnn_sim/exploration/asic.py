@@ -8,28 +8,26 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
 from statistics import median_low
 from typing import Any
 
-from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.exploration.flow_files import flow_folder
+from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module
+from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module, packed
 from xpulpnn_sim.exploration.mapping import (
     DESIGN,
     LIBRARY,
-    SCRIPTS,
     abc_commands,
     delay_ps,
+    flow_folder,
     map_gates,
     read_verilog,
     write_inputs,
 )
 from xpulpnn_sim.exploration.origins import SHARED, VECTORS, Shares, with_origins
-from xpulpnn_sim.exploration.packed_netlist import packed
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
 from xpulpnn_sim.exploration.sta import find_opensta
 from xpulpnn_sim.exploration.timing import longest_path
@@ -105,17 +103,9 @@ class AsicFlow:
         yosys: str = "",
         keep: bool = False,
     ) -> None:
-        if script not in SCRIPTS:
-            raise InputError(f"script must be one of {', '.join(SCRIPTS)}, not {script}")
-        if repeat < 1:
-            raise InputError(f"repeat must be at least 1, not {repeat}")
-        self.library = library
-        self.name = name
-        self.script = script
-        self.repeat = repeat
+        self.library, self.name, self.script = library, name, script
         self.clock_ps = None if clock_ns is None else clock_ns * 1e3
-        self.yosys = yosys
-        self.keep = keep
+        self.repeat, self.yosys, self.keep = repeat, yosys, keep
 
     def settings(self) -> dict[str, str]:
         """Versions of the tools, the library's hash, the script, the clock and the number of runs."""
@@ -147,15 +137,15 @@ class AsicFlow:
             others = {} if by_delay.delay is None else {"ABC": by_delay.delay}
             if opensta:
                 with flow_folder(files, _folder(by_delay.number, self.repeat)) as folder:
-                    timed = opensta.longest_path(by_delay.mapped, library, folder)
-                others |= {timed.tool: timed.delay_ps} if timed else {}
-            path = path.checked_by(others)
-        delay = by_delay.delay
+                    timed = opensta.delay_ps(by_delay.mapped, library, folder)
+                others |= {} if timed is None else {opensta.tool: timed}
+            path = replace(path, others=others)
+        delay, bits = by_delay.delay, memory_bits(by_area.mapped.apart)
         result = FlowResult(
             flow=self.name,
             script=self.script,
             tools={**yosys.tools, **({"opensta": opensta.version} if opensta else {})},
-            conditions=[*self._conditions(path), *_left_out(design, by_area.mapped)],
+            conditions=self._conditions(path, design, bits),
             area_um2=round(by_area.area, 4) if library.physical else None,
             area_kge=by_area.area / library.ge_area / 1e3,
             cells=len(by_area.mapped.gates),
@@ -172,7 +162,7 @@ class AsicFlow:
             ],
             area_run=by_area.number,
             delay_run=by_delay.number,
-            memory_bits=memory_bits(by_area.mapped.apart) or None,
+            memory_bits=bits or None,
             wall_s=round(time.monotonic() - started, 2),
         )
         return FlowOutput(result=result, files=files, netlist=packed(by_delay.told[0]) if self.keep else "")
@@ -187,7 +177,7 @@ class AsicFlow:
                 (folder / DESIGN).write_text(design.verilog)
                 results = ["mapped.json", "mapped.v", "mapped.log"]
                 read = [*read_verilog(design.module)]
-                after: list[str] = []
+                after, orders = list[str](), list[str]()
                 if number == 1:
                     after = _source(design)
                     results.append("instances.json")
@@ -195,9 +185,12 @@ class AsicFlow:
                         after += ["design -reset", *read, "proc", f"write_json {_AS_WRITTEN}"]
                         results.append(_AS_WRITTEN)
                 else:
+                    orders = [f"# {_IN_ORDER}: {DESIGN} after proc, its cells and nets in the order of seed {number}"]
                     (folder / _IN_ORDER).write_text(shuffled(written, number))
                     read = [f"read_json {_IN_ORDER}"]
-                script = [*self._header(number), *read, *_flat(design), *after]
+                cells = f"{self.library.name}, sha256 {self.library.sha256}"
+                header = f"# {DESIGN}: the Verilog of the point; {LIBRARY}: {cells}"
+                script = [header, *orders, *read, *_flat(design), *after]
                 yosys.run("\n".join(script) + "\n", folder, what=design.module, results=results)
                 if number == 1:
                     source = read_module(folder / "instances.json", design.module)
@@ -210,13 +203,6 @@ class AsicFlow:
                 # the point has the source, and the library is the user's
                 (folder / DESIGN).unlink()
         return runs
-
-    def _header(self, number: int) -> list[str]:
-        order = f"# {_IN_ORDER}: {DESIGN} after proc, its cells and nets in the order of seed {number}"
-        return [
-            f"# {DESIGN}: the Verilog of the point; {LIBRARY}: {self.library.name}, sha256 {self.library.sha256}",
-            *([order] if number > 1 else []),
-        ]
 
     def circumstances(self) -> list[str]:
         """Library, script, drive and load, in sentences."""
@@ -254,7 +240,7 @@ class AsicFlow:
             )
         return lines
 
-    def _conditions(self, path: CriticalPath | None) -> list[str]:
+    def _conditions(self, path: CriticalPath | None, design: EmittedDesign, memory_bits: int) -> list[str]:
         lines = [
             *self.circumstances(),
             (
@@ -270,6 +256,11 @@ class AsicFlow:
         )
         if path is not None:
             lines.append(f"The path is that of the netlist whose delay is shown; its steps are by {path.tool}.")
+        if design.memories:
+            lines.append(
+                f"Memories of {', '.join(design.memories)}, {memory_bits} bits, are in no area: their pins end and "
+                "begin paths, as those of registers do."
+            )
         return lines
 
 
@@ -294,26 +285,13 @@ def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library
         parts = path.split(".")
         for depth in range(1, len(parts) + 1):
             total[".".join(parts[:depth])] += area
+
+    def depth_first(path: str) -> list[tuple[bool, str]]:
+        return [(part == SHARED, part) for part in path.split(".")]
+
     return [
-        ModuleArea(path=path, module=module, own_ge=own[path], total_ge=total[path], own_cells=cells[path])
-        for path, module in sorted(known.items(), key=lambda item: _depth_first(item[0]))
-    ]
-
-
-def _depth_first(path: str) -> list[tuple[bool, str]]:
-    return [(part == SHARED, part) for part in path.split(".")]
-
-
-def _left_out(design: EmittedDesign, netlist: MappedNetlist) -> list[str]:
-    """Sentences about memories, which are in no area."""
-    if not design.memories:
-        return []
-    bits = memory_bits(netlist.apart)
-    return [
-        (
-            f"Memories of {', '.join(design.memories)}, {bits} bits, are in no area: their pins end and begin paths, "
-            "as those of registers do."
-        )
+        ModuleArea(path=path, module=known[path], own_ge=own[path], total_ge=total[path], own_cells=cells[path])
+        for path in sorted(known, key=depth_first)
     ]
 
 

@@ -33,8 +33,6 @@ _LOADS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _SLEWS_NS = (0.0, 0.5, 1.0)
 _MAXIMUM_LOAD = 64.0
 _DEFAULT_LOAD = 2.0
-_SLEW_PER_DELAY = 1.0
-
 
 _Kind = Literal["in", "*", "+"]
 _DUAL: Mapping[_Kind, _Kind] = {"in": "in", "*": "+", "+": "*"}
@@ -166,37 +164,37 @@ def _inverting(kind: str, size: int) -> _Cell:
     )
 
 
+def _composed(name: str, function: str, stages: Sequence[_Cell], inner_load: float, inputs: Sequence[_Input]) -> _Cell:
+    """Gates in one cell, the one at the output last; ``inner_load`` is what the others drive, in ``C``."""
+    size = stages[-1].size
+    return _Cell(
+        name=f"{name}_X{size}",
+        function=function,
+        size=size,
+        columns=sum(stage.columns for stage in stages),
+        inside=sum(stage.inside for stage in stages) + inner_load,
+        width=sum(stage.width for stage in stages),
+        inputs=inputs,
+    )
+
+
 def _followed(kind: str, size: int) -> _Cell:
     """An inverting gate and an inverter."""
     first = max(1, size // 4)
-    network = _NETWORKS[_INVERTED[kind]]
     gate = _inverting(_INVERTED[kind], first)
+    network = _NETWORKS[_INVERTED[kind]]
     delay = network.parasitic + size / first + 1
-    return _Cell(
-        name=f"{kind}_X{size}",
-        function=str(network),
-        size=size,
-        columns=gate.columns + size,
-        inside=gate.inside + 2 * size,
-        width=gate.width + size,
-        inputs=[_Input(item.name, item.capacitance, delay, "positive_unate") for item in gate.inputs],
-    )
+    inputs = [_Input(item.name, item.capacitance, delay, "positive_unate") for item in gate.inputs]
+    return _composed(kind, str(network), [gate, _inverting("INV", size)], size, inputs)
 
 
 def _preceded(kind: str, size: int) -> _Cell:
     """A 2-input gate with an inverter in front of A."""
     gate = _inverting(kind, size)
     a, b = gate.inputs
-    function = gate.function.replace("A", "!A")
-    return _Cell(
-        name=f"{kind}B_X{size}",
-        function=function,
-        size=size,
-        columns=gate.columns + 1,
-        inside=gate.inside + 1 + a.capacitance,
-        width=gate.width + 1,
-        inputs=[_Input("A", 1, 1 + a.capacitance + a.delay, "positive_unate"), b],
-    )
+    inputs = [_Input("A", 1, 1 + a.capacitance + a.delay, "positive_unate"), b]
+    stages = [_inverting("INV", 1), gate]
+    return _composed(f"{kind}B", gate.function.replace("A", "!A"), stages, a.capacitance, inputs)
 
 
 def _exclusive(kind: str, size: int) -> _Cell:
@@ -206,15 +204,8 @@ def _exclusive(kind: str, size: int) -> _Cell:
     middle = back.inputs[2].capacitance
     delay = front.inputs[0].delay + middle + back.inputs[0].delay
     load = front.inputs[0].capacitance + back.inputs[0].capacitance
-    return _Cell(
-        name=f"{kind}_X{size}",
-        function=function,
-        size=size,
-        columns=front.columns + back.columns,
-        inside=front.inside + middle + back.inside,
-        width=front.width + back.width,
-        inputs=[_Input(name, load, delay, "non_unate") for name in "AB"],
-    )
+    inputs = [_Input(name, load, delay, "non_unate") for name in "AB"]
+    return _composed(kind, function, [front, back], middle, inputs)
 
 
 def _multiplexer(size: int) -> _Cell:
@@ -222,19 +213,10 @@ def _multiplexer(size: int) -> _Cell:
     gate = _inverting("AOI22", 1)
     data = gate.inputs[0]
     delay = data.delay + size + 1
-    return _Cell(
-        name=f"MUX2_X{size}",
-        function="(A*!S)+(B*S)",
-        size=size,
-        columns=gate.columns + 1 + size,
-        inside=gate.inside + 1 + data.capacitance + 2 * size,
-        width=gate.width + 1 + size,
-        inputs=[
-            _Input("A", data.capacitance, delay, "positive_unate"),
-            _Input("B", data.capacitance, delay, "positive_unate"),
-            _Input("S", 1 + data.capacitance, delay + 1 + data.capacitance, "non_unate"),
-        ],
-    )
+    inputs = [_Input(name, data.capacitance, delay, "positive_unate") for name in "AB"]
+    inputs.append(_Input("S", 1 + data.capacitance, delay + 1 + data.capacitance, "non_unate"))
+    stages = [_inverting("INV", 1), gate, _inverting("INV", size)]
+    return _composed("MUX2", "(A*!S)+(B*S)", stages, data.capacitance + size, inputs)
 
 
 def _cells() -> Iterator[_Cell]:
@@ -248,8 +230,10 @@ def _cells() -> Iterator[_Cell]:
         yield _multiplexer(size)
 
 
-def _area(columns: int) -> float:
-    return (columns + 1) / _NAND2_COLUMNS
+def _cell(name: str, columns: int, width: float) -> str:
+    """The beginning of a cell."""
+    area, leakage = (columns + 1) / _NAND2_COLUMNS, LEAKAGE_NW * width
+    return f"  cell ({name}) {{\n    area : {area:.9g};\n    cell_leakage_power : {leakage:.9g};\n"
 
 
 def _numbers(values: Sequence[float]) -> str:
@@ -265,7 +249,7 @@ def _delay_tables(delay: float, size: float) -> str:
     """Delay in ``tau`` without load; the same for both edges."""
     tau = TAU_PS / 1e3
     delays = [tau * (delay + load / size) for load in _LOADS]
-    slews = [tau * _SLEW_PER_DELAY * (1 + load / size) for load in _LOADS]
+    slews = [tau * (1 + load / size) for load in _LOADS]
     kinds = (("cell_rise", delays), ("cell_fall", delays), ("rise_transition", slews), ("fall_transition", slews))
     return " ".join(_table(kind, "delay", row) for kind, row in kinds)
 
@@ -290,8 +274,7 @@ def _gate(cell: _Cell) -> str:
     # An edge of the output spends the energy of what is inside, whichever input caused it.
     power = "".join(f"      {_power(cell.inside, item.name)}\n" for item in cell.inputs)
     return (
-        f"  cell ({cell.name}) {{\n    area : {_area(cell.columns):.9g};\n"
-        f"    cell_leakage_power : {LEAKAGE_NW * cell.width:.9g};\n"
+        _cell(cell.name, cell.columns, cell.width)
         + "".join(_input_pin(item.name, item.capacitance) for item in cell.inputs)
         + f'    pin (Y) {{ direction : output; function : "{cell.function}"; '
         f"max_capacitance : {C_FF * _MAXIMUM_LOAD * cell.size:.9g};\n{arcs}{power}    }}\n  }}\n"
@@ -301,8 +284,8 @@ def _gate(cell: _Cell) -> str:
 def _flip_flop() -> str:
     """A master and a slave latch of 20 devices, two clock inverters: 12 columns, the clock at 8 gates inside."""
     return (
-        f"  cell (DFF_X1) {{\n    area : {_area(12):.9g};\n    cell_leakage_power : {LEAKAGE_NW * 12:.9g};\n"
-        '    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }\n'
+        _cell("DFF_X1", 12, 12)
+        + '    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }\n'
         + _input_pin("D", 1, _power(2) + " ")
         + _input_pin("CK", 1, f"clock : true; {_power(6)} ")
         + '    pin (Q) { direction : output; function : "IQ"; '
@@ -315,8 +298,7 @@ def _flip_flop() -> str:
 def _clock_gate() -> str:
     """A latch that is open while the clock is low, and an AND gate."""
     return (
-        f"  cell (CLKGATE_X1) {{\n    area : {_area(10):.9g};\n    cell_leakage_power : {LEAKAGE_NW * 10:.9g};\n"
-        "    dont_use : true;\n    clock_gating_integrated_cell : latch_posedge;\n"
+        _cell("CLKGATE_X1", 10, 10) + "    dont_use : true;\n    clock_gating_integrated_cell : latch_posedge;\n"
         '    statetable ("CK E", "IE") { table : "L L : - : L, L H : - : H, H - : - : N"; }\n'
         "    pin (IE) { direction : internal; internal_node : IE; }\n"
         + _input_pin("E", 1, f"clock_gate_enable_pin : true; {_power(2)} ")
@@ -324,13 +306,6 @@ def _clock_gate() -> str:
         + '    pin (GCK) { direction : output; clock_gate_out_pin : true; state_function : "CK*IE";\n'
         f"      timing () {{ related_pin : CK; timing_sense : positive_unate; {_delay_tables(4, 1)} }}\n"
         f"      {_power(4, 'CK')}\n    }}\n  }}\n"
-    )
-
-
-def _template(kind: str, name: str, slew: str) -> str:
-    return (
-        f"  {kind} ({name}) {{ variable_1 : {slew}; variable_2 : total_output_net_capacitance; "
-        f"index_1 ({_numbers(_SLEWS_NS)}); index_2 ({_numbers([C_FF * load for load in _LOADS])}); }}\n"
     )
 
 
@@ -349,7 +324,10 @@ def liberty_text() -> str:
         "  slew_lower_threshold_pct_rise : 20;\n  slew_upper_threshold_pct_rise : 80;\n"
         "  slew_lower_threshold_pct_fall : 20;\n  slew_upper_threshold_pct_fall : 80;\n"
     )
-    templates = _template("lu_table_template", "delay", "input_net_transition")
+    templates = (
+        "  lu_table_template (delay) { variable_1 : input_net_transition; variable_2 : total_output_net_capacitance; "
+        f"index_1 ({_numbers(_SLEWS_NS)}); index_2 ({_numbers([C_FF * load for load in _LOADS])}); }}\n"
+    )
     return header + templates + "".join(map(_gate, _cells())) + _flip_flop() + _clock_gate() + "}\n"
 
 

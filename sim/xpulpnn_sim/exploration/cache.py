@@ -1,10 +1,12 @@
-"""Results on disk, under a hash of everything that determines them."""
+"""Emitted designs and results of flows on disk, under a hash of everything that determines them."""
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TypeVar
 
-from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult, Flow, FlowOutput, from_json, to_json
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, EnergyResult, Flow, FlowOutput, from_json
 from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.results import cached_results, digest
 
@@ -20,6 +22,15 @@ def sources_digest() -> str:
     return results.sources_digest(_SHOWS_ONLY)
 
 
+def emit_design(top: str, config: Configuration) -> EmittedDesign:
+    """Verilog and manifest of the component ``top``, one of ``top_names.ALL_TOPS``, through the cache.
+
+    Raises :class:`~xpulpnn.errors.ConfigError` if the configuration has no such component.
+    """
+    verilog, manifest = cached_emission(top, config)
+    return EmittedDesign(top=top, module=manifest["top"], config=config, verilog=verilog, manifest=manifest)
+
+
 def cached(folder: str, key: str, kind: type[_Result], make: Callable[[], _Result]) -> tuple[_Result, bool]:
     """The result kept as ``key``, and whether it was there; an entry that cannot be read is made anew."""
     results = cached_results(folder)
@@ -27,7 +38,7 @@ def cached(folder: str, key: str, kind: type[_Result], make: Callable[[], _Resul
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             return from_json(kind, found), True
     result = make()
-    results.keep(key, to_json(result))
+    results.keep(key, asdict(result))
     return result, False
 
 

@@ -1,30 +1,26 @@
 """A whole exploration: from options to results, tables and files."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.exploration.finished_run import FILES, FinishedRun, require_report_packages
+from xpulpnn_sim.exploration.finished_run import FinishedRun, require_report_packages
 from xpulpnn_sim.exploration.flows import FLOWS, INFERRED, FlowStep, Request, flow_steps, library, parse_clock
 from xpulpnn_sim.exploration.kernels import EnergyStep, KernelSpec, KernelStep
-from xpulpnn_sim.exploration.loop import Loop, Watcher, run_search, run_sweep
+from xpulpnn_sim.exploration.loop import ExplorationLoop, Watcher
 from xpulpnn_sim.exploration.mapping import SCRIPTS
-from xpulpnn_sim.exploration.objectives import objectives, pareto_table
 from xpulpnn_sim.exploration.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
-from xpulpnn_sim.exploration.paper import paper_points, paper_table
-from xpulpnn_sim.exploration.paper_cluster import cluster_paper_table, cluster_points
-from xpulpnn_sim.exploration.report.cluster_blocks import cluster_tables
-from xpulpnn_sim.exploration.report.csv_file import write_csv
-from xpulpnn_sim.exploration.report.run_info import RunInfo
-from xpulpnn_sim.exploration.results import Configuration, PointResult
-from xpulpnn_sim.exploration.search import PRESET, Search, structures
+from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
+from xpulpnn_sim.exploration.report.headlines import cluster_tables
+from xpulpnn_sim.exploration.report.tables import RunInfo
+from xpulpnn_sim.exploration.results import Configuration
+from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
 from xpulpnn_sim.exploration.space import Point, Space, build_space, parse_space, plain_key
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.dask_workers import require_dask
-from xpulpnn_sim.tools.files import folder_lock, require_folder, write_text
+from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.lists import chosen
 from xpulpnn_sim.tools.named_table import NamedTable
 
@@ -57,62 +53,70 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
     started = perf_counter()
     options.check()
     notes: list[str] = []
-    plan = _plan(options, notes)
+    plan = _search(options, options.search, notes) if options.search else _sweep(options, notes)
     if options.dask:
         require_dask(options.dask)
     if not options.no_report:
         require_report_packages()
-    require_folder(options.output, "--output")
-    with folder_lock(options.output, "--output"):
-        loop = Loop(options, watcher or Watcher())
+    require_folder(options.output, "output")
+    with folder_lock(options.output, "output"):
+        loop = ExplorationLoop(options, watcher or Watcher())
         space, extra = plan(loop)
         finished = _finished(options, space, loop, notes, extra, perf_counter() - started)
-        _write(options, finished)
+        finished.write(options.output, report=not options.no_report)
     return finished
 
 
-Plan = Callable[[Loop], tuple[Space, tuple[NamedTable, ...]]]
+Plan = Callable[[ExplorationLoop], tuple[Space, tuple[NamedTable, ...]]]
 """Runs points in a loop; returns them, and tables to show before all others."""
 
 
-def _plan(options: ExploreOptions, notes: list[str]) -> Plan:
-    """Check the options and make the plan; remarks are added to ``notes``."""
-    if options.search:
-        return _search(options, options.search, notes)
-    space, steps = _paper(options) if options.paper else _sweep(options, notes)
+def _sweep(options: ExploreOptions, notes: list[str]) -> Plan:
+    """Check the options and make the plan of all combinations, or of a paper; remarks are added to ``notes``."""
+    table = None
+    if not options.paper:
+        space = build_space(options.component, options.presets, options.settings, options.sweep)
+        labels = [point.label for point in space.points]
+        if options.baseline is not None and options.baseline not in labels:
+            raise InputError(f"baseline must be one of {', '.join(labels)}, not {options.baseline}")
+        steps = _figures(options).steps(space.points, notes)
+    else:
+        request = _requested(options, ("asic" if options.liberty is not None else "builtin",), SCRIPTS)
+        if options.component == CLUSTER:
+            table, (space, steps) = cluster_paper_table, cluster_points(request)
+        else:
+            table, (space, steps) = paper_table, paper_points(request, energy=not options.no_energy)
 
-    def plan(loop: Loop) -> tuple[Space, tuple[NamedTable, ...]]:
-        run_sweep(loop, space.points, steps)
-        table = cluster_paper_table if options.component == CLUSTER else paper_table
-        return space, (table(loop.results),) if options.paper else ()
+    def plan(loop: ExplorationLoop) -> tuple[Space, tuple[NamedTable, ...]]:
+        loop.sweep(space.points, steps)
+        return space, (table(loop.results),) if table else ()
 
     return plan
 
 
 def _search(options: ExploreOptions, proposed: int, notes: list[str]) -> Plan:
     top = options.component
-    names, common, swept = parse_space(top, options.presets, options.settings or [], options.sweep or [])
-    choices = {PRESET: names, **(swept or structures(top, common))}
+    names, common, swept = parse_space(top, options.presets, options.settings, options.sweep)
     figures = _figures(options)
     wanted = objectives(
         options.objective or "",
         [step.name for step in figures.flows],
-        kernels=bool(figures.specs),
-        energies=bool(figures.energies),
+        kernels=bool(options.kernel),
+        energies=options.energy or options.general,
     )
     search = Search(
         top=top,
         common=common,
-        choices=choices,
+        choices={PRESET: names, **(swept or structures(top, common))},
         obstacle=figures.obstacle,
         objectives=wanted,
         points=proposed,
         seed=options.search_seed,
     )
 
-    def plan(loop: Loop) -> tuple[Space, tuple[NamedTable, ...]]:
-        found = run_search(loop, search, lambda points: figures.steps(points, notes))
-        return Space(points=found.points, skipped=found.skipped), (pareto_table(loop.results, wanted),)
+    def plan(loop: ExplorationLoop) -> tuple[Space, tuple[NamedTable, ...]]:
+        found = loop.search(search, lambda points: figures.steps(points, notes))
+        return found, (pareto_table(loop.results, wanted),)
 
     return plan
 
@@ -120,19 +124,20 @@ def _search(options: ExploreOptions, proposed: int, notes: list[str]) -> Plan:
 def _finished(
     options: ExploreOptions,
     space: Space,
-    loop: Loop,
+    loop: ExplorationLoop,
     notes: Sequence[str],
     extra: tuple[NamedTable, ...],
     wall_s: float,
 ) -> FinishedRun:
     what = "Search" if options.search else "Exploration"
     title = "Table II of the XpulpNN paper" if options.paper else f"{what} of {space.points[0].top}"
+    tools = [one.tools for result in loop.results for one in (*result.flows, *result.energies)]
     info = RunInfo(
         title=f"{title} (incomplete: {loop.interrupted})" if loop.interrupted else title,
         command=options.command,
         date=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
         baseline=options.baseline or space.points[0].label,
-        tools=tools_of(loop.results),
+        tools={name: version for one in tools for name, version in one.items()},
         wall_s=wall_s,
         cached=loop.cached,
     )
@@ -147,26 +152,8 @@ def _finished(
     )
 
 
-def _write(options: ExploreOptions, finished: FinishedRun) -> None:
-    """Write the files of a run into its folder."""
-    write_text(options.output / FILES[0], json.dumps(finished.record(), indent=2) + "\n")
-    write_csv(options.output / FILES[1], finished.points, finished.info)
-    if not options.no_report:
-        finished.write_report(options.output)
-
-
-def _request(options: ExploreOptions) -> Request:
-    default = "asic" if options.liberty is not None else "builtin"
-    names = chosen(options.flow or default, FLOWS, "--flow")
-    if "asic" in names and options.liberty is None:
-        raise InputError("--liberty must be given for the flow asic")
-    script = options.script or SCRIPTS[0]
-    scripts = SCRIPTS if script == "both" else (script,)
-    return _requested(options, tuple(names), scripts)
-
-
 def _requested(options: ExploreOptions, flows: tuple[str, ...], scripts: tuple[str, ...]) -> Request:
-    keys = [text.partition("=")[0].strip() for text in (*(options.settings or ()), *(options.sweep or ()))]
+    keys = [text.partition("=")[0].strip() for text in (*options.settings, *options.sweep)]
     if options.search is not None and not options.sweep:
         # the search chooses all structures itself
         keys += INFERRED
@@ -182,85 +169,47 @@ def _requested(options: ExploreOptions, flows: tuple[str, ...], scripts: tuple[s
     )
 
 
-def _sweep(options: ExploreOptions, notes: list[str]) -> tuple[Space, list[list[PointStep]]]:
-    """The points of the options and the steps of each; ``notes`` are added to."""
-    space = build_space(options.component, options.presets, options.settings or [], options.sweep or [])
-    labels = [point.label for point in space.points]
-    if options.baseline is not None and options.baseline not in labels:
-        raise InputError(f"--baseline must be one of {', '.join(labels)}, not {options.baseline}")
-    return space, _figures(options).steps(space.points, notes)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
     """The steps that the options ask for, each once for all points."""
 
     flows: list[FlowStep]
-    kernels: dict[KernelSpec, KernelStep]
-    energies: dict[KernelSpec | None, EnergyStep]
-
-    @property
-    def specs(self) -> list[KernelSpec]:
-        return list(self.kernels)
+    runs: list[tuple[KernelSpec | None, PointStep]]  # with the kernels that they run
 
     def obstacle(self, config: Configuration) -> str:
         """Why a configuration cannot run one of the kernels; empty if it can run all."""
-        return next((f"{spec}: {rule}" for spec in self.specs if (rule := spec.obstacle(config))), "")
+        specs = [spec for spec, _ in self.runs if spec is not None]
+        return next((f"{spec}: {rule}" for spec in specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
-        """The steps of each point; ``notes`` are added to."""
-        steps: list[list[PointStep]] = []
-        for able in _runnable(self.specs, points, notes):
-            listed: list[PointStep] = [*self.flows, *(self.kernels[spec] for spec in able)]
-            listed += [step for spec, step in self.energies.items() if spec is None or spec in able]
-            steps.append(listed)
-        return steps
+        """The steps of each point; ``notes`` are told who cannot run what.
+
+        Raises :class:`InputError` for a kernel that no point can run.
+        """
+        rules: dict[KernelSpec | None, list[str]] = {None: [""] * len(points)}
+        for spec in dict.fromkeys(spec for spec, _ in self.runs if spec is not None):
+            rules[spec] = [spec.obstacle(point.config) for point in points]
+            if all(rules[spec]):
+                raise InputError(f"kernel {spec}: {rules[spec][0]}")
+            told = zip(points, rules[spec], strict=True)
+            notes += [f"not run: {spec} on {point.label} ({rule})" for point, rule in told if rule]
+        return [
+            [*self.flows, *(step for spec, step in self.runs if not rules[spec][number])]
+            for number in range(len(points))
+        ]
 
 
 def _figures(options: ExploreOptions) -> _Figures:
-    specs = list(dict.fromkeys(KernelSpec.parse(text) for text in options.kernel or []))
-    request = _request(options)
-    energies: dict[KernelSpec | None, EnergyStep] = {}
+    specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
+    names = tuple(chosen(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow"))
+    if "asic" in names and options.liberty is None:
+        raise InputError("liberty must be given for the flow asic")
+    script = options.script or SCRIPTS[0]
+    request = _requested(options, names, SCRIPTS if script == "both" else (script,))
+    runs: list[tuple[KernelSpec | None, PointStep]] = [(spec, KernelStep(spec)) for spec in specs]
     if options.energy or options.general:
         cells = library(request)
         on_core = options.component in ("core", *WHOLE_CLUSTERS)
-        energies = {spec: EnergyStep(cells, spec, on_core, options.yosys) for spec in specs if options.energy}
-        if options.general:
-            energies[None] = EnergyStep(cells, None, yosys=options.yosys)
-    return _Figures(
-        flows=flow_steps(request, options.component),
-        kernels={spec: KernelStep(spec) for spec in specs},
-        energies=energies,
-    )
-
-
-def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[str]) -> list[list[KernelSpec]]:
-    """The kernels each point can run; raises :class:`InputError` for one that none can, else notes who cannot."""
-    able: list[list[KernelSpec]] = [[] for _ in points]
-    for spec in specs:
-        rules: list[str] = []
-        for listed, point in zip(able, points, strict=True):
-            rule = spec.obstacle(point.config)
-            if rule:
-                rules.append(rule)
-                notes.append(f"not run: {spec} on {point.label} ({rule})")
-            else:
-                listed.append(spec)
-        if len(rules) == len(points):
-            raise InputError(f"--kernel {spec}: {rules[0]}")
-    return able
-
-
-def _paper(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
-    """The points of Table II and the steps of each."""
-    flow = "asic" if options.liberty is not None else "builtin"
-    request = _requested(options, (flow,), SCRIPTS)
-    if options.component == CLUSTER:
-        return cluster_points(request)
-    return paper_points(request, energy=not options.no_energy)
-
-
-def tools_of(results: Sequence[PointResult]) -> dict[str, str]:
-    """Versions of all tools behind some results."""
-    found = [one.tools for result in results for one in (*result.flows, *result.energies)]
-    return {name: version for tools in found for name, version in tools.items()}
+        runs += [(spec, EnergyStep(cells, spec, on_core, options.yosys)) for spec in specs if options.energy]
+        runs += [(None, EnergyStep(cells, None, yosys=options.yosys))] if options.general else []
+    return _Figures(flows=flow_steps(request, options.component), runs=runs)

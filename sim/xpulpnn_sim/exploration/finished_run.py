@@ -1,6 +1,10 @@
 """Output of a finished run: table, JSON, CSV and HTML report."""
 
-from dataclasses import dataclass, replace
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -10,13 +14,99 @@ from rich.text import Text
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.report import comparison, tables
-from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
-from xpulpnn_sim.exploration.report.run_info import RunInfo
-from xpulpnn_sim.exploration.results import PointResult, to_json
-from xpulpnn_sim.exploration.runner import UNFINISHED
+from xpulpnn_sim.exploration.report.headlines import best_table, headline_table, headlines, netlist_of
+from xpulpnn_sim.exploration.report.tables import RunInfo
+from xpulpnn_sim.exploration.results import FlowResult, PointResult
 from xpulpnn_sim.exploration.space import Skipped
+from xpulpnn_sim.exploration.task import UNFINISHED
+from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.named_table import NamedTable
 from xpulpnn_sim.tools.terminal_table import TerminalTable
+
+_Value = str | float | int | None
+
+_SETTINGS_SEPARATOR = ";"
+
+
+def write_csv(path: Path, points: Sequence[PointResult], info: RunInfo | None = None) -> None:
+    """Write one row per point and flow, in one step.
+
+    A point without any flow result has one row with empty flow columns. Columns of kernels and energies repeat in each
+    row of a point; their headings name kernel or workload and unit. Missing figures are empty. Tools and conditions
+    of each figure are in its row.
+    """
+    run = {"command": info.command, "date": info.date} if info else {}
+    rows = [_row(points, point, flow) | run for point in points for flow in (point.flows or [None])]
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def _row(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, _Value]:
+    row: dict[str, _Value] = {
+        "label": point.label,
+        "top": point.top,
+        "preset": point.preset,
+        "settings": _SETTINGS_SEPARATOR.join(f"{key}={value}" for key, value in point.settings.items()),
+        "folder": point.folder,
+        "error": point.error,
+    }
+    return row | _flow_columns(flow) | _kernel_columns(points, point, flow) | _energy_columns(points, point)
+
+
+def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
+    names = ("flow", "script", "area_um2", "area_kge", "cells", "flip_flops", "delay_ps", "delay_fo4")
+    row: dict[str, _Value] = {name: getattr(flow, name, None) for name in (*names, "luts", "dsps", "brams")}
+    runs = flow.runs if flow else []
+    row["repeat"] = len(runs) or None
+    for name in ("area_kge", "delay_ps"):
+        known = [value for run in runs if (value := getattr(run, name)) is not None]
+        row[f"{name}_min"], row[f"{name}_max"] = min(known, default=None), max(known, default=None)
+    clocks = flow.fmax_mhz if flow else []
+    row["fmax_mhz_min"] = min(clocks, default=None)
+    row["fmax_mhz_median"] = comparison.fmax(flow) if flow else None
+    row["fmax_mhz_max"] = max(clocks, default=None)
+    row |= {name: getattr(flow, name, None) for name in ("clock_ps", "slack_ps")}
+    path = flow.path if flow else None
+    row |= {f"path_{name}": getattr(path, name, None) for name in ("start", "end", "delay_ps")}
+    row["wall_s"] = flow.wall_s if flow else None
+    row["tools"] = _tools(flow.tools) if flow else None
+    row["conditions"] = " ".join(flow.conditions) if flow else None
+    return row
+
+
+def _tools(tools: Mapping[str, str]) -> str:
+    return _SETTINGS_SEPARATOR.join(f"{name} {version}" for name, version in tools.items())
+
+
+def _kernel_columns(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, _Value]:
+    row: dict[str, _Value] = {}
+    reached = [one for one in headlines([point]) if one.flow is flow]
+    for name in comparison.kernel_names(points):
+        record = comparison.best_record(point, name) or {}
+        for figure in ("variant", "cycles", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
+            row[f"{name}: {figure}"] = record.get(figure)
+        row[f"{name}: conditions"] = comparison.kernel_conditions(record) if record else None
+        known = [one for one in reached if comparison.kernel_name(one.record) == name]
+        row[f"{name}: gmacs"] = known[0].gmacs if known else None
+        row[f"{name}: gmacs_per_mm2"] = known[0].gmacs_per_mm2 if known else None
+    return row
+
+
+def _energy_columns(points: Sequence[PointResult], point: PointResult) -> dict[str, _Value]:
+    row: dict[str, _Value] = {}
+    for name in comparison.workload_names(points):
+        energy = comparison.best_energy(point, name)
+        row[f"{name}: energy_per_cycle_fj"] = energy and energy.energy_per_cycle_fj
+        row[f"{name}: energy_per_mac_fj"] = energy and energy.energy_per_mac_fj
+        row[f"{name}: netlist"] = energy and f"{netlist_of(energy)}, {energy.method}"
+        row[f"{name}: tools"] = energy and _tools(energy.tools)
+        row[f"{name}: conditions"] = energy and " ".join(energy.conditions)
+    return row
+
 
 REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
@@ -24,14 +114,12 @@ FILES = ("results.json", "results.csv", REPORT)
 
 _SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
 
-_REPORT_PACKAGES = ("markupsafe", "plotly")
-
 
 def require_report_packages() -> None:
     """Raise :class:`ToolError` naming the first package that the HTML report needs and that is missing."""
-    for name in _REPORT_PACKAGES:
+    for name in ("markupsafe", "plotly"):
         if util.find_spec(name) is None:
-            raise ToolError(f"{name} must be installed for the report, or --no-report be given: pip install {name}")
+            raise ToolError(f"{name} must be installed for the report, or no_report be set: pip install {name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,21 +163,27 @@ class FinishedRun:
             "complete": not self.interrupted,
             "skipped": [{"label": one.label, "rule": one.rule} for one in self.skipped],
             "notes": list(self.notes),
-            "tables": [_table_record(table) for table in (*self.extra, *self._results())],
-            "points": [to_json(point) for point in self.points],
+            "tables": [_table_record(table) for table in (*self.extra, *self._results()) if table is not None],
+            "points": [asdict(point) for point in self.points],
         }
 
-    def write_report(self, folder: Path) -> None:
-        """Write the HTML report into ``folder``."""
-        # its packages take a while to import
-        from xpulpnn_sim.exploration.report.html import write_report
+    def _results(self) -> tuple[NamedTable | None, NamedTable | None]:
+        return headline_table(self.points), best_table(self.points)
 
-        write_report(folder / REPORT, self.points, self.info, self.extra)
+    def write(self, folder: Path, *, report: bool) -> None:
+        """Write the files of the run into its folder."""
+        write_text(folder / FILES[0], json.dumps(self.record(), indent=2) + "\n")
+        write_csv(folder / FILES[1], self.points, self.info)
+        if report:
+            # its packages take a while to import
+            from xpulpnn_sim.exploration.report.html import write_report
+
+            write_report(folder / REPORT, self.points, self.info, self.extra)
 
     def show(self, console: Console) -> None:
         """Print tables, conditions, and what went wrong."""
         overheads = tables.overhead_table(self.points, self.info)
-        rates, best = headline_table(self.points), best_table(self.points)
+        rates, best = self._results()
         if rates is not None and len(rates.rows) > _SHOWN_RATES:
             rates = replace(rates, rows=[], notes=[f"{len(rates.rows)} rows: see results.json or the report."])
         for table in (*self.extra, tables.figure_table(self.points, self.info), rates, best, overheads):
@@ -97,7 +191,8 @@ class FinishedRun:
                 console.print(TerminalTable(table))
                 console.print()
         if self.interrupted:
-            console.print(Text(f"INCOMPLETE: {self.interrupted}; without --fresh it goes on from here"), soft_wrap=True)
+            told = f"INCOMPLETE: {self.interrupted}; the next run goes on from here unless it is to start afresh"
+            console.print(Text(told), soft_wrap=True)
         for line in self._below():
             console.print(Text(line), soft_wrap=True)
 
@@ -106,28 +201,18 @@ class FinishedRun:
         for conditions in (*comparison.flow_conditions(self.points), *comparison.energy_conditions(self.points)):
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
             lines += [f"  {sentence}" for sentence in conditions.sentences]
-        lines += self._kernels()
-        lines += self.notes
-        lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
-        lines += [f"failed: {point.label}: {point.error}" for point in self.points if _failed(point)]
-        lines.append(f"{self.info.wall_s:.1f} s, {self.info.cached} results known from earlier runs")
-        return lines
-
-    def _results(self) -> list[NamedTable]:
-        return [table for table in (headline_table(self.points), best_table(self.points)) if table is not None]
-
-    def _kernels(self) -> list[str]:
-        told = [
+        lines += dict.fromkeys(
             "{kernel} {layer}, {bits} bit, {variant}".format(**record) + f": {comparison.kernel_conditions(record)}"
             for point in self.points
             for record in point.kernels
-        ]
-        return list(dict.fromkeys(told))
-
-
-def _failed(point: PointResult) -> bool:
-    """Return whether a point has an error of its own, not that of the interrupted run."""
-    return bool(point.error) and not point.error.startswith(UNFINISHED)
+        )
+        lines += self.notes
+        lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
+        # not the error that is that of the interrupted run
+        errors = [point for point in self.points if point.error and not point.error.startswith(UNFINISHED)]
+        lines += [f"failed: {point.label}: {point.error}" for point in errors]
+        lines.append(f"{self.info.wall_s:.1f} s, {self.info.cached} results known from earlier runs")
+        return lines
 
 
 def _table_record(table: NamedTable) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.exploration.cache import cached_flow
-from xpulpnn_sim.exploration.design import emit_design
+from xpulpnn_sim.exploration.cache import cached_flow, emit_design
+from xpulpnn_sim.exploration.cluster_flow import with_macros
 from xpulpnn_sim.exploration.library import Library, load_library
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS
-from xpulpnn_sim.exploration.parts import with_macros
 from xpulpnn_sim.exploration.results import EmittedDesign, Flow
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
@@ -51,9 +50,7 @@ def parse_clock(text: str) -> float:
     found = _CLOCK.fullmatch(text.strip())
     number = float(found["number"]) if found else 0.0
     if found is None or not number:
-        raise InputError(
-            f"--clock must be a positive period in ns or a frequency such as 200MHz, not {text or 'empty'}"
-        )
+        raise InputError(f"clock must be a positive period in ns or a frequency such as 200MHz, not {text or 'empty'}")
     return _NS_MHZ / number if found["unit"].lower() == "mhz" else number
 
 
@@ -91,7 +88,7 @@ class FlowStep:
         if not self.structures or changed.code == design.code:
             return StepOutcome(result=output.result, cached=hit, files=output.files)
         told = ", ".join(f"{key}={value}" for key, value in self.structures.items())
-        text = f"Structures: {told}, as this FPGA wants them, whatever the preset has; --set or --sweep chooses others."
+        text = f"Structures: {told}, as this FPGA wants them, whatever the preset has; settings can choose others."
         result = replace(output.result, structures=self.structures, conditions=[text, *output.result.conditions])
         return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
 
@@ -113,7 +110,7 @@ def flow_steps(request: Request, top: str = "") -> list[FlowStep]:
 def _flows(name: str, request: Request, top: str) -> list[Flow]:
     match name:
         case "ecp5" | "ice40" if top in CLUSTER_NAMES:
-            raise InputError(f"--flow must be asic or builtin for {top}, not {name}")
+            raise InputError(f"flow must be asic or builtin for {top}, not {name}")
         case "ecp5" | "ice40":
             from xpulpnn_sim.exploration.fpga import FpgaFlow
 

@@ -14,12 +14,103 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any, Literal
 
-from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.exploration.flow_files import flow_folder
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.mapping import flow_folder
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
-from xpulpnn_sim.exploration.wrapper import FOLD, INPUTS, INSTANCE, OUTPUTS, RESET, WRAPPER, Wrapper, wrap
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import find_yosys
+
+WRAPPER = "registered_wrapper"  # name of the wrapper's module
+
+INSTANCE = "design"  # name of the component in it
+
+INPUTS, RESET, OUTPUTS, FOLD = "source.driven", "source.reset", "sink.sampled", "sink.folded"
+"""Registers of the wrapper, by their names in the flat netlist."""
+
+_PINS = ("clk", "rst")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """A wrapper and its size."""
+
+    verilog: str  # its module; the component is not included
+    # port bits of the component, clock and reset excluded, such as `rs1[3]`; bit i of the wrapper's input and output
+    # registers belongs to entry i
+    input_bits: tuple[str, ...]
+    output_bits: tuple[str, ...]
+
+    @property
+    def condition(self) -> str:
+        """Sentence about the wrapper for readers of the figures."""
+        inputs, outputs = len(self.input_bits), len(self.output_bits)
+        return (
+            f"Every port of the component is registered: a shift register drives its {inputs} inputs, its {outputs} "
+            "outputs are sampled and folded into one pin by a pipelined chain of XOR gates, so that four pins suffice "
+            "and no logic is unused."
+        )
+
+
+def wrap(manifest: Mapping[str, Any]) -> Wrapper:
+    """Wrapper of the component that ``manifest`` describes.
+
+    The wrapper has the pins ``clk``, ``rst``, ``serial_in`` and ``serial_out``. Each path through the component starts
+    at a register bit that nothing else loads but the next bit of the shift register, and ends at one that feeds
+    a single two-input gate: the longest register-to-register path is that of the component. The registers sit in two
+    modules ``source`` and ``sink`` whose hierarchy is to be kept while synthesis runs, or a register of the component
+    that samples a port would be merged with one of theirs.
+    """
+    ports = [port for port in manifest["ports"] if port["name"] not in _PINS]
+    clocking = [port["name"] for port in manifest["ports"] if port["name"] in _PINS]
+    connections = [f".{name}({'clk' if name == 'clk' else 'reset'})" for name in clocking]
+    bits: dict[str, list[str]] = {"input": [], "output": []}
+    for port in ports:
+        name, width, known = port["name"], port["width"], bits[port["direction"]]
+        bus = "driven" if port["direction"] == "input" else "result"
+        connections.append(f".{name}({bus}[{len(known) + width - 1}:{len(known)}])")
+        known += [f"{name}[{bit}]" for bit in range(width)] if width > 1 else [name]
+    verilog = _TEMPLATE.format(
+        inputs=len(bits["input"]),
+        outputs=len(bits["output"]),
+        wrapper=WRAPPER,
+        module=manifest["top"],
+        instance=INSTANCE,
+        connections=",\n".join(f"        {connection}" for connection in connections),
+    )
+    return Wrapper(verilog=verilog, input_bits=tuple(bits["input"]), output_bits=tuple(bits["output"]))
+
+
+_TEMPLATE = """\
+(* keep_hierarchy *)
+module wrapper_source (input clk, input rst, input serial_in, output reg [{inputs}-1:0] driven, output reg reset);
+    always @(posedge clk) begin
+        driven <= {{driven, serial_in}};
+        reset <= rst;
+    end
+endmodule
+
+(* keep_hierarchy *)
+module wrapper_sink (input clk, input [{outputs}-1:0] result, output serial_out);
+    reg [{outputs}-1:0] sampled, folded;
+    assign serial_out = folded[{outputs}-1];
+    always @(posedge clk) begin
+        sampled <= result;
+        folded <= {{folded, 1'b0}} ^ sampled;
+    end
+endmodule
+
+module {wrapper} (input clk, input rst, input serial_in, output serial_out);
+    wire [{inputs}-1:0] driven;
+    wire [{outputs}-1:0] result;
+    wire reset;
+    wrapper_source source (.clk(clk), .rst(rst), .serial_in(serial_in), .driven(driven), .reset(reset));
+    wrapper_sink sink (.clk(clk), .result(result), .serial_out(serial_out));
+    {module} {instance} (
+{connections}
+    );
+endmodule
+"""
+
 
 Device = Literal["ecp5", "ice40"]
 
@@ -34,20 +125,16 @@ _PS = 1000  # picoseconds in the nanoseconds that nextpnr reports
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFamily:
-    """Device family: tools and primitives that differ from one to the next.
-
-    ``luts`` and ``dsps``, ``brams``, ``flip_flops`` name cells of the netlist; a look-up table cell counts as many as
-    its figure says. ``capacity`` is the number of look-up tables the part has.
-    """
+    """Device family: tools and primitives that differ from one to the next."""
 
     part: str
     synthesis: str
     options: tuple[str, ...]
-    luts: Mapping[str, int]
-    dsps: frozenset[str]
-    brams: frozenset[str]
-    flip_flops: re.Pattern[str]
-    capacity: int
+    luts: Mapping[str, int]  # cells of the netlist, each with the number of look-up tables that it counts as
+    dsps: str  # cell of the netlist
+    brams: str  # cell of the netlist
+    flip_flops: re.Pattern[str]  # cells of the netlist
+    capacity: int  # look-up tables of the part
     note: str
 
 
@@ -57,8 +144,8 @@ DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
         synthesis="synth_ecp5",
         options=("--45k", "--package", "CABGA381", "--speed", "6"),
         luts={"LUT4": 1, "CCU2C": 2},
-        dsps=frozenset({"MULT18X18D"}),
-        brams=frozenset({"DP16KD"}),
+        dsps="MULT18X18D",
+        brams="DP16KD",
         flip_flops=re.compile("TRELLIS_FF"),
         capacity=43848,
         note="A carry cell CCU2C counts as two look-up tables.",
@@ -68,8 +155,8 @@ DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
         synthesis="synth_ice40",
         options=("--hx8k", "--package", "ct256"),
         luts={"SB_LUT4": 1},
-        dsps=frozenset({"SB_MAC16"}),
-        brams=frozenset({"SB_RAM40_4K"}),
+        dsps="SB_MAC16",
+        brams="SB_RAM40_4K",
         flip_flops=re.compile("SB_DFF.*"),
         capacity=7680,
         note="The part has no multipliers: they are built from look-up tables and carry cells (SB_CARRY, not counted).",
@@ -77,36 +164,16 @@ DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """Clock and longest path of one placement."""
-
-    fmax_mhz: float
-    path: CriticalPath
-
-
 class FpgaFlow:
     """Look-up tables, registers, multipliers and clock of a component in an FPGA."""
 
     def __init__(self, device: Device, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
-        if device not in DEVICE_FAMILIES:
-            raise InputError(f"device must be one of {', '.join(DEVICE_FAMILIES)}, not {device}")
-        if seeds < 1:
-            raise InputError(f"seeds must be at least 1, not {seeds}")
         self.name: str = device
         self.script: str = ""
-        self.seeds = seeds
-        self.clock_ns = clock_ns
-        self.yosys = yosys
+        self.seeds, self.clock_ns, self.yosys = seeds, clock_ns, yosys
         self._family = DEVICE_FAMILIES[device]
-
-    @property
-    def _target_mhz(self) -> float:
-        return _TARGET_MHZ if self.clock_ns is None else _PS / self.clock_ns
-
-    @property
-    def _nextpnr(self) -> str:
-        return f"nextpnr-{self.name}"
+        self._target_mhz = _TARGET_MHZ if clock_ns is None else _PS / clock_ns
+        self._nextpnr = f"nextpnr-{device}"
 
     def tools(self) -> dict[str, str]:
         """Versions of the programs that run; raises :class:`ToolError` naming the first one that is missing."""
@@ -139,8 +206,8 @@ class FpgaFlow:
             names = _Names(netlist, wrapper)
             placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
         # the clock of the tables is the median, so that the path is to be that of the placement it is reached by
-        by_clock = sorted(placed, key=lambda one: one.fmax_mhz)
-        middle = by_clock[(len(by_clock) - 1) // 2]
+        by_clock = sorted(placed, key=lambda one: one[0])
+        _, path = by_clock[(len(by_clock) - 1) // 2]
         result = FlowResult(
             flow=self.name,
             tools=tools,
@@ -150,10 +217,10 @@ class FpgaFlow:
             flip_flops=counts.flip_flops - counts.wrapper_flip_flops,
             dsps=counts.dsps,
             brams=counts.brams,
-            fmax_mhz=[one.fmax_mhz for one in placed],
-            delay_ps=middle.path.delay_ps,
+            fmax_mhz=[clock for clock, _ in placed],
+            delay_ps=path.delay_ps,
             clock_ps=None if self.clock_ns is None else self.clock_ns * _PS,
-            path=middle.path,
+            path=path,
             wall_s=time.monotonic() - started,
         )
         return FlowOutput(result=result, files=files)
@@ -186,28 +253,25 @@ class FpgaFlow:
         (folder / "design.v").unlink()
         return read_module(folder / "netlist.json", WRAPPER)
 
-    def _place(self, folder: Path, seed: int, names: "_Names") -> _Placed:
+    def _place(self, folder: Path, seed: int, names: "_Names") -> tuple[float, CriticalPath]:
+        """Clock in MHz and longest path of one placement."""
         report = f"report{seed}.json"
         options = ["--json", "netlist.json", "--report", report, "--seed", str(seed), "--freq", f"{self._target_mhz:g}"]
-        self._route([*self._family.options, *options, "--timing-allow-fail"], folder, seed, report)
-        figures = json.loads((folder / report).read_text())
-        if not figures["fmax"]:
-            raise ToolError(f"{self._nextpnr} must report the clock frequency, not none")
-        tool = f"{self._nextpnr} {_find(self._nextpnr)[1]}, seed {seed}"
-        routed = next(path for path in figures["critical_paths"] if path["from"] == path["to"])
-        return _Placed(
-            round(min(clock["achieved"] for clock in figures["fmax"].values()), 2),
-            names.path(routed["path"], tool),
-        )
-
-    def _route(self, options: list[str], folder: Path, seed: int, report: str) -> None:
-        command, _ = _find(self._nextpnr)
+        options = [*self._family.options, *options, "--timing-allow-fail"]
+        command, version = _find(self._nextpnr)
         done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
         asked = shlex.join([self._nextpnr, *options])
         (folder / f"nextpnr{seed}.log").write_text(f"$ {asked}\n{done.stdout}{done.stderr}")
         if done.returncode or not (folder / report).exists():
             lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "ERROR" in line]
             raise ToolError(f"{self._nextpnr} must finish, not stop: {lines[0] if lines else 'no message'}")
+        figures = json.loads((folder / report).read_text())
+        if not figures["fmax"]:
+            raise ToolError(f"{self._nextpnr} must report the clock frequency, not none")
+        tool = f"{self._nextpnr} {version}, seed {seed}"
+        routed = next(path for path in figures["critical_paths"] if path["from"] == path["to"])
+        clock = min(clock["achieved"] for clock in figures["fmax"].values())
+        return round(clock, 2), names.path(routed["path"], tool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,8 +303,8 @@ class _Counts:
             cells=kinds.total(),
             luts=sum(kinds[kind] * weight for kind, weight in family.luts.items()),
             flip_flops=len(flip_flops),
-            dsps=sum(kinds[kind] for kind in family.dsps),
-            brams=sum(kinds[kind] for kind in family.brams),
+            dsps=kinds[family.dsps],
+            brams=kinds[family.brams],
             wrapper_flip_flops=sum(cell.pins["Q"][0] in own for cell in flip_flops),
             wrapper_luts=sum(cell.type in family.luts and not folded.isdisjoint(cell.driven) for cell in module.cells),
         )

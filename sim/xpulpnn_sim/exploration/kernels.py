@@ -10,12 +10,14 @@ from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
-from xpulpnn_sim.exploration.energy.window import WINDOW_CYCLES
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
+
+WINDOW_CYCLES = 4096  # Clock cycles of a workload whose switching is counted, unless told otherwise
+
 
 SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
 """Small ones: the papers' channels and filters on fewer pixels."""
@@ -48,7 +50,7 @@ class KernelSpec:
         """Inverse of ``str``; raises :class:`InputError`."""
         parts = text.split(":", _PARTS)
         if len(parts) < _PARTS:
-            raise InputError(f"--kernel must be KERNEL:BITS:VARIANT[:LAYER], not {text or 'empty'}")
+            raise InputError(f"kernel must be KERNEL:BITS:VARIANT[:LAYER], not {text or 'empty'}")
         kernel, bits, variant = parts[:_PARTS]
         for what, value, known in (
             ("kernel", kernel, tuple(SMALL_LAYERS)),
@@ -56,12 +58,12 @@ class KernelSpec:
             ("variant", variant, tuple(VARIANTS)),
         ):
             if value not in known:
-                raise InputError(f"{what} of --kernel must be one of {', '.join(known)}, not {value or 'empty'}")
+                raise InputError(f"{what} of kernel must be one of {', '.join(known)}, not {value or 'empty'}")
         written = parts[_PARTS] if len(parts) > _PARTS else SMALL_LAYERS[kernel]
         try:
             layer = ConvLayer.parse(written) if kernel == "conv" else MatmulLayer.parse(written)
         except LayerError as error:
-            raise InputError(f"--kernel {text}: {error}") from None
+            raise InputError(f"kernel {text}: {error}") from None
         return cls(layer=layer, bits=int(bits), variant=variant)
 
     def __str__(self) -> str:
@@ -116,9 +118,8 @@ class KernelStep:
         else:
             result = run_case(self.spec.case(config))
         wrong = result.record["mismatches"]
-        return StepOutcome(
-            result=result.record, error=f"results must equal the reference, not differ {wrong} times" if wrong else ""
-        )
+        error = f"results must equal the reference, not differ {wrong} times" if wrong else ""
+        return StepOutcome(result=result.record, error=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +155,16 @@ class EnergyStep:
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
         from xpulpnn_sim.exploration.energy.capture import kernel_workload, program_workload
-        from xpulpnn_sim.exploration.energy.estimate import estimate_with_files
+        from xpulpnn_sim.exploration.energy.estimate import estimate_energy
         from xpulpnn_sim.exploration.energy.programs import general_code
 
         config = design.config.core if isinstance(design.config, ClusterConfig) else design.config
         if self.spec is None:
             workload = program_workload(general_code(), config)
         else:
-            workload = kernel_workload(
-                replace(self.spec.case(config), config=config), "core" if self.core else "backend"
-            )
-        result, files = estimate_with_files(config, workload, self.library, self.window, self.yosys)
+            case = replace(self.spec.case(config), config=config)
+            workload = kernel_workload(case, "core" if self.core else "backend")
+        result, files = estimate_energy(config, workload, self.library, self.window, self.yosys)
         if isinstance(design.config, ClusterConfig):
             result = replace(result, conditions=[_ONE_CORE, *result.conditions])
         return StepOutcome(result=result, files=files)

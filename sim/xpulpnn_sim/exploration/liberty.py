@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.liberty_expression import Expression
-from xpulpnn_sim.exploration.liberty_syntax import LibertyGroup, parse_library
+from xpulpnn_sim.exploration.liberty_syntax import Expression, LibertyGroup, parse_library
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -161,11 +160,11 @@ def read_liberty(path: Path) -> Liberty:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise ToolError(f"--liberty must be a Liberty file, not {path} ({error.strerror})") from error
+        raise ToolError(f"liberty must be a Liberty file, not {path} ({error.strerror})") from error
     try:
         return _Reader(parse_library(text)).liberty()
     except (ValueError, LookupError) as error:
-        raise ToolError(f"--liberty must be a Liberty file, not {path} ({error})") from error
+        raise ToolError(f"liberty must be a Liberty file, not {path} ({error})") from error
 
 
 class _Reader:

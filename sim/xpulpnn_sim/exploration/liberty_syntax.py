@@ -1,12 +1,88 @@
-"""Grammar of Liberty files.
+"""Grammar of Liberty files and of the Boolean expressions in them.
 
 As in the Liberty User Guide: simple attributes ``name : value;``, complex attributes ``name (values);`` and groups
 ``name (values) { ... }``.
 """
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+_TOKEN = re.compile(r"\s*([A-Za-z_][\w\[\].$]*|[01]|[!'^*&+|()])")
+_PYTHON = {"0": "zero", "1": "ones", "!": "~", "^": "*", "*": "&", "&": "&", "+": "|", "|": "|", "(": "(", ")": ")"}
+"""Words of Python for those of Liberty: multiplication stands for ``^``, which comes before ``&`` in Liberty files."""
+
+
+class Expression:
+    """A Boolean expression (``function``, ``when``, ``next_state`` ...), translated to one of Python.
+
+    Operators by falling precedence: ``!a`` and ``a'``; ``^``; ``*``, ``&`` or a space; ``+`` or ``|``.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.inputs: list[str] = []
+        try:
+            tree = _Bitwise().visit(ast.parse(self._python(text) or "ones", mode="eval"))
+        except (SyntaxError, ValueError, IndexError):
+            raise ValueError(f"expression must be Boolean, not {text}") from None
+        self._code = compile(ast.fix_missing_locations(tree), text, "eval")
+
+    def evaluate(self, values: Mapping[str, Any], ones: Any = True) -> Any:
+        """Value for the given inputs: bools, numpy arrays of bool, or integers as bit vectors.
+
+        ``ones`` is what true looks like: ``True``, or with bit vectors all the bits in use.
+        """
+        given = {f"v{number}": values[name] for number, name in enumerate(self.inputs)}
+        return eval(self._code, {}, {"ones": ones, "zero": ones ^ ones, **given})
+
+    def truth_table(self, inputs: Sequence[str]) -> int:
+        """Bit ``i`` is the value for inputs that spell ``i`` in binary, the first one least significant."""
+        size = 1 << len(inputs)
+        values = {name: sum(1 << row for row in range(size) if row >> place & 1) for place, name in enumerate(inputs)}
+        return self.evaluate(values, (1 << size) - 1)
+
+    def _python(self, text: str) -> str:
+        words: list[str] = []
+        opened: list[int] = []
+        start = position = 0  # of the last operand among the words
+        while text[position:].strip():
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise SyntaxError
+            token, position = found[1], found.end()
+            follows = bool(words) and words[-1] not in "~*&|("
+            if token == "'":
+                if not follows:
+                    raise SyntaxError
+                words.insert(start, "~")
+                continue
+            if follows and (token in "!(01" or token not in _PYTHON):
+                words.append("&")
+            if token == "(":
+                opened.append(len(words))
+            elif token == ")":
+                start = opened.pop()
+            elif token in "01" or token not in _PYTHON:
+                start = len(words)
+            if token not in (*_PYTHON, *self.inputs):
+                self.inputs.append(token)
+            words.append(_PYTHON.get(token) or f"v{self.inputs.index(token)}")
+        return " ".join(words)
+
+
+class _Bitwise(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        op = ast.BitXor() if isinstance(node.op, ast.Mult) else node.op
+        return ast.BinOp(self.visit(node.left), op, self.visit(node.right))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return ast.BinOp(self.visit(node.operand), ast.BitXor(), ast.Name("ones", ast.Load()))
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
+        raise SyntaxError
+
 
 _LIBRARY = re.compile(r"library\s*\(")
 _SPACE = re.compile(r"(?:\s|\\\s|/\*.*?\*/|//[^\n]*)*", re.DOTALL)

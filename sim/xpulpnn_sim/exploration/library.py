@@ -70,7 +70,7 @@ def load_library(path: Path, *, name: str = "", physical: bool = True) -> Librar
     def require(what: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
         found = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
         if not found:
-            raise ToolError(f"--liberty must hold {what}, not none as {path}")
+            raise ToolError(f"liberty must hold {what}, not none as {path}")
         return found
 
     def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:
@@ -82,6 +82,7 @@ def load_library(path: Path, *, name: str = "", physical: bool = True) -> Librar
     flip_flop = require("a D flip-flop", filter(_is_d_flip_flop, usable))[0]
     gates = [cell for cell in liberty.cells.values() if cell.clock_gate == "latch_posedge"]
     inverter = inverters[min(1, len(inverters) - 1)]
+    default, smallest = liberty.default_input_pin_cap_ff, inverters[0].inputs[0].capacitance_ff
     return Library(
         path=path,
         liberty=liberty,
@@ -95,7 +96,7 @@ def load_library(path: Path, *, name: str = "", physical: bool = True) -> Librar
         flip_flop=flip_flop.name,
         clock_gate=min(gates, key=lambda cell: cell.area).name if gates else "",
         driving_cell=_middle(buffers).name,
-        output_load_ff=_output_load(liberty.default_input_pin_cap_ff, inverters[0].inputs[0].capacitance_ff),
+        output_load_ff=default if smallest <= default <= 10 * smallest else 4 * smallest,
     )
 
 
@@ -107,10 +108,6 @@ def fo4_delay_ps(inverter: LibraryCell) -> float:
     for _ in range(_FO4_STEPS):
         rise, fall = rise_at(fall, load), fall_at(rise, load)
     return 1e3 * (_lookup(arc, "cell_rise")(fall, load) + _lookup(arc, "cell_fall")(rise, load)) / 2
-
-
-def _output_load(default: float, smallest: float) -> float:
-    return default if smallest <= default <= 10 * smallest else 4 * smallest
 
 
 def _lookup(arc: TimingArc, kind: str) -> Callable[[float, float], float]:

@@ -1,5 +1,8 @@
 """Flat netlists of library cells, with the instance and the readable name of everything in them."""
 
+import base64
+import json
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -85,7 +88,7 @@ def mapped_module(
         if cell.type in apart:
             continue
         if cell.type not in library:
-            raise ToolError(f"--liberty must hold cells for all of {found.name}, not lack one for {cell.type}")
+            raise ToolError(f"liberty must hold cells for all of {found.name}, not lack one for {cell.type}")
         pins = {pin: nets[0] for pin, nets in cell.pins.items()}
         gates.append(MappedGate(cell.name, instance_path(cell.name), library[cell.type], pins))
     inputs = {name: net for port in found.inputs.values() for name, net in port.bits}
@@ -137,3 +140,32 @@ def _names(module: NetlistModule, gates: list[MappedGate]) -> dict[int, str]:
         for net in gate.driven:
             names.setdefault(net, f"{gate.path}.n{net}" if gate.path else f"n{net}")
     return names
+
+
+def packed(netlist: MappedNetlist) -> str:
+    """A netlist as text without line breaks."""
+    content = {
+        "module": netlist.module,
+        "gates": [[gate.name, gate.path, gate.cell.name, gate.pins] for gate in netlist.gates],
+        "inputs": netlist.inputs,
+        "outputs": netlist.outputs,
+        "names": list(netlist.names.items()),
+        "apart": [[cell.name, cell.type, cell.pins, cell.parameters, sorted(cell.outputs)] for cell in netlist.apart],
+    }
+    return base64.b64encode(zlib.compress(json.dumps(content, separators=(",", ":")).encode())).decode()
+
+
+def unpacked(text: str, library: Mapping[str, LibraryCell]) -> MappedNetlist:
+    """Inverse of :func:`packed`, in the cells of ``library``."""
+    content = json.loads(zlib.decompress(base64.b64decode(text)))
+    return MappedNetlist(
+        module=content["module"],
+        gates=[MappedGate(name, path, library[cell], pins) for name, path, cell, pins in content["gates"]],
+        inputs=content["inputs"],
+        outputs=content["outputs"],
+        names=dict(content["names"]),
+        apart=[
+            NetlistCell(name=name, type=kind, pins=pins, parameters=parameters, outputs=frozenset(outputs))
+            for name, kind, pins, parameters, outputs in content["apart"]
+        ],
+    )

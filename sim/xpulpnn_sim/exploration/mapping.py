@@ -1,12 +1,43 @@
 """Scripts that turn Verilog into a netlist of library cells: Yosys, and ABC inside it."""
 
 import re
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.tools.yosys import Yosys
+
+_KEPT = frozenset({".abc", ".constr", ".log", ".out", ".rpt", ".tcl", ".v", ".ys"})
+
+
+class FlowError(ToolError):
+    """A flow that failed, with the files it left."""
+
+    def __init__(self, message: str, files: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.files = files
+
+
+@contextmanager
+def flow_folder(files: dict[str, str], folder: str = "") -> Iterator[Path]:
+    """A folder for tools to run in; what is worth keeping is added to ``files`` when they have finished."""
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
+        try:
+            yield Path(name)
+        except ToolError as error:
+            _collect(Path(name), files, folder)
+            raise FlowError(str(error), files) from error
+        _collect(Path(name), files, folder)
+
+
+def _collect(folder: Path, files: dict[str, str], prefix: str) -> None:
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _KEPT:
+            files[f"{prefix}/{path.name}" if prefix else path.name] = path.read_text(errors="replace")
+
 
 _PREPARE = "strash; &get -n; &fraig -x; &put; scorr; dc2"
 _DEEP = "balance; rewrite; refactor; balance; rewrite; rewrite -z; balance; refactor -z; rewrite -z; balance"
@@ -43,7 +74,7 @@ def write_inputs(folder: Path, library: Library, scripts: Mapping[str, str], yos
     try:
         (folder / LIBRARY).write_bytes(library.path.read_bytes())
     except OSError as error:
-        raise ToolError(f"--liberty must be readable, not {library.path} ({error.strerror})") from error
+        raise ToolError(f"liberty must be readable, not {library.path} ({error.strerror})") from error
     for name, commands in scripts.items():
         lines = [*([_NATIVE_ALIAS] if yosys.native else []), *commands.replace(_TIMED, f"{_TIMED} -d").split("; ")]
         (folder / name).write_text("\n".join(lines) + "\n")

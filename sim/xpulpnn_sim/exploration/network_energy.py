@@ -15,7 +15,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import executable_of
 from xpulpnn_sim.exploration.energy.capture import Workload, run_on_gates
 from xpulpnn_sim.exploration.energy.estimate import estimate_energy
 from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.results import EnergyResult
+from xpulpnn_sim.exploration.results import ENERGY_PARTS, EnergyResult
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.programs.bare import bare_program
@@ -27,7 +27,6 @@ PIECE_WINDOW_CYCLES = 2048  # of these its switching is counted
 
 _FJ_PER_NJ = 1e6
 _DIGITS = 4
-_PARTS = ("switching", "internal", "clock", "leakage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +52,7 @@ def layer_energies(
             progress(stage.name, len(found), total)
         piece = piece_of(stage, inputs, PIECE_CYCLES / max(cycles[stage.name], 1))
         workload = piece_workload(piece, variant, config)
-        result = estimate_energy(config, workload, library, PIECE_WINDOW_CYCLES)
+        result, _ = estimate_energy(config, workload, library, PIECE_WINDOW_CYCLES)
         found[stage.name] = LayerEnergy(result=result, share=piece.share)
     return found
 
@@ -84,9 +83,8 @@ def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) ->
         one = energies[layer["name"]]
         scale = layer["cycles"] / _FJ_PER_NJ
         layer["energy_nj"] = round(one.result.energy_per_cycle_fj * scale, _DIGITS)
-        layer["energy_parts_nj"] = {
-            part: round(sum(getattr(module, part) for module in one.result.modules) * scale, _DIGITS) for part in _PARTS
-        }
+        parts = {part: one.result.part_fj(part) * scale for part in ENERGY_PARTS}
+        layer["energy_parts_nj"] = {part: round(energy, _DIGITS) for part, energy in parts.items()}
         layer["energy_share"] = round(one.share, _DIGITS)
     record["energy_nj"] = round(sum(layer["energy_nj"] for layer in record["layers"]), _DIGITS)
     first = next(iter(energies.values())).result

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from xpulpnn_sim.exploration.liberty import LibraryCell
-from xpulpnn_sim.exploration.liberty_expression import Expression
+from xpulpnn_sim.exploration.liberty_syntax import Expression
 from xpulpnn_sim.exploration.mapped_netlist import (
     MappedGate,
     MappedNetlist,

@@ -1,14 +1,14 @@
-"""The comparison of Table II of the XpulpNN paper: EX stage and core, baseline, extended, and with the additions."""
+"""The comparison of Table II of the XpulpNN paper: EX stage and core, and the whole cluster, without and with the
+extension, and with the additions beyond the paper."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-from xpulpnn.config import PRESETS
-from xpulpnn_sim.exploration.energy.window import WINDOW_CYCLES
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn_sim.exploration.flows import Request, flow_steps, library
-from xpulpnn_sim.exploration.kernels import EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.exploration.kernels import WINDOW_CYCLES, EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.exploration.options import CLUSTER
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.results import EnergyResult, PointResult
+from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
 from xpulpnn_sim.exploration.space import Point, Space
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
@@ -36,38 +36,19 @@ REFERENCE_LIBRARY = "sg13g2_stdcell_typ_1p20V_25C"
 _PERCENT = 100.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """A figure as others print it."""
-
-    paper: str = ""  # overhead in the paper, percent; empty if it tells none
-    # baseline and extension of the authors' RTL in the reference flow, in our unit
-    authors: tuple[float, float] | None = None
-
-
-_AREA = {
-    ("ex-stage", "area"): Published(paper="+32.6", authors=(27.1, 37.4)),
-    ("ex-stage", "speed"): Published(paper="+32.6", authors=(33.0, 44.4)),
-    ("core", "area"): Published(paper="+17.5", authors=(63.0, 74.6)),
-    ("core", "speed"): Published(paper="+17.5", authors=(68.0, 80.4)),
+_AUTHORS: Mapping[tuple[str, str, str], tuple[float, float]] = {
+    ("ex-stage", "area [kGE]", "area"): (27.1, 37.4),
+    ("ex-stage", "area [kGE]", "speed"): (33.0, 44.4),
+    ("core", "area [kGE]", "area"): (63.0, 74.6),
+    ("core", "area [kGE]", "speed"): (68.0, 80.4),
+    ("ex-stage", "delay [FO4]", "area"): (97.5, 106.1),
+    ("ex-stage", "delay [FO4]", "speed"): (70.6, 71.4),
+    ("core", "delay [FO4]", "area"): (114.2, 121.8),
+    ("core", "delay [FO4]", "speed"): (85.8, 85.9),
 }
-"""kGE, by component and script."""
+"""Baseline and extension of the authors' RTL in the reference flow, by component, figure and script."""
 
-_DELAY = {
-    ("ex-stage", "area"): Published(paper="same clock", authors=(97.5, 106.1)),
-    ("ex-stage", "speed"): Published(paper="same clock", authors=(70.6, 71.4)),
-    ("core", "area"): Published(paper="same clock", authors=(114.2, 121.8)),
-    ("core", "speed"): Published(paper="same clock", authors=(85.8, 85.9)),
-}
-"""FO4, by component and script."""
-
-_MATMUL_ENERGY = Published(paper="+2.1 to +2.5")
-_GENERAL_ENERGY = Published(paper="+2.17 to +3.7")
-
-
-def label(preset: str, top: str) -> str:
-    """Label of a point of the comparison."""
-    return f"{preset} {top}"
+_OVERHEADS = {"ex-stage": "+32.6", "core": "+17.5"}  # of the area in the paper, percent
 
 
 def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
@@ -83,7 +64,8 @@ def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[Po
     steps: list[list[PointStep]] = []
     for top in PAPER_TOPS:
         for name in COMPARED:
-            points.append(Point(label=label(name, top), top=top, preset=name, settings={}, config=PRESETS[name]))
+            label = f"{name} {top}"
+            points.append(Point(label=label, top=top, preset=name, settings={}, config=PRESETS[name]))
             steps.append([*flows, *(_runs(request, name) if energy and top == "core" else [])])
     return Space(points=tuple(points), skipped=()), steps
 
@@ -125,27 +107,19 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
         ]
     rows: list[list[TableCell]] = []
 
-    def add(figure: str, value: Callable[[str], float | None], published: Published) -> None:
-        ours = [value(name) for name in COMPARED]
-        row: list[TableCell] = [figure, *ours, overhead(*ours[:2]), overhead(*ours[1:]), published.paper or None]
-        if reference:
-            authors = published.authors or (None, None)
-            row += [*authors, overhead(*authors)]
-        rows.append(row)
+    def add(
+        figure: str, ours: Sequence[float | None], paper: str = "", authors: Sequence[float | None] = (None, None)
+    ) -> None:
+        row: list[TableCell] = [figure, *ours, overhead(*ours[:2]), overhead(*ours[1:]), paper or None]
+        rows.append([*row, *authors, overhead(*authors)] if reference else row)
 
-    for what, known, figure in (("area [kGE]", _AREA, comparison.size), ("delay [FO4]", _DELAY, comparison.delay)):
-        for (top, script), published in known.items():
-            flow = flows.get(script, "")
-            add(
-                f"{top}, {what}, {script} script",
-                lambda name, top=top, flow=flow, figure=figure: figure(
-                    comparison.flow_of(found[label(name, top)], flow)
-                ),
-                published,
-            )
-    cores = {name: found[label(name, "core")] for name in COMPARED}
+    for (top, what, script), authors in _AUTHORS.items():
+        figure, paper = (comparison.size, _OVERHEADS[top]) if "area" in what else (comparison.delay, "same clock")
+        results = [comparison.flow_of(found[f"{name} {top}"], flows.get(script, "")) for name in COMPARED]
+        add(f"{top}, {what}, {script} script", list(map(figure, results)), paper, authors)
     if any(point.energies or point.kernels for point in points):
-        _add_runs(add, cores)
+        _add_runs(add, [found[f"{name} core"] for name in COMPARED])
+    authors = ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
     return NamedTable(
         title="Table II of the XpulpNN paper, repeated",
         columns=columns,
@@ -156,56 +130,92 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
             f"{BEYOND}: {EXTENDED} with the additions beyond the paper, which tells nothing of it.",
             "Own kernels: " + ", ".join(f"{variant} on {name}" for name, variant in VARIANTS.items()) + ".",
             f"Layer: {LAYER[1]} with im2col and requantisation; energies on four of its rows, {LAYER_ROWS[1]}.",
-            *(
-                ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
-                if reference
-                else []
-            ),
+            *(authors if reference else []),
         ],
     )
 
 
-def _add_runs(
-    add: Callable[[str, Callable[[str], float | None], Published], None], cores: Mapping[str, PointResult]
-) -> None:
+def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
     """Rows of what the cores run."""
 
-    def energy(name: str, workload: str) -> EnergyResult | None:
-        return next((one for one in cores[name].energies if one.workload == workload), None)
+    def energy(core: PointResult, workload: KernelSpec) -> EnergyResult | None:
+        return next((one for one in core.energies if one.workload == str(workload)), None)
 
-    def per_mac(name: str, bits: int, what: tuple[str, str]) -> float | None:
-        return comparison.per_mac_pj(energy(name, str(own(name, bits, what))))
+    def per_mac(core: PointResult, bits: int, what: tuple[str, str]) -> float | None:
+        return comparison.per_mac_pj(energy(core, own(core.preset, bits, what)))
+
+    def speed(core: PointResult, bits: int) -> float | None:
+        spec = own(core.preset, bits, LAYER)
+        wanted = (str(spec.layer), spec.bits, spec.variant)
+        records = [one for one in core.kernels if (one["layer"], one["bits"], one["variant"]) == wanted]
+        return records[0]["macs_per_cycle"] if records else None
 
     same = "core with clock gates, energy per cycle on"
-    matmul = str(KernelSpec.parse(MATMUL))
-    add(f"{same} 8-bit MatMul [pJ]", lambda name: comparison.per_cycle_pj(energy(name, matmul)), _MATMUL_ENERGY)
-    add(f"{same} general code [pJ]", lambda name: comparison.per_cycle_pj(_general(cores[name])), _GENERAL_ENERGY)
-    add("8-bit MatMul, own kernel, energy [pJ/MAC]", lambda name: per_mac(name, 8, OWN_MATMUL), Published())
+    general = [next((one for one in core.energies if not one.macs), None) for core in cores]
+    matmul = [energy(core, KernelSpec.parse(MATMUL)) for core in cores]
+    add(f"{same} 8-bit MatMul [pJ]", list(map(comparison.per_cycle_pj, matmul)), "+2.1 to +2.5")
+    add(f"{same} general code [pJ]", list(map(comparison.per_cycle_pj, general)), "+2.17 to +3.7")
+    add("8-bit MatMul, own kernel, energy [pJ/MAC]", [per_mac(core, 8, OWN_MATMUL) for core in cores])
     for bits in BITS:
-        add(
-            f"layer at {bits} bit, own kernel, energy [pJ/MAC]",
-            lambda name, bits=bits: per_mac(name, bits, LAYER_ROWS),
-            Published(),
-        )
+        what = f"layer at {bits} bit, own kernel, energy [pJ/MAC]"
+        add(what, [per_mac(core, bits, LAYER_ROWS) for core in cores])
     for bits in BITS:
-        add(
-            f"layer at {bits} bit, own kernel, speed [MAC/cycle]",
-            lambda name, bits=bits: _speed(cores[name], own(name, bits, LAYER)),
-            Published(),
-        )
-
-
-def _general(point: PointResult) -> EnergyResult | None:
-    return next((one for one in point.energies if not one.macs), None)
-
-
-def _speed(point: PointResult, spec: KernelSpec) -> float | None:
-    """Multiply-accumulates per cycle of a kernel."""
-    wanted = (str(spec.layer), spec.bits, spec.variant)
-    records = [one for one in point.kernels if (one["layer"], one["bits"], one["variant"]) == wanted]
-    return records[0]["macs_per_cycle"] if records else None
+        add(f"layer at {bits} bit, own kernel, speed [MAC/cycle]", [speed(core, bits) for core in cores])
 
 
 def overhead(baseline: float | None, extended: float | None) -> float | None:
     """Percent that ``extended`` is above ``baseline``; None if either is missing."""
     return None if not baseline or extended is None else _PERCENT * (extended / baseline - 1.0)
+
+
+CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
+    ("cluster-ri5cy", "cluster"): ("extension of the cores", 4.1),
+    ("cluster", "cluster-bf4"): ("32 instead of 16 banks", 4.2),
+    ("cluster", "cluster2"): ("additions beyond the paper", None),
+}
+"""Difference of two presets, and the percent of area that it costs in the paper, if it knows it."""
+
+
+def cluster_points(request: Request) -> tuple[Space, list[list[PointStep]]]:
+    """The clusters that are compared and the steps of each."""
+    names = dict.fromkeys(name for pair in CLUSTERS_COMPARED for name in pair)
+    points = [Point(label=name, top=CLUSTER, preset=name, settings={}, config=CLUSTER_PRESETS[name]) for name in names]
+    flows = flow_steps(request, CLUSTER)
+    return Space(points=tuple(points), skipped=()), [list[PointStep](flows) for _ in points]
+
+
+def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
+    """Ours beside the paper's overheads."""
+    found = {point.label: point for point in points}
+    names = comparison.flow_names(points)
+    figures: tuple[tuple[str, Callable[[FlowResult | None], float | None]], ...] = (
+        ("area [kGE]", comparison.size),
+        ("delay [FO4]", comparison.delay),
+        ("grant path [FO4]", comparison.grant),
+    )
+    rows: list[list[TableCell]] = []
+    for (smaller, larger), (what, paper) in CLUSTERS_COMPARED.items():
+        for figure, value in figures:
+            for name in names:
+                ours = [value(comparison.flow_of(found[label], name)) for label in (smaller, larger)]
+                more = overhead(*ours)
+                published = paper if value is comparison.size else None
+                ratio = more / published if more is not None and published else None
+                rows.append([what, f"{figure}, {name}", *ours, more, published, ratio])
+    return NamedTable(
+        title="Table II of the XpulpNN paper, the cluster",
+        columns=[
+            Column(name="what"),
+            Column(name="figure"),
+            Column(name="without", group="ours", digits=1),
+            Column(name="with", group="ours", digits=1),
+            Column(name="overhead", unit="%", group="ours", digits=1, signed=True),
+            Column(name="overhead", unit="%", group="paper", digits=1, signed=True),
+            Column(name="ours / paper", digits=2),
+        ],
+        rows=rows,
+        notes=[
+            "Paper: 22 nm FDX, placed and routed, with the memories, which both of its clusters have alike.",
+            "Ours: logic and registers before placement, no memories: the same gates are a larger share of the area.",
+        ],
+    )

@@ -1,7 +1,7 @@
 """Results of flows, energy estimation and kernels for a configuration; plain data that goes into JSON and back."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import ClusterConfig, CoreConfig
@@ -63,10 +63,6 @@ class CriticalPath:
     steps: list[PathStep] = field(default_factory=list[PathStep])  # the cells in between, first one first
     # longest path of the same netlist by other tools, ps
     others: dict[str, float] = field(default_factory=dict[str, float])
-
-    def checked_by(self, others: Mapping[str, float]) -> "CriticalPath":
-        """The path with what other tools say."""
-        return replace(self, others=dict(others))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +132,14 @@ class FlowResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOutput:
     """Result of a flow, the files to keep with it, text by name, and on request the netlist whose delay it tells (see
-    :mod:`xpulpnn_sim.exploration.packed_netlist`)."""
+    :mod:`xpulpnn_sim.exploration.mapped_netlist`)."""
 
     result: FlowResult
     files: dict[str, str]
     netlist: str = ""
+
+
+ENERGY_PARTS = ("switching", "internal", "clock", "leakage")  # fields of ModuleEnergy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +181,10 @@ class EnergyResult:
     method: str = ""  # how it was mapped, in a few words
     wall_s: float = 0.0  # seconds it took
 
+    def part_fj(self, part: str) -> float:
+        """One of :data:`ENERGY_PARTS` of all instances, per cycle."""
+        return sum(getattr(module, part) for module in self.modules)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointResult:
@@ -215,13 +218,8 @@ class Flow(Protocol):
         ...
 
 
-def to_json(result: FlowOutput | EnergyResult | PointResult | FlowResult) -> dict[str, Any]:
-    """A result as JSON types."""
-    return asdict(result)
-
-
 def from_json(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
-    """Inverse of :func:`to_json` for a record of the type ``kind``; fields that are missing have their defaults."""
+    """Inverse of ``asdict`` for a record of the type ``kind``; fields that are missing have their defaults."""
     hints = get_type_hints(kind)
     return kind(**{name: _typed(hint, values[name]) for name, hint in hints.items() if name in values})
 

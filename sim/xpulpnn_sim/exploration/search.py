@@ -6,7 +6,7 @@ are proposed and told in batches of one size. A search that was interrupted ther
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from itertools import product
 from math import prod
@@ -14,19 +14,120 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.exploration.objectives import Objective
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS
+from xpulpnn_sim.exploration.report.comparison import fmax
 from xpulpnn_sim.exploration.results import Configuration, PointResult
-from xpulpnn_sim.exploration.space import Point, Skipped, make_point
+from xpulpnn_sim.exploration.space import Point, Skipped, Space, make_point
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+
+_PS_PER_NS = 1e3
+
+
+_HEADINGS = {
+    column.name: column
+    for column in (
+        Column(name="area", unit="kGE", digits=3, better="less"),
+        Column(name="delay", unit="ns", digits=3, better="less"),
+        Column(name="luts", digits=0, better="less"),
+        Column(name="fmax", unit="MHz", digits=1, better="more"),
+        Column(name="cycles", digits=0, better="less"),
+        Column(name="energy", unit="pJ", digits=1, better="less"),
+    )
+}
+"""Figures of a point that a search can be for."""
+
+OBJECTIVES = tuple(_HEADINGS)
+
+_OF_FLOWS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("asic", "builtin"), ("area", "delay")),
+    **dict.fromkeys(("ecp5", "ice40"), ("luts", "fmax")),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """A figure to make small or large."""
+
+    name: str
+    flow: str  # name of the flow it is taken from, such as `asic-area`; empty for figures that are of no flow
+
+    @property
+    def direction(self) -> str:
+        """``minimize`` or ``maximize``."""
+        return "maximize" if _HEADINGS[self.name].better == "more" else "minimize"
+
+    def value(self, point: PointResult) -> float | None:
+        """The figure of a point; None if it has none."""
+        if self.name == "cycles":
+            return sum(float(record["cycles"]) for record in point.kernels) if point.kernels else None
+        if self.name == "energy":
+            energies = point.energies
+            return sum(one.energy_per_cycle_fj * one.cycles for one in energies) / 1e3 if energies else None
+        flow = next((one for one in point.flows if one.name == self.flow), None)
+        if flow is None:
+            return None
+        delay = flow.delay_ps / _PS_PER_NS if flow.delay_ps else None
+        return {"area": flow.area_kge, "delay": delay, "luts": flow.luts, "fmax": fmax(flow)}[self.name]
+
+    def column(self) -> Column:
+        """Heading of the figure in a table."""
+        return replace(_HEADINGS[self.name], group=self.flow)
+
+
+def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: bool) -> list[Objective]:
+    """The objectives of a search."""
+    default = [*_OF_FLOWS[flows[0].partition("-")[0]], *(["cycles"] if kernels else [])]
+    listed: list[Objective] = []
+    for text in names.split(",") if names else default:
+        name, at, flow = text.strip().partition("@")
+        if name not in _HEADINGS:
+            raise InputError(f"objective must be a list out of {','.join(OBJECTIVES)}, not {name or 'empty'}")
+        if at and flow not in flows:
+            raise InputError(f"objective {name} must be of a flow out of {','.join(flows)}, not {flow or 'empty'}")
+        able = [one for one in flows if name in _OF_FLOWS[one.partition("-")[0]]]
+        wanted = {"cycles": kernels, "energy": energies}.get(name, bool(able))
+        if not wanted or (flow and flow not in able):
+            raise InputError(f"objective must be of what the run measures, not {text.strip()}")
+        listed.append(Objective(name=name, flow="" if name in ("cycles", "energy") else flow or able[0]))
+    return list(dict.fromkeys(listed))
+
+
+def pareto_front(points: Sequence[PointResult], wanted: Sequence[Objective]) -> list[int]:
+    """Numbers of the points that no other one is at least as good as in all objectives, and better in one."""
+    costs: dict[int, tuple[float, ...]] = {}
+    for number, point in enumerate(points):
+        values = [objective.value(point) for objective in wanted]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values) and not point.error:
+            signs = [-1 if objective.direction == "maximize" else 1 for objective in wanted]
+            costs[number] = tuple(sign * value for sign, value in zip(signs, known, strict=True))
+
+    def beaten(mine: tuple[float, ...]) -> bool:
+        return any(other != mine and all(a <= b for a, b in zip(other, mine, strict=True)) for other in costs.values())
+
+    return [number for number, mine in costs.items() if not beaten(mine)]
+
+
+def pareto_table(points: Sequence[PointResult], wanted: Sequence[Objective]) -> NamedTable:
+    """The points that no other one beats, sorted by the first objective."""
+    front = [points[number] for number in pareto_front(points, wanted)]
+    rows: list[list[TableCell]] = [[point.label, *(one.value(point) for one in wanted)] for point in front]
+    rows.sort(key=lambda row: [cell for cell in row[1:2] if isinstance(cell, int | float)])
+    names = " and ".join(f"{'most' if one.direction == 'maximize' else 'least'} {one.name}" for one in wanted)
+    return NamedTable(
+        title=f"Pareto front: {len(front)} of {len(points)} points",
+        columns=[Column(name="point"), *(one.column() for one in wanted)],
+        rows=rows,
+        notes=[f"No other point of the search is at least as good in all of {names}, and better in one."],
+    )
+
 
 PRESET = "preset"  # name of the choice among presets
 
 _BATCH = 8  # Points proposed before any of their results is told
 
 _PATIENCE = 20  # proposals in a row that are known or impossible, after which one is drawn from those left
-
-_FOR_SIMULATORS = "regfile"
 
 Choices = Mapping[str, Sequence[str]]
 
@@ -36,7 +137,7 @@ def require_optuna() -> Any:
     try:
         return import_module("optuna")
     except ImportError:
-        raise ToolError("optuna must be installed for --search: pip install '.[search]'") from None
+        raise ToolError("optuna must be installed for search: pip install '.[search]'") from None
 
 
 _OF_TOP: Mapping[str, frozenset[str]] = {
@@ -60,20 +161,12 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
         for name, hint in hints
         if get_origin(hint) is Literal
         and name not in given
-        and name != _FOR_SIMULATORS
+        and name != "regfile"  # for simulators
         and name in _OF_TOP.get(top, frozenset({name}))
     }
     if not found:
-        raise InputError(f"--sweep must be given to search {top}, which has no other structures, not left out")
+        raise InputError(f"sweep must be given to search {top}, which has no other structures, not left out")
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """Points that a search evaluated."""
-
-    points: tuple[Point, ...]  # in the order they were proposed
-    skipped: tuple[Skipped, ...]  # proposals that cannot be built
 
 
 class Search:
@@ -90,11 +183,8 @@ class Search:
         points: int,
         seed: int,
     ) -> None:
-        self._top = top
-        self._common = common
-        self._choices = choices
-        self._objectives = objectives
-        self._obstacle = obstacle
+        self._top, self._common, self._choices = top, common, choices
+        self._objectives, self._obstacle = objectives, obstacle
         self.points = points
         self._random = random.Random(seed)
         optuna = require_optuna()
@@ -113,7 +203,7 @@ class Search:
         """Number of combinations, impossible ones included."""
         return prod(len(values) for values in self._choices.values())
 
-    def run(self, evaluate: Callable[[Sequence[Point]], Sequence[PointResult]], stopped: Callable[[], bool]) -> Found:
+    def run(self, evaluate: Callable[[Sequence[Point]], Sequence[PointResult]], stopped: Callable[[], bool]) -> Space:
         """Propose and evaluate points until there are enough, or all are known, or ``stopped`` says so.
 
         Raises :class:`InputError` if none can be built.
@@ -129,8 +219,8 @@ class Search:
                 self._known[key] = known if len(known) == len(values) and not result.error else None
                 self._tell(trial, key)
         if not self._points:
-            raise InputError(f"--search must be of a space with possible points, not none of {self.size}")
-        return Found(points=tuple(self._points), skipped=tuple(self._skipped))
+            raise InputError(f"search must be of a space with possible points, not none of {self.size}")
+        return Space(points=tuple(self._points), skipped=tuple(self._skipped))
 
     def _batch(self) -> Iterator[tuple[Any, tuple[str, ...], Point]]:
         """New points that can be built, with their trials."""
@@ -138,13 +228,10 @@ class Search:
         in_vain = 0
         room = min(_BATCH, self.points - len(self._points))
         while len(proposed) < room and len(self._known) + len(proposed) < self.size:
-            if in_vain < _PATIENCE:
-                trial = self._study.ask({name: self._categorical(values) for name, values in self._choices.items()})
-                key = tuple(str(trial.params[name]) for name in self._choices)
-            else:
-                key = self._unknown(proposed)
-                self._study.enqueue_trial(dict(zip(self._choices, key, strict=True)))
-                trial = self._study.ask({name: self._categorical(values) for name, values in self._choices.items()})
+            if in_vain >= _PATIENCE:
+                self._study.enqueue_trial(dict(zip(self._choices, self._unknown(proposed), strict=True)))
+            trial = self._study.ask({name: self._categorical(values) for name, values in self._choices.items()})
+            key = tuple(str(trial.params[name]) for name in self._choices)
             in_vain += 1
             if key in proposed:
                 self._study.tell(trial, state=self._failed)

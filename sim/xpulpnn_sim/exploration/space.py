@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from math import prod
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 from xpulpnn.config import ALL_WIDTHS, CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
 from xpulpnn.errors import ConfigError, InputError
@@ -64,18 +64,16 @@ def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweep
     names, common, swept = parse_space(top, presets, settings, sweeps)
     size = len(names) * prod(len(values) for values in swept.values())
     if size > MOST_COMBINATIONS:
-        raise InputError(f"--sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
-    points: list[Point] = []
-    skipped: list[Skipped] = []
-    for name, *values in product(names, *swept.values()):
-        made = make_point(top, name, common | dict(zip(swept, values, strict=True)))
-        if isinstance(made, Point):
-            points.append(made)
-        else:
-            skipped.append(made)
+        raise InputError(f"sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
+    made = [
+        make_point(top, name, common | dict(zip(swept, values, strict=True)))
+        for name, *values in product(names, *swept.values())
+    ]
+    points = tuple(one for one in made if isinstance(one, Point))
+    skipped = tuple(one for one in made if isinstance(one, Skipped))
     if not points:
         raise InputError(f"at least one combination must be possible, not none of {len(skipped)}: {skipped[0].rule}")
-    return Space(points=tuple(points), skipped=tuple(skipped))
+    return Space(points=points, skipped=skipped)
 
 
 def parse_space(
@@ -89,19 +87,15 @@ def parse_space(
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
     """The preset ``name`` with ``changes``, or why it cannot be built."""
-    label = " ".join([name, *(f"{key}={_plain(text)}" for key, text in changes.items())])
+    label = " ".join([name, *(f"{key}={text.replace(',', '+')}" for key, text in changes.items())])
     try:
-        config = apply_settings(_named(top, name), changes)
+        cluster = top in CLUSTER_NAMES
+        base = CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name)) if cluster else preset(name)
+        config = apply_settings(base, changes)
         _check_top(top, config)
     except ConfigError as error:
         return Skipped(label=label, rule=str(error))
     return Point(label=label, top=top, preset=name, settings=changes, config=config)
-
-
-def _named(top: str, name: str) -> Configuration:
-    if top not in CLUSTER_NAMES:
-        return preset(name)
-    return CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name))
 
 
 def _presets(top: str, texts: Sequence[str]) -> list[str]:
@@ -109,16 +103,16 @@ def _presets(top: str, texts: Sequence[str]) -> list[str]:
     known = (*CLUSTER_PRESETS, *PRESETS) if top in CLUSTER_NAMES else tuple(PRESETS)
     for name in names:
         if name not in known:
-            raise InputError(f"--preset must be a list out of {','.join(known)}, not {name or 'empty'}")
+            raise InputError(f"preset must be a list out of {','.join(known)}, not {name or 'empty'}")
     return list(dict.fromkeys(names))
 
 
 def _common(texts: Sequence[str], usual: Configuration) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
-        key, value = _split(text, "--set", "KEY=VALUE")
+        key, value = _split(text, "set", "KEY=VALUE")
         if key in found:
-            raise InputError(f"--set must give each setting once, not {key} twice")
+            raise InputError(f"set must give each setting once, not {key} twice")
         check_value(key, value, usual)
         found[key] = value
     return found
@@ -127,9 +121,9 @@ def _common(texts: Sequence[str], usual: Configuration) -> dict[str, str]:
 def _swept(texts: Sequence[str], common: Mapping[str, str], usual: Configuration) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for text in texts:
-        key, listed = _split(text, "--sweep", "KEY=V1,V2,...")
+        key, listed = _split(text, "sweep", "KEY=V1,V2,...")
         if key in found or key in common:
-            raise InputError(f"--sweep must name a setting that is given nowhere else, not {key} again")
+            raise InputError(f"sweep must name a setting that is given nowhere else, not {key} again")
         values = [value.strip() for value in listed.split(",")]
         for value in values:
             check_value(key, value, usual)
@@ -149,10 +143,6 @@ def plain_key(key: str) -> str:
     return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
 
 
-def _plain(value: str) -> str:
-    return value.replace(",", "+")
-
-
 def check_value(key: str, text: str, usual: Configuration) -> None:
     """Raise :class:`InputError` unless ``text`` is a value that the field ``key`` can have in some configuration.
 
@@ -161,23 +151,17 @@ def check_value(key: str, text: str, usual: Configuration) -> None:
     try:
         change = with_setting(usual, key, text)
         if key in {item.name for item in fields(DotpConfig)}:
-            change = change.get("core", change)
-            _check_dotp(key, change["dotp"][key])
+            value, kind = change.get("core", change)["dotp"][key], get_type_hints(DotpConfig)[key]
+            choices = get_args(kind)
+            if get_origin(kind) is frozenset:
+                wrong = not value or not value <= ALL_WIDTHS
+            else:
+                wrong = bool(choices) and value not in choices
+            if wrong:
+                # its own check words the rule; the text of a choice names it before any combination is looked at
+                DotpConfig(**{key: value})
     except ConfigError as error:
         raise InputError(str(error)) from None
-
-
-def _check_dotp(key: str, value: Any) -> None:
-    kind = get_type_hints(DotpConfig)[key]
-    wrong = not value or not value <= ALL_WIDTHS if get_origin(kind) is frozenset else _outside(kind, value)
-    if wrong:
-        # its own check words the rule; the text of a choice names it before any combination is looked at
-        DotpConfig(**{key: value})
-
-
-def _outside(kind: object, value: object) -> bool:
-    choices = get_args(kind)
-    return bool(choices) and value not in choices
 
 
 def _check_top(top: str, config: Configuration) -> None:

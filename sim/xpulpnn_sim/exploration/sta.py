@@ -1,4 +1,4 @@
-"""OpenSTA: the longest combinational path of a mapped netlist."""
+"""OpenSTA: the delay of the longest combinational path of a mapped netlist, beside that of the explorer's timer."""
 
 import re
 import shutil
@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import Combinational, MappedNetlist
-from xpulpnn_sim.exploration.results import CriticalPath, PathStep
 from xpulpnn_sim.tools.netlists import ONE
 
 _TIMEOUT_S = 600.0
+_QUIET: Mapping[str, Any] = {
+    "capture_output": True,
+    "text": True,
+    "errors": "replace",
+    "stdin": subprocess.DEVNULL,
+    "check": False,
+}
 
 _TOP = "combinational"
 _LIBRARY = "timing.lib"
@@ -34,8 +41,7 @@ set_driving_cell -lib_cell {driver} -pin {pin} [all_inputs]
 set_load {load} [all_outputs]
 report_checks -path_delay max -format full -digits 6 > {report}
 """
-_STEP = re.compile(r"^\s*(-?[\d.]+)\s+(-?[\d.]+)\s+[v^]\s+(\S+)\s+\((\S+)\)$")
-_CELL_PIN = re.compile(r"g(\d+)/(\S+)")
+_ARRIVAL = re.compile(r"^\s*-?[\d.]+\s+(-?[\d.]+)\s+[v^]\s+o\d+\s+\(out\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,12 @@ class OpenSta:
     program: str
     version: str
 
-    def longest_path(self, netlist: MappedNetlist, library: Library, folder: Path) -> CriticalPath | None:
+    @property
+    def tool(self) -> str:
+        """Name and version."""
+        return f"OpenSTA {self.version}"
+
+    def delay_ps(self, netlist: MappedNetlist, library: Library, folder: Path) -> float | None:
         """The longest path between inputs, registers and outputs, registers cut as in ABC; None if there is none."""
         part = netlist.combinational()
         if not part.starts or not part.ends:
@@ -54,29 +65,14 @@ class OpenSta:
         liberty = library.path.read_text(encoding="utf-8", errors="replace")
         (folder / _LIBRARY).write_text(_WIRE_LOAD.sub("", liberty), encoding="utf-8")
         driver = library.cells[library.driving_cell]
-        (folder / "timing.tcl").write_text(
-            _SCRIPT.format(
-                library=_LIBRARY,
-                report=_REPORT,
-                top=_TOP,
-                driver=driver.name,
-                pin=driver.outputs[0].name,
-                load=library.output_load_ff / 1e3,
-            )
-        )
+        pin, load = driver.outputs[0].name, library.output_load_ff / 1e3
+        script = _SCRIPT.format(library=_LIBRARY, report=_REPORT, top=_TOP, driver=driver.name, pin=pin, load=load)
+        (folder / "timing.tcl").write_text(script)
         report = folder / _REPORT
         report.unlink(missing_ok=True)
         try:
-            done = subprocess.run(
-                [self.program, "-no_splash", "-no_init", "-exit", "timing.tcl"],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
+            command = [self.program, "-no_splash", "-no_init", "-exit", "timing.tcl"]
+            done = subprocess.run(command, cwd=folder, timeout=_TIMEOUT_S, **_QUIET)
         except subprocess.TimeoutExpired as error:
             raise ToolError(f"opensta must be able to time {netlist.module} in {_TIMEOUT_S:g} s") from error
         except OSError as error:
@@ -86,7 +82,8 @@ class OpenSta:
             raise ToolError(f"opensta must be able to time {netlist.module}: {failed[1]}")
         if done.returncode or not report.exists():
             raise ToolError(f"opensta must be able to time {netlist.module}: it wrote no report")
-        return _path(report.read_text(), part, netlist.names, f"OpenSTA {self.version}")
+        arrival = _ARRIVAL.search(report.read_text())
+        return round(float(arrival[1]) * 1e3, 2) if arrival else None
 
 
 def _verilog(part: Combinational) -> str:
@@ -108,37 +105,6 @@ def _verilog(part: Combinational) -> str:
     return "\n".join([*lines, "endmodule", ""])
 
 
-def _path(report: str, part: Combinational, names: Mapping[int, str], tool: str) -> CriticalPath | None:
-    """The path in a report; None if it holds none."""
-    start = end = ""
-    steps: list[PathStep] = []
-    arrival = before = 0.0
-    for line in report.splitlines():
-        found = _STEP.match(line)
-        if found is None:
-            continue
-        arrival, where, what = float(found[2]) * 1e3, found[3], found[4]
-        if what == "in":
-            start, before = part.starts[int(where[1:])], arrival
-        elif what == "out":
-            end = part.ends[int(where[1:])][1]
-        elif pin := _CELL_PIN.match(where):
-            gate = part.gates[int(pin[1])]
-            if gate.cell.pins[pin[2]].direction == "output":
-                steps.append(
-                    PathStep(
-                        net=names[gate.pins[pin[2]]],
-                        cell=gate.cell.name,
-                        delay_ps=round(arrival - before, 2),
-                        arrival_ps=round(arrival, 2),
-                    )
-                )
-                before = arrival
-    if not end:
-        return None
-    return CriticalPath(tool=tool, netlist="mapped", start=start, end=end, delay_ps=round(before, 2), steps=steps)
-
-
 def find_opensta() -> OpenSta | None:
     """The OpenSTA on the path, if there is one that runs."""
     program = shutil.which("sta") or shutil.which("opensta")
@@ -148,14 +114,7 @@ def find_opensta() -> OpenSta | None:
 @cache
 def _installed(program: str) -> OpenSta | None:
     try:
-        done = subprocess.run(
-            [program, "-version"],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-            check=False,
-        )
+        done = subprocess.run([program, "-version"], timeout=60, **_QUIET)
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r"\d+(?:\.\d+)+", done.stdout)

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, Protocol
@@ -12,7 +14,7 @@ from typing import Any, Literal, Protocol
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.user_cache import ignore_before
 from xpulpnn_sim.exploration.cache import sources_digest
-from xpulpnn_sim.exploration.flow_files import FlowError
+from xpulpnn_sim.exploration.mapping import FlowError
 from xpulpnn_sim.exploration.results import (
     Configuration,
     EmittedDesign,
@@ -20,10 +22,13 @@ from xpulpnn_sim.exploration.results import (
     FlowResult,
     PointResult,
     from_json,
-    to_json,
 )
 from xpulpnn_sim.exploration.space import Point, folder_name
+from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.interrupts import single_interrupt
+from xpulpnn_sim.tools.jobs import Call, executor, versions_of
+from xpulpnn_sim.tools.worker_process import CallError
 
 ResultField = Literal["flows", "kernels", "energies"]  # field of `PointResult` that a step adds to
 
@@ -42,13 +47,14 @@ Emit = Callable[[str, Configuration], EmittedDesign]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """Result of a step."""
+    """Outcome of a step of a point."""
 
-    result: StepResult
+    result: StepResult | None = None  # None if the step failed
     cached: bool = False  # whether it came from a cache
     error: str = ""  # what is wrong with it, one line; empty if nothing
     # text by name: what goes into a folder of the step's name in that of the point (see folder_name)
     files: Mapping[str, str] = field(default_factory=dict[str, str])
+    configuration: dict[str, Any] = field(default_factory=dict[str, Any])  # echo of the manifest, once there is one
 
 
 class PointStep(Protocol):
@@ -78,18 +84,18 @@ class Task:
     """Steps of a point, and the results that are known of them."""
 
     point: Point
-    steps: tuple[PointStep, ...]  # in the order of the results
-    keys: tuple[str, ...]  # one per step: results are the same if keys are
+    steps: Mapping[str, PointStep]  # in the order of the results, by keys: results are the same if keys are
     folder_name: str  # what the result calls the folder of the point
-    configuration: dict[str, Any]  # echo of the configuration in an earlier run's manifest; empty without one
-    known: Mapping[str, StepResult]  # results of an earlier run, by key
+    configuration: dict[str, Any]  # echo of the configuration in the manifest; empty before there is one
+    known: Mapping[str, StepResult]  # results by key
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])  # by key
     strange: frozenset[str] = frozenset()  # files that were in the folder of the point before any run was
     fresh_since: float = 0.0  # time since the epoch, in seconds, before which no entry of the cache counts
 
     @property
-    def missing(self) -> int:
-        """Number of steps without a known result."""
-        return sum(key not in self.known for key in self.keys)
+    def missing(self) -> list[str]:
+        """Keys of the steps without a known result."""
+        return [key for key in self.steps if key not in self.known]
 
     def result(self, error: str = "") -> PointResult:
         """Return the result of the steps that are known."""
@@ -104,33 +110,23 @@ class Task:
             **self._by_field(self.known),
         )
 
-    def write(self, folder: Path, error: str = "", wrong: frozenset[str] = frozenset()) -> PointResult:
-        """Write :meth:`result` into ``folder``, with the keys by which a later run recognises all but ``wrong``."""
-        result = self.result(error)
-        keys = self._by_field({key: "" if key in wrong else key for key in self.known})
+    def write(self, folder: Path) -> PointResult:
+        """Write the result into ``folder``, with the keys by which a later run recognises all that is right."""
+        # a design that cannot be made says so once, not for every step
+        errors = dict.fromkeys(self.errors[key] for key in self.steps if key in self.errors)
+        result = self.result("; ".join(errors))
+        keys = self._by_field({key: "" if key in self.errors else key for key in self.known})
         files = sorted({*files_in(folder), RESULT} - self.strange)
-        write_text(folder / RESULT, json.dumps({**to_json(result), "keys": keys, "files": files}, indent=1) + "\n")
+        write_text(folder / RESULT, json.dumps({**asdict(result), "keys": keys, "files": files}, indent=1) + "\n")
         return result
 
     def _by_field(self, found: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Sort values by key into the fields of the result, in the order of the steps."""
         listed: dict[str, list[Any]] = {field: [] for field in _FIELDS}
-        for step, key in zip(self.steps, self.keys, strict=True):
+        for key, step in self.steps.items():
             if key in found:
                 listed[step.kind].append(found[key])
         return listed
-
-
-def step_key(top: str, config: Configuration, name: str, settings: Mapping[str, str]) -> str:
-    """Text that is the same exactly if the step ``name`` with these settings gives the same result."""
-    described = {
-        "sources": sources_digest(),
-        "top": top,
-        "configuration": asdict(config),
-        "step": name,
-        "settings": dict(settings),
-    }
-    return hashlib.sha256(json.dumps(described, sort_keys=True, default=sorted).encode()).hexdigest()
 
 
 def plan(
@@ -140,18 +136,23 @@ def plan(
     *,
     fresh_since: float | None = None,
 ) -> Task:
-    """The task of a point."""
+    """The task of a point, whose steps come with all that determines their results besides the configuration."""
+    described = {"sources": sources_digest(), "top": point.top, "configuration": asdict(point.config)}
+
+    def key(step: PointStep, settings: Mapping[str, str]) -> str:
+        text = json.dumps({**described, "step": step.name, "settings": settings}, sort_keys=True, default=sorted)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    folder = output / POINTS / point.folder
     task = Task(
         point=point,
-        steps=tuple(step for step, _ in steps),
-        keys=tuple(step_key(point.top, point.config, step.name, settings) for step, settings in steps),
+        steps={key(step, dict(settings)): step for step, settings in steps},
         folder_name=f"{POINTS}/{point.folder}",
         configuration={},
         known={},
+        strange=frozenset(files_in(folder)) - earlier_files(folder),
         fresh_since=fresh_since or 0.0,
     )
-    folder = output / task.folder_name
-    task = replace(task, strange=frozenset(files_in(folder)) - earlier_files(folder))
     return task if fresh_since is not None else with_known(task, folder)
 
 
@@ -186,44 +187,29 @@ def with_known(task: Task, folder: Path) -> Task:
     return replace(task, configuration=result.configuration, known=known)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepAnswer:
-    """Outcome of a step of a point, as it travels from the process that ran it."""
-
-    configuration: dict[str, Any] = field(default_factory=dict[str, Any])  # empty if there is no design
-    result: StepResult | None = None  # None if the step failed
-    cached: bool = False  # whether it came from a cache
-    error: str = ""  # one line; empty if nothing is wrong
-    files: Mapping[str, str] = field(default_factory=dict[str, str])  # text by name in the folder of the point
-
-
-def run_step(point: Point, step: PointStep, emit: Emit, fresh_since: float) -> StepAnswer:
-    """Run one step of a point, wherever this process is."""
+def run_step(point: Point, step: PointStep, emit: Emit, fresh_since: float) -> StepOutcome:
+    """Run one step of a point, wherever this process is; names of files are those in the folder of the point."""
     ignore_before(fresh_since)
     try:
         design = emit(point.top, point.config)
     except Exception as error:  # one point's trouble must not end the run
-        return StepAnswer(error=f"generate: {_one_line(error)}")
+        return StepOutcome(error=f"generate: {_one_line(error)}")
     configuration = dict(design.manifest["configuration"])
     files = {
         CONFIGURATION: json.dumps(configuration, indent=2) + "\n",
         f"{design.top}.v": design.verilog,
         f"{design.top}.json": json.dumps(design.manifest, indent=2) + "\n",
     }
-    inner = folder_name(step.name)
     start = perf_counter()
-    result, cached = None, False
     try:
         outcome = step.run(design)
     except Exception as error:  # one step's trouble must not end the run
-        text = f"{step.name}: {_one_line(error)}"
         own = error.files if isinstance(error, FlowError) else {}
-    else:
-        result, cached, own = outcome.result, outcome.cached, outcome.files
-        text = f"{step.name}: {outcome.error}" if outcome.error else ""
-    print(f"{step.name}: {'known' if cached else f'{perf_counter() - start:.1f} s'}", flush=True)
-    files |= {f"{inner}/{name}": content for name, content in own.items()}
-    return StepAnswer(configuration=configuration, result=result, cached=cached, error=text, files=files)
+        outcome = StepOutcome(error=_one_line(error), files=own)
+    print(f"{step.name}: {'known' if outcome.cached else f'{perf_counter() - start:.1f} s'}", flush=True)
+    files |= {f"{folder_name(step.name)}/{name}": content for name, content in outcome.files.items()}
+    error = f"{step.name}: {outcome.error}" if outcome.error else ""
+    return replace(outcome, error=error, files=files, configuration=configuration)
 
 
 def _one_line(error: Exception) -> str:
@@ -233,3 +219,117 @@ def _one_line(error: Exception) -> str:
         return text
     traceback.print_exception(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+Report = Callable[[str, str, bool], None]
+"""Told the label of a point, the name of a finished step and whether its result was known already."""
+
+
+UNFINISHED = "interrupted before the end of"  # how the error of a point begins that an interrupted run did not finish
+
+
+class InterruptedRun(KeyboardInterrupt):
+    """A run that was interrupted, or that lost the machines it ran on."""
+
+    def __init__(self, lost: str, results: list[PointResult], finished: int) -> None:
+        super().__init__(lost or "interrupted")
+        self.lost = lost
+        self.results = results
+        self.finished = finished
+
+
+def run_points(
+    tasks: Sequence[Task],
+    output: Path,
+    emit: Emit,
+    report: Report,
+    *,
+    jobs: int = 2,
+    timeout_s: float = 3600.0,
+    dask: str = "",
+) -> list[PointResult]:
+    """Results of all tasks, in their order; a point that failed has its error.
+
+    Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at the address ``dask``; one that takes
+    longer than ``timeout_s`` fails. Points without missing steps cost nothing; no process is started if none has any.
+    """
+    results = {number: task.result() for number, task in enumerate(tasks) if not task.missing}
+    for task in tasks:
+        for key in task.steps:
+            if key in task.known:
+                report(task.point.label, task.steps[key].name, True)
+    if len(results) < len(tasks):
+        waiting = {number: task for number, task in enumerate(tasks) if task.missing}
+        try:
+            with single_interrupt():
+                # one by one: those that have ended count if there is an interrupt
+                for ended in _run(waiting, output, emit, report, jobs=jobs, timeout_s=timeout_s, dask=dask):
+                    results.update([ended])
+        except (KeyboardInterrupt, WorkersLostError) as stop:
+            listed = [results.get(number) or _unfinished(task, output) for number, task in enumerate(tasks)]
+            lost = str(stop) if isinstance(stop, WorkersLostError) else ""
+            raise InterruptedRun(lost, listed, len(results)) from None
+    return [results[number] for number in range(len(tasks))]
+
+
+def _unfinished(task: Task, output: Path) -> PointResult:
+    """Result of a point that an interrupted run did not finish."""
+    found = with_known(task, output / task.folder_name)
+    names = ", ".join(found.steps[key].name for key in found.missing)
+    return found.result(f"{UNFINISHED} {names or 'the last step'}")
+
+
+def versions(steps: Sequence[PointStep]) -> dict[str, str]:
+    """All that the results of steps depend on besides the configuration."""
+    found = {"Python": versions_of()["Python"], "sources of xpulpnn": sources_digest()[:12]}
+    for step in steps:
+        found |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}
+    return found
+
+
+def _run(
+    tasks: dict[int, Task], output: Path, emit: Emit, report: Report, *, jobs: int, timeout_s: float, dask: str
+) -> Iterator[tuple[int, PointResult]]:
+    """Numbers and results of points, in the order they end.
+
+    A call per step, those of a point first to last: what is finished is on disk, and a lost machine loses one step.
+    """
+    steps = {id(step): step for task in tasks.values() for step in task.steps.values()}
+    told = partial(versions, tuple(steps.values()))
+    with executor(jobs, dask=dask, timeout_s=timeout_s, versions=told) as pool:
+        shared = {name: pool.share(step) for name, step in steps.items()}
+        left: dict[int, set[str]] = {}  # keys of steps that have not ended, of the points that have begun
+        calls = {
+            pool.submit(run_step, task.point, shared[id(task.steps[key])], emit, task.fresh_since): (number, key)
+            for number, task in tasks.items()
+            for key in task.missing
+        }
+        for call in as_completed(calls):
+            assert isinstance(call, Call)
+            number, key = calls[call]
+            task = tasks[number]
+            folder, step = output / task.folder_name, task.steps[key]
+            if number not in left:
+                left[number] = set(task.missing)
+                known = [f"{one.name}: known\n" for name, one in task.steps.items() if name in task.known]
+                write_text(folder / LOG, "".join(known))
+            try:
+                outcome = call.result()
+            except CallError as error:
+                outcome = StepOutcome(error=f"{step.name}: {error} (see {LOG})")
+            with (folder / LOG).open("a") as log:
+                log.write(call.output)
+            # a result that is wrong is shown, but never taken for a finished step
+            tasks[number] = task = replace(
+                task,
+                configuration=outcome.configuration or task.configuration,
+                known=task.known if outcome.result is None else {**task.known, key: outcome.result},
+                errors={**task.errors, key: outcome.error} if outcome.error else task.errors,
+            )
+            for name, text in outcome.files.items():
+                write_text(folder / name, text)
+            result = task.write(folder)
+            report(task.point.label, step.name, outcome.cached)
+            left[number].remove(key)
+            if not left[number]:
+                yield number, result

@@ -147,7 +147,7 @@ def test_every_layer_is_estimated_by_a_piece_of_its_length(monkeypatch):
 
     def estimate(config, workload, library, window):
         seen[workload.name] = (config, window, workload.macs)
-        return result(1.0)
+        return result(1.0), {}
 
     monkeypatch.setattr(energy, "estimate_energy", estimate)
     one = case(4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim.exploration.report.html import write_report
-from xpulpnn_sim.exploration.report.run_info import RunInfo
+from xpulpnn_sim.exploration.report.tables import RunInfo
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
     EnergyResult,

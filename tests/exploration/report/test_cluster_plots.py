@@ -2,9 +2,14 @@
 
 import pytest
 
-from xpulpnn_sim.exploration.report.banking import bank_gains, banking_figure
-from xpulpnn_sim.exploration.report.scaling import scaling_figure, speed_ups
-from xpulpnn_sim.exploration.report.timeline import timeline_figure, write_cluster_plots
+from xpulpnn_sim.exploration.report.cluster_plots import (
+    bank_gains,
+    banking_figure,
+    scaling_figure,
+    speed_ups,
+    timeline_figure,
+    write_cluster_plots,
+)
 from xpulpnn_sim.tools.pages import plots_of
 
 pytestmark = pytest.mark.unit

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.finished_run import write_csv
 from xpulpnn_sim.exploration.report import comparison, tables
-from xpulpnn_sim.exploration.report.csv_file import write_csv
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.hierarchy import parents_of
 from xpulpnn_sim.exploration.report.html import write_report

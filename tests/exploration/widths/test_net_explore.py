@@ -1,6 +1,7 @@
 """``xpulpnn net explore``, and the bits that ``net import`` takes."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from xpulpnn.config import preset
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.networks.images import read_images
+from xpulpnn_sim.exploration.widths.exploration import Evaluation
 from xpulpnn_sim.exploration.widths.subject import Measured, Subject
-from xpulpnn_sim.exploration.widths.workers import workers
 from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
@@ -82,10 +84,10 @@ def test_processes_give_what_one_gives(model: Path) -> None:
         config=preset("xpulpnn-full"),
     )
     wanted = subject.space((4, 8)).uniform()
-    with workers(2) as processes:
-        found = list(processes.each(subject, "study", wanted))
-    assert found == [subject.study(one) for one in wanted]
-    assert len({studied.layers for studied in found}) == 2
+    with executor(2) as pool:
+        found = list(Evaluation(subject, pool, lambda points, runs: None).each(subject, "study", wanted))
+    assert found == [asdict(subject.study(one)) for one in wanted]
+    assert len({studied["layers"] for studied in found}) == 2
 
 
 @pytest.mark.unit

@@ -4,8 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from xpulpnn_sim.exploration.widths.point import Assignment, Point, cheapest, front, text_of
-from xpulpnn_sim.exploration.widths.search import Choices, Space, search
+from xpulpnn_sim.exploration.widths.search import (
+    Assignment,
+    Choices,
+    Point,
+    WidthSpace,
+    cheapest,
+    search_widths,
+    text_of,
+    widths_front,
+)
 from xpulpnn_sw.networks.importers.registry import LayerWidths
 
 pytestmark = pytest.mark.unit
@@ -14,9 +22,9 @@ IMAGES = 10_000
 LADDER = (2, 4, 8)
 
 
-def space(layers: int) -> Space:
+def space(layers: int) -> WidthSpace:
     free = Choices(weights=LADDER, activations=LADDER)
-    return Space(layers=(Choices(weights=LADDER, activations=(8,)), *[free] * (layers - 1)))
+    return WidthSpace(layers=(Choices(weights=LADDER, activations=(8,)), *[free] * (layers - 1)))
 
 
 class Bowl:
@@ -41,7 +49,7 @@ class Bowl:
 
 def test_a_small_space_is_evaluated_whole() -> None:
     bowl = Bowl()
-    points = search(space(2), bowl, trials=27, floor=0.0)
+    points = search_widths(space(2), bowl, trials=27, floor=0.0)
     assert len(points) == len({point.widths for point in points}) == len(space(2)) == 27
     assert bowl.asked[0] == (LayerWidths(8, 8), LayerWidths(8, 8))
 
@@ -49,17 +57,17 @@ def test_a_small_space_is_evaluated_whole() -> None:
 def test_a_search_finds_most_of_the_front() -> None:
     whole = [Bowl.point(one) for one in space(4)]
     bowl = Bowl()
-    points = search(space(4), bowl, trials=300, floor=0.9)
+    points = search_widths(space(4), bowl, trials=300, floor=0.9)
     assert len(bowl.asked) == len({*bowl.asked}) == len(points) <= 300 < len(whole)
-    accurate = [point for point in front(whole) if point.accuracy >= 0.9]
-    missed = [point for point in accurate if point not in front(points)]
+    accurate = [point for point in widths_front(whole) if point.accuracy >= 0.9]
+    missed = [point for point in accurate if point not in widths_front(points)]
     assert len(missed) <= len(accurate) // 10
     assert cheapest(points, 0.98) == cheapest(whole, 0.98)
 
 
 def test_a_descent_takes_what_costs_the_fewest_images_for_a_cycle() -> None:
     """A few points of 19,683 are enough for the fastest ones; without a sense of price they would not be."""
-    points = search(space(5), Bowl(), trials=40, floor=0.9)
+    points = search_widths(space(5), Bowl(), trials=40, floor=0.9)
     whole = [Bowl.point(one) for one in space(5)]
     for floor in (0.98, 0.985, 0.99):
         found, best = cheapest(points, floor), cheapest(whole, floor)
@@ -70,16 +78,16 @@ def test_a_descent_takes_what_costs_the_fewest_images_for_a_cycle() -> None:
 
 def test_a_search_ends_with_its_trials() -> None:
     bowl = Bowl()
-    assert len(search(space(5), bowl, trials=17, floor=0.0)) == len(bowl.asked) == 17
+    assert len(search_widths(space(5), bowl, trials=17, floor=0.0)) == len(bowl.asked) == 17
 
 
 def test_a_search_does_not_go_on_below_the_floor() -> None:
     """With all bits too little is right already: nothing but uniform assignments, and no neighbours."""
-    assert len(search(space(4), Bowl(), trials=300, floor=1.1)) == 3
+    assert len(search_widths(space(4), Bowl(), trials=300, floor=1.1)) == 3
 
 
 def test_layers_without_a_choice_keep_their_bits() -> None:
-    fixed = Space(layers=(Choices(weights=(8,), activations=(8,)), Choices(weights=LADDER, activations=(4, 8))))
+    fixed = WidthSpace(layers=(Choices(weights=(8,), activations=(8,)), Choices(weights=LADDER, activations=(4, 8))))
     assert [text_of(one) for one in fixed] == ["8,8", "8,8/4", "8,4/8", "8,4", "8,2/8", "8,2/4"]
     assert [text_of(one) for one in fixed.uniform()] == ["8,8", "8,4", "8,2/4"]
     start = fixed.uniform()[0]
@@ -95,6 +103,6 @@ def test_the_front_has_what_nothing_is_better_than() -> None:
 
     best = [point(10, 50), point(20, 60, 5), point(40, 90)]
     others = [point(20, 60, 6), point(30, 60), point(15, 50), point(40, 80), point(1, 99, problem="too large")]
-    assert front([*others, *best]) == best
+    assert widths_front([*others, *best]) == best
     assert cheapest([*others, *best], 0.6) == best[1]
     assert cheapest(best, 0.95) is None

@@ -10,12 +10,10 @@ from xpulpnn_sim.cli import bench
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import parsed
-from xpulpnn_sim.publishing.papers.catalogue import TABLES
-from xpulpnn_sim.publishing.papers.measure import measure, runs_of
+from xpulpnn_sim.publishing.papers.measure import TABLES, measure, runs_of
 from xpulpnn_sim.publishing.papers.report.page import charts
 from xpulpnn_sim.publishing.papers.runs import KernelRun
-from xpulpnn_sim.publishing.papers.table import MeasuredRow, Place, Quantity, Row, Table, Verdict, joined, measured
-from xpulpnn_sim.publishing.papers.tables.published import Published
+from xpulpnn_sim.publishing.papers.table import MeasuredRow, Place, Published, Row, Table, Verdict, joined, measured
 from xpulpnn_sim.publishing.papers.tables.ulppack import BYTES, DepthRun, PackedRun
 from xpulpnn_sim.tools.pages import plots_of
 
@@ -40,13 +38,13 @@ class Pretended:
         return {"cycles": self.cycles, "layers": {"first": 7}, "mismatches": self.mismatches, "checked": check}
 
 
-def row(ours: Quantity, published: str | None, better: str = "less", **changes) -> Row:
+def row(run: Pretended, published: str | None, better: str = "less", **changes) -> Row:
     printed = None if published is None else Published(published, "table 1")
-    return Row(figure=f"{ours.run} {published}", unit="cycles", published=printed, ours=ours, better=better, **changes)
+    return Row(figure=f"{run} {published}", unit="cycles", published=printed, run=run, better=better, **changes)
 
 
 def verdict(ours: float, published: str | None, better: str = "less", mismatches: int = 0) -> Verdict:
-    asked = row(Quantity(run=Pretended(name="a")), published, better)
+    asked = row(Pretended(name="a"), published, better)
     return MeasuredRow(row=asked, ours=ours, mismatches=mismatches).verdict
 
 
@@ -55,10 +53,10 @@ SMALL = Table(
     title="Small table",
     printed_by="A paper",
     rows=(
-        row(Quantity(run=Pretended(name="slow", cycles=300)), "250", place=Place("cycles", "ours", "slow")),
-        row(Quantity(run=Pretended(name="fast")), "250", place=Place("cycles", "ours", "fast")),
-        row(Quantity(run=Pretended(name="fast"), over=Pretended(name="slow", cycles=300)), "2.0", "more"),
-        row(Quantity(run=Pretended(name="fast"), field="layers.first", per=10.0), None, quick=False),
+        row(Pretended(name="slow", cycles=300), "250", place=Place("cycles", "ours", "slow")),
+        row(Pretended(name="fast"), "250", place=Place("cycles", "ours", "fast")),
+        row(Pretended(name="fast"), "2.0", "more", over=Pretended(name="slow", cycles=300)),
+        row(Pretended(name="fast"), None, field="layers.first", per=10.0, quick=False),
     ),
     notes=("What holds.",),
 )
@@ -159,7 +157,7 @@ def test_table_and_page(monkeypatch, tmp_path, capsys):
 def test_printed_figures_of_their_own_stand_beside_each_series():
     place = ("cycles", "at")
     rows = [
-        row(Quantity(run=Pretended(name=name)), printed, place=Place(place[0], name, place[1]))
+        row(Pretended(name=name), printed, place=Place(place[0], name, place[1]))
         for name, printed in (("one", "50"), ("two", "60"))
     ]
     table = Table(name="t", title="T", printed_by="P", rows=rows)
@@ -169,8 +167,8 @@ def test_printed_figures_of_their_own_stand_beside_each_series():
 
 @pytest.mark.unit
 def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
-    wrong = Quantity(run=Pretended(name="wrong", mismatches=3))
-    table = Table(name="small", title="T", printed_by="P", rows=(row(wrong, "250"),))
+    rows = (row(Pretended(name="wrong", mismatches=3), "250"),)
+    table = Table(name="small", title="T", printed_by="P", rows=rows)
     monkeypatch.setattr(bench, "TABLES", {"small": table})
     assert cli.main(["bench", "--jobs", "1"]) == 1
     assert "1 wrong results" in capsys.readouterr().out

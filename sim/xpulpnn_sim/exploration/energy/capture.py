@@ -20,8 +20,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
 )
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, run_stream
-from xpulpnn_sim.exploration.energy.circuit import Circuit
-from xpulpnn_sim.exploration.energy.model import GateModel
+from xpulpnn_sim.exploration.energy.model import Circuit, GateModel
 from xpulpnn_sim.exploration.energy.toggles import BITS
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.programs.bare import bare_program
@@ -35,8 +34,9 @@ _CHUNK_CYCLES = 512  # cycles of a window that follow each other; the chunks of 
 class CapturedWindow:
     """Values in a window of a run."""
 
-    sources: NDArray[np.uint8]  # of the inputs and registers before each clock edge
-    states: NDArray[np.uint8]  # of the inputs and registers before each clock edge
+    # values before each clock edge
+    sources: NDArray[np.uint8]  # of the inputs
+    states: NDArray[np.uint8]  # of the registers
     chunk_cycles: int  # cycles that follow each other
     run_cycles: int  # cycles of the whole run, reset included
 

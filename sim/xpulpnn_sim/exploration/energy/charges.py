@@ -2,29 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sim.exploration.energy.circuit import Circuit, Register, expression
+from xpulpnn_sim.exploration.energy.model import Circuit, Register, expression
 from xpulpnn_sim.exploration.energy.toggles import Activity
 from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, Pin, Table
-from xpulpnn_sim.exploration.results import ModuleEnergy
+from xpulpnn_sim.exploration.results import ENERGY_PARTS, ModuleEnergy
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 
 _FJ_PER_NW_NS = 1e-3
 
 
-@dataclass(slots=True)
-class _Sums:
-    """Energy of an instance per cycle, fJ."""
-
-    switching: float = 0.0
-    internal: float = 0.0
-    clock: float = 0.0
-    leakage: float = 0.0
+_Sums = dict[str, float]  # energy of an instance per cycle, fJ, by part
 
 
 class Charges:
@@ -72,8 +64,8 @@ class Charges:
     def modules(self, activity: Activity, names: Mapping[str, str]) -> list[ModuleEnergy]:
         """Energy of every instance."""
         top = self._circuit.top
-        sums = {"" if path == top else path.removeprefix(f"{top}."): _Sums() for path in names}
-        sums.setdefault("", _Sums())
+        paths = {"", *("" if path == top else path.removeprefix(f"{top}.") for path in names)}
+        sums: dict[str, _Sums] = {path: dict.fromkeys(ENERGY_PARTS, 0.0) for path in paths}
         rates = activity.toggles / max(activity.transitions, 1)
         self._gates(sums, rates)
         self._registers(sums, rates, activity)
@@ -83,10 +75,7 @@ class Charges:
             ModuleEnergy(
                 path=path or top,
                 module=names.get(f"{top}.{path}" if path else top, path.rpartition(".")[2] or top),
-                switching=sums[path].switching,
-                internal=sums[path].internal,
-                clock=sums[path].clock,
-                leakage=sums[path].leakage,
+                **sums[path],
             )
             for path in ordered
         ]
@@ -114,13 +103,13 @@ class Charges:
             own, load, rate = _of(sums, gate.path), float(self.loads_ff[gate.output]), float(rates[gate.output])
             if rate:
                 tied = {pin: bool(net) for pin, net in gate.inputs.items() if net in (ZERO, ONE)}
-                own.switching += rate * self._half_cv2(load)
-                own.internal += rate * sum(self._edges(gate.cell, gate.pin, tied, load)) / 2
+                own["switching"] += rate * self._half_cv2(load)
+                own["internal"] += rate * sum(self._edges(gate.cell, gate.pin, tied, load)) / 2
             if gate.first:
-                own.leakage += self._leakage(gate.cell)
+                own["leakage"] += self._leakage(gate.cell)
                 for pin, net in gate.inputs.items():
                     if rates[net] and gate.cell.pins[pin].internal_power:
-                        own.internal += float(rates[net]) * sum(self._edges(gate.cell, pin, {}, 0.0)) / 2
+                        own["internal"] += float(rates[net]) * sum(self._edges(gate.cell, pin, {}, 0.0)) / 2
 
     def _leakage(self, cell: LibraryCell) -> float:
         return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
@@ -143,21 +132,21 @@ class Charges:
         edges = activity.clocked / max(activity.cycles, 1)
         for number, register in enumerate(self._circuit.registers):
             own, cell, tied = _of(sums, register.path), register.cell, _tied(register)
-            own.leakage += self._leakage(cell)
+            own["leakage"] += self._leakage(cell)
             for pin, net, _ in register.outputs:
                 load, rate = float(self.loads_ff[net]), float(rates[net])
-                own.switching += rate * self._half_cv2(load)
-                own.internal += rate * sum(self._edges(cell, pin, {}, load)) / 2
+                own["switching"] += rate * self._half_cv2(load)
+                own["internal"] += rate * sum(self._edges(cell, pin, {}, load)) / 2
             # the clock of a gated register mostly rests at 0
             resting = {register.clock_pin: False} if register.enable != ONE else {}
-            own.internal += (
+            own["internal"] += (
                 float(rates[register.data]) * sum(self._edges(cell, register.data_pin, tied | resting, 0.0)) / 2
             )
             charge = 2 * self._half_cv2(cell.pins[register.clock_pin].capacitance_ff)
             for following, present in product((False, True), repeat=2):
                 if rate := float(edges[number, int(following), int(present)]):
                     state = tied | {register.data_pin: following} | _outputs(register, present)
-                    own.clock += rate * (charge + sum(self._edges(cell, register.clock_pin, state, 0.0)))
+                    own["clock"] += rate * (charge + sum(self._edges(cell, register.clock_pin, state, 0.0)))
         self._clock_gates(sums, rates, edges)
 
     def _clock_gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64], edges: NDArray[np.float64]) -> None:
@@ -172,13 +161,13 @@ class Charges:
             registers = [self._circuit.registers[number] for number in members]
             load = sum(item.cell.pins[item.clock_pin].capacitance_ff for item in registers)
             passed = float(edges[members[0]].sum())
-            own.clock += always + passed * sum(self._edges(cell, out.name, {}, load))
-            own.clock += float(rates[net]) * each_enable
-            own.leakage += self._leakage(cell)
+            own["clock"] += always + passed * sum(self._edges(cell, out.name, {}, load))
+            own["clock"] += float(rates[net]) * each_enable
+            own["leakage"] += self._leakage(cell)
 
     def _ports(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
         for net in self._circuit.sources:
-            sums[""].switching += float(rates[net]) * self._half_cv2(float(self.loads_ff[net]))
+            sums[""]["switching"] += float(rates[net]) * self._half_cv2(float(self.loads_ff[net]))
 
 
 def _of(sums: dict[str, _Sums], path: str) -> _Sums:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
-from typing import Any, Literal
+from typing import Any
 
-from xpulpnn_sim.exploration.report.scaling import clustered
+from xpulpnn_sim.exploration.report.cluster_plots import clustered
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
 from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -108,18 +108,12 @@ def workload_names(points: Sequence[PointResult]) -> list[str]:
 def best_energy(point: PointResult, workload: str) -> EnergyResult | None:
     """The result of ``workload`` with the least energy per multiply-accumulate, or per cycle for general code."""
     results = [energy for energy in point.energies if without_variant(energy.workload) == workload]
-    return min(
-        results,
-        key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj,
-        default=None,
-    )
+    return min(results, key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj, default=None)
 
 
 def per_mac_pj(energy: EnergyResult | None) -> float | None:
     """Energy per multiply-accumulate in pJ."""
-    if energy is None or energy.energy_per_mac_fj is None:
-        return None
-    return energy.energy_per_mac_fj / FJ_PER_PJ
+    return None if energy is None or energy.energy_per_mac_fj is None else energy.energy_per_mac_fj / FJ_PER_PJ
 
 
 def per_cycle_pj(energy: EnergyResult | None) -> float | None:
@@ -161,7 +155,7 @@ def delay_spread(flow: FlowResult | None) -> Spread | None:
     return _spread(None if run.delay_ps is None else run.delay_ps * unit for run in flow.runs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A figure of all points."""
 
@@ -183,16 +177,13 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
         digits: int,
         values: Iterable[float | None],
         *,
-        better: Literal["", "less", "more"] = "less",
         compared: bool = True,
-        signed: bool = False,
         spreads: Iterable[Spread | None] = (),
+        **more: Any,
     ) -> None:
-        column = Column(name=name, unit=unit, group=group, digits=digits, better=better, signed=signed)
+        column = Column(name=name, unit=unit, group=group, digits=digits, **{"better": "less", **more})
         listed = list(spreads)
-        found.append(
-            Figure(column=column, values=list(values), compared=compared, spreads=listed if any(listed) else [])
-        )
+        found.append(Figure(column, list(values), compared, listed if any(listed) else []))
 
     fpga = fpga_flows(points)
     for name in flow_names(points):
@@ -245,10 +236,7 @@ def parameters(points: Sequence[PointResult]) -> dict[str, list[str]]:
 
 def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
     """Top and preset if they differ between points, and all parameters that were swept and differ."""
-    found = {
-        "preset": [point.preset for point in points],
-        "top": [point.top for point in points],
-    }
+    found = {"preset": [point.preset for point in points], "top": [point.top for point in points]}
     known = parameters(points)
     for key in _unique(key for point in points for key in point.settings):
         echoed = known.get(key) or next((known[name] for name in known if name.endswith(f".{key}")), None)
@@ -258,9 +246,8 @@ def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
 
 def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: bool) -> list[int]:
     """Pareto-optimal points, by ascending ``x``: ``y`` is to be small, ``x`` large with ``more_x`` and else small."""
-    known = [
-        (x, y, number) for number, (x, y) in enumerate(zip(xs, ys, strict=True)) if x is not None and y is not None
-    ]
+    pairs = enumerate(zip(xs, ys, strict=True))
+    known = [(x, y, number) for number, (x, y) in pairs if x is not None and y is not None]
     known.sort(key=lambda item: (-item[0] if more_x else item[0], item[1]))
     kept: list[int] = []
     least = float("inf")
@@ -273,24 +260,21 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
 
 def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) -> SharedConditions:
     """Merge tools and conditions of numbered points; what does not hold for all of them names its points."""
-    tools: dict[str, list[int]] = {}
-    sentences: dict[str, list[int]] = {}
-    for number, versions, conditions in holders:
-        for tool, version in versions.items():
-            tools.setdefault(f"{tool} {version}", []).append(number)
-        for sentence in conditions:
-            sentences.setdefault(sentence, []).append(number)
     everyone = {number for number, _, _ in holders}
 
-    def show(found: dict[str, list[int]]) -> list[str]:
-        return [text if set(numbers) == everyone else f"{text} ({_points(numbers)})" for text, numbers in found.items()]
+    def show(told: Iterable[tuple[str, int]]) -> list[str]:
+        found: dict[str, set[int]] = {}
+        for text, number in told:
+            found.setdefault(text, set()).add(number)
+        return [text if numbers == everyone else f"{text} ({_points(numbers)})" for text, numbers in found.items()]
 
+    tools = ((f"{tool} {version}", number) for number, versions, _ in holders for tool, version in versions.items())
+    sentences = ((sentence, number) for number, _, conditions in holders for sentence in conditions)
     return SharedConditions(name=name, tools=show(tools), sentences=show(sentences))
 
 
-def _points(numbers: list[int]) -> str:
-    distinct = sorted(set(numbers))
-    return f"point{'s' if len(distinct) > 1 else ''} {', '.join(str(number) for number in distinct)}"
+def _points(numbers: set[int]) -> str:
+    return f"point{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
 def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:

@@ -1,21 +1,113 @@
-"""Rates of a design with a kernel, in the units of data sheets, and the best point by each figure."""
+"""Tables of rates in the units of data sheets, of the best points, and of the blocks of clusters."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.report.scaling import clustered
+from xpulpnn_sim.exploration.report.cluster_plots import clustered
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
-from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
+from xpulpnn_sim.tools.named_table import POINT, Column, NamedTable, TableCell
 
-_PS_GHZ = 1000.0  # Picoseconds times gigahertz in one cycle
+BLOCKS = {
+    "cores": re.compile(r"core\d+"),
+    "crossbar": re.compile(r"tcdm"),
+    "event unit": re.compile(r"event_unit"),
+    "DMA": re.compile(r"dma"),
+    "caches": re.compile(r"icache"),
+    "peripherals": re.compile(r"bus|control|timer"),
+    "demuxes, ports": re.compile(r"demux\d+|host_\w+|fetches\d+|external"),
+}
+"""Blocks by the names of their instances in the cluster."""
 
+REST = "rest"  # gates of the cluster itself, those that serve several blocks, and bridges around it
+
+_PER_KILO = 1000.0
+_KIBIT = 1024
+
+
+def is_cluster(flow: FlowResult | None) -> bool:
+    """Return whether the result is of a cluster with all its parts."""
+    return flow is not None and flow.grant is not None and bool(flow.modules)
+
+
+def block_of(instance: str) -> str:
+    """Block of an instance of the cluster, or its own name if it belongs to none."""
+    return next((block for block, pattern in BLOCKS.items() if pattern.fullmatch(instance)), instance)
+
+
+def block_areas(flow: FlowResult) -> dict[str, float]:
+    """Area in kGE of each block, without memories; :data:`REST` last."""
+    top = flow.modules[0]
+    areas = dict.fromkeys(BLOCKS, 0.0)
+    for module in flow.modules[1:]:
+        block = block_of(module.path.removeprefix(f"{top.path}.").removeprefix("cluster."))
+        if block in areas:
+            areas[block] += module.total_ge / _PER_KILO
+    return {**areas, REST: top.total_ge / _PER_KILO - sum(areas.values())}
+
+
+def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
+    """Blocks and grant paths of the clusters among the points; none without any."""
+    found = [
+        ([number, point.label, flow.name], flow)
+        for number, point in enumerate(points, 1)
+        for flow in point.flows
+        if is_cluster(flow)
+    ]
+    if not found:
+        return []
+    lead = [Column(name="no.", digits=0), Column(name=POINT), Column(name="flow")]
+    areas: list[list[TableCell]] = [
+        [*names, *block_areas(flow).values(), flow.area_kge, (flow.memory_bits or 0) / _KIBIT] for names, flow in found
+    ]
+    paths: list[list[TableCell]] = [[*names, *_grant(flow)] for names, flow in found]
+    grant = (
+        "From a register to where a core's request leaves it, through demux and crossbar to where a grant enters a "
+        "core, and on to where the path ends."
+    )
+    return [
+        NamedTable(
+            title="Blocks of the clusters",
+            columns=[
+                *lead,
+                *(Column(name=name, group="area [kGE]", digits=1) for name in (*BLOCKS, REST)),
+                Column(name="sum", group="area [kGE]", digits=1, better="less"),
+                Column(name="memories", unit="Kibit", digits=0),
+            ],
+            rows=areas,
+            notes=["Areas: logic and registers; the memories of TCDM and caches are in none, their bits are counted."],
+        ),
+        NamedTable(
+            title="Path from a request through its grant",
+            columns=[
+                *lead,
+                *(Column(name=name, unit="FO4", digits=1) for name in ("to the request", "to the grant", "onwards")),
+                Column(name="all", unit="FO4", digits=1, better="less"),
+                *(Column(name=name) for name in ("from", "to")),
+            ],
+            rows=paths,
+            notes=[grant],
+        ),
+    ]
+
+
+def _grant(flow: FlowResult) -> list[TableCell]:
+    grant = flow.grant
+    if grant is None or not grant.path.delay_ps:
+        return []
+    unit = grant.fo4 / grant.path.delay_ps
+    parts = (grant.request_ps, grant.grant_ps - grant.request_ps, grant.path.delay_ps - grant.grant_ps)
+    return [*(part * unit for part in parts), grant.fo4, grant.path.start, grant.path.end]
+
+
+_PS_GHZ = 1000.0  # picoseconds times gigahertz in one cycle
 _UM2_PER_MM2 = 1e6
 _MHZ_PER_GHZ = 1000.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Headline:
     """A kernel on a point, at the clock that a flow says its component reaches."""
 
@@ -45,11 +137,6 @@ class Headline:
         return self.gmacs * _UM2_PER_MM2 / self.flow.area_um2 if self.flow.area_um2 else None
 
 
-def _technology(flow: FlowResult) -> bool:
-    """Return whether the delays are those of something that can be built."""
-    return comparison.is_fpga(flow) or flow.area_um2 is not None
-
-
 def headlines(points: Sequence[PointResult]) -> list[Headline]:
     """Every kernel of every point, the fastest variant of each, with every flow on a real technology."""
     found: list[Headline] = []
@@ -60,18 +147,12 @@ def headlines(points: Sequence[PointResult]) -> list[Headline]:
                 continue
             workload = "{kernel}:{bits}:{variant}:{layer}".format(**record)
             energy = next((one for one in point.energies if one.workload == workload), None)
-            found += [
-                Headline(
-                    point=number,
-                    label=point.label,
-                    top=point.top,
-                    flow=flow,
-                    record=record,
-                    energy=None if comparison.is_fpga(flow) else energy,
-                )
-                for flow in point.flows
-                if _technology(flow) and flow.delay_ps
-            ]
+            for flow in point.flows:
+                # the delays must be those of something that can be built
+                is_fpga = comparison.is_fpga(flow)
+                if flow.delay_ps and (is_fpga or flow.area_um2 is not None):
+                    shown = None if is_fpga else energy
+                    found.append(Headline(number, point.label, point.top, flow, record, shown))
     return found
 
 
@@ -143,23 +224,19 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
 
     tops = list(dict.fromkeys(point.top for point in points))
     for top, figure in product(tops, comparison.figures(points)):
-        those = [number for number, point in enumerate(points) if point.top == top]
-        where = [(number + 1, points[number].label) for number in those]
-        told = ", ".join([figure.column.group, *([top] if len(tops) > 1 else [])])
         if figure.compared:
-            column = replace(figure.column, group=told)
-            add(column, [figure.values[number] for number in those], where)
-    found = headlines(points)
-    for group in dict.fromkeys((comparison.kernel_name(one.record), one.flow.name, one.top) for one in found):
-        kernel, flow, top = group
-        rates = [one for one in found if (comparison.kernel_name(one.record), one.flow.name, one.top) == group]
+            those = [number for number, point in enumerate(points) if point.top == top]
+            told = ", ".join([figure.column.group, *([top] if len(tops) > 1 else [])])
+            where = [(number + 1, points[number].label) for number in those]
+            add(replace(figure.column, group=told), [figure.values[number] for number in those], where)
+    groups: dict[str, list[Headline]] = {}
+    for one in headlines(points):
+        groups.setdefault(f"{comparison.kernel_name(one.record)}; {one.top}, {one.flow.name}", []).append(one)
+    for told, rates in groups.items():
         where = [(one.point, one.label) for one in rates]
-        told = f"{kernel}; {top}, {flow}"
-        for name, digits, values in (
-            ("GMAC/s", 3, [one.gmacs for one in rates]),
-            ("GMAC/s per mm2", 2, [one.gmacs_per_mm2 for one in rates]),
-        ):
-            add(Column(name=name, group=told, digits=digits, better="more"), values, where)
+        add(Column(name="GMAC/s", group=told, digits=3, better="more"), [one.gmacs for one in rates], where)
+        density = Column(name="GMAC/s per mm2", group=told, digits=2, better="more")
+        add(density, [one.gmacs_per_mm2 for one in rates], where)
     if not rows:
         return None
     columns = [Column(name="figure"), Column(name="of"), Column(name="best"), Column(name="point")]

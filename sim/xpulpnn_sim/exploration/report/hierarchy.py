@@ -4,15 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.report.cluster_blocks import block_of, is_cluster
-from xpulpnn_sim.exploration.results import (
-    CriticalPath,
-    EnergyResult,
-    FlowResult,
-    ModuleArea,
-    ModuleEnergy,
-    PointResult,
-)
+from xpulpnn_sim.exploration.report.headlines import block_of, is_cluster
+from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, ModuleArea, ModuleEnergy, PointResult
 from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, layout
 
 _ENERGY_COLOURS = {"switching": "#0072b2", "internal": "#8cc9ef", "clock": "#e69f00", "leakage": "#5b5b5b"}
@@ -40,17 +33,13 @@ def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], 
 
 def parents_of(modules: Sequence[ModuleArea]) -> list[int]:
     """Position of the nearest instance above each one; -1 for the top."""
-    positions = {module.path: i for i, module in enumerate(modules)}
+    positions = {module.path: number for number, module in enumerate(modules)}
     parents: list[int] = []
-    for i, module in enumerate(modules):
-        above = module.path
-        parent = -1 if i == 0 else 0
-        while "." in above:
+    for number, module in enumerate(modules):
+        above = module.path.rpartition(".")[0]
+        while above and above not in positions:
             above = above.rpartition(".")[0]
-            if above in positions:
-                parent = positions[above]
-                break
-        parents.append(parent)
+        parents.append(positions.get(above, 0) if number else -1)
     return parents
 
 
@@ -73,32 +62,23 @@ def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[
     return sorted(rounded.items(), key=lambda item: -max(item[1]))
 
 
-def _part_colours(points: Sequence[PointResult]) -> dict[str, str]:
-    """Colours of the top's direct parts, the same in every plot."""
-    names = dict.fromkeys(part for name in comparison.flow_names(points) for part, _ in blocks_of(points, name))
-    names.pop(_ITSELF, None)
-    return {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(names)} | {_ITSELF: _ITSELF_COLOUR}
-
-
 def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
     """The parts of the top of all points, and the hierarchy of one."""
-    colours = _part_colours(points)
+    parts_of = {name: blocks_of(points, name) for name in comparison.flow_names(points)}
+    names = dict.fromkeys(part for parts in parts_of.values() for part, _ in parts if part != _ITSELF)
+    # the same in every plot
+    colours = {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(names)} | {_ITSELF: _ITSELF_COLOUR}
     blocks: dict[tuple[str, ...], Figure] = {}
-    for name in comparison.flow_names(points):
-        parts = blocks_of(points, name)
+    for name, parts in parts_of.items():
         present = [i for i in range(len(points)) if any(sizes[i] > 0 for _, sizes in parts)]
         if present:
             columns = [(part, [sizes[i] for i in present], colours[part]) for part, sizes in parts]
             blocks[(name,)] = _stacked([point_name(points, i) for i in present], columns, "kGE", 2)
     trees = {at: _tree(flow, colours) for at, flow in _detailed(points) if flow.modules}
+    nothing = "This flow has no hierarchy of this point."
     return (
         Plot(name="blocks", variants=blocks, choices=("flow",), nothing="This flow has no hierarchy."),
-        Plot(
-            name="area",
-            variants=trees,
-            choices=("flow", "point"),
-            nothing="This flow has no hierarchy of this point.",
-        ),
+        Plot(name="area", variants=trees, choices=("flow", "point"), nothing=nothing),
     )
 
 
@@ -137,11 +117,7 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
         "values": values,
         "branchvalues": "remainder",
         "customdata": details,
-        "marker": {
-            "colors": fills,
-            "line": {"color": "#fff", "width": 1},
-            "pad": {"t": 22, "l": 3, "r": 3, "b": 3},
-        },
+        "marker": {"colors": fills, "line": {"color": "#fff", "width": 1}, "pad": {"t": 22, "l": 3, "r": 3, "b": 3}},
         "tiling": {"packing": "squarify"},
         "text": [f"{one[4]}<br>{one[0]}<br>{one[1]}" for one in details],
         "textinfo": "text",
@@ -225,7 +201,12 @@ def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
                 continue
             rows.append((point_name(points, number), _sums(energy.modules)))
             if energy.modules:
-                modules[name, str(number)] = _parts_figure(_by_module(energy), 3)
+                # the instances that take most, then all others together
+                ordered = sorted(energy.modules, key=lambda module: -module.total)
+                shown, others = ordered[:_SHOWN_MODULES], ordered[_SHOWN_MODULES:]
+                bars = [(module.path, _sums([module])) for module in shown]
+                bars += [(f"({len(others)} others)", _sums(others))] if others else []
+                modules[name, str(number)] = _parts_figure(bars, 3)
         whole[(name,)] = _parts_figure(rows, 2)
     nothing = "This workload was not estimated on this point."
     return (
@@ -244,17 +225,8 @@ def _parts_figure(rows: Sequence[tuple[str, Sequence[float]]], digits: int) -> F
 
 def _sums(modules: Sequence[ModuleEnergy]) -> list[float]:
     """The parts of the energy of all modules, in pJ per cycle."""
-    return [
-        round(sum(getattr(module, part) for module in modules) / comparison.FJ_PER_PJ, 4) for part in _ENERGY_COLOURS
-    ]
-
-
-def _by_module(energy: EnergyResult) -> list[tuple[str, list[float]]]:
-    """The instances that take most, then all others together."""
-    ordered = sorted(energy.modules, key=lambda module: -module.total)
-    shown, others = ordered[:_SHOWN_MODULES], ordered[_SHOWN_MODULES:]
-    rows = [(module.path, _sums([module])) for module in shown]
-    return rows + ([(f"({len(others)} others)", _sums(others))] if others else [])
+    sums = [sum(getattr(module, part) for module in modules) for part in _ENERGY_COLOURS]
+    return [round(energy / comparison.FJ_PER_PJ, 4) for energy in sums]
 
 
 def path_plot(points: Sequence[PointResult]) -> Plot:

@@ -6,16 +6,15 @@ from pathlib import Path
 from markupsafe import Markup
 
 from xpulpnn_sim.exploration.report import comparison, tables
+from xpulpnn_sim.exploration.report.cluster_plots import clustered, scaling_figure
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.hierarchy import area_plots, energy_plots, path_plot, point_name
-from xpulpnn_sim.exploration.report.run_info import RunInfo
-from xpulpnn_sim.exploration.report.scaling import clustered, scaling_figure
+from xpulpnn_sim.exploration.report.tables import RunInfo
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.named_table import NamedTable
 from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen, controls, hint, notes
 
-_SECONDS_PER_MINUTE = 60
 _HOW_TO_READ = (
     "The line is the Pareto front; numbers are those of the points in the table, an arrow tells which way is better, "
     "bars reach from the least to the largest figure of several runs. Hover for the values, click a point to select "
@@ -59,12 +58,14 @@ def _facts(points: Sequence[PointResult], info: RunInfo) -> list[tuple[str, str 
     count += Markup(', <a href="#failed">{} failed</a>').format(failed) if failed else ""
     flows = comparison.flow_names(points)
     cached = f" ({info.cached} results from the cache)" if info.cached else ""
+    minutes, rest = divmod(round(info.wall_s), 60)
+    duration = f"{minutes} min {rest} s" if info.wall_s >= 60 else f"{info.wall_s:.1f} s"
     return [
         ("Date", info.date),
         ("Points", count),
         *([("Baseline", info.baseline)] if info.baseline else []),
         *([("Flows", ", ".join(flows))] if flows else []),
-        ("Run time", _duration(info.wall_s) + cached),
+        ("Run time", duration + cached),
         *([("Tools", ", ".join(" ".join(item) for item in info.tools.items()))] if info.tools else []),
     ]
 
@@ -159,10 +160,3 @@ def _conditions(entries: Sequence[comparison.SharedConditions]) -> Markup:
     section = Markup('<section>\n<h4>{}</h4>\n<p class="tools">{}</p>\n{}</section>\n')
     listed = (section.format(one.name, ", ".join(one.tools), notes(one.sentences)) for one in entries)
     return Markup('<div class="conditions">\n{}</div>').format(Markup().join(listed))
-
-
-def _duration(seconds: float) -> str:
-    if seconds < _SECONDS_PER_MINUTE:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), _SECONDS_PER_MINUTE)
-    return f"{minutes} min {rest} s"

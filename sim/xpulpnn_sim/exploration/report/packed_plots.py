@@ -1,15 +1,157 @@
-"""Plots of the sweeps of packed products on a page."""
+"""Sweeps of packed products as grids of texts and numbers, for tables, and as plots on a page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xpulpnn_sim.exploration.report.packed_grids import Grid, Record, grids
 from xpulpnn_sim.tools.pages import PALETTE, Page, Plot, layout
+from xpulpnn_sw.kernels.ulppack.packing import ISAS
+
+Record = Mapping[str, Any]  # figures of a product, under the names of its JSON record
+
+
+@dataclass(slots=True)
+class Grid:
+    """A sweep, or a part of one."""
+
+    sweep: str
+    title: str  # what the cells say
+    corner: str  # what the rows are
+    rows: list[str] = field(default_factory=list[str])
+    columns: list[str] = field(default_factory=list[str])
+    texts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])  # cells by row and column
+    # what is plotted of them
+    numbers: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+
+    def put(self, row: str, column: str, text: str, number: float) -> None:
+        """Fill a cell."""
+        if row not in self.rows:
+            self.rows.append(row)
+        if column not in self.columns:
+            self.columns.append(column)
+        self.texts[row, column] = text
+        self.numbers[row, column] = number
+
+
+def bytes_cycles(records: Iterable[Record]) -> dict[tuple[str, str], int]:
+    """Cycles of the product of bytes by instruction set and size."""
+    return {(record["isa"], record["matmul"]): record["cycles"] for record in records if record["kind"] == "bytes"}
+
+
+def _pair(record: Record) -> str:
+    return f"W{record['weights']}A{record['activations']}"
+
+
+def _way(record: Record) -> str:
+    """Name of a line of a plot."""
+    if record["kind"] == "library":
+        return f"{record['product']} {record['weights']} bit"
+    return f"{record['isa']} {record['product' if record['kind'] == 'ulppack' else 'kind']}"
+
+
+def _map(sweep: str, title: str) -> Grid:
+    """A grid of all widths of weights and activations."""
+    rows, columns = ([f"{side}{bits}" for bits in range(1, 8)] for side in "WA")
+    return Grid(sweep, title, "weights", rows, columns)
+
+
+def _overflow(records: Sequence[Record]) -> list[Grid]:
+    """The largest depth, and the iterations it leaves."""
+    found = dict[str, Grid]()
+    for record in records:
+        name = record["scheme"]
+        title = f"{name}: largest depth (iterations), each run at the largest operands"
+        text = f"{record['most_depth']} ({record['most_iterations']}){'' if record['mismatches'] == 0 else ' wrong'}"
+        row, column = f"W{record['weights']}", f"A{record['activations']}"
+        found.setdefault(name, _map("overflow", title)).put(row, column, text, record["most_depth"])
+    return list(found.values())
+
+
+def _best(records: Sequence[Record]) -> list[Grid]:
+    """Fastest packing of every pair and its gain over bytes; the same against bit-serial."""
+    base, found = bytes_cycles(records), dict[str, Grid]()
+    packed = [record for record in records if record["kind"] == "ulppack"]
+    serial = {_pair(record): record["cycles"] for record in records if record["kind"] == "bit-serial"}
+    for record in sorted(packed, key=lambda record: record["cycles"]):
+        isa, row, column = record["isa"], f"W{record['weights']}", f"A{record['activations']}"
+        compared = [(isa, isa, "bytes", base[isa, record["matmul"]])]
+        if isa == "xpulpv2":
+            compared.append(("bit-serial", isa, "bit-serial", serial[_pair(record)]))
+        for name, own, other, cycles in compared:
+            title = f"{own}: the fastest packing, depth, iterations, and how many times faster than {other}"
+            grid = found.setdefault(name, _map("best", title))
+            if (row, column) not in grid.texts:
+                packing = f"{record['scheme']} {record['depth']} {min(record['iterations'], _SHOWN)}"
+                more = "+" if record["iterations"] > _SHOWN else ""
+                ratio = cycles / record["cycles"]
+                grid.put(row, column, f"{packing}{more} {ratio:.2f}x", ratio)
+    return [found[name] for name in (*ISAS, "bit-serial") if name in found]
+
+
+_SHOWN = 99  # largest number of iterations told; more make no difference
+
+
+def _iterations(records: Sequence[Record]) -> list[Grid]:
+    """Speed-up over bytes for every depth."""
+    base, found = bytes_cycles(records), dict[str, Grid]()
+    for record in (record for record in records if record["kind"] == "ulppack"):
+        name = f"{_pair(record)} {record['isa']} {record['product']} {record['scheme']}"
+        grid = found.setdefault(name, Grid("iter", f"{name}: times faster than bytes", "iterations"))
+        ratio = base[record["isa"], record["matmul"]] / record["cycles"]
+        grid.put(f"depth {record['depth']}", str(record["iterations"]), f"{ratio:.2f}", ratio)
+    for grid in found.values():
+        grid.columns.sort(key=int)
+        grid.rows.sort(key=lambda row: int(row.split()[1]))
+    return list(found.values())
+
+
+def _over_bits(records: Sequence[Record]) -> list[Grid]:
+    """Cycles per MAC of every way at equal widths; bytes and the library's kernels serve all that are narrower."""
+    grid = Grid("bits", "cycles per MAC at equal widths of weights and activations", "bits")
+    rivals = [record for record in records if record["kind"] in ("bytes", "library")]
+    for record in records:
+        if record not in rivals:
+            grid.put(_way(record), str(record["weights"]), *_per_mac(record))
+    for record in rivals:
+        for name in grid.columns:
+            if int(name) <= record["weights"]:
+                grid.put(_way(record), name, *_per_mac(record))
+    return [grid]
+
+
+def _over_length(records: Sequence[Record]) -> list[Grid]:
+    """Cycles per MAC of every way over the reduction length."""
+    pairs = dict.fromkeys(_pair(record) for record in records if record["kind"] == "ulppack")
+    grid = Grid("k", f"cycles per MAC over the reduction length, {', '.join(pairs)}", "K")
+    for record in records:
+        is_one_of = len(pairs) > 1 and record["kind"] in ("ulppack", "bit-serial")
+        name = f"{_pair(record)} {_way(record)}" if is_one_of else _way(record)
+        grid.put(name, record["matmul"].split("x")[1], *_per_mac(record))
+    return [grid]
+
+
+def _per_mac(record: Record) -> tuple[str, float]:
+    return f"{record['cycles_per_mac']:.4f}", record["cycles_per_mac"]
+
+
+_GRIDS: Mapping[str, Callable[[Sequence[Record]], list[Grid]]] = {
+    "overflow": _overflow,
+    "best": _best,
+    "iter": _iterations,
+    "bits": _over_bits,
+    "k": _over_length,
+}
+
+
+def grids(records: Sequence[Record]) -> list[Grid]:
+    """All grids of the sweeps among the records."""
+    by_sweep = {name: [record for record in records if record["sweep"] == name] for name in _GRIDS}
+    return [grid for name, chosen in by_sweep.items() if chosen for grid in _GRIDS[name](chosen)]
+
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon")
 _DASHES = ("solid", "dot", "dash")  # of the lines that have the same colour
-_MAP_HEIGHT, _LINE_HEIGHT = 430, 520
 _BREAK_EVEN_SCALE = [[0.0, "#d55e00"], [0.5, "#ffffff"], [1.0, "#0072b2"]]
 _DEPTH_SCALE = [[0.0, "#ffffff"], [1.0, "#56b4e9"]]
 
@@ -27,18 +169,14 @@ def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
     command = "xpulpnn cosim ulppack"
     page = Page(title="Packed products", command=command, writer=command, notes=[note])
     for number, grid in enumerate(grids(records)):
-        page.section(f"grid-{number}", grid.title, Plot(name=f"grid-{number}", variants={(): packed_figure(grid)}))
+        # maps of widths as coloured cells, the others as lines
+        figure = _map_figure(grid) if grid.sweep in ("overflow", "best") else _lines_figure(grid)
+        page.section(f"grid-{number}", grid.title, Plot(name=f"grid-{number}", variants={(): figure}))
     page.write(path)
 
 
-def packed_figure(grid: Grid) -> dict[str, Any]:
-    """A grid as plotly takes it: maps of widths as coloured cells, the others as lines."""
-    return _map(grid) if grid.sweep in ("overflow", "best") else _lines(grid)
-
-
-def _map(grid: Grid) -> dict[str, Any]:
+def _map_figure(grid: Grid) -> dict[str, Any]:
     is_ratio = grid.sweep == "best"
-    cells = [[grid.numbers.get((row, column)) for column in grid.columns] for row in grid.rows]
     # a new line before the last word: the packing above, the ratio below
     texts = [
         ["<br>".join(grid.texts.get((row, column), "").rsplit(" ", 1)) for column in grid.columns] for row in grid.rows
@@ -47,7 +185,7 @@ def _map(grid: Grid) -> dict[str, Any]:
         "type": "heatmap",
         "x": grid.columns,
         "y": grid.rows,
-        "z": cells,
+        "z": [[grid.numbers.get((row, column)) for column in grid.columns] for row in grid.rows],
         "text": texts,
         "texttemplate": "%{text}",
         "textfont": {"size": 11},
@@ -59,29 +197,26 @@ def _map(grid: Grid) -> dict[str, Any]:
     }
     # white where nothing is gained, or packed
     trace |= {"zmin": 0.0, "zmid": 1.0, "zmax": 2.0} if is_ratio else {"zmin": 1, "zmax": max(grid.numbers.values())}
-    shown = layout("", _MAP_HEIGHT)
+    shown = layout("", 430)
     shown["yaxis"] |= {"autorange": "reversed"}
     return {"data": [trace], "layout": shown}
 
 
-def _lines(grid: Grid) -> dict[str, Any]:
+def _lines_figure(grid: Grid) -> dict[str, Any]:
     traces: list[dict[str, Any]] = []
     for number, row in enumerate(grid.rows):
         columns = [column for column in grid.columns if (row, column) in grid.numbers]
-        traces.append(
-            {
-                "mode": "lines+markers",
-                "name": row,
-                "line": {
-                    "color": PALETTE[number % len(PALETTE)],
-                    "dash": _DASHES[number // len(PALETTE) % len(_DASHES)],
-                },
-                "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
-                "x": [int(column) for column in columns],
-                "y": [grid.numbers[row, column] for column in columns],
-            }
-        )
-    shown = layout("", _LINE_HEIGHT)
+        dash = _DASHES[number // len(PALETTE) % len(_DASHES)]
+        trace = {
+            "mode": "lines+markers",
+            "name": row,
+            "line": {"color": PALETTE[number % len(PALETTE)], "dash": dash},
+            "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
+            "x": [int(column) for column in columns],
+            "y": [grid.numbers[row, column] for column in columns],
+        }
+        traces.append(trace)
+    shown = layout("", 520)
     shown["xaxis"] |= {"title": {"text": grid.corner}, "tickvals": [int(column) for column in grid.columns]}
     if grid.sweep != "bits":
         shown["xaxis"] |= {"type": "log"}

@@ -1,17 +1,29 @@
 """Tables of a run, for terminal and HTML alike."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.headlines import netlist_of
-from xpulpnn_sim.exploration.report.run_info import RunInfo
-from xpulpnn_sim.exploration.results import PointResult
+from xpulpnn_sim.exploration.results import ENERGY_PARTS, PointResult
 from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable, TableCell
 
 _PERCENT = 100.0
 _PS_PER_NS = 1000.0
 _LEAD = [Column(name="no.", digits=0), Column(name=POINT)]  # columns that every table of points begins with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """Circumstances of a run."""
+
+    title: str  # heading of the report
+    command: str  # the command line that repeats the run
+    date: str  # date as it is to be printed; reports never read the clock
+    baseline: str = ""  # label of the point that overheads are relative to; empty for none
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])  # version of each tool, by name
+    wall_s: float = 0.0  # seconds the run took
+    cached: int = 0  # number of results read from the cache
 
 
 def _marked(points: Sequence[PointResult], info: RunInfo) -> frozenset[int]:
@@ -29,28 +41,28 @@ def figure_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
     if any(figure.spreads for figure in found):
         notes.append("Medians; min..max: over the runs of each mapping, or the placements of an FPGA.")
     notes += _slack_notes(points)
-    notes += _structure_notes(points)
+    flows = [flow for point in points for flow in point.flows if flow.structures]
+    told = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
+    notes += [f"{name}: figures with {text}, whatever the preset has." for name, text in told.items()]
     notes += _energy_notes(points)
     if comparison.kernel_names(points):
         notes.append("MAC/cycle: whole kernel; cycles/sdotp: MatMul alone; fastest variant that the point ran.")
     if comparison.fpga_flows(points):
         notes.append("fmax: median over the placement seeds.")
+    errors = [Column(name=ERROR, group="failed")] if failed else []
+    rows = [
+        [
+            number + 1,
+            point.label,
+            *([point.error] if failed else []),
+            *(cell for figure in found for cell in _cells(figure, number)),
+        ]
+        for number, point in enumerate(points)
+    ]
     return NamedTable(
         title="Figures of all points",
-        columns=[
-            *_LEAD,
-            *([Column(name=ERROR, group="failed")] if failed else []),
-            *(column for figure in found for column in _columns(figure)),
-        ],
-        rows=[
-            [
-                number + 1,
-                point.label,
-                *([point.error] if failed else []),
-                *(cell for figure in found for cell in _cells(figure, number)),
-            ]
-            for number, point in enumerate(points)
-        ],
+        columns=[*_LEAD, *errors, *(column for figure in found for column in _columns(figure))],
+        rows=rows,
         notes=notes,
         marked=_marked(points, info),
         failed=failed,
@@ -86,19 +98,12 @@ def _slack_notes(points: Sequence[PointResult]) -> list[str]:
     return notes
 
 
-def _structure_notes(points: Sequence[PointResult]) -> list[str]:
-    """Name the flows that replace structures of the configurations."""
-    flows = [flow for point in points for flow in point.flows if flow.structures]
-    told = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
-    return [f"{name}: figures with {text}, whatever the preset has." for name, text in told.items()]
-
-
 def _energy_notes(points: Sequence[PointResult]) -> list[str]:
     """Name the netlists of the energies."""
-    found = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
     netlists: dict[str, dict[str, None]] = {}
-    for number, energy in found:
-        netlists.setdefault(energy.method, {})[f"{number} {netlist_of(energy)}"] = None
+    for number, point in enumerate(points, 1):
+        for energy in point.energies:
+            netlists.setdefault(energy.method, {})[f"{number} {netlist_of(energy)}"] = None
     return [
         f"Energies: of netlists of their own ({method}): {'; '.join(listed)}."
         for method, listed in netlists.items()
@@ -127,10 +132,7 @@ def overhead_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable |
         rows.append(row)
     return NamedTable(
         title=f"Overhead against {info.baseline}",
-        columns=[
-            *_LEAD,
-            *(replace(one.column, unit="%", digits=1, signed=True) for one in known),
-        ],
+        columns=[*_LEAD, *(replace(one.column, unit="%", digits=1, signed=True) for one in known)],
         rows=rows,
         notes=[
             "Percent of the baseline's figure; the baseline's row has the figures themselves.",
@@ -145,19 +147,18 @@ def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
     """Every kernel that ran, with its cycles and mismatches; None if there is none."""
     columns = [
         *_LEAD,
-        Column(name="kernel"),
-        Column(name="layer"),
+        *(Column(name=name) for name in ("kernel", "layer")),
         Column(name="bits", digits=0),
-        Column(name="variant"),
-        Column(name="engine"),
+        *(Column(name=name) for name in ("variant", "engine")),
         Column(name="cycles", digits=0),
         Column(name="cycles/sdotp", digits=3),
         Column(name="MAC/cycle", digits=2),
         Column(name="mismatches", digits=0),
     ]
     fields = ("kernel", "layer", "bits", "variant", "engine", "cycles", "cycles_per_sdotp", "macs_per_cycle")
+    names = (*fields, "mismatches")
     rows: list[list[TableCell]] = [
-        [number, point.label, *(record.get(name) for name in fields), record.get("mismatches")]
+        [number, point.label, *map(record.get, names)]
         for number, point in enumerate(points, 1)
         for record in point.kernels
     ]
@@ -170,20 +171,15 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
     """Every workload of every point with the parts of its energy; None if there is none."""
     columns = [
         *_LEAD,
-        Column(name="workload"),
-        Column(name="of"),
+        *(Column(name=name) for name in ("workload", "of")),
         Column(name="cycles", digits=0),
-        *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in ("switching", "internal")),
-        *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in ("clock", "leakage", "all")),
+        *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in (*ENERGY_PARTS, "all")),
         Column(name="all", unit="pJ", group="per MAC", digits=3),
     ]
     rows: list[list[TableCell]] = []
     for number, point in enumerate(points, 1):
         for energy in point.energies:
-            parts = [
-                sum(getattr(module, part) for module in energy.modules) / comparison.FJ_PER_PJ
-                for part in ("switching", "internal", "clock", "leakage")
-            ]
+            parts = [energy.part_fj(part) / comparison.FJ_PER_PJ for part in ENERGY_PARTS]
             whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
             netlist = netlist_of(energy)
             rows.append([number, point.label, energy.workload, netlist, energy.cycles, *parts, *whole])
@@ -210,29 +206,19 @@ def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
             clocks = flow.fmax_mhz
             spread: list[TableCell] = [min(clocks), comparison.fmax(flow), max(clocks)] if clocks else [None] * 3
             each = ", ".join(f"{clock:.1f}" for clock in clocks)
-            rows.append(
-                [number, point.label, flow.name, flow.luts, flow.flip_flops, flow.dsps, flow.brams, *spread, each]
-            )
+            counts = [flow.luts, flow.flip_flops, flow.dsps, flow.brams]
+            rows.append([number, point.label, flow.name, *counts, *spread, each])
     return NamedTable(title="FPGA", columns=columns, rows=rows) if rows else None
 
 
 def configuration_table(points: Sequence[PointResult]) -> NamedTable:
     """Parameters that differ between the points, as echoed from the emitted Verilog."""
     parameters = {name: found for name, found in comparison.parameters(points).items() if len(set(found)) > 1}
-    columns = [*_LEAD, Column(name="top"), Column(name="preset")]
-    columns += [Column(name=name) for name in parameters]
-    columns.append(Column(name="folder"))
-    rows: list[list[TableCell]] = [
-        [
-            number + 1,
-            point.label,
-            point.top,
-            point.preset,
-            *(found[number] for found in parameters.values()),
-            point.folder,
-        ]
-        for number, point in enumerate(points)
-    ]
+    columns = [*_LEAD, *(Column(name=name) for name in ("top", "preset", *parameters, "folder"))]
+    rows: list[list[TableCell]] = []
+    for number, point in enumerate(points):
+        values = [found[number] for found in parameters.values()]
+        rows.append([number + 1, point.label, point.top, point.preset, *values, point.folder])
     same = [f"{name} = {found[0]}" for name, found in comparison.parameters(points).items() if len(set(found)) == 1]
     notes = [f"The same in all points: {', '.join(same)}."] if same else []
     return NamedTable(title="Configurations", columns=columns, rows=rows, notes=notes)

@@ -58,8 +58,8 @@ def placed(
         else:
             near.append(mark)
     taken: list[_Box] = [(x - 5, y - 5, x + 5, y + 5) for (x, y), _ in groups]
-    corners = list(map(pixel, line))
-    taken += [_box(*pair) for pair in pairwise(corners)]
+    for (x, y), (other_x, other_y) in pairwise(map(pixel, line)):
+        taken.append((min(x, other_x), min(y, other_y), max(x, other_x), max(y, other_y)))
     for mark in marks:
         across, up = mark.ends
         if across:
@@ -82,10 +82,6 @@ def placed(
                 found[group[0].point] = text, position
                 break
     return found
-
-
-def _box(one: Position, other: Position) -> _Box:
-    return min(one[0], other[0]), min(one[1], other[1]), max(one[0], other[0]), max(one[1], other[1])
 
 
 def _overlap(one: _Box, other: _Box) -> bool:
@@ -133,19 +129,13 @@ def axes_of(points: Sequence[PointResult]) -> dict[tuple[str, str], Axis]:
     fpga = comparison.fpga_flows(points)
     for name in comparison.flow_names(points):
         flows = [comparison.flow_of(point, name) for point in points]
-        area, delay = ("area [LUT]", "clock period [ns]") if name in fpga else ("area [kGE]", "delay [FO4]")
-        found["area", name] = Axis(
-            title=f"{area} {LESS}",
-            digits=0 if name in fpga else 2,
-            values=[comparison.size(flow) for flow in flows],
-            spreads=[comparison.size_spread(flow) for flow in flows],
-        )
-        found["delay", name] = Axis(
-            title=f"{delay} {LESS}",
-            digits=1,
-            values=[comparison.delay(flow) for flow in flows],
-            spreads=[comparison.delay_spread(flow) for flow in flows],
-        )
+        is_fpga = name in fpga
+        for what, title, digits, value, spread in (
+            ("area", *(("area [LUT]", 0) if is_fpga else ("area [kGE]", 2)), comparison.size, comparison.size_spread),
+            ("delay", "clock period [ns]" if is_fpga else "delay [FO4]", 1, comparison.delay, comparison.delay_spread),
+        ):
+            values, spreads = list(map(value, flows)), list(map(spread, flows))
+            found[what, name] = Axis(title=f"{title} {LESS}", digits=digits, values=values, spreads=spreads)
     for name in comparison.kernel_names(points):
         records = [comparison.best_record(point, name) for point in points]
         rates = [None if record is None else record["macs_per_cycle"] for record in records]
@@ -165,7 +155,10 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
         names = tuple(dict.fromkeys(CHOICES[figure] for figure in (upwards, across)))
         variants: dict[tuple[str, ...], Figure] = {}
         comparable = False
-        for (x, y), (colour, groups) in product(_pairs(axes, across, upwards), colours.items()):
+        pairs = product([key for key in axes if key[0] == across], [key for key in axes if key[0] == upwards])
+        # area and delay are of the same flow
+        chosen = [(x, y) for x, y in pairs if len(names) > 1 or x[1] == y[1]]
+        for (x, y), (colour, groups) in product(chosen, colours.items()):
             values = {CHOICES[across]: x[1], CHOICES[upwards]: y[1]}
             figure, count = _figure(points, (axes[x], axes[y]), groups, more_x=across == "rate")
             comparable |= count > 1
@@ -176,14 +169,6 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
             nothing = "No point has both figures with this choice."
             shown.append((title, Plot(name=name, variants=variants, choices=choices, nothing=nothing, selects="point")))
     return shown
-
-
-def _pairs(
-    axes: Mapping[tuple[str, str], Axis], across: str, upwards: str
-) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """Pairs of figures to show; area and delay are of the same flow."""
-    found = product([key for key in axes if key[0] == across], [key for key in axes if key[0] == upwards])
-    return [(x, y) for x, y in found if CHOICES[across] != CHOICES[upwards] or x[1] == y[1]]
 
 
 def _figure(
@@ -200,22 +185,25 @@ def _figure(
     if not marks:
         return {}, 0
     at = {mark.point: mark.at for mark in marks}
-    line = _corners([at[number] for number in front], more_x=more_x)
+    corners = [at[number] for number in front]
+    # what is at least as good as some point lies on one side of the line
+    line = corners[:1]
+    for before, here in pairwise(corners):
+        line += [(before[0], here[1]) if more_x else (here[0], before[1]), here]
     ranges = _range(one, marks, 0), _range(other, marks, 1)
     names = list(dict.fromkeys(groups))
     margin = {"l": 62, "r": 20, "t": 32, "b": 50 + (28 if len(names) > 1 else 0)}
     texts = placed(marks, line, ranges, _HEIGHT - margin["t"] - margin["b"])
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [corner[0] for corner in line],
-            "y": [corner[1] for corner in line],
-            "line": {"color": SOFT, "width": 1.5, "dash": "dot"},
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-    ]
+    front_line = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [corner[0] for corner in line],
+        "y": [corner[1] for corner in line],
+        "line": {"color": SOFT, "width": 1.5, "dash": "dot"},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    traces: list[dict[str, Any]] = [front_line]
     for number, name in enumerate(names):
         members = [mark for mark in marks if groups[mark.point] == name]
         if members:
@@ -280,11 +268,3 @@ def _range(axis: Axis, marks: Sequence[Mark], place: int) -> list[float]:
     low, high = min(values), max(values)
     pad = 0.08 * (high - low or abs(high) or 1)
     return [0 if low < 0.45 * high else low - pad, high + pad]
-
-
-def _corners(front: Sequence[tuple[float, float]], *, more_x: bool) -> list[tuple[float, float]]:
-    """Corners of the front: what is at least as good as some point lies on one side of the line."""
-    found = list(front[:1])
-    for before, here in pairwise(front):
-        found += [(before[0], here[1]) if more_x else (here[0], before[1]), here]
-    return found

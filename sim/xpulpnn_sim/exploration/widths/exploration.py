@@ -1,20 +1,140 @@
 """An exploration: a search, the accuracy of what it found on images it had not, and runs on the design."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
+from xpulpnn.config import ClusterConfig
+from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.networks.images import Images
-from xpulpnn_sim.exploration.widths.evaluation import Evaluation
-from xpulpnn_sim.exploration.widths.point import Assignment, Point, cheapest, front, text_of
-from xpulpnn_sim.exploration.widths.search import Space, search
-from xpulpnn_sim.exploration.widths.subject import Subject
-from xpulpnn_sim.exploration.widths.workers import Workers
-from xpulpnn_sim.tools.results import Results, digest
+from xpulpnn_sim.exploration.widths.search import (
+    Assignment,
+    Point,
+    WidthSpace,
+    cheapest,
+    search_widths,
+    text_of,
+    widths_front,
+)
+from xpulpnn_sim.exploration.widths.subject import Measured, Studied, Subject
+from xpulpnn_sim.tools.jobs import Pool, executor
+from xpulpnn_sim.tools.results import cached_results, digest
 
-_DIGITS = 6
+
+class Evaluation:
+    """Points of a model: studies by the reference and runs on the design, kept on disk."""
+
+    def __init__(self, subject: Subject, pool: Pool, progress: Callable[[int, int], None]) -> None:
+        self.subject = subject
+        self.reports: list[str] = []
+        self._kept = cached_results("widths")
+        self._pool, self._progress = pool, progress
+        self._shared: dict[Subject, Any] = {}
+        self._studies: dict[Assignment, Studied] = {}
+        self._layers: dict[str, tuple[int, int]] = {}
+        self._runs = 0
+
+    def points(self, wanted: Sequence[Assignment]) -> list[Point]:
+        """The points of these assignments, in this order."""
+        self._study([one for one in wanted if one not in self._studies])
+        runnable = [one for one in wanted if not self._studies[one].problem]
+        for key in {key for one in runnable for key in self._studies[one].layers} - {*self._layers}:
+            if (found := self._kept.find(self._layer_key(key))) is not None:
+                self._layers[key] = (int(found[0]), int(found[1]))
+        while chosen := self._cover(runnable):
+            self._measure(chosen)
+        return [self._point(one) for one in wanted]
+
+    def each(self, subject: Subject, method: str, wanted: Sequence[Assignment]) -> Iterator[Any]:
+        """Results of a method of the subject for each assignment, in order, as soon as they are known."""
+        if subject not in self._shared:
+            # it travels once
+            self._shared[subject] = self._pool.share(subject)
+        return self._pool.map(call_method, repeat(self._shared[subject]), repeat(method), wanted)
+
+    def _kept_each(
+        self, subject: Subject, method: str, keys: Mapping[Assignment, str]
+    ) -> Iterator[tuple[Assignment, Any]]:
+        """The same as JSON values through the cache, what is known first."""
+        new: list[Assignment] = []
+        for one, key in keys.items():
+            if (found := self._kept.find(key)) is not None:
+                yield one, found
+            else:
+                new.append(one)
+        for one, result in zip(new, self.each(subject, method, new), strict=True):
+            self._kept.keep(keys[one], result)
+            yield one, result
+
+    def _study(self, wanted: Sequence[Assignment]) -> None:
+        keys = {one: digest(self.subject.study_key(one)) for one in wanted}
+        for one, found in self._kept_each(self.subject, "study", keys):
+            self._studies[one] = Studied(right=found["right"], layers=tuple(found["layers"]), problem=found["problem"])
+            self._tell()
+
+    def right(self, subject: Subject, wanted: Sequence[Assignment]) -> list[int]:
+        """Images of a subject that are classified as labelled."""
+        keys = {one: digest(subject.identity, text_of(one), "right") for one in wanted}
+        known = dict(self._kept_each(subject, "right", keys))
+        return [known[one] for one in wanted]
+
+    def _cover(self, runnable: Sequence[Assignment]) -> list[Assignment]:
+        """Few assignments that have all the layers whose cycles are not known."""
+        missing = {key for one in runnable for key in self._studies[one].layers} - {*self._layers}
+        chosen: list[Assignment] = []
+        while missing:
+            best = max(runnable, key=lambda one: len(missing & {*self._studies[one].layers}))
+            chosen.append(best)
+            missing -= {*self._studies[best].layers}
+        return chosen
+
+    def runs(self, points: Sequence[Point]) -> list[tuple[Point, Measured]]:
+        """Whole networks on the design, the results of every layer compared with the reference."""
+        return list(zip(points, self._measure([point.widths for point in points]), strict=True))
+
+    def _measure(self, wanted: Sequence[Assignment]) -> list[Measured]:
+        if wanted:
+            # compiled once, before several processes need it
+            config = self.subject.config
+            model_library("cluster" if isinstance(config, ClusterConfig) else "core", config)
+        found: list[Measured] = []
+        for measured in self.each(self.subject, "measure", wanted):
+            self._runs += 1
+            self.reports += measured.reports
+            for key, cycles, weight_bytes in measured.layers:
+                self._layers[key] = (cycles, weight_bytes)
+                if not measured.reports:
+                    self._kept.keep(self._layer_key(key), [cycles, weight_bytes])
+            self._tell()
+            found.append(measured)
+        return found
+
+    def _layer_key(self, key: str) -> str:
+        return digest(key, self.subject.design)
+
+    def _tell(self) -> None:
+        self._progress(len(self._studies), self._runs)
+
+    def _point(self, widths: Assignment) -> Point:
+        studied = self._studies[widths]
+        figures = [self._layers[key] for key in studied.layers]
+        return Point(
+            widths=widths,
+            right=studied.right,
+            images=len(self.subject.images.samples),
+            cycles=sum(cycles for cycles, _ in figures),
+            weight_bytes=sum(size for _, size in figures),
+            problem=studied.problem,
+        )
+
+
+def call_method(subject: Subject, method: str, widths: Assignment) -> Any:
+    """What a method of a subject returns, a study as JSON types."""
+    result = getattr(subject, method)(widths)
+    return asdict(result) if isinstance(result, Studied) else result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +189,15 @@ def _best_record(best: Best, tested: int) -> dict[str, Any]:
     found = best.point.record() | {"test_right": best.right, "test_images": tested}
     if best.error is None:
         return found
-    return found | {"measured_cycles": best.measured, "prediction_error": round(best.error, _DIGITS)}
+    return found | {"measured_cycles": best.measured, "prediction_error": round(best.error, 6)}
 
 
-def explore(
+def explore_widths(
     subject: Subject,
-    space: Space,
+    space: WidthSpace,
     test: Images,
     settings: Settings,
-    workers: Workers,
+    jobs: int,
     progress: Callable[[int, int], None],
 ) -> Exploration:
     """Search, and look at what was found.
@@ -85,14 +205,15 @@ def explore(
     ``test`` are the images that the front is measured with; ``progress`` takes the number of points that are known and
     of runs on the design.
     """
-    evaluation = Evaluation(subject, workers, progress)
-    points = search(space, evaluation.points, settings.trials, settings.floor)
-    found = front(points)
-    chosen = cheapest(points, settings.floor) if settings.floor else None
-    widest = [point for point in points if point.widths == space.uniform()[0] and not point.problem]
-    shown = list(dict.fromkeys([*found, *widest]))
-    measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(shown, chosen, settings.runs))}
-    tested = _tested(subject, test, workers, evaluation.kept, [point.widths for point in shown])
+    with executor(jobs) as pool:
+        evaluation = Evaluation(subject, pool, progress)
+        points = search_widths(space, evaluation.points, settings.trials, settings.floor)
+        found = widths_front(points)
+        chosen = cheapest(points, settings.floor) if settings.floor else None
+        widest = [point for point in points if point.widths == space.uniform()[0] and not point.problem]
+        shown = list(dict.fromkeys([*found, *widest]))
+        measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(shown, chosen, settings.runs))}
+        tested = evaluation.right(replace(subject, images=test), [point.widths for point in shown])
     closely = [
         Best(point=point, right=right, measured=measured.get(point.widths))
         for point, right in zip(shown, tested, strict=True)
@@ -113,18 +234,3 @@ def verified(found: Sequence[Point], chosen: Point | None, count: int) -> list[P
     first = [] if chosen is None else [chosen]
     spread = [found[round(place)] for place in np.linspace(len(found) - 1, 0, count)] if found else []
     return list(dict.fromkeys([*first, *spread, *found]))[:count]
-
-
-def _tested(subject: Subject, test: Images, workers: Workers, kept: Results, wanted: Sequence[Assignment]) -> list[int]:
-    """Images that are classified as labelled, of those that had no say in the choice."""
-    other = replace(subject, images=test)
-    known = {one: found for one in wanted if (found := kept.find(_test_key(other, one))) is not None}
-    new = [one for one in wanted if one not in known]
-    for one, right in zip(new, workers.each(other, "right", new), strict=True):
-        known[one] = right
-        kept.keep(_test_key(other, one), right)
-    return [known[one] for one in wanted]
-
-
-def _test_key(subject: Subject, widths: Assignment) -> str:
-    return digest(subject.identity, text_of(widths), "right")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn_sim.exploration.widths.exploration import Exploration
-from xpulpnn_sim.exploration.widths.point import Point, front, text_of
+from xpulpnn_sim.exploration.widths.search import Point, text_of, widths_front
 from xpulpnn_sim.tools.named_table import Column, NamedTable
 from xpulpnn_sim.tools.pages import INK, Page, Plot, layout
 
@@ -33,12 +33,14 @@ def write_page(path: Path, model: str, found: Exploration, command: str = "xpulp
         ("memory", "Accuracy over memory", weights_figure(found)),
     ):
         page.section(name, title, Plot(name=name, variants={(): figure}))
-    page.section("front", "The front, and the most bits", _front_table(found, images))
+    page.section("front", "The front, and the most bits", front_table(found))
     page.write(path)
 
 
-def _front_table(found: Exploration, images: int) -> NamedTable:
+def front_table(found: Exploration) -> NamedTable:
+    """Accuracies, cycles and weights of the front, and of the assignment with most bits."""
     rows = [*found.best, *([found.widest] if found.widest else [])]
+    images = found.points[0].images if found.points else 0
     return NamedTable(
         title="The front, and the most bits",
         columns=[
@@ -62,11 +64,7 @@ def _front_table(found: Exploration, images: int) -> NamedTable:
             ]
             for best in rows
         ],
-        marked=frozenset(
-            number
-            for number, best in enumerate(rows)
-            if found.chosen is not None and best.point.widths == found.chosen.widths
-        ),
+        marked=frozenset(number for number, best in enumerate(rows) if best.point == found.chosen),
     )
 
 
@@ -76,7 +74,7 @@ def cycles_figure(found: Exploration) -> dict[str, Any]:
     best = [one.point for one in found.best]
     whole = [one for one in found.best if one.measured is not None]
     traces = [
-        _dots("assignments", runnable, [point.cycles / _MILLION for point in runnable], "#9aa5b1", 6)
+        _dots("assignments", [(point.cycles / _MILLION, point) for point in runnable], "#9aa5b1", 7)
         | {
             "marker": {
                 "size": 7,
@@ -86,48 +84,44 @@ def cycles_figure(found: Exploration) -> dict[str, Any]:
                 "opacity": 0.7,
             }
         },
-        _dots("front", best, [point.cycles / _MILLION for point in best], _FRONT, 9)
-        | {"mode": "lines+markers", "line": {"shape": "hv", "color": _FRONT, "width": 2}},
-        _dots(
-            "whole network on the RTL",
-            [one.point for one in whole],
-            [(one.measured or 0) / _MILLION for one in whole],
-            INK,
-            15,
-        )
+        _dots("front", [(point.cycles / _MILLION, point) for point in best], _FRONT, 9) | _stairs(_FRONT),
+        _dots("whole network on the RTL", [((one.measured or 0) / _MILLION, one.point) for one in whole], INK, 15)
         | {"marker": {"symbol": "circle-open", "size": 15, "color": INK, "line": {"width": 2}}},
     ]
     if found.chosen is not None:
-        at = [found.chosen.cycles / _MILLION]
-        traces.append(
-            _dots("chosen", [found.chosen], at, _CHOSEN, 15)
-            | {"marker": {"symbol": "star", "size": 15, "color": _CHOSEN}}
-        )
+        star = {"marker": {"symbol": "star", "size": 15, "color": _CHOSEN}}
+        traces.append(_dots("chosen", [(found.chosen.cycles / _MILLION, found.chosen)], _CHOSEN, 15) | star)
     return {"data": traces, "layout": _layout("Mcycles of an image")}
 
 
 def weights_figure(found: Exploration) -> dict[str, Any]:
     """Accuracy over the memory of the weights, with a front of its own."""
+
+    def dots(name: str, points: Sequence[Point], colour: str, size: int) -> dict[str, Any]:
+        return _dots(name, [(point.weight_bytes / _KIB, point) for point in points], colour, size)
+
     runnable = [point for point in found.points if not point.problem]
-    best = [one.point for one in found.best]
-    lightest = front(runnable, lambda point: point.weight_bytes)
+    lightest = widths_front(runnable, lambda point: point.weight_bytes)
     traces = [
-        _dots("assignments", runnable, [point.weight_bytes / _KIB for point in runnable], "#9aa5b1", 6),
-        _dots("front by memory", lightest, [point.weight_bytes / _KIB for point in lightest], _CHOSEN, 9)
-        | {"mode": "lines+markers", "line": {"shape": "hv", "color": _CHOSEN, "width": 2}},
-        _dots("front by cycles", best, [point.weight_bytes / _KIB for point in best], _FRONT, 9),
+        dots("assignments", runnable, "#9aa5b1", 6),
+        dots("front by memory", lightest, _CHOSEN, 9) | _stairs(_CHOSEN),
+        dots("front by cycles", [one.point for one in found.best], _FRONT, 9),
     ]
     return {"data": traces, "layout": _layout("KiB of weights and parameters")}
 
 
-def _dots(name: str, points: Sequence[Point], places: Sequence[float], colour: str, size: int) -> dict[str, Any]:
+def _stairs(colour: str) -> dict[str, Any]:
+    return {"mode": "lines+markers", "line": {"shape": "hv", "color": colour, "width": 2}}
+
+
+def _dots(name: str, placed: Sequence[tuple[float, Point]], colour: str, size: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": list(places),
-        "y": [_PERCENT * point.accuracy for point in points],
-        "customdata": [[text_of(point.widths), point.weight_bytes / _KIB] for point in points],
+        "x": [place for place, _ in placed],
+        "y": [_PERCENT * point.accuracy for _, point in placed],
+        "customdata": [[text_of(point.widths), point.weight_bytes / _KIB] for _, point in placed],
         "marker": {"color": colour, "size": size},
         "hovertemplate": "%{customdata[0]}<br>%{y:.2f} %, %{x:.3f}<br>%{customdata[1]:.1f} KiB"
         "<extra>%{fullData.name}</extra>",

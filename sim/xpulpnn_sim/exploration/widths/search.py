@@ -1,12 +1,64 @@
 """Assignments to evaluate: all of them if they are few, else those that a search comes by."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product, takewhile
 from math import inf, prod
+from typing import Any
 
-from xpulpnn_sim.exploration.widths.point import Assignment, Point, front
 from xpulpnn_sw.networks.importers.registry import LayerWidths
+
+Assignment = tuple[LayerWidths, ...]  # bits of the layers with weights, in their order
+
+
+def text_of(widths: Assignment) -> str:
+    """Bits as an import of the network takes them."""
+    return ",".join(map(str, widths))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """Accuracy and cost of an assignment."""
+
+    widths: Assignment
+    right: int  # images that the reference classifies as labelled, of so many
+    images: int  # images that the reference classifies as labelled, of so many
+    cycles: int = 0  # sum of its layers'
+    weight_bytes: int = 0  # their weights and parameters in memory
+    problem: str = ""  # why the design cannot run the network; empty: it can
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the images."""
+        return self.right / self.images
+
+    def record(self) -> dict[str, Any]:
+        """All of it for a JSON file."""
+        figures: dict[str, Any] = {"bits": text_of(self.widths), "right": self.right, "images": self.images}
+        if self.problem:
+            return figures | {"problem": self.problem}
+        return figures | {"cycles": self.cycles, "weight_bytes": self.weight_bytes}
+
+
+def widths_front(points: Iterable[Point], cost: Callable[[Point], int] | None = None) -> list[Point]:
+    """The points that no other is better than in images and in what they cost, the cheapest first.
+
+    That is cycles unless said. Of points that are alike in both the one with the fewest bytes is there, and of these
+    the first.
+    """
+    price = cost or (lambda point: point.cycles)
+    runnable = [point for point in points if not point.problem]
+    found: list[Point] = []
+    for point in sorted(runnable, key=lambda one: (price(one), -one.right, one.weight_bytes)):
+        if not found or point.right > found[-1].right:
+            found.append(point)
+    return found
+
+
+def cheapest(points: Sequence[Point], floor: float) -> Point | None:
+    """The fastest point that classifies so much of the images as labelled; None: there is none."""
+    return next((point for point in widths_front(points) if point.accuracy >= floor), None)
+
 
 Evaluate = Callable[[Sequence[Assignment]], Sequence[Point]]
 
@@ -33,7 +85,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
+class WidthSpace:
     """All assignments of a network."""
 
     layers: tuple[Choices, ...]  # of the layers with weights
@@ -74,7 +126,7 @@ class Space:
 Change = tuple[int, int, int]  # a layer, and steps of its weights and of what it reads
 
 
-def search(space: Space, evaluate: Evaluate, trials: int, floor: float) -> list[Point]:
+def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[Point]:
     """The points of all assignments, or of ``trials`` at most.
 
     If there are more, bits are taken from the widest assignment step by step, each time where the fewest images are
@@ -93,7 +145,7 @@ def search(space: Space, evaluate: Evaluate, trials: int, floor: float) -> list[
 class _Known:
     """Points that are evaluated, not more than ``trials``."""
 
-    def __init__(self, space: Space, evaluate: Evaluate, trials: int) -> None:
+    def __init__(self, space: WidthSpace, evaluate: Evaluate, trials: int) -> None:
         self.space = space
         self.points: dict[Assignment, Point] = {}
         self._evaluate = evaluate
@@ -138,7 +190,7 @@ def _price(before: Point, after: Point) -> float:
 def _look_around(known: _Known, floor: float) -> None:
     seen: set[Assignment] = set()
     while known.left:
-        best = [point for point in front(known.points.values()) if point.accuracy >= floor]
+        best = [point for point in widths_front(known.points.values()) if point.accuracy >= floor]
         unseen = [point for point in best if point.widths not in seen]
         if not unseen:
             break

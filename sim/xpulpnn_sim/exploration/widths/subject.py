@@ -15,8 +15,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.images import Images
 from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, is_folding
-from xpulpnn_sim.exploration.widths.point import Assignment, text_of
-from xpulpnn_sim.exploration.widths.search import Choices, Space
+from xpulpnn_sim.exploration.widths.search import Assignment, Choices, WidthSpace, text_of
 from xpulpnn_sim.reference.golden.network import run_scores
 from xpulpnn_sim.tools.results import sources_digest
 from xpulpnn_sw.networks.importers.assembly import SAMPLE_BITS
@@ -58,7 +57,7 @@ class Subject:
     images: Images  # what accuracies are of
     config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share each layer
 
-    def space(self, bits: tuple[int, ...]) -> Space:
+    def space(self, bits: tuple[int, ...]) -> WidthSpace:
         """All assignments of these widths; raises :class:`InputError` for a model without weights.
 
         Layers that read the samples of images have no choice of these, and of the weights only where it makes a
@@ -70,10 +69,10 @@ class Subject:
         ladder = tuple(sorted(bits))
         samples = Choices(weights=ladder, activations=(SAMPLE_BITS,))
         free = Choices(weights=ladder, activations=ladder)
-        space = Space(layers=tuple(samples if reader.is_first else free for reader in weighted))
+        space = WidthSpace(layers=tuple(samples if reader.is_first else free for reader in weighted))
         widest = space.uniform()[0]
         alike = replace(samples, weights=ladder[-1:])
-        return Space(
+        return WidthSpace(
             layers=tuple(
                 alike if choices is samples and self._same(widest, number, ladder[0]) else choices
                 for number, choices in enumerate(space.layers)

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from xpulpnn_sim.publishing.papers.runs import Record, Run
-from xpulpnn_sim.publishing.papers.tables.published import Published
+
+_Key = TypeVar("_Key")
 
 
 class Verdict(StrEnum):
@@ -23,31 +24,24 @@ class Verdict(StrEnum):
     """A run's results or instructions differ from the references."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
-    """A figure out of the records of runs."""
+class Published(NamedTuple):
+    """A printed figure, kept as text, because the digits printed tell how exact it is.
 
-    run: Run
-    # name of a number in its record; with dots that of a number within a part, such as `layers.conv2`
-    field: str = "cycles"
-    over: Run | None = None  # what `run` is compared with: the figure is how many times larger the field of `over` is
-    per: float = 1.0
+    1.65 stands for anything that rounds or is cut to it.
+    """
+
+    text: str  # as printed, in the unit of its row
+    where: str  # section, table or figure
 
     @property
-    def runs(self) -> tuple[Run, ...]:
-        """Runs that the figure needs, the one it is compared with first."""
-        return (self.run,) if self.over is None else (self.over, self.run)
+    def value(self) -> float:
+        """As a number."""
+        return float(self.text)
 
-    def value(self, records: Mapping[Run, Record]) -> float:
-        """The figure."""
-        found = self._field(records[self.run])
-        return (found if self.over is None else self._field(records[self.over]) / found) / self.per
 
-    def _field(self, record: Record) -> float:
-        found: Any = record
-        for name in self.field.split("."):
-            found = found[name]
-        return float(found)
+def printed(where: str, figures: Mapping[_Key, str]) -> dict[_Key, Published]:
+    """Figures that are printed in one place."""
+    return {key: Published(text, where) for key, text in figures.items()}
 
 
 _LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")  # options that take several values
@@ -80,18 +74,43 @@ class Row:
     figure: str
     unit: str
     published: Published | None  # the printed one; None: none is printed
-    ours: Quantity
+    run: Run
+    # name of a number in its record; with dots that of a number within a part, such as `layers.conv2`
+    field: str = "cycles"
+    over: Run | None = None  # what `run` is compared with: the figure is how many times larger the field of `over` is
+    per: float = 1.0
     better: Literal["", "less", "more"] = "less"  # which figures are better; empty if neither are
     digits: int = 2  # decimals of ours
     quick: bool = True  # whether it takes seconds only
     place: Place | None = None  # where a chart shows it, besides the one of all ratios
 
     @property
+    def runs(self) -> tuple[Run, ...]:
+        """Runs that the figure needs, the one it is compared with first."""
+        return (self.run,) if self.over is None else (self.over, self.run)
+
+    def value(self, records: Mapping[Run, Record]) -> float:
+        """Our figure."""
+        found, *others = [self._field(records[run]) for run in reversed(self.runs)]
+        return (others[0] / found if others else found) / self.per
+
+    def _field(self, record: Record) -> float:
+        found: Any = record
+        for name in self.field.split("."):
+            found = found[name]
+        return float(found)
+
+    @property
     def commands(self) -> tuple[str, ...]:
         """The command lines that repeat it."""
-        commands = [run.command for run in self.ours.runs]
+        commands = [run.command for run in self.runs]
         both = joined(*commands) if len(commands) > 1 else None
         return tuple(dict.fromkeys(commands)) if both is None else (both,)
+
+
+def speed_up(figure: str, published: Published | None, run: Run, over: Run, **more: Any) -> Row:
+    """The row of how many times more cycles ``over`` takes than ``run``."""
+    return Row(figure=figure, unit="x", published=published, run=run, over=over, **{"better": "more", **more})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +154,8 @@ class MeasuredRow:
         published = self.row.published
         if published is None:
             return Verdict.NONE
-        if abs(self.ours - published.value) < published.last_digit:
+        last_digit = 10.0 ** -len(published.text.partition(".")[2])
+        if abs(self.ours - published.value) < last_digit:
             return Verdict.EQUAL
         if self.advantage is None:
             return Verdict.DIFFERENT
@@ -149,11 +169,6 @@ class MeasuredTable:
     table: Table  # what was measured
     rows: Sequence[MeasuredRow]  # its rows, those left out missing
 
-    @property
-    def left_out(self) -> int:
-        """Rows that were not measured."""
-        return len(self.table.rows) - len(self.rows)
-
     def count(self, verdict: Verdict) -> int:
         """Rows with a verdict."""
         return sum(row.verdict is verdict for row in self.rows)
@@ -163,7 +178,8 @@ class MeasuredTable:
         """Number of rows of each verdict, and of those left out."""
         parts = [f"{self.count(one)} {one.value}" for one in Verdict if one is not Verdict.NONE and self.count(one)]
         parts += [f"{self.count(Verdict.NONE)} without a printed figure"] if self.count(Verdict.NONE) else []
-        parts += [f"{self.left_out} left out"] if self.left_out else []
+        left_out = len(self.table.rows) - len(self.rows)
+        parts += [f"{left_out} left out"] if left_out else []
         return ", ".join(parts)
 
 
@@ -171,9 +187,7 @@ def measured(table: Table, records: Mapping[Run, Record], *, quick: bool) -> Mea
     """A table with the figures of its runs, which ``records`` holds; with ``quick`` only the rows that are."""
     rows = [
         MeasuredRow(
-            row=row,
-            ours=row.ours.value(records),
-            mismatches=sum(int(records[run]["mismatches"]) for run in row.ours.runs),
+            row=row, ours=row.value(records), mismatches=sum(int(records[run]["mismatches"]) for run in row.runs)
         )
         for row in table.rows
         if row.quick or not quick

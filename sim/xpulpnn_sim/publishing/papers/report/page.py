@@ -28,31 +28,25 @@ def named_table(measured: MeasuredTable) -> NamedTable:
         Column(name="verdict", tones=_TONES),
         Column(name=f"of the {reference}"),
     ]
+    rows = [
+        [
+            one.row.figure,
+            one.row.unit,
+            one.row.published and one.row.published.text,
+            f"{one.ours:.{one.row.digits}f}",
+            one.ratio,
+            one.verdict.value,
+            one.row.published and one.row.published.where,
+        ]
+        for one in measured.rows
+    ]
     return NamedTable(
         title=measured.table.title,
         columns=columns,
-        rows=[_row(row) for row in measured.rows],
+        rows=rows,
         notes=[f"{measured.summary}.", *measured.table.notes, f"Paper: {measured.table.printed_by}."],
         failed=frozenset(number for number, row in enumerate(measured.rows) if row.verdict is Verdict.WRONG),
     )
-
-
-def _row(measured: MeasuredRow) -> list[str | float | None]:
-    row, published = measured.row, measured.row.published
-    return [
-        row.figure,
-        row.unit,
-        None if published is None else published.text,
-        our_text(measured),
-        measured.ratio,
-        measured.verdict.value,
-        None if published is None else published.where,
-    ]
-
-
-def our_text(measured: MeasuredRow) -> str:
-    """Our figure with the digits of its row."""
-    return f"{measured.ours:.{measured.row.digits}f}"
 
 
 _PRINTED = "#9aa3ae"
@@ -80,13 +74,14 @@ def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
 def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
     """A group of bars for each place along the axis; printed figures that several series share are there once."""
     ours = _series(measured.rows, title, lambda row: row.ours)
-    printed = _series(measured.rows, title, lambda row: None if row.row.published is None else row.row.published.value)
+    printed = _series(measured.rows, title, lambda row: row.row.published and row.row.published.value)
     reference = measured.table.reference
-    shared = _shared(list(printed.values()))
-    traces = [] if shared is None else [_trace(reference, shared, _PRINTED)]
+    pairs = [pair for values in printed.values() for pair in values.items()]
+    common = dict(pairs) if len(set(pairs)) == len(dict(pairs)) else {}
+    traces = [_trace(reference, common, _PRINTED)] if common else []
     for number, (name, values) in enumerate(ours.items()):
         colour = PALETTE[number % len(PALETTE)]
-        if shared is None and name in printed:
+        if not common and name in printed:
             traces.append(_trace(f"{name}, {reference}", printed[name], colour) | {"opacity": _FAINT})
         traces.append(_trace(name, values, colour))
     shown = layout(title, _BARS_HEIGHT, barmode="group", showlegend=True)
@@ -105,16 +100,6 @@ def _series(
         if place is not None and place.chart == title and figure is not None:
             found.setdefault(place.series, {})[place.at] = figure
     return found
-
-
-def _shared(series: Sequence[Mapping[str, float]]) -> dict[str, float] | None:
-    """All figures by place; None if there are none, or two for a place."""
-    found: dict[str, float] = {}
-    for values in series:
-        if any(found.get(at, figure) != figure for at, figure in values.items()):
-            return None
-        found |= values
-    return found or None
 
 
 def _trace(name: str, values: Mapping[str, float], colour: str) -> dict[str, Any]:
@@ -174,12 +159,8 @@ def write_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, con
     for number, measured in enumerate(tables):
         name = measured.table.name
         plots = [Plot(name=f"{number}-{place}", variants={(): chart}) for place, chart in enumerate(charts(measured))]
-        page.section(name, measured.table.title, page.grid(plots), _with_commands(measured))
+        shown = named_table(measured)
+        rows = [[*cells, "\n".join(row.row.commands)] for cells, row in zip(shown.rows, measured.rows, strict=True)]
+        columns = [*shown.columns, Column(name="repeated by", commands=True)]
+        page.section(name, measured.table.title, page.grid(plots), replace(shown, columns=columns, rows=rows))
     page.write(path)
-
-
-def _with_commands(measured: MeasuredTable) -> NamedTable:
-    """The table of the terminal with the commands that repeat each row."""
-    shown = named_table(measured)
-    rows = [[*cells, "\n".join(row.row.commands)] for cells, row in zip(shown.rows, measured.rows, strict=True)]
-    return replace(shown, columns=[*shown.columns, Column(name="repeated by", commands=True)], rows=rows)

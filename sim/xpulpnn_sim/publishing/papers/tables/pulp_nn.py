@@ -1,164 +1,110 @@
-"""PULP-NN: Table 2 on one to eight cores, peak, speed-up over RV32IM, layers without products."""
+"""PULP-NN: layers on one to eight cores, its CIFAR-10 network, and PULP-NN-mixed with widths of all combinations."""
 
 from collections.abc import Iterator
+from itertools import product
 
-from xpulpnn_sim.publishing.papers.runs import KernelRun
-from xpulpnn_sim.publishing.papers.table import Place, Quantity, Row, Table
-from xpulpnn_sim.publishing.papers.tables.published import (
-    CHANNELWISE_SPEED_UP,
-    CONV_KILOCYCLES,
-    CONV_SPEED_UPS,
-    CYCLES_PER_MAC,
-    EIGHT_OVER_RV32IMC,
-    LINEAR_KILOCYCLES,
-    LINEAR_SPEED_UPS,
-    OVER_RV32IMC,
-    PAPERS,
-    PEAK,
-)
+from xpulpnn_sim.publishing.papers.runs import Cifar10Run, KernelRun
+from xpulpnn_sim.publishing.papers.table import Place, Published, Row, Table, printed, speed_up
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import ConvLayer
 
-NAME = "pulp-nn"
-
+_PAPER = (
+    "PULP-NN: Accelerating Quantized Neural Networks on Parallel Ultra-Low-Power RISC-V Processors, "
+    "Phil. Trans. R. Soc. A 378, 2020"
+)
 _LINEAR = "2048:16"
 _SIGNED = "i8xi8xi8"
 _KILO = 1000.0
 _CORES = 8
-_BLOCKS = ("2x2", "4x2")
+_VARIANTS = ("xpulpv2_2x2", "xpulpv2_4x2")
+_BEST = _VARIANTS[-1]
 _MACS = float(ConvLayer.parse(PAPER_LAYER).macs)
 
 
-def _conv(variant: str, cores: int | None, precision: str = _SIGNED) -> KernelRun:
-    return KernelRun(
-        kernel="conv",
-        layer=PAPER_LAYER,
-        precision=precision,
-        variant=variant,
-        rule=Rule.SHIFT.value,
-        cores=cores,
-    )
+def _conv(variant: str, cores: int | None, bits: int = 8) -> KernelRun:
+    """The convolution; the paper's narrower activations are unsigned."""
+    precision = _SIGNED if bits == 8 else f"{bits}x{bits}x{bits}"
+    rule = Rule.SHIFT.value
+    return KernelRun(kernel="conv", layer=PAPER_LAYER, precision=precision, variant=variant, rule=rule, cores=cores)
 
 
 def _linear(cores: int) -> KernelRun:
-    return KernelRun(
-        kernel="linear",
-        layer=_LINEAR,
-        precision=_SIGNED,
-        variant="xpulpv2_2x1",
-        rule=Rule.SHIFT.value,
-        cores=cores,
-    )
+    rule = Rule.SHIFT.value
+    return KernelRun(kernel="linear", layer=_LINEAR, precision=_SIGNED, variant="xpulpv2_2x1", rule=rule, cores=cores)
 
 
 def _channelwise(kernel: str, cores: int) -> KernelRun:
     chosen = kind(kernel)
-    return KernelRun(
-        kernel=kernel,
-        layer=chosen.usual_in_cluster,
-        precision=str(chosen.uniform(8)),
-        variant="xpulpv2",
-        cores=cores,
-    )
+    precision = str(chosen.uniform(8))
+    return KernelRun(kernel=kernel, layer=chosen.usual_in_cluster, precision=precision, variant="xpulpv2", cores=cores)
 
 
 def _rows() -> Iterator[Row]:
-    for blocks in _BLOCKS:
-        variant, chart = f"xpulpv2_{blocks}", "convolution, 8 bit: thousands of cycles over the cores"
-        for cores, published in CONV_KILOCYCLES.items():
-            yield Row(
-                figure=f"convolution {variant}, 8 bit, cores: {cores}",
-                unit="k cycles",
-                published=published,
-                ours=Quantity(run=_conv(variant, cores), per=_KILO),
-                digits=1,
-                quick=False,
-                place=Place(chart, variant, str(cores)),
-            )
-    for blocks in _BLOCKS:
-        variant = f"xpulpv2_{blocks}"
-        for cores, published in CONV_SPEED_UPS.items():
-            yield Row(
-                figure=f"convolution {variant}, 8 bit: {cores} cores over one",
-                unit="x",
-                published=published,
-                ours=Quantity(run=_conv(variant, cores), over=_conv(variant, 1)),
-                better="more",
-                quick=False,
-            )
-    for cores, published in LINEAR_KILOCYCLES.items():
+    kilocycles = printed("table 2", {1: "2586", 2: "1299", 4: "660", 8: "361"})
+    for variant, (cores, published) in product(_VARIANTS, kilocycles.items()):
+        yield Row(
+            figure=f"convolution {variant}, 8 bit, cores: {cores}",
+            unit="k cycles",
+            published=published,
+            run=_conv(variant, cores),
+            per=_KILO,
+            digits=1,
+            quick=False,
+            place=Place("convolution, 8 bit: thousands of cycles over the cores", variant, str(cores)),
+        )
+    speed_ups = printed("table 2", {2: "1.99", 4: "3.92", 8: "7.16"})
+    for variant, (cores, published) in product(_VARIANTS, speed_ups.items()):
+        figure = f"convolution {variant}, 8 bit: {cores} cores over one"
+        yield speed_up(figure, published, _conv(variant, cores), _conv(variant, 1), quick=False)
+    for cores, published in printed("table 2", {1: "33", 2: "17.6", 4: "8.4", 8: "4.4"}).items():
         yield Row(
             figure=f"fully connected {_LINEAR}, 8 bit, cores: {cores}",
             unit="k cycles",
             published=published,
-            ours=Quantity(run=_linear(cores), per=_KILO),
+            run=_linear(cores),
+            per=_KILO,
             place=Place("fully connected, 8 bit: thousands of cycles over the cores", "xpulpv2_2x1", str(cores)),
         )
-    for cores, published in LINEAR_SPEED_UPS.items():
-        yield Row(
-            figure=f"fully connected {_LINEAR}, 8 bit: {cores} cores over one",
-            unit="x",
-            published=published,
-            ours=Quantity(run=_linear(cores), over=_linear(1)),
-            better="more",
-        )
+    for cores, published in printed("table 2", {2: "1.89", 4: "3.92", 8: "7.52"}).items():
+        figure = f"fully connected {_LINEAR}, 8 bit: {cores} cores over one"
+        yield speed_up(figure, published, _linear(cores), _linear(1))
     yield Row(
-        figure=f"convolution xpulpv2_4x2, 8 bit, {_CORES} cores: peak",
+        figure=f"convolution {_BEST}, 8 bit, {_CORES} cores: peak",
         unit="MAC/cycle",
-        published=PEAK,
-        ours=Quantity(run=_conv("xpulpv2_4x2", _CORES), field="macs_per_cycle"),
+        published=Published("15.5", "section 5(c)"),
+        run=_conv(_BEST, _CORES),
+        field="macs_per_cycle",
         better="more",
         quick=False,
     )
-    for bits, published in CYCLES_PER_MAC.items():
+    for bits, published in printed("section 5(b)", {4: "0.186", 2: "0.181"}).items():
         yield Row(
-            figure=f"convolution xpulpv2_4x2, {bits} bit, {_CORES} cores",
+            figure=f"convolution {_BEST}, {bits} bit, {_CORES} cores",
             unit="cycles/MAC",
             published=published,
-            ours=Quantity(run=_conv("xpulpv2_4x2", _CORES, _precision(bits)), per=_MACS),
+            run=_conv(_BEST, _CORES, bits),
+            per=_MACS,
             digits=3,
             quick=False,
         )
-    for bits, published in OVER_RV32IMC.items():
-        precision = _precision(bits)
-        yield Row(
-            figure=f"convolution xpulpv2_4x2 over rv32im_2x2, {bits} bit, one core",
-            unit="x",
-            published=published,
-            ours=Quantity(run=_conv("xpulpv2_4x2", None, precision), over=_conv("rv32im_2x2", None, precision)),
-            better="more",
-            quick=False,
-        )
-    yield Row(
-        figure=f"convolution, 8 bit: xpulpv2_4x2 on {_CORES} cores over rv32im_2x2 on one",
-        unit="x",
-        published=EIGHT_OVER_RV32IMC,
-        ours=Quantity(run=_conv("xpulpv2_4x2", _CORES), over=_conv("rv32im_2x2", None)),
-        better="more",
-        digits=1,
-        quick=False,
-    )
+    for bits, published in printed("section 5(a)", {8: "8.8", 4: "3.69", 2: "4.22"}).items():
+        figure = f"convolution {_BEST} over rv32im_2x2, {bits} bit, one core"
+        yield speed_up(figure, published, _conv(_BEST, None, bits), _conv("rv32im_2x2", None, bits), quick=False)
+    figure = f"convolution, 8 bit: {_BEST} on {_CORES} cores over rv32im_2x2 on one"
+    published = Published("63", "section 5(b)")
+    yield speed_up(figure, published, _conv(_BEST, _CORES), _conv("rv32im_2x2", None), digits=1, quick=False)
     for kernel in ("maxpool", "avgpool", "relu"):
-        yield Row(
-            figure=f"{kernel} {kind(kernel).usual_in_cluster}, 8 bit: {_CORES} cores over one",
-            unit="x",
-            published=CHANNELWISE_SPEED_UP,
-            ours=Quantity(run=_channelwise(kernel, _CORES), over=_channelwise(kernel, 1)),
-            better="more",
-        )
-
-
-def _precision(bits: int) -> str:
-    """The paper's narrower activations are unsigned."""
-    return _SIGNED if bits == 8 else f"{bits}x{bits}x{bits}"
+        figure = f"{kernel} {kind(kernel).usual_in_cluster}, 8 bit: {_CORES} cores over one"
+        published = Published("7", "section 5(b), never lower")
+        yield speed_up(figure, published, _channelwise(kernel, _CORES), _channelwise(kernel, 1))
 
 
 TABLE = Table(
-    name=NAME,
+    name="pulp-nn",
     title="PULP-NN: convolution and other layers on one to eight cores",
-    printed_by=PAPERS[NAME],
+    printed_by=_PAPER,
     rows=tuple(_rows()),
     notes=(
         (
@@ -170,5 +116,77 @@ TABLE = Table(
             "One core over another instruction set: both on the back end by itself. Speed-ups of layers without "
             "products are at least the printed figure in the paper."
         ),
+    ),
+)
+
+
+def _mixed_rows() -> Iterator[Row]:
+    for variant, widths in product((_BEST, "nn_4x4"), product((8, 4, 2), repeat=3)):
+        precision = "x".join(map(str, widths))
+        # the fastest of the paper's 27 kernels
+        peak = Published("16", "abstract") if (variant, precision) == (_BEST, "8x8x8") else None
+        yield Row(
+            figure=f"convolution {variant} {precision}, {_CORES} cores",
+            unit="MAC/cycle",
+            published=peak,
+            run=KernelRun(kernel="conv", layer=PAPER_LAYER, precision=precision, variant=variant, cores=_CORES),
+            field="macs_per_cycle",
+            better="more",
+            quick=False,
+            place=Place(f"convolution on {_CORES} cores: MAC per cycle by widths", variant, precision),
+        )
+
+
+MIXED = Table(
+    name="pulp-nn-mixed",
+    title="PULP-NN-mixed: 27 combinations of widths",
+    printed_by="Enabling Mixed-Precision Quantized Neural Networks in Extreme-Edge Devices, ACM CF 2020",
+    rows=tuple(_mixed_rows()),
+    notes=(
+        (
+            f"Layer {PAPER_LAYER}, widths of inputs x weights x results, batch normalisation in 32 bits. The paper "
+            "gives the peak of its kernels; xpulpv2_4x2 has the same instructions, nn_4x4 those of XpulpNN."
+        ),
+    ),
+)
+
+_NETWORKS = (("ri5cy", 8), ("xpulpnn", 8), ("xpulpnn", 4), ("xpulpnn", 2))
+
+
+def _network_rows() -> Iterator[Row]:
+    kilocycles = {
+        1: Published("4862", "section 5(e), 28.6 ms at 170 MHz"),
+        8: Published("705", "section 5(e), 241 frames/s at 170 MHz"),
+    }
+    for (preset, bits), (cores, published) in product(_NETWORKS, kilocycles.items()):
+        yield Row(
+            figure=f"network on {preset}, {bits} bit, cores: {cores}",
+            unit="k cycles",
+            published=published if bits == 8 else None,
+            run=Cifar10Run(preset=preset, bits=bits, cores=cores),
+            per=_KILO,
+            digits=0,
+            quick=False,
+            place=Place("CIFAR-10: thousands of cycles", f"cores: {cores}", f"{preset}, {bits} bit"),
+        )
+    speed_ups = printed("section 5(e)", {2: "1.99", 4: "3.79"}) | {8: Published("7", "section 5(e), slightly less")}
+    for (preset, bits), (cores, published) in product(_NETWORKS, speed_ups.items()):
+        if preset == "ri5cy" or cores == _CORES:
+            figure = f"network on {preset}, {bits} bit: {cores} cores over one"
+            several, alone = (Cifar10Run(preset=preset, bits=bits, cores=number) for number in (cores, 1))
+            yield speed_up(figure, published if bits == 8 else None, several, alone, quick=False)
+
+
+CIFAR10 = Table(
+    name="cifar10",
+    title="CIFAR-10 network",
+    printed_by=_PAPER,
+    rows=tuple(_network_rows()),
+    notes=(
+        (
+            "Three convolutions 5x5 with ReLU and pooling, a linear layer; 6.56 million MAC, weights random. The first "
+            "layer has 8 bits whatever the others have."
+        ),
+        "Several cores get their operands by DMA, as the paper's do; one core by itself has memory of its own.",
     ),
 )

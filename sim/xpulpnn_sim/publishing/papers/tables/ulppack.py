@@ -1,6 +1,6 @@
 """ULPPACK: packed products against a prototype on the same core, depths, and other ways to multiply."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xpulpnn.config import preset
@@ -10,8 +10,7 @@ from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import Point, run_point
 from xpulpnn_sim.publishing.papers.runs import Record
-from xpulpnn_sim.publishing.papers.table import Place, Quantity, Row, Table
-from xpulpnn_sim.publishing.papers.tables.published import DEEPEST, OVER_OTHERS, PAPERS, PROTOTYPE, PROTOTYPE_RIVALS
+from xpulpnn_sim.publishing.papers.table import Place, Published, Row, Table, printed, speed_up
 from xpulpnn_sw.kernels.ulppack.packing import METHODS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import MatmulLayer
@@ -77,55 +76,58 @@ class DepthRun:
         return {**_measured(point, check=check), **point.facts}
 
 
-NAME = "ulppack"
-
-_CHART = f"{USUAL_MATMUL}: cycles per MAC without packing of activations"
 _FIELD = "cycles_per_mac"
-_THREE = 3
+_PROTOTYPE: Mapping[str, Mapping[tuple[int, int], str]] = {
+    "mul": {(1, 1): "0.653", (1, 2): "0.807", (2, 2): "0.870", (2, 4): "1.206", (3, 3): "1.237"}
+    | {(4, 4): "1.604", (7, 7): "2.260"},
+    "p.mac": {(1, 1): "0.369", (1, 2): "0.458", (2, 2): "0.517", (2, 4): "0.687", (3, 3): "0.703"}
+    | {(4, 4): "0.889", (7, 7): "1.381"},
+    "pv.sdotup.h": {(1, 1): "0.310", (1, 2): "0.350", (2, 2): "0.446", (2, 4): "0.469", (3, 3): "0.459"}
+    | {(4, 4): "0.567"},
+    "pv.sdotup.b": {(1, 1): "0.245"},
+    "p.cnt": {(1, 1): "0.1259"},
+}
+"""Cycles per MAC of packed products on this core as first written, by instruction, bits of weights and activations."""
+
+_RIVALS: Mapping[str, Mapping[int, str]] = {
+    "rv32im_2x2": {8: "4.758"},
+    "xpulpv2_4x2": {8: "0.4428", 4: "1.130", 2: "1.099"},
+    "nn_4x4": {8: "0.2707", 4: "0.1376", 2: "0.0712"},
+}
+"""The same of products that need no packing, by kernel and width."""
+
+
+def _per_mac(figure: str, text: str, run: PackedRun, place: Place | None = None) -> Row:
+    published = Published(text, "prototype")
+    return Row(figure=figure, unit="cycles/MAC", published=published, run=run, field=_FIELD, digits=4, place=place)
 
 
 def _rows() -> Iterator[Row]:
-    for (product, w, a), published in PROTOTYPE.items():
-        yield Row(
-            figure=f"W{w}A{a} by {product}",
-            unit="cycles/MAC",
-            published=published,
-            ours=Quantity(run=PackedRun(product=product, w=w, a=a), field=_FIELD),
-            digits=4,
-            place=Place(_CHART, product, f"W{w}A{a}"),
-        )
-    for (variant, bits), published in PROTOTYPE_RIVALS.items():
-        yield Row(
-            figure=f"W{bits}A{bits} by the kernel {variant}",
-            unit="cycles/MAC",
-            published=published,
-            ours=Quantity(run=PackedRun(product=variant, w=bits, a=bits), field=_FIELD),
-            digits=4,
-        )
-    for (scheme, w, a), published in DEEPEST.items():
-        yield Row(
-            figure=f"W{w}A{a} {scheme}: operands packed into one",
-            unit="",
-            published=published,
-            ours=Quantity(run=DepthRun(scheme=scheme, w=w, a=a), field="most_depth"),
-            better="more",
-            digits=0,
-        )
-    packed = PackedRun(product="pv.sdotup.h", w=_THREE, a=_THREE)
-    for product, bits in ((BYTES, 8), (BIT_SERIAL, _THREE)):
-        yield Row(
-            figure=f"W{_THREE}A{_THREE} by pv.sdotup.h over {'bytes' if product == BYTES else 'bit-serial'}",
-            unit="x",
-            published=OVER_OTHERS[product],
-            ours=Quantity(run=packed, over=PackedRun(product=product, w=bits, a=bits)),
-            better="more",
-        )
+    for product, cells in _PROTOTYPE.items():
+        for (w, a), text in cells.items():
+            place = Place(f"{USUAL_MATMUL}: cycles per MAC without packing of activations", product, f"W{w}A{a}")
+            yield _per_mac(f"W{w}A{a} by {product}", text, PackedRun(product=product, w=w, a=a), place)
+    for variant, widths in _RIVALS.items():
+        for bits, text in widths.items():
+            run = PackedRun(product=variant, w=bits, a=bits)
+            yield _per_mac(f"W{bits}A{bits} by the kernel {variant}", text, run)
+    deepest = printed("figure 7", {("P1-16", 1, 1): "5"})
+    deepest |= printed("section 3", {("P1-16", 1, 2): "4", ("P1-16", 2, 1): "4", ("P2-16", 2, 2): "3"})
+    for (scheme, w, a), published in deepest.items():
+        figure, run = f"W{w}A{a} {scheme}: operands packed into one", DepthRun(scheme=scheme, w=w, a=a)
+        yield Row(figure=figure, unit="", published=published, run=run, field="most_depth", better="more", digits=0)
+    packed = PackedRun(product="pv.sdotup.h", w=3, a=3)
+    for name, published, other in (
+        ("bytes", Published("1.8", "abstract, over QNNPACK"), PackedRun(product=BYTES, w=8, a=8)),
+        ("bit-serial", Published("2.7", "abstract, over bit-serial"), PackedRun(product=BIT_SERIAL, w=3, a=3)),
+    ):
+        yield speed_up(f"W3A3 by pv.sdotup.h over {name}", published, packed, other)
 
 
 TABLE = Table(
-    name=NAME,
+    name="ulppack",
     title="ULPPACK: products of packed operands",
-    printed_by=PAPERS[NAME],
+    printed_by="ULPPACK: Fast Sub-8-bit Matrix Multiply on Commodity SIMD Hardware, MLSys 2022",
     rows=tuple(_rows()),
     reference="reference",
     notes=(

@@ -1,0 +1,205 @@
+"""Plots of kernels on clusters: over the cores, over the banks, and layers in tiles over time."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, SYMBOLS, Page, Plot, layout
+
+Record = Mapping[str, Any]  # figures of a kernel on a cluster, under the names of their JSON record
+
+_NAMES = ("kernel", "layer", "precision", "variant")
+_LINE = (*_NAMES, "banks", "arbiter", "placement")  # fields that runs of one line share; only the cores differ
+_SAME = (*_NAMES, "arbiter", "placement", "cores")  # fields that runs share which differ in their banks
+
+_BAR_COLOURS = ("#5b5b5b", "#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#8c6bb1", "#a6761d")
+_LANE_COLOURS = {"cores compute": ("#0072b2", "#56b4e9"), "DMA moves": ("#d55e00",), "waiting for DMA": ("#5b5b5b",)}
+"""Lanes of a timeline, and their colours by turns."""
+
+_PERCENT = 100
+_GAP = 0.09  # between the two plots, as a fraction of the width
+
+
+def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
+    """Write a page with how kernels scale with the cores, what more banks bring where their number was varied, and a
+    timeline of each layer in tiles.
+
+    Where a single number of cores ran in tiles, there are timelines only. Raises
+    :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
+    """
+    command = "xpulpnn cosim"
+    page = Page(title="Kernels on clusters", command=command, writer=command)
+    tiled = [record for record in records if "tiling" in record]
+    found = [("Layer in tiles", timeline_figure(record)) for record in tiled]
+    if len(tiled) < len(records) or len({record["cores"] for record in records}) > 1:
+        found.insert(0, ("Kernels over the cores", scaling_figure(records)))
+    if any(gain is not None for gain in bank_gains(records)):
+        found.append(("Banks", banking_figure(records)))
+    for number, (title, figure) in enumerate(found):
+        page.section(f"plot-of-{number}", title, Plot(name=str(number), variants={(): figure}))
+    page.write(path)
+
+
+def _values(record: Record, names: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(record[name] for name in names)
+
+
+def clustered(record: Record) -> bool:
+    """Return whether the kernel ran on the cores of a cluster."""
+    return "arbiter" in record
+
+
+def speed_ups(records: Sequence[Record]) -> list[float | None]:
+    """Speed-up of each run over the same on one core; None where that did not run."""
+    single = {_values(record, _LINE): record["cycles"] for record in records if record["cores"] == 1}
+    alone = [single.get(_values(record, _LINE)) for record in records]
+    pairs = zip(alone, records, strict=True)
+    return [None if one is None else one / max(record["cycles"], 1) for one, record in pairs]
+
+
+def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
+    """The plot as plotly takes it: to the left MAC per cycle, to the right the speed-up for each core where known."""
+    differing = [name for name in _LINE if len({record[name] for record in records}) > 1]
+    measured = list(zip(records, speed_ups(records), strict=True))
+    compared = any(speed_up is not None for _, speed_up in measured)
+    traces: list[dict[str, Any]] = []
+    for number, group in enumerate(dict.fromkeys(_values(record, _LINE) for record in records)):
+        rows = [pair for pair in measured if _values(pair[0], _LINE) == group]
+        rows.sort(key=lambda pair: pair[0]["cores"])
+        name = _told(rows[0][0], differing) or rows[0][0]["variant"]
+        line = {
+            "mode": "lines+markers",
+            "name": name,
+            "legendgroup": name,
+            "line": {"color": PALETTE[number % len(PALETTE)]},
+            "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8},
+            "x": [record["cores"] for record, _ in rows],
+        }
+        rates = {
+            "y": [record["macs_per_cycle"] for record, _ in rows],
+            "customdata": [record["cycles"] for record, _ in rows],
+            "hovertemplate": f"%{{x}} cores: %{{y:.2f}} MAC/cycle, %{{customdata}} cycles<extra>{name}</extra>",
+        }
+        shares = {
+            "y": [one and _PERCENT * one / record["cores"] for record, one in rows],
+            "customdata": [speed_up for _, speed_up in rows],
+            "hovertemplate": f"%{{x}} cores: %{{customdata:.2f}} times faster<extra>{name}</extra>",
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "showlegend": False,
+        }
+        traces += [line | rates, *([line | shares] if compared else [])]
+    title = _told(records[0], [name for name in _LINE if name not in differing])
+    cores = sorted({record["cores"] for record in records})
+    lines = {"gridcolor": GRID, "linecolor": INK}
+    across = {**lines, "title": {"text": "cores"}, "type": "log", "tickvals": cores, "ticktext": list(map(str, cores))}
+    # a line for each doubling, as there is one for each doubling of the cores
+    doubling = {"title": {"text": "MAC per cycle, whole kernel"}, "type": "log", "tick0": 0, "dtick": math.log10(2)}
+    shown = layout(title or "Kernels on clusters", 520, xaxis=across, yaxis=lines | doubling)
+    if compared:
+        half = (1 - _GAP) / 2
+        shown["xaxis"] = {**across, "domain": [0, half]}
+        shown["xaxis2"] = {**across, "domain": [1 - half, 1], "anchor": "y2"}
+        ratio = {"title": {"text": "speed-up over one core / cores"}, "ticksuffix": " %", "anchor": "x2"}
+        shown["yaxis2"] = {**lines, **ratio}
+    return {"data": traces, "layout": shown}
+
+
+def _told(record: Record, names: Sequence[str]) -> str:
+    return ", ".join(f"{record[name]} banks" if name == "banks" else f"{record[name]}" for name in names)
+
+
+def bank_gains(records: Sequence[Record]) -> list[float | None]:
+    """Cycles per sum of dot products of the same with half as many banks over those of each run, less 1; None where
+    that did not run, and on one core, which meets nobody in the banks.
+    """
+    known = {
+        (*_values(record, _SAME), record["banks"]): record["cycles_per_sdotp"]
+        for record in records
+        if record["cores"] > 1 and record["sdotp"]
+    }
+    gains: list[float | None] = []
+    for record in records:
+        own, half = (known.get((*_values(record, _SAME), record["banks"] / part)) for part in (1, 2))
+        gains.append(half / own - 1 if own and half else None)
+    return gains
+
+
+def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
+    """The plot of Fig. 9 of the XpulpNN paper: for each kernel a bar for one core and for each cluster, all with
+    products alone.
+
+    One core by itself is the same with any number of banks. A banking factor (BF) is banks over cores.
+    """
+    counted = [record for record in records if record["sdotp"]]
+    names = [name for name in _NAMES if len({record[name] for record in counted}) > 1] or ["variant"]
+    kinds = [name for name in ("arbiter", "placement") if len({record[name] for record in counted}) > 1]
+    bars: dict[str, dict[str, float]] = {}
+    for record in sorted(counted, key=lambda record: (record["cores"], record["banks"])):
+        factor = record["banks"] / record["cores"]
+        cluster = ", ".join([f"{record['cores']} cores", f"{record['banks']} banks (BF{factor:g})"])
+        cluster = "1 core" if record["cores"] == 1 else ", ".join([cluster, *_values(record, kinds)])
+        kernel = ", ".join(map(str, _values(record, names)))
+        bars.setdefault(cluster, {}).setdefault(kernel, record["cycles_per_sdotp"])
+    traces = [
+        {
+            "type": "bar",
+            "name": cluster,
+            "x": list(found),
+            "y": list(found.values()),
+            "text": [f"{value:.3f}" for value in found.values()],
+            "textposition": "outside",
+            "marker": {"color": _BAR_COLOURS[number % len(_BAR_COLOURS)]},
+            "hovertemplate": f"%{{x}}: %{{y:.3f}} cycles<extra>{cluster}</extra>",
+        }
+        for number, (cluster, found) in enumerate(bars.items())
+    ]
+    common = _told(counted[0], [name for name in _NAMES if name not in names])
+    title = f"Cycles per SIMD sum of dot products, inner loops{f': {common}' if common else ''}"
+    shown = layout(title, 420, barmode="group", xaxis={"linecolor": INK, "type": "category"})
+    shown["yaxis"] |= {"title": {"text": "cycles per sdotp, of each core"}, "rangemode": "tozero"}
+    return {"data": traces, "layout": shown}
+
+
+def timeline_figure(record: Record) -> dict[str, Any]:
+    """The timeline of a layer in tiles as plotly takes it: a lane for the cores, one for the DMA engine, one for waits.
+
+    The bar of the DMA engine begins with its step and is as long as it moved data in it.
+    """
+    tiling = record["tiling"]
+    bars: dict[str, list[tuple[int, int, str]]] = {lane: [] for lane in _LANE_COLOURS}
+    computing, moves, waits = bars.values()
+    for step in tiling["steps"]:
+        if step["tile"] is not None:
+            rows, channels = (f"{step[name][0]} to {step[name][1] - 1}" for name in ("rows", "channels"))
+            name = f"tile {step['tile']}, {tiling['unit']} {rows}, channels {channels}"
+            computing.append((step["begin"], step["computed"] - step["begin"], name))
+        if step["moving"]:
+            moves.append((step["begin"], step["moving"], f"{step['loaded']} bytes in, {step['stored']} out"))
+        if step["waiting"]:
+            waits.append((step["computed"], step["waiting"], "all cores wait"))
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": lane,
+            "showlegend": False,
+            "y": [lane] * len(found),
+            "base": [start for start, _, _ in found],
+            "x": [length for _, length, _ in found],
+            "width": 0.6,
+            "customdata": [[text, start, start + length] for start, length, text in found],
+            "marker": {"color": [colours[number % len(colours)] for number in range(len(found))]},
+            "hovertemplate": "%{customdata[0]}<br>cycles %{customdata[1]} to %{customdata[2]}<extra></extra>",
+        }
+        for (lane, found), colours in zip(bars.items(), _LANE_COLOURS.values(), strict=True)
+    ]
+    title = (
+        f"{record['kernel']} {record['layer']}, {record['precision']}, {record['variant']}, {record['cores']} cores: "
+        f"{tiling['tiles']} tiles, {record['macs_per_cycle']:.2f} MAC per cycle"
+    )
+    shown = layout(title, 330, barmode="overlay", margin={"t": 50, "b": 50, "l": 130, "r": 20})
+    shown["xaxis"] |= {"title": {"text": "cycles"}, "rangemode": "tozero"}
+    shown["yaxis"] = {"categoryorder": "array", "categoryarray": list(reversed(bars)), "linecolor": INK}
+    return {"data": traces, "layout": shown}
