@@ -4,7 +4,7 @@ import pytest
 
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.div import div_control
-from xpulpnn.core.mult_ctrl import MultOp, mult_control
+from xpulpnn.core.mult import MultOp, mult_control
 from xpulpnn.dotp.ctrl import dotp_control
 from xpulpnn.isa.table import INSNS, find
 

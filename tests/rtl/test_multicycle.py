@@ -4,8 +4,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from xpulpnn.core.div import Divider, div_control
-from xpulpnn.core.mult import Mult
-from xpulpnn.core.mult_ctrl import mult_control
+from xpulpnn.core.mult import Mult, mult_control
 from xpulpnn.isa.table import find
 
 pytestmark = pytest.mark.unit

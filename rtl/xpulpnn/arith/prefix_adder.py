@@ -1,15 +1,61 @@
 """Carry-propagate adder with a parallel-prefix carry network."""
 
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 
-from xpulpnn.arith.prefix import prefix_carries
+GROUP = 4  # places joined before the parallel network, which then has few enough nodes to be worth its area
+
+
+def _every(period: int, bits: int, width: int) -> Const:
+    """The low ``period``-bit pattern ``bits`` repeated over ``width`` bits."""
+    return Const(sum(bits << place for place in range(0, width, period)) % (1 << width), width)
+
+
+def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value) -> Value:
+    """Carry into every bit of a sum, the lowest one being ``carry``.
+
+    A sparse parallel prefix network: carries ripple through groups of four places, the carry out of each group doubles
+    its reach with each level, and the carries inside the groups ripple from it.
+    """
+    width = len(passing)
+    # Place i stands for bit i - 1, so that what leaves places 0 to i is the carry into bit i.
+    starts = Signal(width, name="carry_starts")
+    passes = Signal(width, name="carry_passes")
+    m.d.comb += [starts.eq(Cat(carry, starting)), passes.eq(Cat(Const(0, 1), passing))]
+
+    reach: Value = starts
+    through: Value = passes
+    for place in range(1, GROUP):
+        further = Signal(width, name=f"carry_group_{place}")
+        beyond = Signal(width, name=f"carry_through_group_{place}")
+        m.d.comb += further.eq(starts | (passes & reach.shift_left(1)[:width]))
+        m.d.comb += beyond.eq(passes & through.shift_left(1)[:width])
+        reach, through = further, beyond
+
+    # From here on both are 0 but at the top place of every group.
+    tops = _every(GROUP, 1 << (GROUP - 1), width)
+    reach, through = reach & tops, through & tops
+    step = GROUP
+    while step < width:
+        further = Signal(width, name=f"carry_reach_{2 * step}")
+        beyond = Signal(width, name=f"carry_through_{2 * step}")
+        m.d.comb += further.eq(reach | (through & reach.shift_left(step)[:width]))
+        m.d.comb += beyond.eq(through & through.shift_left(step)[:width])
+        reach, through = further, beyond
+        step *= 2
+
+    for place in range(GROUP - 1):
+        filled = Signal(width, name=f"carry_filled_{place}")
+        into = _every(GROUP, 1 << place, width)
+        m.d.comb += filled.eq(reach | ((starts | (passes & reach.shift_left(1)[:width])) & into))
+        reach = filled
+    return reach
 
 
 class PrefixAdder(Component):
     """Sum of two words.
 
-    ``result = a + b`` modulo ``2**width``, with the carries of :func:`~xpulpnn.arith.prefix.prefix_carries`. An
+    ``result = a + b`` modulo ``2**width``, with the carries of :func:`~xpulpnn.arith.prefix_adder.prefix_carries`. An
     addition left to synthesis becomes a Brent-Kung network in Yosys, of almost twice the depth, which ABC then rewrites
     into something deeper still. Combinational, no state.
     """

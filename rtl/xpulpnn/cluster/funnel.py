@@ -3,8 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 
-from xpulpnn.cluster.choice import chosen
-from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.isa.cluster import MASTER_BITS
 

@@ -1,10 +1,21 @@
-"""Ports inside the cluster beside OBI (:class:`~xpulpnn.core.obi.ObiSignature`)."""
+"""Ports inside the cluster beside OBI, and the choice among their values."""
 
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Mux, Value, ValueLike
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
+
+
+def chosen(wins: Value | Sequence[Value], values: Iterable[ValueLike]) -> Value:
+    """Select the one of ``values`` whose bit of ``wins`` is set (at most one is); 0 if none is."""
+    return reduce(or_, (Mux(won, value, 0) for won, value in zip(wins, values, strict=True)))
+
 
 RUN_BYTES = 256
 """Transfers of 64 bits to consecutive addresses come in runs that lie within an aligned block of this size."""

@@ -4,7 +4,7 @@ from amaranth.lib import data, enum
 
 from xpulpnn.core.alu_ctrl import AluCtrl
 from xpulpnn.core.div import DivCtrl
-from xpulpnn.core.mult_ctrl import MultCtrl
+from xpulpnn.core.mult import MultCtrl
 from xpulpnn.dotp.ctrl import DotpCtrl, FmtField
 
 

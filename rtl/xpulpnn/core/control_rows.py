@@ -19,7 +19,7 @@ from xpulpnn.core.control import (
     WriteSel,
 )
 from xpulpnn.core.div import div_control
-from xpulpnn.core.mult_ctrl import mult_control
+from xpulpnn.core.mult import mult_control
 from xpulpnn.core.quantiser import quantiser_control
 from xpulpnn.core.requantiser import requantise_control
 from xpulpnn.dotp.ctrl import dotp_control

@@ -9,9 +9,7 @@ from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpCSel, System, Targe
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
-from xpulpnn.core.loop_setup import set_up_loop
-from xpulpnn.core.nn_access import entry_load, nn_waits
-from xpulpnn.core.operand_select import select_operands
+from xpulpnn.core.operand_select import entry_load, nn_waits, select_operands, set_up_loop
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.signature import following

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-from xpulpnn.arith.prefix import prefix_carries
+from xpulpnn.arith.prefix_adder import prefix_carries
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes

@@ -1,9 +1,32 @@
-"""Control word of the dot-product unit and its value per instruction."""
+"""Control word of the dot-product unit, its value per instruction, and what its structures share."""
 
+from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data, enum
+from amaranth.utils import exact_log2
 
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import Insn
+
+
+def signed_offset(fmt: ElemFmt, a_signed: Value, b_signed: Value) -> Value:
+    """The -1 of every inverted product bit of a word, all lanes of ``fmt`` together.
+
+    A product bit with the top bit of a signed element as one factor has negative weight; ``-p == ~p - 1`` lets it be
+    added inverted. With n lanes of w bits the missing constants are ``n * 2**(w - 1)``, a power of two, times
+    ``a_signed + b_signed - 2**w * (a_signed | b_signed)``. Returned modulo 2**32.
+    """
+    position = fmt.width - 1 + exact_log2(fmt.lanes)
+    minus = a_signed | b_signed
+    row = Cat(
+        Const(0, position),
+        a_signed ^ b_signed,
+        a_signed & b_signed,
+        *[Const(0, 1)] * (fmt.width - 2),
+        minus.replicate(XLEN),
+    )
+    return row[:XLEN]
+
 
 FAMILIES = ("pv.dot", "pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot")
 """Prefixes of the operations that use the dot-product unit (guide, "Dot products" and "Mac&Load")."""

@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.config import Adders
-from xpulpnn.dotp.lanes import signed_offset
+from xpulpnn.dotp.ctrl import signed_offset
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import XLEN
 
@@ -23,7 +23,7 @@ class DotpRegion(Component):
 
     The extension bit is not multiplied as one more row and column. A product bit with the top bit of a signed element
     as one factor has negative weight; it is inverted instead, and one constant row makes up for all lanes
-    (:func:`~xpulpnn.dotp.lanes.signed_offset`). All addends are then unsigned and none carries sign-extension bits up
+    (:func:`~xpulpnn.dotp.ctrl.signed_offset`). All addends are then unsigned and none carries sign-extension bits up
     to bit 31, which takes 14 % (16 bit) to 64 % (2 bit) off the area of plain (w + 1)-bit signed products.
 
     An ``inferred`` sum is one n-ary sum: synthesis merges it into a single multiply-accumulate cell (``alumacc`` of

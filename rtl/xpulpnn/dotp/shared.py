@@ -9,7 +9,7 @@ from amaranth.lib.wiring import Component, In, Out
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.config import DotpConfig
-from xpulpnn.dotp.lanes import signed_offset
+from xpulpnn.dotp.ctrl import signed_offset
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import XLEN
 

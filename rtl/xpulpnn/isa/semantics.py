@@ -1,4 +1,4 @@
-"""The statements of one row of the instruction table, from the template of its operation."""
+"""The statements of one row of the instruction table, from the template of its operation, and how they are read."""
 
 import ast
 import re

@@ -35,8 +35,7 @@ from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
-from xpulpnn.core.mult import Mult
-from xpulpnn.core.mult_ctrl import MultCtrl, mult_control
+from xpulpnn.core.mult import Mult, MultCtrl, mult_control
 from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.core.regfile import RegFile

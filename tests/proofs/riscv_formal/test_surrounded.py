@@ -8,8 +8,7 @@ from amaranth.sim import Simulator
 
 from xpulpnn.config import preset
 from xpulpnn.core.div import Divider
-from xpulpnn.core.mult import Mult
-from xpulpnn.core.mult_ctrl import MultOp
+from xpulpnn.core.mult import Mult, MultOp
 from xpulpnn.errors import InputError
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     EVERY,

@@ -5,9 +5,9 @@ from amaranth.lib import enum
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_BITS, LINE_NUMBER_BITS, REFILL_BITS, CacheControlSignature
 from xpulpnn.cluster.icache.ways import CacheWays
+from xpulpnn.cluster.ports import chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.config import ClusterConfig
 

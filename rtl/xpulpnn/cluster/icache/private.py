@@ -5,9 +5,9 @@ from amaranth.lib import enum
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature
 from xpulpnn.cluster.icache.ways import CacheWays
+from xpulpnn.cluster.ports import chosen
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import WORD_BYTES, XLEN

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import Component, In, Out
 
-from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature
+from xpulpnn.cluster.ports import chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 
 LEAST_DEPTH = 2  # of a queue that has numbers for its entries

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.bank import CacheBank
 from xpulpnn.cluster.icache.ports import CacheControlSignature, LineSignature, RefillSignature
 from xpulpnn.cluster.icache.refill import RefillPort
+from xpulpnn.cluster.ports import chosen
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.signature import following
 

@@ -23,8 +23,7 @@ class InstructionCache(Component):
         ports = {
             "cores": In(InstructionPortSignature()).array(config.cores),  #: Fetches of the cores.
             "refill": Out(RefillSignature()),  #: Memory.
-            #: port: Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address
-            #:   count.
+            #: port: Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address count.
             "port": In(ObiSignature()),
         }
         super().__init__(ports)

@@ -4,8 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from xpulpnn.cluster.choice import chosen
-from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cluster.ports import BankSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.cluster.tcdm.test_set import TestSet
 from xpulpnn.config import ClusterConfig

@@ -12,7 +12,7 @@ from xpulpnn.core.alu_ctrl import AluCtrl
 from xpulpnn.core.control import LsuCtrl, OpBSel, Unit
 from xpulpnn.core.control_rows import control_fields
 from xpulpnn.core.div import DivCtrl
-from xpulpnn.core.mult_ctrl import MultCtrl
+from xpulpnn.core.mult import MultCtrl
 from xpulpnn.core.requantiser import RequantiseCtrl
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.insn import Insn

@@ -7,8 +7,7 @@ from amaranth.lib.wiring import Out
 
 from xpulpnn.core.core import Core
 from xpulpnn.core.div import Divider
-from xpulpnn.core.mult import Mult
-from xpulpnn.core.mult_ctrl import MultOp
+from xpulpnn.core.mult import Mult, MultOp
 from xpulpnn.isa.machine import XLEN
 
 _HIGH_STEPS = 4
