@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
 DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.settings", "xpulpnn.errors", "xpulpnn.user_cache")
 """What everything may import: facts, without gates."""
+HARDWARE = (*DESCRIPTION, "xpulpnn.component")
 
 
 class Arrows(NamedTuple):
@@ -74,10 +75,11 @@ ARROWS = {
     "rtl/xpulpnn/isa": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
     "rtl/xpulpnn/settings.py": Arrows(("xpulpnn.errors",)),
     "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.settings", "xpulpnn.errors")),
-    "rtl/xpulpnn/arith": Arrows((*DESCRIPTION, "xpulpnn.arith"), (GATES,)),
-    "rtl/xpulpnn/dotp": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp"), (GATES,)),
-    "rtl/xpulpnn/core": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), (GATES,)),
-    "rtl/xpulpnn/cluster": Arrows((*DESCRIPTION, "xpulpnn.core", "xpulpnn.cluster"), (GATES,)),
+    "rtl/xpulpnn/component.py": Arrows((), (GATES,)),
+    "rtl/xpulpnn/arith": Arrows((*HARDWARE, "xpulpnn.arith"), (GATES,)),
+    "rtl/xpulpnn/dotp": Arrows((*HARDWARE, "xpulpnn.arith", "xpulpnn.dotp"), (GATES,)),
+    "rtl/xpulpnn/core": Arrows((*HARDWARE, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), (GATES,)),
+    "rtl/xpulpnn/cluster": Arrows((*HARDWARE, "xpulpnn.core", "xpulpnn.cluster"), (GATES,)),
     "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     **below("xpulpnn_sw", SOFTWARE, DESCRIPTION),

@@ -1,7 +1,8 @@
 """Carry-propagate adder with a parallel-prefix carry network."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
+
+from xpulpnn.component import Component, In, Out
 
 GROUP = 4  # places joined before the parallel network, which then has few enough nodes to be worth its area
 
@@ -66,9 +67,7 @@ class PrefixAdder(Component):
         #: result: Sum.
         super().__init__({"a": In(width), "b": In(width), "result": Out(width)})
 
-    def elaborate(self, platform: object) -> Module:
-        """Build the network and the sum."""
-        m = Module()
+    def _build(self, m):
         alike = Signal(self.width)
         both = Signal(self.width)
         carries = Signal(self.width)
@@ -78,4 +77,3 @@ class PrefixAdder(Component):
             carries.eq(prefix_carries(m, both, alike, Const(0, 1))),
             self.result.eq(alike ^ carries),
         ]
-        return m

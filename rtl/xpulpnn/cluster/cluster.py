@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.hdl import Cat, Const, Signal
 
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
@@ -19,10 +18,10 @@ from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import BankSignature, DmaPortSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import (
     BLOCK_BYTES,
     CONTROL,
@@ -113,9 +112,7 @@ class Cluster(Component):
         self.PORT_MEANINGS |= {f"bank_master_{bank}": _MASTER for bank in range(config.banks)}
         self.PORT_MEANINGS |= {f"bank_sharers_{bank}": _SHARERS for bank in range(config.banks)}
 
-    def elaborate(self, platform):
-        """Connect the cores with the memory, the event unit, the peripherals and the outside."""
-        m = Module()
+    def _build(self, m):
         config = self.config
         m.submodules.event_unit = event_unit = self._event_unit()
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
@@ -170,7 +167,6 @@ class Cluster(Component):
                 m.d.comb += getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank])
                 if config.broadcast:
                     m.d.comb += getattr(self, f"bank_sharers_{bank}").eq(tcdm.bank_sharers[bank])
-        return m
 
     def _event_unit(self):
         return EventUnit(self.config)

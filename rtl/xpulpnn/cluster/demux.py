@@ -1,15 +1,14 @@
 """Routing of a core's data accesses."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Signal
 from amaranth.lib import enum
-from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
+from xpulpnn.component import Component, In, Out, following
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import (
     BLOCK_BYTES,
     CONTROL,
@@ -58,9 +57,7 @@ class CoreDemux(Component):
         #: events: What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
         super().__init__({"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
 
-    def elaborate(self, platform):
-        """Decode the address, and remember who will answer."""
-        m = Module()
+    def _build(self, m):
         m.submodules.hole = hole = Hole()
         core = self.core
         places = {
@@ -89,7 +86,6 @@ class CoreDemux(Component):
                 with m.Case(destination):
                     m.d.comb += following(core, port, "rvalid", *RESPONSE_FIELDS)
         self._events(m)
-        return m
 
     def _decoded(self, m, places):
         """For each place whether the address belongs to it; exactly one does."""

@@ -1,13 +1,12 @@
 """The way out of the cluster for data accesses."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Signal
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
+from xpulpnn.component import Component, In, Out, following
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
@@ -27,9 +26,7 @@ class ExternalPort(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Keep the order of the owners."""
-        m = Module()
+    def _build(self, m):
         m.submodules.funnel = funnel = Funnel(self.number)
         # a memory of one row has no address, which Verilog cannot write
         m.submodules.order = order = SyncFIFO(width=MASTER_BITS, depth=max(self.number, 2))
@@ -55,4 +52,3 @@ class ExternalPort(Component):
                 core.rvalid.eq(answered[number]),
                 *(getattr(core, name).eq(kept) for name, kept in response.items()),
             ]
-        return m

@@ -1,10 +1,8 @@
 """One request out of several, kept in a register."""
 
-from amaranth.hdl import Module
-from amaranth.lib.wiring import Component, In, Out
-
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
+from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
@@ -24,9 +22,7 @@ class Funnel(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Arbitrate while the register is empty."""
-        m = Module()
+    def _build(self, m):
         m.submodules.arbiter = arbiter = Arbiter(self.inputs, "counter")
         selected = self.selected
         for number, request in enumerate(self.requests):
@@ -41,4 +37,3 @@ class Funnel(Component):
                 m.d.sync += getattr(selected, name).eq(chosen(arbiter.gnt, values))
         with m.Elif(selected.gnt):
             m.d.sync += selected.req.eq(0)
-        return m

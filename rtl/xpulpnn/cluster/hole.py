@@ -1,8 +1,6 @@
 """The subordinate that answers where nothing is mapped."""
 
-from amaranth.hdl import Module
-from amaranth.lib.wiring import Component, In
-
+from xpulpnn.component import Component, In
 from xpulpnn.core.obi import ObiSignature
 
 
@@ -13,9 +11,6 @@ class Hole(Component):
 
     port: In(ObiSignature())  #: Whoever addresses nothing.
 
-    def elaborate(self, platform):
-        """Answer."""
-        m = Module()
+    def _build(self, m):
         m.d.comb += [self.port.gnt.eq(1), self.port.err.eq(self.port.rvalid)]
         m.d.sync += self.port.rvalid.eq(self.port.req)
-        return m

@@ -1,11 +1,10 @@
 """Keeps an initiator from having several accesses outstanding."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Signal
 
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
+from xpulpnn.component import Component, In, Out, following
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.core.signature import following
 
 
 class OneAccess(Component):
@@ -17,9 +16,7 @@ class OneAccess(Component):
     initiator: In(ObiSignature())  #: Whoever may request several accesses ahead.
     target: Out(ObiSignature())  #: Where at most one is outstanding.
 
-    def elaborate(self, platform):
-        """Hold requests back."""
-        m = Module()
+    def _build(self, m):
         initiator, target = self.initiator, self.target
         outstanding = Signal()
         free = Signal()
@@ -32,4 +29,3 @@ class OneAccess(Component):
             *following(initiator, target, *RESPONSE_FIELDS),
         ]
         m.d.sync += outstanding.eq(target.req & target.gnt | outstanding & ~target.rvalid)
-        return m

@@ -5,10 +5,9 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Mux, Value, ValueLike
-from amaranth.lib.wiring import In, Out
 
+from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.config import EXT_DATA_BITS
-from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 

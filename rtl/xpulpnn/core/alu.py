@@ -1,14 +1,13 @@
 """ALU of the EX stage: the packed-SIMD ALU, clipping and bit counts."""
 
 from amaranth.hdl import Module, Value
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out, following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult
 from xpulpnn.core.bit_count import COUNT_BITS, BitCount
 from xpulpnn.core.bit_field import INDEX_BITS
 from xpulpnn.core.lanes import XLEN
-from xpulpnn.core.signature import following
 from xpulpnn.core.simd_alu import SimdAlu
 
 
@@ -35,9 +34,7 @@ class Alu(Component):
         self._config = config
         super().__init__()
 
-    def elaborate(self, _platform: object) -> Module:
-        """Add the scalar-only operations to the SIMD ALU."""
-        m = Module()
+    def _build(self, m):
         m.submodules.simd_alu = simd_alu = SimdAlu(self._config)
         m.d.comb += [
             *following(simd_alu, self, "ctrl", "op_a", "op_b", "op_c", "shamt"),
@@ -49,7 +46,6 @@ class Alu(Component):
             self._clip(m, simd_alu, bit_count.empty)
             counts = self.ctrl.result == AluResult.COUNT
             m.d.comb += self.result.eq(simd_alu.result | (bit_count.result & counts.replicate(COUNT_BITS)))
-        return m
 
     def _clip(self, m: Module, simd_alu: SimdAlu, zero: Value) -> None:
         """``op_a`` limited by ``op_b`` above and by ``~op_b`` or 0 below, with a single comparison.

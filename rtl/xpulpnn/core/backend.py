@@ -1,8 +1,8 @@
 """Back end of the core: ID, EX and WB fed by a stream of instruction words."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.hdl import Mux, Signal
 
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, System
@@ -11,7 +11,6 @@ from xpulpnn.core.id_stage import IdStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
-from xpulpnn.core.signature import following
 from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.isa.machine import FIRST_WEIGHT
@@ -66,9 +65,7 @@ class Backend(Component):
             ports |= {"rvfi": Out(RvfiSignature()), "info": In(pipeline.RetireInfoSignature())}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Connect the stages and decide when they advance."""
-        m = Module()
+    def _build(self, m):
         m.submodules.id_stage = id_stage = IdStage(self.config)
         m.submodules.ex_stage = ex_stage = ExStage(self.config)
         m.submodules.wb_stage = wb_stage = WbStage(self.config)
@@ -139,7 +136,6 @@ class Backend(Component):
             self._count(m, id_stage, wb_stage, ex_fires)
         if self.config.rvfi:
             self._observe(m, id_stage, ex_stage, wb_stage, lsu, ex_ready)
-        return m
 
     def _execute(self, m, id_stage, ex_stage, wb_stage, lsu, ex_fires):
         id_ex = id_stage.id_ex

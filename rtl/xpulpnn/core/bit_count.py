@@ -1,8 +1,8 @@
 """First and last set bit, leading sign bits, population count."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.alu_ctrl import AluCount
 from xpulpnn.core.lanes import XLEN, every, steps
 
@@ -22,9 +22,7 @@ class BitCount(Component):
     result: Out(COUNT_BITS)  #: Count or index.
     empty: Out(1)  #: ``word`` is 0.
 
-    def elaborate(self, _platform: object) -> Module:
-        """Build the counts."""
-        m = Module()
+    def _build(self, m):
         clb = self.count == AluCount.CLB
         sought = Signal(XLEN)
         first = Signal(INDEX_BITS)
@@ -46,7 +44,6 @@ class BitCount(Component):
                 m.d.comb += self.result.eq(Mux(missing, sign.replicate(INDEX_BITS), (first - 1)[:INDEX_BITS]))
             with m.Case(AluCount.CNT):
                 m.d.comb += self.result.eq(self._ones(m))
-        return m
 
     @staticmethod
     def _first_one(m: Module, word: Value) -> Value:

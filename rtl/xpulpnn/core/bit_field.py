@@ -1,8 +1,8 @@
 """Bit-field extraction, insertion, clearing and setting."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Const, Mux, Signal, Value
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.alu_ctrl import AluField, AluFieldPlace
 from xpulpnn.core.lanes import ALL_ONES, XLEN
 from xpulpnn.isa.formats import ElemFmt
@@ -42,9 +42,7 @@ class BitField(Component):
     inside: Out(XLEN)  #: Where the result is the shifted operand, for EXTRACT and INSERT; for CLEAR and SET the field.
     around: Out(XLEN)  #: The rest of the result.
 
-    def elaborate(self, _platform: object) -> Module:
-        """Build masks and merge."""
-        m = Module()
+    def _build(self, m):
         width_m1 = Signal(INDEX_BITS)
         with m.Switch(self.place):
             with m.Case(AluFieldPlace.OPERAND):
@@ -80,4 +78,3 @@ class BitField(Component):
             with m.Case(AluField.SET):
                 m.d.comb += [outer.eq(self.op_a), filled.eq(self.inside)]
         m.d.comb += self.around.eq((outer & ~self.inside) | filled)
-        return m

@@ -1,8 +1,8 @@
 """Decoder of compressed instructions, generated from the instruction table."""
 
-from amaranth.hdl import Cat, Const, Module
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, EXPANSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS
@@ -50,9 +50,7 @@ class CompressedDecoder(Component):
     expanded: Out(32)  #: 32-bit instruction; 0, which is no instruction, for a reserved compressed word.
     compressed: Out(1)  #: The instruction takes two bytes.
 
-    def elaborate(self, platform):
-        """Build one Switch over the rows, most specific first."""
-        m = Module()
+    def _build(self, m):
         half = self.word[:HALF_BITS]
         m.d.comb += [self.compressed.eq(~half[:LENGTH_BITS].all()), self.expanded.eq(self.word)]
         rows = sorted(COMPRESSED_ROWS, key=lambda insn: insn.pattern.count("-"))
@@ -62,7 +60,6 @@ class CompressedDecoder(Component):
                 for insn in rows:
                     with m.Case("-" * (XLEN - HALF_BITS) + insn.pattern):
                         self._expand(m, insn, half)
-        return m
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
         """Mnemonics of the rows that a case of the Verilog expands."""

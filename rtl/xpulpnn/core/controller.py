@@ -1,8 +1,8 @@
 """Controller: interrupts, sleep, traps and every redirect of instruction fetching."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import System
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
@@ -54,9 +54,7 @@ class Controller(Component):
     irq_id: Out(5)  #: Its line, with ``irq_ack``.
     asleep: Out(1)  #: wfi waits and nothing is under way.
 
-    def elaborate(self, platform):
-        """Build the interrupt arbiter, the sleep state and the redirect multiplexer."""
-        m = Module()
+    def _build(self, m):
         started = Signal()
         sleeping = Signal()
         any_pending = Signal()
@@ -119,4 +117,3 @@ class Controller(Component):
             self.redirect.eq(others | self.branch.valid),
             self.target.eq(Mux(self.branch.valid, self.branch.target, other_target)),
         ]
-        return m

@@ -1,8 +1,8 @@
 """The four-stage core: RV32IMC with the Xpulp extensions of its configuration."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.hdl import Cat, Mux, Signal
 
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.control import HwLoopOp
@@ -11,7 +11,6 @@ from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
 from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.core.signature import following
 from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
 from xpulpnn.isa.retirement import MEANINGS, WIDTHS, WaitCause
 
@@ -71,9 +70,7 @@ class Core(Component):
             ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Connect the front end, the back end, the CSRs and the controller."""
-        m = Module()
+    def _build(self, m):
         m.submodules.if_stage = if_stage = IfStage(self.config)
         m.submodules.backend = backend = Backend(self.config)
         m.submodules.csr_file = csr_file = CsrFile(self.config)
@@ -115,7 +112,6 @@ class Core(Component):
             self._events(m, insn, backend, csr_file, controller)
         if self.config.rvfi:
             self._observe(m, if_stage, backend, csr_file, controller)
-        return m
 
     def _hwloops(self, m, if_stage, backend, csr_file, controller):
         m.submodules.hwloops = loops = HwLoops()

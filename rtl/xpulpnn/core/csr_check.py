@@ -1,8 +1,6 @@
 """Legality of CSR accesses."""
 
-from amaranth.hdl import Module
-from amaranth.lib.wiring import Component, In, Out
-
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess
 
@@ -20,9 +18,7 @@ class CsrCheck(Component):
         self.config = config  # Decides which registers exist.
         super().__init__()
 
-    def elaborate(self, platform):
-        """Build the list of addresses."""
-        m = Module()
+    def _build(self, m):
         with m.Switch(self.addr):
             with m.Case(*(csr.address for csr in ZERO_CSRS)):
                 m.d.comb += self.legal.eq(1)
@@ -30,4 +26,3 @@ class CsrCheck(Component):
                 if csr.group in self.config.csr_groups and csr not in ZERO_CSRS:
                     with m.Case(csr.address):
                         m.d.comb += self.legal.eq(~self.write if csr.access is CsrAccess.RO else 1)
-        return m

@@ -1,9 +1,9 @@
 """Control and status registers, generated from their table."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.utils import exact_log2
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp
 from xpulpnn.core.machine_counter import MachineCounter
@@ -108,9 +108,7 @@ class CsrFile(Component):
             ports["events"] = In(len(PERFORMANCE_EVENTS))
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the registers, the read multiplexer and the trap state."""
-        m = Module()
+    def _build(self, m):
         stored = {name: StoredCsr(CSR_BY_NAME[name]) for name in STORED}
         counters = self._counters(m, stored["mcountinhibit"])
         misa = CSR_BY_NAME["misa"].reset & ~(0 if self.config.xpulpv2 else MISA_X)
@@ -139,7 +137,6 @@ class CsrFile(Component):
             with m.If(self._writes(CSR_BY_NAME[name])):
                 m.d.sync += register.set(self.wdata)
         self._traps(m, stored)
-        return m
 
     def _writes(self, csr: Csr):
         """Return whether the access in EX writes this register in this cycle."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import IdCtrl
 from xpulpnn.core.control_rows import control_fields
@@ -113,9 +113,7 @@ class Decoder(Component):
             ports["requantise"] = Out(RequantiseCtrl)
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build a Switch per output from the rows of the table."""
-        m = Module()
+    def _build(self, m):
         m.d.comb += self.illegal.eq(1)
         with m.Switch(self.word[:OPCODE_BITS]):
             for opcode, patterns in _legal(self.config).items():
@@ -131,7 +129,6 @@ class Decoder(Component):
                 named = Signal(shape, name=name.replace(".", "_"))
                 self._output(m, Value.cast(named), choices)
                 m.d.comb += output.eq(named)
-        return m
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
         """Mnemonics of the instructions that lead to a case of the Verilog: in its major opcode, with its patterns.

@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, enum
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import Insn
 
@@ -54,13 +54,12 @@ class Divider(Component):
     done: Out(1)  #: The result is valid. Stays until ``take`` or until ``start`` falls.
     result: Out(XLEN)  #: Quotient or remainder, valid with ``done``.
 
-    def elaborate(self, platform: object) -> Module:
+    def _build(self, m):
         """Build the normaliser, the subtract-and-shift loop and the state machine.
 
         Operands keep their signs: dividend and divisor are subtracted if the signs agree, else added, until the
         remainder would change its sign.
         """
-        m = Module()
         a_negative, b_negative = Signal(), Signal()
         m.d.comb += [
             a_negative.eq(self.ctrl.signed & self.op_a[-1]),
@@ -114,7 +113,6 @@ class Divider(Component):
             self.done.eq(self.start & (state == _State.FINISH)),
             self.result.eq(Mux(self.ctrl.remainder, remainder, Mux(negate, -quotient, quotient))),
         ]
-        return m
 
     def leading_zeros(self, m: Module, word: Value) -> Signal:
         """Number of zeros above the highest set bit of ``word``, 0 to 32; halves the window once per count bit."""

@@ -1,15 +1,14 @@
 """EX stage: ALU, multiplier, divider, dot-product unit, NN-RF and quantiser."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Signal
 
+from xpulpnn.component import Component, In, Out, following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.core.div import Divider
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
-from xpulpnn.core.signature import following
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
@@ -98,9 +97,7 @@ class ExStage(Component):
             ports |= {"requantise": In(1), "product": Out(32)}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the units and the result multiplexer."""
-        m = Module()
+    def _build(self, m):
         m.submodules.alu = alu = Alu(self.config)
         m.submodules.mult = mult = Mult(self.config.multiplier, requantises=self.config.requantise)
         m.submodules.div = div = Divider()
@@ -143,7 +140,6 @@ class ExStage(Component):
                 mult.requantise.eq(self.valid & self.requantise),
                 self.product.eq(mult.result & self.requantise.replicate(32)),
             ]
-        return m
 
     def _dotp(self, m):
         m.submodules.dotp = dotp = DotpUnit(self.config.dotp)

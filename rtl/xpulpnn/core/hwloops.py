@@ -1,8 +1,8 @@
 """Hardware loops: the registers of two nested loops, and the next address at their ends (guide, "Hardware loops")."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.control import HwLoopOp
 from xpulpnn.core.pipeline import HwLoopSignature
 
@@ -57,9 +57,7 @@ class HwLoops(Component):
     lpend1: Out(32)
     lpcount1: Out(32)
 
-    def elaborate(self, platform):
-        """Build both decisions, the decrement and the registers."""
-        m = Module()
+    def _build(self, m):
         starts, ends, counts = ([getattr(self, f"{name}{loop}") for loop in range(LOOPS)] for name in REGISTERS)
         late = Signal(LOOPS)
         id_ends = Signal(LOOPS)
@@ -127,7 +125,6 @@ class HwLoops(Component):
             next_count.eq(Mux(late[0] | (id_goes_back[0] & ~late[1]), counts[0], counts[1]) + step),
         ]
         self._registers(m, counted, next_count)
-        return m
 
     def _registers(self, m, counted, next_count):
         """Registers: set-up instructions are younger than a CSR write, and both win over the decrement."""

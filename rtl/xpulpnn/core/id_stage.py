@@ -1,8 +1,8 @@
 """ID stage: decoding, operand read, hazards, and the ID/EX pipeline register."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.hdl import Cat, Mux, Signal, Value
 
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpCSel, System, TargetSel, Unit, WriteSel
@@ -12,7 +12,6 @@ from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.operand_select import entry_load, nn_waits, select_operands, set_up_loop
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.regfile import RegFile
-from xpulpnn.core.signature import following
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
@@ -79,9 +78,7 @@ class IdStage(Component):
             ports["id_wait"] = Out(WaitCause)
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build decoding, operand read, interlocks and the pipeline register."""
-        m = Module()
+    def _build(self, m):
         m.submodules.decoder = decoder = Decoder(self.config)
         m.d.comb += decoder.word.eq(self.insn.payload.word)
         ctrl = decoder.ctrl
@@ -136,7 +133,6 @@ class IdStage(Component):
                 m.d.sync += self.id_ex.quantise.eq(decoder.quantise)
             with m.If(decoder.quantise.valid):
                 m.d.comb += self.intent.accesses.eq(goes & ~excepted)
-        return m
 
     def _csr_writes(self, ctrl):
         """Return whether a CSR instruction writes: set and clear with x0 or a zero immediate only read."""

@@ -1,8 +1,8 @@
 """IF stage: prefetching, expansion of compressed instructions, and the IF/ID pipeline register."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.hdl import Cat, Mux, Signal
 
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.obi import InstructionPortSignature
@@ -45,9 +45,7 @@ class IfStage(Component):
             ports["id_raw"] = Out(32)
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Connect the prefetch buffer and the expansion, build the pipeline register."""
-        m = Module()
+    def _build(self, m):
         m.submodules.prefetch = prefetch = PrefetchBuffer(loops=self.config.xpulpv2)
         m.submodules.compressed_decoder = expand = CompressedDecoder()
         connect(m, prefetch.instr, flipped(self.instr))
@@ -86,4 +84,3 @@ class IfStage(Component):
             raw = prefetch.word
             with m.If(take):
                 m.d.sync += self.id_raw.eq(Cat(raw[:HALF_BITS], Mux(expand.compressed, 0, raw[HALF_BITS:])))
-        return m

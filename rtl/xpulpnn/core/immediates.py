@@ -1,8 +1,8 @@
 """Immediate operands of ID."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.control import ImmSel, TargetSel
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, WORD_BYTES, XLEN
 
@@ -21,9 +21,7 @@ class Immediates(Component):
     imm: Out(32)  #: Operand b.
     offset: Out(32)  #: Byte offset of a branch, jal, jalr or an address of a hardware loop.
 
-    def elaborate(self, platform):
-        """Build the immediate and offset multiplexers."""
-        m = Module()
+    def _build(self, m):
         word = self.word
         rd, rs2, funct7 = word[7:12], word[20:25], word[25:32]
         sign, i_imm, s_imm = word[31], word[20:32], Cat(rd, funct7)
@@ -66,4 +64,3 @@ class Immediates(Component):
                 m.d.comb += self.offset.eq(Cat(Const(0, 1), i_imm))
             with m.Case(TargetSel.LOOP_SHORT):
                 m.d.comb += self.offset.eq(Cat(Const(0, 1), word[15:20]))
-        return m

@@ -1,8 +1,8 @@
 """Shuffles and packs of half-words and bytes."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluMove, LaneFmt
 from xpulpnn.core.lanes import XLEN
@@ -38,9 +38,7 @@ class LaneMove(Component):
         self._formats = move_formats(config)
         super().__init__()
 
-    def elaborate(self, _platform: object) -> Module:
-        """Build the crossbar."""
-        m = Module()
+    def _build(self, m):
         places = [Signal(range(BYTES), name=f"place_{byte}") for byte in range(BYTES)]
         from_a = Signal(BYTES)
         from_b = Signal(BYTES)
@@ -69,7 +67,6 @@ class LaneMove(Component):
             # A pack places the low lane of op_b at an even byte or half-word, so byte order within it stays.
             packed = self.op_b.word_select(byte % self._largest_lane, BYTE)
             m.d.comb += self.moved.word_select(byte, BYTE).eq(Mux(from_b[byte], packed, chosen))
-        return m
 
     @staticmethod
     def _pack(m: Module, places: list[Signal], from_a: Signal, from_b: Signal, fmt: ElemFmt, upper: int) -> None:

@@ -1,8 +1,8 @@
 """Load-store unit."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.pipeline import FaultSignature
@@ -31,9 +31,7 @@ class Lsu(Component):
     fault: Out(FaultSignature())
     data: Out(ObiSignature())  #: Memory port.
 
-    def elaborate(self, platform):
-        """Build the request side, the response side and the alignment of both."""
-        m = Module()
+    def _build(self, m):
         byte = Signal(2)
         crosses = Signal()
         second = Signal()
@@ -73,7 +71,6 @@ class Lsu(Component):
 
         self._byte_lanes(m, byte, second)
         self._load_data(m, byte, crosses, second)
-        return m
 
     def _byte_lanes(self, m, byte, second):
         """Byte enables and rotated store data; of a crossing access the second request takes the bytes that spill."""

@@ -1,8 +1,8 @@
 """Machine counters: mcycle and minstret (guide, "Control and status registers")."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.machine import XLEN
 
 BEFORE_FULL = (1 << XLEN) - 2  # Lower half whose successor carries with the next event
@@ -24,9 +24,7 @@ class MachineCounter(Component):
     wdata: In(XLEN)  #: Value written.
     value: Out(2 * XLEN)  #: The count.
 
-    def elaborate(self, platform):
-        """Build the register."""
-        m = Module()
+    def _build(self, m):
         low, high = self.value[:XLEN], self.value[XLEN:]
         steps = Signal()
         counted = Signal()
@@ -49,4 +47,3 @@ class MachineCounter(Component):
             m.d.sync += [low.eq(low + step), full.eq(Mux(takes_back, empty, low == BEFORE_FULL))]
             with m.If(Mux(takes_back, empty, full)):
                 m.d.sync += high.eq(high + step)
-        return m

@@ -4,10 +4,10 @@ import re
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.arith.carry_save import booth_rows, carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import Multiplier
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import Insn
@@ -139,9 +139,7 @@ class Mult(Component):
             ports |= {"requantise": In(1), "nn_kappa": In(XLEN), "nn_lambda": In(XLEN)}
         super().__init__(ports)
 
-    def elaborate(self, platform: object) -> Module:
-        """Build the factor selection, the sums, the shifter and the step counter."""
-        m = Module()
+    def _build(self, m):
         ctrl = self.ctrl
         step = Signal(_Step)
         carried = Signal(HALF)
@@ -182,7 +180,6 @@ class Mult(Component):
         shifted = (filled >> places)[:XLEN]
         m.d.comb += self.result.eq(Mux(word, total ^ ctrl.subtract.replicate(XLEN), shifted))
         self.add_steps(m, step, half_total, carried, carried_signed)
-        return m
 
     def factor(self, m: Module, name: str, step_upper: Value) -> Signal:
         """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""

@@ -1,8 +1,6 @@
 """The core's memory ports: OBI, as on RI5CY."""
 
-from amaranth.lib.wiring import In, Out
-
-from xpulpnn.core.signature import PortSignature
+from xpulpnn.component import In, Out, PortSignature
 
 
 class ObiSignature(PortSignature):

@@ -1,8 +1,8 @@
 """Operand read of one register field: register file, forwarding and hazards."""
 
-from amaranth.hdl import Module, Mux
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Mux
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.pipeline import WbSignature
 
 
@@ -27,13 +27,10 @@ class OperandRead(Component):
     value: Out(32)  #: Forwarded value, good if EX and WB are done in this cycle and ``ready``.
     ready: Out(1)  #: The value is in the pipeline.
 
-    def elaborate(self, platform):
-        """Build the forwarding multiplexer and the hazard."""
-        m = Module()
+    def _build(self, m):
         m.d.comb += [
             self.from_ex.eq(self.ex_we & (self.ex_addr == self.addr)),
             self.other.eq(Mux(self.wb.we & (self.wb.addr == self.addr), self.wb.data, self.stored)),
             self.value.eq(Mux(self.from_ex, self.ex_result, self.other)),
         ]
         m.d.comb += self.ready.eq(~(self.ex_late_we & (self.ex_late_addr == self.addr)))
-        return m

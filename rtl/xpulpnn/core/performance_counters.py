@@ -1,8 +1,8 @@
 """PULP performance counters (guide, "Performance counters")."""
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import XLEN
 
@@ -31,9 +31,7 @@ class PerformanceCounters(Component):
         ports |= {"enable": Out(number), "mode": Out(mode.writable.bit_length(), init=mode.reset)}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the counters and their control registers."""
-        m = Module()
+    def _build(self, m):
         counting = Signal()
         saturating = Signal()
         m.d.comb += Cat(counting, saturating).eq(self.mode)
@@ -48,4 +46,3 @@ class PerformanceCounters(Component):
             m.d.sync += self.enable.eq(self.wdata)
         with m.If(self.we_mode):
             m.d.sync += self.mode.eq(self.wdata)
-        return m

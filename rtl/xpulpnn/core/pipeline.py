@@ -1,13 +1,12 @@
 """The instruction stream and the pipeline registers between the stages."""
 
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
+from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import LANE_BITS, RequantiseCtrl
-from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.retirement import WaitCause
 

@@ -1,8 +1,8 @@
 """Prefetch buffer: instruction words ahead of the program counter."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
 
@@ -42,9 +42,7 @@ class PrefetchBuffer(Component):
             ports |= {"loop_back": In(1), "loop_start": In(32)}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the word queue, the aligner and the request side."""
-        m = Module()
+    def _build(self, m):
         words = [Signal(XLEN, name=f"word{i}") for i in range(DEPTH)]
         errors = [Signal(name=f"error{i}") for i in range(DEPTH)]
         count = Signal(range(DEPTH + 1))
@@ -87,7 +85,6 @@ class PrefetchBuffer(Component):
         self._queue(m, words, errors, count, redirects, arriving, leaves)
         self._position(m, goes_back, compressed, leaves)
         self._requests(m, count, dropped, goes_back, redirects)
-        return m
 
     def _position(self, m, goes_back, compressed, leaves):
         """The program counter. A word that leaves is passed, so that its increment starts from the register."""

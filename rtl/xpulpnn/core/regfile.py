@@ -1,9 +1,9 @@
 """General-purpose register file."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Mux, Signal
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import RegFileStorage
 from xpulpnn.isa.machine import REGISTERS
 
@@ -37,14 +37,11 @@ class RegFile(Component):
         self.storage = storage
         super().__init__()
 
-    def elaborate(self, platform):
-        """Build the registers, their write selection and the read multiplexers."""
-        m = Module()
+    def _build(self, m):
         if self.storage == "array":
             self._array(m)
         else:
             self._flip_flops(m)
-        return m
 
     def _reads(self):
         return ((self.rs1_addr, self.rs1), (self.rs2_addr, self.rs2), (self.rs3_addr, self.rs3))

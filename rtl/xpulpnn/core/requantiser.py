@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.dotp.ctrl import FmtField
 from xpulpnn.isa.formats import ElemFmt
@@ -57,9 +57,7 @@ class Requantiser(Component):
         self.formats = tuple(fmt for fmt in FORMATS if fmt.width in config.widths)
         super().__init__()
 
-    def elaborate(self, platform: object) -> Module:
-        """Build the shift, the bounds and the insertion."""
-        m = Module()
+    def _build(self, m):
         negative = Signal()
         magnitude = Signal(XLEN - 1)
         total = Signal(XLEN)
@@ -95,7 +93,6 @@ class Requantiser(Component):
             kept.eq(self.old & ~mask & self.ctrl.valid.replicate(XLEN)),
             self.result.eq(kept | (lane_value.replicate(XLEN // WIDEST) & mask)),
         ]
-        return m
 
     def _shift(self, m: Module, word: Signal) -> tuple[Signal, Signal]:
         """The low bits of ``word >> places``, and whether any bit above them is 1."""

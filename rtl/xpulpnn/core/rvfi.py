@@ -1,11 +1,10 @@
 """Retirement port for verification, in the manner of the RISC-V Formal Interface."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Mux, Signal
 
+from xpulpnn.component import Component, In, Out, PortSignature
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.pipeline import RetireInfoSignature
-from xpulpnn.core.signature import PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE, ExceptionCause
 from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
 
@@ -75,9 +74,7 @@ class RvfiTap(Component):
     wait_cause: In(WaitCause)  #: Why nothing retires, if nothing does.
     rvfi: Out(RvfiSignature())  #: Retirement port.
 
-    def elaborate(self, platform):
-        """Build the record that follows an instruction through EX and WB."""
-        m = Module()
+    def _build(self, m):
         ex_valid, wb_valid = Signal(), Signal()
         in_id = {
             "insn": Mux(self.id_compressed, self.id_info.raw, self.id_insn),
@@ -164,4 +161,3 @@ class RvfiTap(Component):
         m.d.comb += [getattr(self.rvfi, field.name).eq(reported[field.name]) for field in RETIREMENT_FIELDS]
         with m.If(self.rvfi.valid):
             m.d.sync += order.eq(order + 1)
-        return m

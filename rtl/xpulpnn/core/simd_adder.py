@@ -1,9 +1,9 @@
 """Partitioned adder."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Signal
 
 from xpulpnn.arith.prefix_adder import prefix_carries
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes
@@ -33,9 +33,7 @@ class SimdAdder(Component):
         self._config = config  # Only the element widths in it are built.
         super().__init__()
 
-    def elaborate(self, _platform: object) -> Module:
-        """Build the adder."""
-        m = Module()
+    def _build(self, m):
         lanes = Lanes(m, self._config, self.fmt)
         starting = Signal(XLEN)
         passing = Signal(XLEN)
@@ -47,4 +45,3 @@ class SimdAdder(Component):
             self.carries.eq(prefix_carries(m, starting, passing, self.carry)),
             self.sum.eq(self.alike ^ self.carries),
         ]
-        return m

@@ -6,14 +6,13 @@ from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out, following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
 from xpulpnn.core.lane_move import LaneMove, move_formats
 from xpulpnn.core.lanes import XLEN, reversed_bits
-from xpulpnn.core.signature import following
 from xpulpnn.core.simd_adder import SimdAdder
 from xpulpnn.core.simd_comparator import SimdComparator
 from xpulpnn.core.simd_shifter import SimdShifter
@@ -66,9 +65,7 @@ class SimdAlu(Component):
         self._config = config
         super().__init__()
 
-    def elaborate(self, _platform: object) -> Module:
-        """Join the units and select the result."""
-        m = Module()
+    def _build(self, m):
         m.submodules.adder = adder = SimdAdder(self._config)
         m.submodules.comparator = comparator = SimdComparator(self._config)
         m.submodules.shifter = shifter = SimdShifter(self._config)
@@ -116,7 +113,6 @@ class SimdAlu(Component):
         if move_formats(self._config):
             sources.append(self._move(m) & select[AluResult.MOVE].replicate(XLEN))
         m.d.comb += self.result.eq(reduce(or_, sources))
-        return m
 
     def _chosen(
         self, m: Module, select: Mapping[AluResult, Value], adder: SimdAdder, comparator: SimdComparator

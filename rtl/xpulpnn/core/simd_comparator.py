@@ -1,8 +1,8 @@
 """Partitioned comparator behind the subtractor."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCompare, LaneFmt
 from xpulpnn.core.lanes import ALL_ONES, XLEN, Lanes, every, steps
@@ -27,9 +27,7 @@ class SimdComparator(Component):
         self._config = config  # Only the element widths in it are built.
         super().__init__()
 
-    def elaborate(self, _platform: object) -> Module:
-        """Build the comparator."""
-        m = Module()
+    def _build(self, m):
         lanes = Lanes(m, self._config, self.fmt)
         decided = Signal(XLEN)
         borrow_counts = Signal(XLEN)
@@ -55,4 +53,3 @@ class SimdComparator(Component):
             self.holds.eq(relation[-1]),
             self.mask.eq(lanes.spread_down("mask", relation & lanes.msbs)),
         ]
-        return m

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes, every, reversed_bits, steps, widened_down, widened_up
@@ -40,12 +40,9 @@ class SimdShifter(Component):
         self._config = config
         super().__init__()
 
-    def elaborate(self, _platform: object) -> Module:
-        """Build the shifter."""
-        m = Module()
+    def _build(self, m):
         word = self._inferred(m) if self._config.shifter == "inferred" else self._stepwise(m)
         m.d.comb += self.shifted.eq((word & self.keep_right) | (reversed_bits(m, "shifted", word) & self.keep_left))
-        return m
 
     def _inferred(self, m: Module) -> Value:
         """A shift per lane, for every format."""

@@ -1,8 +1,8 @@
 """Why nothing retires: the cause of every bubble, carried beside the instructions."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.retirement import WaitCause
 
@@ -30,9 +30,7 @@ class WaitTap(Component):
     fault: In(1)  #: An access faults: what is in EX is dropped.
     cause: Out(WaitCause)  #: Why nothing retires in this cycle; means nothing if something does.
 
-    def elaborate(self, platform):
-        """Build the cause of an empty ID, that of a bubble from ID, and the two registers that bubbles travel in."""
-        m = Module()
+    def _build(self, m):
         redirect, id_wait = Signal(WaitCause), Signal(WaitCause)
         empty, in_ex, in_wb = (
             Signal(WaitCause, init=WaitCause.START, name=name) for name in ("empty", "in_ex", "in_wb")
@@ -70,4 +68,3 @@ class WaitTap(Component):
             m.d.comb += self.cause.eq(in_wb)
         with m.Else():
             m.d.comb += self.cause.eq(Mux(self.fault, WaitCause.TRAP, WaitCause.RESPONSE))
-        return m

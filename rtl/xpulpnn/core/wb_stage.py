@@ -1,8 +1,8 @@
 """WB stage: results that arrive after EX."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.pipeline import ExWbSignature, WbSignature
 from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser
@@ -40,9 +40,7 @@ class WbStage(Component):
             ports |= {"nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the destination registers and the multiplexer of port A."""
-        m = Module()
+    def _build(self, m):
         ex, wb = self.ex, self.wb
         wrote = Signal()
         old = Signal(32)
@@ -99,7 +97,6 @@ class WbStage(Component):
             with m.If(self.ex_ready):
                 m.d.sync += elw.eq(ex.valid & ex.elw)
             m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
-        return m
 
     def _requantise(self, m, total, old):
         """The requantiser, whose inputs are registered here."""

@@ -1,9 +1,9 @@
 """Register file of the Mac&Load instructions (guide, "The NN register file")."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Array, Mux, Signal, Value
 from amaranth.utils import ceil_log2
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, XLEN
 
@@ -59,9 +59,7 @@ class NnRf(Component):
         """Number of parameters of requantisation, which follow the weights."""
         return self.entries - NNRF_WEIGHTS - self.activations
 
-    def elaborate(self, platform: object) -> Module:
-        """Build the registers, the write port and the read ports."""
-        m = Module()
+    def _build(self, m):
         names = [f"nn_act{i}" for i in range(self.activations)] + [f"nn_wgt{i}" for i in range(NNRF_WEIGHTS)]
         entries = [Signal(XLEN, name=name) for name in names]
         entries += [getattr(self, name) for name in _PARAMETERS[: self.parameters]]
@@ -78,4 +76,3 @@ class NnRf(Component):
         m.d.comb += self.wgt.eq(read(self.activations, NNRF_WEIGHTS, self.wgt_addr))
         if self.activations:
             m.d.comb += self.act.eq(read(0, NNRF_ACTIVATIONS, self.act_addr))
-        return m

@@ -4,10 +4,10 @@ from functools import reduce
 from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.arith.carry_save import carry_save
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import Adders
 from xpulpnn.dotp.ctrl import signed_offset
 from xpulpnn.isa.formats import ElemFmt
@@ -53,9 +53,7 @@ class DotpRegion(Component):
             ports |= {"partial": Out(XLEN), "carry": Out(XLEN)}
         super().__init__(ports)
 
-    def elaborate(self, platform: object) -> Module:
-        """Build the operand register, the product rows and the sum."""
-        m = Module()
+    def _build(self, m):
         factors = (self.a, self.b, self.a_signed, self.b_signed)
         if self.registered:
             held = tuple(Signal.like(port, name=f"{port.name}_q") for port in factors)
@@ -66,7 +64,6 @@ class DotpRegion(Component):
             self.add_products(m, *factors)
         else:
             self.compress_products(m, *factors)
-        return m
 
     def add_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
         """One sum of everything, left to synthesis."""

@@ -4,10 +4,10 @@ from functools import reduce
 from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import signed_offset
 from xpulpnn.isa.formats import ElemFmt
@@ -64,9 +64,7 @@ class DotpShared(Component):
         """Bits of an array: the widest element width."""
         return max(self.config.widths)
 
-    def elaborate(self, platform: object) -> Module:
-        """Build alignment, rows and sum."""
-        m = Module()
+    def _build(self, m):
         side, digit = self.side, min(self.config.widths)
         total = Signal(XLEN + side - digit)
         addend = Signal.like(total)
@@ -96,7 +94,7 @@ class DotpShared(Component):
         rows += [offset, addend]
         if self.config.adders == "inferred":
             m.d.comb += total.eq(reduce(add, rows))
-            return m
+            return
         (_, partial), (_, carry) = carry_save(m, rows, len(total), "tree")
         m.submodules.adder = adder = PrefixAdder(len(total))
         # above the result of the format carries alone would move
@@ -106,7 +104,6 @@ class DotpShared(Component):
                 with m.Case(fmt):
                     m.d.comb += wanted.eq((1 << (XLEN + side - fmt.width)) - 1)
         m.d.comb += [adder.a.eq(partial & wanted), adder.b.eq(carry & wanted), total.eq(adder.result)]
-        return m
 
     def product_rows(self, m: Module, group: int) -> list[Signal]:
         """The masked product bits of one array, a signal per bit of factor b."""

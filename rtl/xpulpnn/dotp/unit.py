@@ -4,10 +4,10 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Module, Signal, Value
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.region import DotpRegion
@@ -61,14 +61,11 @@ class DotpUnit(Component):
         """True if the factors are sampled (latency 1) instead of combinational."""
         return self.config.isolation == "register"
 
-    def elaborate(self, platform: object) -> Module:
-        """Build the configured structure."""
-        m = Module()
+    def _build(self, m):
         if self.config.multipliers == "shared":
             self.add_array(m)
         else:
             self.add_regions(m)
-        return m
 
     def add_array(self, m: Module) -> None:
         """Instantiate the shared array."""

@@ -1,14 +1,14 @@
 """From OBI to AXI4, for reads and writes."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Const, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.axi.address_channel import AddressChannel
 from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
 from xpulpnn.cluster.ports import RUN_BYTES, WRITE_BLOCK_BYTES, DmaPortSignature
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import BYTE_BITS
@@ -39,9 +39,7 @@ class AxiBridge(Component):
         #: axi: AXI4 port.
         super().__init__({"port": In(port), "axi": Out(AxiSignature(bits))})
 
-    def elaborate(self, platform):
-        """Grant what has a place, and remember whose answer comes next."""
-        m = Module()
+    def _build(self, m):
         port, axi = self.port, self.axi
         m.submodules.order = order = SyncFIFO(width=_KIND.size, depth=OUTSTANDING)
         kind, oldest = Signal(_KIND), Signal(_KIND)
@@ -61,7 +59,6 @@ class AxiBridge(Component):
             port.err.eq(port.rvalid & Mux(oldest.write, failed(axi.bresp), failed(axi.rresp))),
             order.r_en.eq(port.rvalid),
         ]
-        return m
 
     def _channel(self, m, name):
         """The address channel ``name``, connected to AXI."""

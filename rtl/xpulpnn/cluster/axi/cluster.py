@@ -1,12 +1,10 @@
 # amaranth: UnusedElaboratable=no
 """The cluster with AXI4 ports."""
 
-from amaranth.hdl import Module
-from amaranth.lib.wiring import Component, Out, connect, flipped
-
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.cluster import Cluster
+from xpulpnn.component import Component, Out, connect, flipped
 from xpulpnn.config import EXT_DATA_BITS, ClusterConfig
 from xpulpnn.isa.machine import XLEN
 
@@ -46,9 +44,7 @@ class ClusterAxi(Component):
         ports |= {name: bridge.signature.members["axi"] for name, bridge in self.bridges.items()}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Put the bridges between the cluster and the outside."""
-        m = Module()
+    def _build(self, m):
         m.submodules.cluster = cluster = self.cluster
         for name, bridge in self.bridges.items():
             m.submodules[f"{name}_bridge"] = bridge
@@ -64,4 +60,3 @@ class ClusterAxi(Component):
             pairs = zip(inner, outer, strict=True) if member.dimensions else [(inner, outer)]
             for inside, outside in pairs:
                 connect(m, inside, flipped(outside))
-        return m

@@ -1,9 +1,8 @@
 """AXI4, manager's side."""
 
-from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from xpulpnn.core.signature import PortSignature
+from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 LENGTH_BITS = 8  # of the number of transfers in a burst, less one

@@ -1,12 +1,12 @@
 """From the refill port of the instruction cache to AXI4."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.axi.address_channel import AddressChannel
 from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
 from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_OFFSET_BITS, REFILL_BITS, REFILL_BYTES, RefillSignature
+from xpulpnn.component import Component, In, Out
 
 OUTSTANDING = 16  # transfers that are under way at most
 
@@ -24,9 +24,7 @@ class AxiRefill(Component):
     port: In(RefillSignature())  #: Requests.
     axi: Out(AxiSignature(REFILL_BITS, writes=False))  #: AXI4 port without the channels for writing.
 
-    def elaborate(self, platform):
-        """Request the burst with its first part."""
-        m = Module()
+    def _build(self, m):
         m.submodules.ar = channel = AddressChannel()
         port, axi = self.port, self.axi
         first = Signal()
@@ -50,4 +48,3 @@ class AxiRefill(Component):
             port.err.eq(port.rvalid & failed(axi.rresp)),
         ]
         m.d.sync += under_way.eq(under_way + granted - port.rvalid)
-        return m

@@ -1,12 +1,12 @@
 """Accesses of the DMA engine on their way to the ports."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.chunk import BEATS, WINDOW_BYTES, window
 from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import TCDM_BASE
@@ -44,9 +44,7 @@ class AccessQueue(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the places and the ports."""
-        m = Module()
+    def _build(self, m):
         layout = access_layout(self.writes)
         ports = [*self.tcdm, self.ext]
         places = [Signal(layout, name=f"place{place}") for place in range(PLACES)]
@@ -105,7 +103,6 @@ class AccessQueue(Component):
                 m.d.comb += [port.addr.eq(window(shown.address)), port.be.eq(shown.be), port.beats.eq(shown.beats)]
                 if self.writes:
                     m.d.comb += port.wdata.eq(shown.wdata)
-        return m
 
     def _answers(self, m, ports, granted):
         counts = []

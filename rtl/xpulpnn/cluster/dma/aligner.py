@@ -1,10 +1,10 @@
 """From the alignment of the source to that of the target."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Mux, Signal
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.dma.chunk import OFFSET_BITS, WINDOW_BYTES, Row
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.isa.machine import BYTE_BITS
 
@@ -25,9 +25,7 @@ class Aligner(Component):
     take: In(1)  #: They come out; only with ``valid``.
     data: Out(EXT_DATA_BITS)  #: The window with them, valid with ``valid``; the other bytes mean nothing.
 
-    def elaborate(self, platform):
-        """Build the lanes and both rotations."""
-        m = Module()
+    def _build(self, m):
         lanes = [[Signal(BYTE_BITS, name=f"lane{lane}_{deep}") for deep in range(2)] for lane in range(WINDOW_BYTES)]
         read = Signal(range(KEPT_BYTES))
         write = Signal(range(KEPT_BYTES))
@@ -63,7 +61,6 @@ class Aligner(Component):
             for deep, place in enumerate(places):
                 with m.If((index < coming) & (_deep(write, lane) == deep)):
                     m.d.sync += place.eq(byte)
-        return m
 
 
 def _deep(position, lane):

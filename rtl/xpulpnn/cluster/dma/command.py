@@ -1,11 +1,11 @@
 """Registers of the DMA engine."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Mux, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.identifiers import STATUS_IDS, number_shape
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import BLOCK_BYTES, Dma
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -40,9 +40,7 @@ class CommandPorts(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Decode the accesses, choose who writes and who is given an identifier."""
-        m = Module()
+    def _build(self, m):
         ports = len(self.ports)
         m.submodules.writer = writer = Arbiter(ports, "counter")
         m.submodules.receiver = receiver = Arbiter(ports, "counter")
@@ -89,7 +87,6 @@ class CommandPorts(Component):
         ]
         with m.If(self.write):
             m.d.sync += [within.eq(~self.last), owner.eq(self.port)]
-        return m
 
 
 def _either(values):

@@ -1,8 +1,7 @@
 """The engine that moves the bytes."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Signal
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.dma.access_queue import HALVES, AccessQueue
 from xpulpnn.cluster.dma.aligner import Aligner
@@ -11,8 +10,8 @@ from xpulpnn.cluster.dma.external_share import ExternalShare
 from xpulpnn.cluster.dma.line_walker import LineWalker
 from xpulpnn.cluster.dma.reader import Reader
 from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.core.signature import following
 
 
 class Engine(Component):
@@ -31,9 +30,7 @@ class Engine(Component):
     writes: Out(ObiSignature()).array(HALVES)  #: Ports that write them.
     ext: Out(DmaPortSignature())  #: Port outside.
 
-    def elaborate(self, platform):
-        """Connect the two sides through the aligner."""
-        m = Module()
+    def _build(self, m):
         m.submodules.source = source = LineWalker()
         m.submodules.target = target = LineWalker()
         m.submodules.reader = reader = Reader()
@@ -74,4 +71,3 @@ class Engine(Component):
             m.d.sync += under_way.eq(1)
         with m.Elif(self.done):
             m.d.sync += under_way.eq(0)
-        return m

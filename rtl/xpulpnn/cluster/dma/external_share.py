@@ -1,12 +1,12 @@
 """One port outside for reads and writes."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Mux, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.access_queue import OUTSTANDING
 from xpulpnn.cluster.dma.chunk import WINDOW_BYTES
 from xpulpnn.cluster.ports import WRITE_BLOCK_BYTES, DmaPortSignature
+from xpulpnn.component import Component, In, Out
 
 REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 
@@ -23,9 +23,7 @@ class ExternalShare(Component):
     writes: In(DmaPortSignature())
     ext: Out(DmaPortSignature())  #: Port outside.
 
-    def elaborate(self, platform):
-        """Build the choice and the queue of who is to be answered."""
-        m = Module()
+    def _build(self, m):
         ext = self.ext
         writing = Signal()
         reading_on = Signal()
@@ -63,4 +61,3 @@ class ExternalShare(Component):
             under_way.eq(place + granted),
             for_writes.eq(later & ~(1 << place)[:OUTSTANDING] | (granted & writing) << place),
         ]
-        return m

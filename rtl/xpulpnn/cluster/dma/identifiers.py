@@ -1,9 +1,9 @@
 """Identifiers of transfers."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Signal
 
 from xpulpnn.cluster.dma.queue import DEPTH
+from xpulpnn.component import Component, In, Out
 
 STATUS_IDS = 16  # identifiers that the status register has room for
 
@@ -35,9 +35,7 @@ class Identifiers(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build a counter per identifier."""
-        m = Module()
+    def _build(self, m):
         allocated = Signal(self.count)
         active = Signal(self.count)
         chosen = Signal(self.count)
@@ -56,4 +54,3 @@ class Identifiers(Component):
             allocated.eq(allocated & ~self.free | chosen & self.allocate.replicate(self.count)),
             self.status.eq(active | allocated << STATUS_IDS),
         ]
-        return m

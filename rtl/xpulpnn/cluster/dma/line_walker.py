@@ -1,12 +1,12 @@
 """Addresses of one side of a transfer."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.chunk import BEATS, OFFSET_BITS, WINDOW_BYTES, Chunk, Errand
 from xpulpnn.cluster.ports import RUN_BYTES
+from xpulpnn.component import Component, In, Out
 
 
 class LineWalker(Component):
@@ -21,9 +21,7 @@ class LineWalker(Component):
     busy: Out(1)  #: Something is left.
     chunk: Out(stream.Signature(Chunk))  #: The next chunk.
 
-    def elaborate(self, platform):
-        """Build the counters of line and transfer."""
-        m = Module()
+    def _build(self, m):
         errand, side = self.errand.payload, self.errand.payload.side
         way = Signal(Errand)
         line_left = Signal.like(errand.length)
@@ -62,7 +60,6 @@ class LineWalker(Component):
                 m.d.sync += line_left.eq(line_left - chunk.size)
                 with m.If(~way.side.fixed):
                     m.d.sync += address.eq(Cat(Const(0, OFFSET_BITS), address[OFFSET_BITS:] + 1))
-        return m
 
     def _beats(self, m, fixed, address, nearest):
         """Windows that the rest of the line touches, up to the end of the run's block."""

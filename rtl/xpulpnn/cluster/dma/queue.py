@@ -1,12 +1,12 @@
 """Transfers that wait for the DMA engine."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Mux, Signal
 from amaranth.lib import enum, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.chunk import Errand
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, TCDM_BASE, DmaCommand
 from xpulpnn.isa.machine import XLEN
@@ -68,9 +68,7 @@ class CommandQueue(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build a memory per word of a command, and the places of the ends of the queue."""
-        m = Module()
+    def _build(self, m):
         # with one bit more than a place needs, to tell a full queue from an empty one
         end, source, target = (Signal(range(2 * DEPTH), name=name) for name in ("end", "source", "target"))
         expected = Signal(Word)
@@ -98,7 +96,6 @@ class CommandQueue(Component):
             source.eq(source + (self.sources.valid & self.sources.ready)),
             target.eq(target + (self.targets.valid & self.targets.ready)),
         ]
-        return m
 
     def _stored(self, m, name, shape, value, write, end, places):
         """A memory of one word of all commands: written at the end, read at the places."""

@@ -1,13 +1,13 @@
 """The reading side of the DMA engine."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.dma.access_queue import HALVES, OUTSTANDING, AccessQueue
 from xpulpnn.cluster.dma.chunk import OFFSET_BITS, Chunk, Row, enables
 from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import XLEN
 
@@ -26,9 +26,7 @@ class Reader(Component):
     tcdm: Out(ObiSignature()).array(HALVES)  #: Ports of the even and of the odd words of the TCDM.
     ext: Out(DmaPortSignature())  #: Port outside.
 
-    def elaborate(self, platform):
-        """Build the rows: a place is taken with the request, filled by the answer and freed behind the output."""
-        m = Module()
+    def _build(self, m):
         m.submodules.accesses = accesses = AccessQueue(writes=False)
         for inner, outer in zip(accesses.tcdm, self.tcdm, strict=True):
             connect(m, inner, flipped(outer))
@@ -68,7 +66,6 @@ class Reader(Component):
         m.d.comb += self.row.valid.eq(Cat(place != given for place in filled).all())
         with m.If(self.row.valid & self.row.ready):
             m.d.sync += given.eq(given + 1)
-        return m
 
     def _half(self, m, half, given):
         """The words of all rows that one port of the TCDM fills; returns the place of the next one."""

@@ -1,8 +1,7 @@
 """DMA engine of the cluster."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.dma.access_queue import HALVES
 from xpulpnn.cluster.dma.command import CommandPorts
@@ -10,6 +9,7 @@ from xpulpnn.cluster.dma.engine import Engine
 from xpulpnn.cluster.dma.identifiers import Identifiers, number_shape
 from xpulpnn.cluster.dma.queue import CommandQueue, flag
 from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import DmaCommand
@@ -39,9 +39,7 @@ class Dma(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Connect ports, queue and engine, and tell the ends."""
-        m = Module()
+    def _build(self, m):
         cores, count = self.config.cores, self.config.dma_transfers
         tag = data.StructLayout({"cores": cores, "number": number_shape(count)})
         m.submodules.commands = commands = CommandPorts(cores + 1, count)
@@ -86,4 +84,3 @@ class Dma(Component):
             self.events.eq(told & event.replicate(cores)),
             self.interrupts.eq(told & interrupt.replicate(cores)),
         ]
-        return m

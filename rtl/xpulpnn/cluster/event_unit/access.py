@@ -1,10 +1,9 @@
 """The cores' accesses as the parts of the event unit see them, and their answers."""
 
 from amaranth.hdl import Cat, Const, Value
-from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from xpulpnn.core.signature import PortSignature
+from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.isa.cluster import EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 

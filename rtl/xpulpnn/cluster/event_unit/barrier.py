@@ -1,10 +1,10 @@
 """Barrier of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventRegister
 
@@ -30,9 +30,7 @@ class BarrierUnit(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the masks, the status and the comparison."""
-        m = Module()
+    def _build(self, m):
         own = Signal(self.cores)
         named = 0
         complete = Signal()
@@ -58,4 +56,3 @@ class BarrierUnit(Component):
         ]
         kept = self.state.status & ~complete.replicate(self.cores)
         m.d.sync += self.state.status.eq(kept | own | named)
-        return m

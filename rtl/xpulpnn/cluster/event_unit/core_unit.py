@@ -1,10 +1,10 @@
 """A core's part of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Const, Mux, Signal
 from amaranth.lib import enum
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature, SlotSignature, within
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventLine, EventRegister
@@ -70,9 +70,7 @@ class CoreUnit(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the slot of accesses, the registers, and the waiting."""
-        m = Module()
+    def _build(self, m):
         wait = Signal(Wait, name="waits_for")
         done = Signal(name="wait_over")
         mask = Signal(XLEN, name="event_mask")
@@ -116,7 +114,6 @@ class CoreUnit(Component):
         self._masks(m, write, wdata, mask, irq_mask, targets)
         self._buffer(m, write, wdata, buffer, active, done & (wait == Wait.EVENT_CLEAR))
         self._waiting(m, own, wait, done, active)
-        return m
 
     def _barrier_registers(self, active):
         found = {}

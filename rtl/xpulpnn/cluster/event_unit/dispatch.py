@@ -1,10 +1,10 @@
 """Dispatch queue of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Array, Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Array, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, lowest
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import EventRegister
 from xpulpnn.isa.machine import XLEN
@@ -34,9 +34,7 @@ class Dispatch(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the team, the queue and each core's place in it."""
-        m = Module()
+    def _build(self, m):
         # of the assignments that apply the last one counts
         for access in reversed(list(self.accesses)):
             with m.If(access.write & (access.offset == EventRegister.DISPATCH_TEAM)):
@@ -69,7 +67,6 @@ class Dispatch(Component):
             ]
             with m.If(here & (self.popping[core] | ~mine)):
                 m.d.sync += place.eq(place + 1)
-        return m
 
     def _at(self, entries, place):
         """The entry of a place, which may be the only one."""

@@ -1,9 +1,9 @@
 """Mutex of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Signal
 
 from xpulpnn.cluster.event_unit.access import MUTEX_REGION, REGION_BITS, WORD_SHIFT, AccessSignature, lowest
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.machine import XLEN
 
@@ -26,9 +26,7 @@ class MutexUnit(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the lock and the message."""
-        m = Module()
+    def _build(self, m):
         locked = Signal()
         m.d.comb += self.granted.eq(lowest(self.waiting) & (~locked).replicate(len(self.waiting)))
         # of the assignments that apply the last one counts
@@ -40,4 +38,3 @@ class MutexUnit(Component):
                 m.d.sync += [locked.eq(0), self.message.eq(access.data)]
         with m.If(self.granted.any()):
             m.d.sync += locked.eq(1)
-        return m

@@ -1,10 +1,10 @@
 """Shared view of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Array, Cat, Mux, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import OFFSET_BITS, REGION_BITS, SlotSignature, within
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import (
@@ -36,9 +36,7 @@ class SharedView(Component):
         #: slots: Accesses of the private views.
         super().__init__({"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
 
-    def elaborate(self, platform):
-        """Build the register of the request, its translation, and the response register."""
-        m = Module()
+    def _build(self, m):
         pending = Signal()
         write = Signal()
         view = Signal(VIEW_BITS)
@@ -67,7 +65,6 @@ class SharedView(Component):
                 slot.offset.eq(offset),
                 slot.wdata.eq(self.port.rdata),
             ]
-        return m
 
     def _found(self, core):
         return Array(slot.rdata for slot in self.slots)[core]

@@ -1,9 +1,9 @@
 """Software events of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Mux, Signal
 
 from xpulpnn.cluster.event_unit.access import REGION_BITS, TRIGGER_REGIONS, AccessSignature
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.machine import WORD_BYTES
 
@@ -25,9 +25,7 @@ class SwEvents(Component):
             {"accesses": In(AccessSignature()).array(self.cores), "events": Out(self.number).array(self.cores)}
         )
 
-    def elaborate(self, platform):
-        """Build the decoders of the triggers and the registers of the lines."""
-        m = Module()
+    def _build(self, m):
         stored, waiting, clearing = TRIGGER_REGIONS
         named = [Signal(self.cores, name=f"named_{event}") for event in range(self.number)]
         found = [0] * self.number
@@ -48,4 +46,3 @@ class SwEvents(Component):
         for core in range(self.cores):
             for event in range(self.number):
                 m.d.sync += self.events[core][event].eq(named[event][core])
-        return m

@@ -1,14 +1,12 @@
 """Event unit of the cluster (guide, "The event unit")."""
 
-from amaranth.hdl import Module
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
-
 from xpulpnn.cluster.event_unit.barrier import BarrierUnit
 from xpulpnn.cluster.event_unit.core_unit import CoreUnit
 from xpulpnn.cluster.event_unit.dispatch import Dispatch
 from xpulpnn.cluster.event_unit.mutex import MutexUnit
 from xpulpnn.cluster.event_unit.shared_view import SharedView
 from xpulpnn.cluster.event_unit.sw_events import SwEvents
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import EventLine
@@ -41,9 +39,7 @@ class EventUnit(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the cores' parts and connect them with what they share."""
-        m = Module()
+    def _build(self, m):
         config = self.config
         units = [CoreUnit(config) for _ in range(config.cores)]
         barriers = [BarrierUnit(config) for _ in range(config.barriers)]
@@ -86,7 +82,6 @@ class EventUnit(Component):
                 self.irq[core].eq(unit.irq),
                 self.core_clock_en[core].eq(unit.core_clock_en),
             ]
-        return m
 
     def _lines(self, m, core, unit, barriers, sw_events):
         any_barrier = 0

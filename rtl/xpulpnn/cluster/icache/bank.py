@@ -1,14 +1,14 @@
 """Bank of the shared instruction cache."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Mux, Signal
 from amaranth.lib import enum
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_BITS, LINE_NUMBER_BITS, REFILL_BITS, CacheControlSignature
 from xpulpnn.cluster.icache.ways import CacheWays
 from xpulpnn.cluster.ports import chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig
 
 
@@ -54,9 +54,7 @@ class CacheBank(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the lookup, the response register and the way to memory."""
-        m = Module()
+    def _build(self, m):
         config, control = self.config, self.control
         m.submodules.ways = ways = CacheWays(
             config.icache_shared_sets, config.icache_ways, common=exact_log2(config.icache_shared_banks)
@@ -112,4 +110,3 @@ class CacheBank(Component):
                 m.d.sync += state.eq(BankState.STORING)
             with m.Case(BankState.STORING):
                 m.d.sync += state.eq(BankState.LOOKUP)
-        return m

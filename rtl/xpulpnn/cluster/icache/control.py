@@ -1,10 +1,10 @@
 """Registers of the instruction caches."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Const, Mux, Signal
 
 from xpulpnn.cluster.icache.ports import LINE_OFFSET_BITS, CacheControlSignature
 from xpulpnn.cluster.peripherals.registers import serve, written_value
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import Icache, IcacheCounter
@@ -33,9 +33,7 @@ class CacheControl(Component):
             ports |= {f"{level}_{event}": In(number) for event in ("hits", "misses", "waits")}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the registers and counters."""
-        m = Module()
+    def _build(self, m):
         port = self.port
         enable = Signal(init=1)
         count = Signal()
@@ -83,4 +81,3 @@ class CacheControl(Component):
                 level.flush_line.eq(written[Icache.FLUSH_ADDRESS]),
                 level.line.eq(port.wdata[LINE_OFFSET_BITS:]),
             ]
-        return m

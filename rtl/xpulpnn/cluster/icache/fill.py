@@ -1,8 +1,9 @@
 """Lines that a set-associative cache holds, and the one replaced next."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Array, Cat, Signal
 from amaranth.utils import exact_log2
+
+from xpulpnn.component import Component, In, Out
 
 
 class CacheFill(Component):
@@ -35,9 +36,7 @@ class CacheFill(Component):
             ports |= {"next_index": In(index_bits), "next_valid": Out(ways)}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the state of each set: the next way, and above it whether all ways hold a line."""
-        m = Module()
+    def _build(self, m):
         width = exact_log2(self.ways)
         states = Array(Signal(width + 1, name=f"set{number}") for number in range(self.sets))
         looks = [("found", self.index, self.valid)]
@@ -60,4 +59,3 @@ class CacheFill(Component):
                 m.d.sync += state.eq(0)
             with m.Elif(self.write & (self.write_index == number)):
                 m.d.sync += state.eq(behind)
-        return m

@@ -1,8 +1,6 @@
 """Ports of the instruction caches."""
 
-from amaranth.lib.wiring import In, Out
-
-from xpulpnn.core.signature import PortSignature
+from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 

@@ -1,13 +1,13 @@
 """Instruction cache of one core."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Mux, Signal
 from amaranth.lib import enum
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature
 from xpulpnn.cluster.icache.ways import CacheWays
 from xpulpnn.cluster.ports import chosen
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -51,9 +51,7 @@ class PrivateCache(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the lookup, the answer and the fetching of lines."""
-        m = Module()
+    def _build(self, m):
         config, core, line = self.config, self.core, self.line
         m.submodules.ways = ways = CacheWays(config.icache_private_sets, config.icache_ways, ahead=config.prefetch)
         connect(m, flipped(self.control), ways.control)
@@ -80,7 +78,6 @@ class PrivateCache(Component):
         with m.If(lookup):
             m.d.sync += offset.eq(core.addr[_WORD:LINE_OFFSET_BITS])
         self._lines(m, ways, comes, misses=pending & ~ways.hit)
-        return m
 
     def _word(self, ways, offset):
         """Select the fetched word: word ``offset`` of the way that has the line, else of the line coming."""

@@ -1,12 +1,12 @@
 """The way of missing lines from memory."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature
 from xpulpnn.cluster.ports import chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
+from xpulpnn.component import Component, In, Out
 
 LEAST_DEPTH = 2  # of a queue that has numbers for its entries
 
@@ -31,9 +31,7 @@ class RefillPort(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the way of the requests and the order of the answers."""
-        m = Module()
+    def _build(self, m):
         refill = self.refill
         m.submodules.arbiter = arbiter = Arbiter(self.banks, "counter")
         m.submodules.order = order = SyncFIFO(width=self.banks, depth=max(self.banks, LEAST_DEPTH))
@@ -59,4 +57,3 @@ class RefillPort(Component):
             m.d.sync += asked.eq(asked + 1)
         with m.If(refill.rvalid):
             m.d.sync += answered.eq(answered + 1)
-        return m

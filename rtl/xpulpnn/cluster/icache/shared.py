@@ -1,15 +1,14 @@
 """Instruction cache that all cores share."""
 
-from amaranth.hdl import Cat, Module
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.hdl import Cat
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.bank import CacheBank
 from xpulpnn.cluster.icache.ports import CacheControlSignature, LineSignature, RefillSignature
 from xpulpnn.cluster.icache.refill import RefillPort
 from xpulpnn.cluster.ports import chosen
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import ClusterConfig
-from xpulpnn.core.signature import following
 
 
 class SharedCache(Component):
@@ -32,9 +31,7 @@ class SharedCache(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the banks, lead requests to them and answers back."""
-        m = Module()
+    def _build(self, m):
         number = self.config.icache_shared_banks
         bank_bits = exact_log2(number)
         banks = [CacheBank(self.config) for _ in range(number)]
@@ -69,4 +66,3 @@ class SharedCache(Component):
                 line.rdata.eq(chosen(answers, [bank.rdata for bank in banks])),
                 line.err.eq(chosen(answers, [bank.err for bank in banks])),
             ]
-        return m

@@ -1,12 +1,10 @@
 """Instruction caches of the cluster."""
 
-from amaranth.hdl import Module
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
-
 from xpulpnn.cluster.icache.control import CacheControl
 from xpulpnn.cluster.icache.ports import RefillSignature
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.icache.shared import SharedCache
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 
@@ -28,9 +26,7 @@ class InstructionCache(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Connect the levels with each other and with the registers."""
-        m = Module()
+    def _build(self, m):
         m.submodules.control = control = CacheControl(self.config)
         m.submodules.shared = shared = SharedCache(self.config)
         connect(m, control.port, flipped(self.port))
@@ -52,4 +48,3 @@ class InstructionCache(Component):
             control.shared_misses.eq(shared.miss),
             control.shared_waits.eq(shared.waits),
         ]
-        return m

@@ -1,10 +1,10 @@
 """One way of a set-associative cache."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Signal
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.icache.ports import LINE_BITS
+from xpulpnn.component import Component, In, Out
 
 
 class CacheWay(Component):
@@ -39,9 +39,7 @@ class CacheWay(Component):
             ports |= {"next_index": In(index_bits), "next_tag": In(tag_bits), "next_valid": In(1), "next_hit": Out(1)}
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the memories and comparators."""
-        m = Module()
+    def _build(self, m):
         m.submodules.tags = tags = Memory(shape=self.tag_bits, depth=self.sets, init=[])
         m.submodules.lines = lines = Memory(shape=LINE_BITS, depth=self.sets, init=[])
         for memory, value in ((tags, self.write_tag), (lines, self.write_line)):
@@ -61,4 +59,3 @@ class CacheWay(Component):
                 found_tag.eq(read_tag.data),
                 hit.eq(valid & (found_tag == tag)),
             ]
-        return m

@@ -1,12 +1,12 @@
 """Lines of a set-associative cache."""
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.fill import CacheFill
 from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_NUMBER_BITS, CacheControlSignature
 from xpulpnn.cluster.icache.way import CacheWay
+from xpulpnn.component import Component, In, Out
 
 
 class CacheWays(Component):
@@ -46,9 +46,7 @@ class CacheWays(Component):
         index = self.common + exact_log2(self.sets)
         return line[self.common : index], line[index:]
 
-    def elaborate(self, platform):
-        """Build the ways and what tells them apart."""
-        m = Module()
+    def _build(self, m):
         index, _ = self._split(self.line)
         write_index, write_tag = self._split(self.write_line)
         forgets = Signal(self.sets)
@@ -96,4 +94,3 @@ class CacheWays(Component):
         m.d.comb += [self.found.eq(Cat(way.hit for way in ways)), self.hit.eq(self.found.any())]
         if self.ahead:
             m.d.comb += self.next_absent.eq(~Cat(way.next_hit for way in ways).any())
-        return m

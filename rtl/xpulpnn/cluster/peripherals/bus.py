@@ -1,14 +1,13 @@
 """Bus of the peripherals that the cores share."""
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
+from xpulpnn.component import Component, In, Out, following
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import MASTER_BITS
 
 
@@ -31,9 +30,7 @@ class PeripheralBus(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Decode the request taken, and remember whose it was until the answer."""
-        m = Module()
+    def _build(self, m):
         m.submodules.funnel = funnel = Funnel(self.number)
         m.submodules.hole = hole = Hole()
         selected = funnel.selected
@@ -68,4 +65,3 @@ class PeripheralBus(Component):
             for (peripheral, _), answered in zip(answers, mine, strict=True):
                 with m.If(answered):
                     m.d.comb += following(initiator, peripheral, *RESPONSE_FIELDS)
-        return m

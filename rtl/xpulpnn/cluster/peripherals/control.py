@@ -1,9 +1,9 @@
 """Control registers of the cluster."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Const, Mux, Signal
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import Control
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -31,9 +31,7 @@ class ClusterControl(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Build the registers."""
-        m = Module()
+    def _build(self, m):
         port = self.port
         stored = {
             Control.EOC: self.eoc,
@@ -54,4 +52,3 @@ class ClusterControl(Component):
             with m.If(written[first + WORD_BYTES * core]):
                 m.d.sync += [own.eq(written_value(port, address)), has_own.eq(1)]
             m.d.comb += address.eq(Mux(has_own, own, self.boot_addr))
-        return m

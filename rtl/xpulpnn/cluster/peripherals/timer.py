@@ -1,10 +1,10 @@
 """Timer of the cluster."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value
+from xpulpnn.component import Component, In, Out
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import TIMER_PRESCALE_BITS, Timer
 from xpulpnn.isa.machine import XLEN
@@ -54,9 +54,7 @@ class ClusterTimer(Component):
     events: Out(2)  #: The end of a period, of the low and the high timer; a pulse.
     armed: Out(2)  #: The timer is enabled and will tell the end of its period.
 
-    def elaborate(self, platform):
-        """Build both timers."""
-        m = Module()
+    def _build(self, m):
         low = _Half("low", Timer.CONFIG_LOW, Timer.COUNT_LOW, Timer.COMPARE_LOW, Timer.START_LOW, Timer.RESET_LOW)
         high = _Half(
             "high", Timer.CONFIG_HIGH, Timer.COUNT_HIGH, Timer.COMPARE_HIGH, Timer.START_HIGH, Timer.RESET_HIGH
@@ -85,7 +83,6 @@ class ClusterTimer(Component):
             )
         with m.If(written[Timer.CONFIG_LOW] & self.port.be[-1]):
             m.d.sync += cascade.eq(self.port.wdata[-1])
-        return m
 
     def _count(self, m, half, written, clears):
         """Step, compare, and take what software writes."""

@@ -1,8 +1,8 @@
 """Arbiter of one resource."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.hdl import Cat, Const, Mux, Signal
 
+from xpulpnn.component import Component, In, Out
 from xpulpnn.config import Arbiter as ArbiterKind
 
 
@@ -23,15 +23,12 @@ class Arbiter(Component):
         #: gnt: The one that is granted; 0 without a request.
         super().__init__({"req": In(inputs), "gnt": Out(inputs)})
 
-    def elaborate(self, platform):
-        """Build the arbiter of its kind."""
-        m = Module()
+    def _build(self, m):
         if self.inputs == 1:
             m.d.comb += self.gnt.eq(self.req)
-            return m
+            return
         build = {"counter": self._counter, "strict": self._strict, "fixed": self._fixed}[self.kind]
         build(m)
-        return m
 
     def _counter(self, m):
         """A tree of choices whose root is steered by the top bit of the counter.

@@ -1,10 +1,9 @@
 """Memory bank."""
 
-from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In
 
 from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.component import Component, In
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 
@@ -19,9 +18,7 @@ class Bank(Component):
         #: port: Access.
         super().__init__({"port": In(BankSignature(words))})
 
-    def elaborate(self, platform):
-        """Build the array."""
-        m = Module()
+    def _build(self, m):
         m.submodules.words = words = Memory(shape=XLEN, depth=self.words, init=[])
         write = words.write_port(granularity=BYTE_BITS)
         read = words.read_port()
@@ -34,4 +31,3 @@ class Bank(Component):
             read.en.eq(port.req & ~port.we),
             port.rdata.eq(read.data),
         ]
-        return m

@@ -1,14 +1,13 @@
 """Access of all masters to one bank."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from xpulpnn.cluster.ports import BankSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.cluster.tcdm.test_set import TestSet
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import ClusterConfig
-from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import MASTER_BITS, NO_MASTER
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
@@ -48,9 +47,7 @@ class BankAccess(Component):
                 ports["sharers"] = Out(masters)
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Arbitrate, select, and put the write of test&set before the bank."""
-        m = Module()
+    def _build(self, m):
         m.submodules.test_set = test_set = TestSet(self.config.bank_words)
         connect(m, test_set.bank, flipped(self.bank))
         req = Signal(self.masters)
@@ -84,7 +81,6 @@ class BankAccess(Component):
             m.d.comb += self.master.eq(Mux(test_set.busy, NO_MASTER, number))
             if self.config.broadcast:
                 m.d.comb += self.sharers.eq(self.gnt & ~wins)
-        return m
 
     def _yielding(self, m, req, wins):
         """Two arbiters: the other masters are served if no core asks or one of them has waited for long."""

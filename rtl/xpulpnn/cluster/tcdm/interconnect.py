@@ -1,15 +1,14 @@
 """Crossbar between the masters and the banks of the shared memory."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.hdl import Array, Cat, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.cluster.tcdm.bank_access import BankAccess, access_layout
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.core.signature import following
 from xpulpnn.isa.cluster import MASTER_BITS, TEST_SET_BIT, bank_of_word
 from xpulpnn.isa.machine import WORD_BYTES
 
@@ -38,9 +37,7 @@ class TcdmInterconnect(Component):
                 ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Connect every bank to all masters, and remember whose answer comes from where."""
-        m = Module()
+    def _build(self, m):
         banks = self.config.banks
         bank_bits, word_lsb = exact_log2(banks), exact_log2(WORD_BYTES)
         word_bits = exact_log2(self.config.tcdm_bytes) - word_lsb
@@ -78,4 +75,3 @@ class TcdmInterconnect(Component):
             source = Signal.like(bank, name=f"source{number}")
             m.d.comb += [port.gnt.eq(Cat(gnt[number] for gnt in granted).any()), port.rdata.eq(answers[source])]
             m.d.sync += [port.rvalid.eq(port.gnt), source.eq(bank)]
-        return m

@@ -1,11 +1,9 @@
 """The shared memory: crossbar and banks."""
 
-from amaranth.hdl import Module
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
-
 from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.cluster.tcdm.bank import Bank
 from xpulpnn.cluster.tcdm.interconnect import TcdmInterconnect
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS
@@ -36,9 +34,7 @@ class Tcdm(Component):
                 ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Put the banks behind the crossbar."""
-        m = Module()
+    def _build(self, m):
         m.submodules.crossbar = crossbar = TcdmInterconnect(self.config, self.masters)
         for number, port in enumerate(self.ports):
             connect(m, flipped(port), crossbar.ports[number])
@@ -52,4 +48,3 @@ class Tcdm(Component):
                 m.d.comb += self.bank_masters[number].eq(crossbar.bank_masters[number])
                 if self.config.broadcast:
                     m.d.comb += self.bank_sharers[number].eq(crossbar.bank_sharers[number])
-        return m

@@ -1,9 +1,9 @@
 """The second half of a test&set."""
 
-from amaranth.hdl import Const, Module, Signal
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.hdl import Const, Signal
 
 from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.isa.machine import XLEN
 
 
@@ -24,9 +24,7 @@ class TestSet(Component):
         }
         super().__init__(ports)
 
-    def elaborate(self, platform):
-        """Keep what the write needs, and put it before the bank."""
-        m = Module()
+    def _build(self, m):
         access, bank = self.access, self.bank
         addr = Signal.like(access.addr)
         be = Signal.like(access.be)
@@ -42,4 +40,3 @@ class TestSet(Component):
                 bank.be.eq(be),
                 bank.wdata.eq(Const(-1, XLEN)),
             ]
-        return m

@@ -1,8 +1,25 @@
-"""Signatures whose members are annotations, as the ports of components are; ports that follow others of one name."""
+"""Base of the hardware components and of their signatures; ports that follow others of one name."""
 
 from typing import Any
 
+from amaranth.hdl import Module
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+__all__ = ["Component", "In", "Out", "PortSignature", "connect", "flipped", "following"]
+
+
+class Component(wiring.Component):
+    """Component whose method ``_build`` adds to the module that it is given."""
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the component."""
+        m = Module()
+        self._build(m)
+        return m
+
+    def _build(self, m: Module) -> None:
+        raise NotImplementedError
 
 
 class PortSignature(wiring.Signature):
