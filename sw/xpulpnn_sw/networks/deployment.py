@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.tiling.division import Division
+from xpulpnn_sw.kernels.tiling.division import Division, TileStep, schedule
 from xpulpnn_sw.kernels.tiling.maps import MapDivision, divides_by_rows
-from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, TileStep, aligned, schedule
+from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, aligned
 from xpulpnn_sw.kernels.tiling.products import ProductDivision, divides
 from xpulpnn_sw.networks.kernels import Edge, buffer_of, edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage

@@ -20,9 +20,11 @@ from xpulpnn_sw.kernels.tiling.division import (
     DmaTransfer,
     LayerAddresses,
     OutsideMemory,
+    TileStep,
     command_words,
+    schedule,
 )
-from xpulpnn_sw.kernels.tiling.plan import Demand, TileOperand, TilePlan, TileStep, aligned, planned, schedule
+from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, aligned, planned
 from xpulpnn_sw.kernels.tiling.products import ProductDivision
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
@@ -165,9 +167,9 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
     inside = _Inside(run, cores, memory)
     division = ProductDivision(run)
     lines = None if wish.rows is None else division.lines_of(wish.rows)
-    demand = Demand(lines=lines, channels=wish.channels, overlap=wish.overlap)
-    footprint = division.footprint(inside.end - TCDM_BASE)
-    plan = planned(division.shape, footprint, division.rates, cores, memory, demand)
+    plan = planned(
+        division, cores, memory, inside.end - TCDM_BASE, lines=lines, channels=wish.channels, overlap=wish.overlap
+    )
     buffers = {
         operand: tuple(inside.reserve(f"{operand.value}{slot}", size) for slot in range(count))
         for operand, (count, size) in plan.buffers.items()

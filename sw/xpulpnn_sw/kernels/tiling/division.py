@@ -1,8 +1,8 @@
 """Layers in tiles, whatever their kernel: what a tile needs, what is moved for it by DMA, how it is called."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,16 +12,13 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Image, Symbol, Words
 from xpulpnn_sw.kernels.tiling.plan import (
     DMA_ALIGNMENT,
-    Demand,
-    Footprint,
-    LayerShape,
-    Move,
-    Rates,
     Tile,
     TileOperand,
     TilePlan,
+    TileSizes,
     aligned,
     planned,
+    slots_needed,
 )
 
 MOST_TRANSFER_BYTES = (1 << DMA_LENGTH_BITS) - DMA_ALIGNMENT  # of a transfer
@@ -102,9 +99,108 @@ def command_words(transfers: list[DmaTransfer]) -> list[int]:
     return [word for transfer in transfers for command in transfer.commands() for word in command]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Data of a tile on its way between memories."""
+
+    operand: TileOperand  # outputs are stored, the others are loaded
+    tile: Tile
+    slot: int  # number of the buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileWork:
+    """A tile to compute, and the numbers of the buffers that it uses."""
+
+    number: int
+    tile: Tile
+    slots: dict[TileOperand, int]
+
+
+@dataclass(slots=True)
+class TileStep:
+    """Work and moves between two barriers, all at the same time."""
+
+    work: TileWork | None = None
+    moves: list[Move] = field(default_factory=list[Move])
+
+
+def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
+    """The steps that compute ``tiles`` in their order.
+
+    What the next tile has in common with the one before stays where it is. Without ``overlap`` nothing is moved while
+    something is computed.
+    """
+    counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in TileOperand}
+    works: list[TileWork] = []
+    loads: list[list[Move]] = []
+    slots, keys = dict.fromkeys(TileOperand, -1), dict[TileOperand, object]()
+    for number, tile in enumerate(tiles):
+        fetched: list[Move] = []
+        for operand in TileOperand:
+            key = tile.key(operand)
+            if number and key == keys[operand]:
+                continue
+            keys[operand], slots[operand] = key, (slots[operand] + 1) % counts[operand]
+            if operand is not TileOperand.OUTPUT:
+                fetched.append(Move(operand=operand, tile=tile, slot=slots[operand]))
+        works.append(TileWork(number=number, tile=tile, slots=dict(slots)))
+        loads.append(fetched)
+    stores = [[Move(operand=TileOperand.OUTPUT, tile=work.tile, slot=work.slots[TileOperand.OUTPUT])] for work in works]
+    if overlap:
+        steps = [TileStep() for _ in range(len(tiles) + 2)]
+        for number, work in enumerate(works):
+            steps[number].moves += loads[number]
+            steps[number + 1].work = work
+            steps[number + 2].moves += stores[number]
+        return steps
+    steps = [TileStep(moves=loads[0])]
+    for number, work in enumerate(works):
+        following = loads[number + 1] if number + 1 < len(works) else []
+        steps += [TileStep(work=work), TileStep(moves=stores[number] + following)]
+    return steps
+
+
 BUFFER = "buffer"  # argument of all kernels that need memory only while they run
-STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
-BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves beside the cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineMap:
+    """A map that is divided into lines."""
+
+    symbol: str  # argument with its address
+    line: int  # bytes of a line of a plane
+    ahead: int = 0  # bytes behind that may be read
+    planes: int = 1  # pieces of consecutive lines
+    stride: int = 0  # bytes from one plane to the next
+
+    @property
+    def row(self) -> int:
+        """Bytes of a line in all planes."""
+        return self.planes * self.line
+
+    def transfer(self, lines: range, inside: int, outside: int, *, inwards: bool) -> DmaTransfer:
+        """Move some lines."""
+        size = len(lines) * self.line
+        return DmaTransfer(
+            inside=inside,
+            outside=outside + lines.start * self.line,
+            line=size,
+            lines=self.planes,
+            inside_stride=size,
+            outside_stride=self.stride,
+            inwards=inwards,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Filters and parameters of the channels of a tile."""
+
+    name: str
+    content: bytes
+    places: Mapping[str, int]  # distances of pointer arguments from the start
+    arguments: Mapping[str, int] = field(default_factory=dict[str, int])  # other arguments that go with them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,23 +213,11 @@ class LayerAddresses:
     buffer: int | None  # what the kernel needs while it runs, in the cluster
 
 
-class PlacedLayer(ABC):
-    """A layer in tiles whose operands have addresses."""
-
-    @abstractmethod
-    def transfers(self, move: Move) -> Sequence[DmaTransfer]:
-        """Transfers that a move means."""
-
-    @abstractmethod
-    def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
-        """Fields of the argument structure for a tile with operands in these buffers."""
-
-
-class Division(ABC):
+class Division(TileSizes):
     """Division of the layer of a kernel."""
 
-    def __init__(self, run: KernelRun) -> None:
-        self.run = run
+    run: KernelRun
+    inputs: tuple[LineMap, ...]
 
     def planned(self, cores: int, memory: int, fixed: int) -> TilePlan:
         """The tiles that take ``cores`` cores the least time in ``memory`` bytes, ``fixed`` of which are taken.
@@ -141,53 +225,91 @@ class Division(ABC):
         Data are moved while tiles are computed if there is room for that. Raises :class:`LayerError` if no tile is
         small enough.
         """
-        try:
-            return self._planned(cores, memory, fixed, overlap=True)
-        except LayerError:
-            return self._planned(cores, memory, fixed, overlap=False)
-
-    def _planned(self, cores: int, memory: int, fixed: int, *, overlap: bool) -> TilePlan:
-        """The best division for every number of lines for which something different is fixed."""
-        plans: list[TilePlan] = []
         refused: LayerError | None = None
-        for lines in self.heights:
-            demand = Demand(lines=lines, overlap=overlap)
-            footprint = self.footprint(fixed + self.buffer_bytes(lines))
-            try:
-                plans.append(planned(self.shape, footprint, self.rates, cores, memory, demand))
-            except LayerError as error:
-                refused = error
-        if plans:
-            return min(plans, key=lambda plan: plan.estimate)
+        for overlap in (True, False):
+            plans: list[TilePlan] = []
+            for lines in self.heights:
+                try:
+                    taken = fixed + self.buffer_bytes(lines)
+                    plans.append(planned(self, cores, memory, taken, lines=lines, overlap=overlap))
+                except LayerError as error:
+                    refused = error
+            if plans:
+                return min(plans, key=lambda plan: plan.estimate)
         raise refused or AssertionError
 
     @property
     def heights(self) -> Sequence[int | None]:
-        """Lines of a tile to try one by one; None: as it suits."""
+        """Lines of a tile to try one by one, as something different is fixed for each; None: as it suits."""
         return (None,)
-
-    @property
-    @abstractmethod
-    def shape(self) -> LayerShape:
-        """Lines and channels that are divided."""
-
-    @property
-    @abstractmethod
-    def rates(self) -> Rates:
-        """About how fast the kernel is."""
-
-    @abstractmethod
-    def footprint(self, fixed: int) -> Footprint:
-        """Bytes that tiles take beside ``fixed``."""
 
     @abstractmethod
     def buffer_bytes(self, lines: int | None) -> int:
         """Bytes that the kernel needs while it runs, for tiles of so many lines, or of any."""
 
     @abstractmethod
-    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: LayerAddresses) -> PlacedLayer:
-        """Put filters and parameters outside, under names that begin with ``name``."""
+    def filters(self, channels: range) -> Filters:
+        """The filters of some of a kernel's channels, laid out as if there were no others."""
+
+    @abstractmethod
+    def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
+        """Move the results of a tile to the map at ``outside``."""
+
+    @abstractmethod
+    def tile_arguments(self, tile: Tile, plan: TilePlan) -> dict[str, int]:
+        """Arguments that are other ones for a tile, beside addresses and those of its filters."""
 
     @abstractmethod
     def function(self, calls: Sequence[Mapping[str, int]]) -> Words:
         """Code of a function for these argument structures."""
+
+    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: LayerAddresses) -> "PlacedLayer":
+        """Put filters and parameters outside, under names that begin with ``name``."""
+        filters = {channels: self.filters(channels) for channels in dict.fromkeys(one.channels for one in plan.tiles)}
+        places = {channels: outside.place(f"{name}{one.name}", one.content) for channels, one in filters.items()}
+        return PlacedLayer(self, plan, addresses, filters, places)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedLayer:
+    """A layer in tiles whose operands have addresses: inputs one behind the other in a buffer."""
+
+    division: Division
+    plan: TilePlan
+    addresses: LayerAddresses
+    filters: Mapping[range, Filters]
+    places: Mapping[range, int]  # filters outside
+
+    def _inputs(self, buffer: int) -> Iterator[tuple[LineMap, int]]:
+        lines = self.division.shape.most_in_lines(self.plan.lines)
+        for one in self.division.inputs:
+            yield one, buffer
+            buffer += aligned(lines * one.row + one.ahead)
+
+    def transfers(self, move: Move) -> Sequence[DmaTransfer]:
+        """Transfers that a move means."""
+        tile, addresses = move.tile, self.addresses
+        inside = addresses.buffers[move.operand][move.slot]
+        match move.operand:
+            case TileOperand.WEIGHTS:
+                place, size = self.places[tile.channels], len(self.filters[tile.channels].content)
+                return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
+            case TileOperand.INPUT:
+                parts = zip(self._inputs(inside), addresses.sources, strict=True)
+                return [one.transfer(tile.in_lines, at, outside, inwards=True) for (one, at), outside in parts]
+            case TileOperand.OUTPUT:
+                return (self.division.store(tile, inside, addresses.output),)
+
+    def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
+        """Fields of the argument structure for a tile with operands in these buffers."""
+        source, weights, output = (self.addresses.buffers[operand][slots[operand]] for operand in TileOperand)
+        filters = self.filters[tile.channels]
+        return {
+            **self.division.run.arguments,
+            "output": output,
+            **{one.symbol: at for one, at in self._inputs(source)},
+            **{name: weights + distance for name, distance in filters.places.items()},
+            **filters.arguments,
+            **({} if self.addresses.buffer is None else {BUFFER: self.addresses.buffer}),
+            **self.division.tile_arguments(tile, self.plan),
+        }
