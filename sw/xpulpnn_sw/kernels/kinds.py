@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ USUAL_VARIANTS = ("x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4
 _USUAL_LEVELS = ("xpulpv2", "xpulpnn")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A kernel that the command line knows."""
 
@@ -69,6 +70,7 @@ class Kind:
     help: str  # what it computes, in a few words
     layer: type[Layer]  # layers it computes; no two kinds have the same
     usual: str  # layer unless another is given
+    write: Callable[[KernelRequest], KernelRun]
     usual_tiny: str | None = None  # the same in a cluster, into whose TCDM it fits, where that is another
     variants: Mapping[str, Level] = field(default_factory=lambda: VARIANTS)  # ways to write it, by name
     usual_variants: tuple[str, ...] = USUAL_VARIANTS  # those meant by none
@@ -78,7 +80,6 @@ class Kind:
     rules: tuple[Rule, ...] = ()  # how its results may come of accumulators; none: there is no choice
     # operands for a layer and a precision out of a generator; for a `rule`, a keyword, if there are `rules`
     random: Callable[..., Any] = random_tensors
-    write: Callable[[KernelRequest], KernelRun]
 
     @property
     def form(self) -> str:
@@ -131,10 +132,6 @@ class Kind:
         return self.write(request)
 
 
-def _uniform_accumulators(bits: int) -> Precision:
-    return Precision.uniform(bits).accumulators
-
-
 def _unsigned(bits: int) -> Precision:
     """Unsigned elements of one width, of one bit -1 and +1."""
     return Precision(bits, bits, bits, w_signed=bits == SIGN_BITS)
@@ -144,130 +141,62 @@ def _signed(bits: int) -> Precision:
     return Precision(bits, bits, bits, x_signed=True, y_signed=True)
 
 
-KINDS: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            name="conv",
-            help="whole convolution",
-            layer=ConvLayer,
-            usual=PAPER_LAYER,
-            rules=tuple(Rule),
-            write=conv_kernel,
-        ),
-        Kind(
-            name="conv1d",
-            help="convolution along one direction, dilated",
-            layer=Conv1dLayer,
-            usual="256x32:64x9:p=4",
-            rules=tuple(Rule),
-            random=random_product,
-            write=conv1d_kernel,
-        ),
-        Kind(
-            name="pointwise",
-            help="convolution of single pixels, in place",
-            layer=PointwiseLayer,
-            usual="16x16x32:64",
-            rules=tuple(Rule),
-            write=pointwise_kernel,
-        ),
-        Kind(
-            name="linear",
-            help="fully connected layer",
-            layer=LinearLayer,
-            usual="512:64",
-            variants=ONE_PIXEL,
-            usual_variants=("x2_4x1", "xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
-            precision=linear_precision,
-            rules=tuple(Rule),
-            random=random_product,
-            write=linear_kernel,
-        ),
-        Kind(
-            name="matmul",
-            help="the MatMul alone, its results in 32 bits",
-            layer=MatmulLayer,
-            usual="64x288x256",
-            usual_tiny="64x288x128",
-            uniform=_uniform_accumulators,
-            rules=tuple(Rule),
-            write=matmul_kernel,
-        ),
-        Kind(
-            name="add",
-            help="sum of two feature maps, each scaled",
-            layer=AddLayer,
-            usual="16x16x32",
-            variants=ELEMENT_LEVELS,
-            usual_variants=_USUAL_LEVELS,
-            uniform=_unsigned,
-            random=random_add,
-            write=add_kernel,
-        ),
-        Kind(
-            name="avgpool",
-            help="average pooling, with or without requantisation",
-            layer=AvgPoolLayer,
-            # as in the public kernels
-            usual="16x16x32:2x2:s=2:scaled",
-            usual_tiny="32x32x32:2x2:s=2",
-            variants=ELEMENT_LEVELS,
-            usual_variants=_USUAL_LEVELS,
-            uniform=_unsigned,
-            random=random_avgpool,
-            write=avgpool_kernel,
-        ),
-        Kind(
-            name="depthwise",
-            help="depthwise convolution",
-            layer=DepthwiseLayer,
-            usual="16x16x32:3x3",
-            variants=ELEMENT_LEVELS,
-            usual_variants=_USUAL_LEVELS,
-            rules=(Rule.BN32, Rule.BN64, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
-            random=random_depthwise,
-            write=depthwise_kernel,
-        ),
-        Kind(
-            name="maxpool",
-            help="maximum pooling, with or without ReLU",
-            layer=MaxPoolLayer,
-            # the first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge
-            usual="32x32x32:3x3:s=2,p=0x1x0x1",
-            variants=POOL_LEVELS,
-            usual_variants=_USUAL_LEVELS,
-            uniform=_unsigned,
-            precision=same_form,
-            random=random_maxpool,
-            write=maxpool_kernel,
-        ),
-        Kind(
-            name="relu",
-            help="negative elements become 0",
-            layer=ReluLayer,
-            usual="16x16x32",
-            variants=PLAIN_LEVELS,
-            usual_variants=_USUAL_LEVELS,
-            uniform=_signed,
-            precision=same_form,
-            random=random_relu,
-            write=relu_kernel,
-        ),
-        Kind(
-            name="transpose",
-            help="a map pixel by pixel comes to lie channel by channel",
-            layer=TransposeLayer,
-            usual="16x16x32",
-            variants=TRANSPOSE_LEVELS,
-            usual_variants=tuple(TRANSPOSE_LEVELS),
-            uniform=_unsigned,
-            precision=same_form,
-            random=random_transpose,
-            write=transpose_kernel,
-        ),
-    )
-}
+_product = partial(Kind, rules=tuple(Rule))
+_map = partial(Kind, variants=ELEMENT_LEVELS, usual_variants=_USUAL_LEVELS)
+_elements = partial(_map, uniform=_unsigned)
+_same = partial(_elements, precision=same_form)
+_sequence = partial(_product, random=random_product)
+
+_KINDS = (
+    _product("conv", "whole convolution", ConvLayer, PAPER_LAYER, conv_kernel),
+    _sequence("conv1d", "convolution along one direction, dilated", Conv1dLayer, "256x32:64x9:p=4", conv1d_kernel),
+    _product("pointwise", "convolution of single pixels, in place", PointwiseLayer, "16x16x32:64", pointwise_kernel),
+    _sequence(
+        *("linear", "fully connected layer", LinearLayer, "512:64", linear_kernel),
+        variants=ONE_PIXEL,
+        usual_variants=("x2_4x1", "xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
+        precision=linear_precision,
+    ),
+    _product(
+        *("matmul", "the MatMul alone, its results in 32 bits", MatmulLayer, "64x288x256", matmul_kernel),
+        usual_tiny="64x288x128",
+        uniform=lambda bits: Precision.uniform(bits).accumulators,
+    ),
+    _elements("add", "sum of two feature maps, each scaled", AddLayer, "16x16x32", add_kernel, random=random_add),
+    _elements(
+        *("avgpool", "average pooling, with or without requantisation", AvgPoolLayer),
+        # as in the public kernels
+        *("16x16x32:2x2:s=2:scaled", avgpool_kernel),
+        usual_tiny="32x32x32:2x2:s=2",
+        random=random_avgpool,
+    ),
+    _map(
+        *("depthwise", "depthwise convolution", DepthwiseLayer, "16x16x32:3x3", depthwise_kernel),
+        rules=(Rule.BN32, Rule.BN64, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
+        random=random_depthwise,
+    ),
+    _same(
+        *("maxpool", "maximum pooling, with or without ReLU", MaxPoolLayer),
+        # the first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge
+        *("32x32x32:3x3:s=2,p=0x1x0x1", maxpool_kernel),
+        variants=POOL_LEVELS,
+        random=random_maxpool,
+    ),
+    _same(
+        *("relu", "negative elements become 0", ReluLayer, "16x16x32", relu_kernel),
+        variants=PLAIN_LEVELS,
+        uniform=_signed,
+        random=random_relu,
+    ),
+    _same(
+        *("transpose", "a map pixel by pixel comes to lie channel by channel", TransposeLayer),
+        *("16x16x32", transpose_kernel),
+        variants=TRANSPOSE_LEVELS,
+        usual_variants=tuple(TRANSPOSE_LEVELS),
+        random=random_transpose,
+    ),
+)
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 """All kernels by name."""
 
 _BY_LAYER = {kind.layer: kind for kind in KINDS.values()} | {

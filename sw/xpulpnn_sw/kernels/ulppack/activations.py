@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.ulppack.packing import Packing
+from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _SCALAR_WORDS = 4  # packed words of an iteration where every loop costs a branch
@@ -91,15 +91,11 @@ class WordColumn:
             b("add", register, register, temporary)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ActivationRows:
     """Rows of activations."""
 
-    packing: Packing  # how elements share a word
-    words: int  # packed words of a row
-    operand_bytes: int
-    source_bytes: int  # bytes from one row to the next before packing, whole words
-    group: int  # rows of a pixel group, a power of two
+    plan: PackedPlan
     signed: bool  # whether the weights are stored with an offset
 
     def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
@@ -107,46 +103,46 @@ class ActivationRows:
 
         Uses the names of the frame and overwrites ``registers``, ten or more.
         """
-        if self.packing.is_bytes and not self.signed:
+        if self.plan.packing.is_bytes and not self.signed:
             return
         source, target, corrections, count, *others = registers
         frame.load_all(source=source, row0=target)
         if self.signed:
             frame.load("corrections", corrections)
         frame.load("group", count)
-        b("slli", count, count, self.group.bit_length() - 1)
+        b("slli", count, count, self.plan.block.npx.bit_length() - 1)
         with b.loop(Held(count), count, level=1):
             if self.signed:
                 self._sum(b, source, corrections, others)
-            if not self.packing.is_bytes:
+            if not self.plan.packing.is_bytes:
                 self._row(b, source, target, others)
             elif self.signed:
-                b.add(source, self.source_bytes, others[0])
+                b.add(source, self.plan.source_bytes, others[0])
 
     def _row(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
         counter, *others = registers
-        if self.packing.columns:
+        if self.plan.packing.columns:
             self._columns(b, source, target, registers)
-        elif b.xpulp and (self.packing.lanes, self.packing.depth) == (_HALVES, _HALVES):
+        elif b.xpulp and (self.plan.packing.lanes, self.plan.packing.depth) == (_HALVES, _HALVES):
             self._pairs(b, source, target, registers)
         elif b.xpulp:
-            with b.loop(self.words, counter, level=0):
+            with b.loop(self.plan.words, counter, level=0):
                 self._words(b, 1, source, target, others)
         else:
-            rounds, rest = divmod(self.words, _SCALAR_WORDS)
+            rounds, rest = divmod(self.plan.words, _SCALAR_WORDS)
             if rest:
                 self._words(b, rest, source, target, others)
             if rounds:
                 with b.loop(rounds, counter):
                     self._words(b, _SCALAR_WORDS, source, target, others)
-        b.add(source, self.source_bytes - self.words * self.packing.elements, counter)
+        b.add(source, self.plan.source_bytes - self.plan.words * self.plan.packing.elements, counter)
 
     def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
         """Two bytes to each half-word: the upper one, by itself, moves up in a multiplication."""
         counter, factor, *others = registers
         values, upper = others[:_HALVES], others[_HALVES : 2 * _HALVES]
-        b.li(factor, (1 << self.packing.pitch) - (1 << BYTE_BITS))
-        for count, length in ((self.words // _HALVES, _HALVES), (self.words % _HALVES, 1)):
+        b.li(factor, (1 << self.plan.packing.pitch) - (1 << BYTE_BITS))
+        for count, length in ((self.plan.words // _HALVES, _HALVES), (self.plan.words % _HALVES, 1)):
             if count:
                 with b.loop(count, counter, level=0):
                     b.load_words(values[:length], source)
@@ -158,7 +154,7 @@ class ActivationRows:
 
     def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
         """Words of memory, one upon the other: their bytes, or those at even and at odd places, all at once."""
-        packing = self.packing
+        packing = self.plan.packing
         counter, mask, factor, upper, *others = registers
         narrow = packing.register == BYTE_BITS
         if not narrow:
@@ -171,7 +167,7 @@ class ActivationRows:
         if is_split:
             b.li(upper, (1 << ends) - (1 << WORD_BITS // _HALVES))
         column = WordColumn(packing.columns, packing.pitch, narrow, mask, factor, upper if is_split else None)
-        groups = self.source_bytes // (packing.columns * WORD)
+        groups = self.plan.source_bytes // (packing.columns * WORD)
         if b.xpulp:
             with b.loop(groups, counter, level=0):
                 column.emit(b, 1, source, target, others)
@@ -186,7 +182,7 @@ class ActivationRows:
 
     def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
         """Pack some words; an element is loaded one instruction before it is needed."""
-        packing = self.packing
+        packing = self.plan.packing
         word, *elements, shifted = registers[:4]
         positions = [
             lane * packing.register + i * packing.pitch for lane in range(packing.lanes) for i in range(packing.depth)
@@ -198,15 +194,15 @@ class ActivationRows:
                     b.access("lbu", elements[i % 2] if i else word, 1, first + i, source)
                 if i > 1:
                     self._insert(b, word, elements[(i - 1) % 2], positions[i - 1], shifted)
-            store = "sw" if self.operand_bytes == WORD else "sh"
-            b.access(store, word, self.operand_bytes, number * self.operand_bytes, target)
+            store = "sw" if self.plan.method.operand_bytes == WORD else "sh"
+            b.access(store, word, self.plan.method.operand_bytes, number * self.plan.method.operand_bytes, target)
         if not b.xpulp:
             b("addi", source, source, words * packing.elements)
-            b("addi", target, target, words * self.operand_bytes)
+            b("addi", target, target, words * self.plan.method.operand_bytes)
 
     def _insert(self, b: Builder, word: int, element: int, position: int, shifted: int) -> None:
         if b.xpulp:
-            b("p.inserti", word, element, self.packing.a - 1, position)
+            b("p.inserti", word, element, self.plan.packing.a - 1, position)
         else:
             b("slli", shifted, element, position)
             b("or", word, word, shifted)
@@ -214,7 +210,7 @@ class ActivationRows:
     def _sum(self, b: Builder, source: int, corrections: int, registers: list[int]) -> None:
         """The row's sum times the offset of the weights, to be added to each of the pixel's results."""
         total, pointer, counter, ones, *values = registers
-        words, step = self.source_bytes // WORD, 2 if b.xpulp else 1
+        words, step = self.plan.source_bytes // WORD, 2 if b.xpulp else 1
         b.li(total, 0)
         b.mv(pointer, source)
         if b.xpulp:
@@ -223,7 +219,7 @@ class ActivationRows:
             if count:
                 with b.loop(count, counter, level=0):
                     self._sum_words(b, length, total, pointer, ones, values)
-        b("slli", total, total, self.packing.w - 1)
+        b("slli", total, total, self.plan.packing.w - 1)
         b("sub", total, ZERO, total)
         b("sw", total, 0, corrections)
         b("addi", corrections, corrections, WORD)

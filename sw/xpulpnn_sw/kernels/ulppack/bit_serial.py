@@ -15,7 +15,7 @@ from xpulpnn_sw.kernels.ulppack.plan import BlockedProduct, ProductCode, packed_
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.convolution import MatmulLayer
 
-BLOCK = ResultBlock(nch=4, npx=2)  # results computed together
+BLOCK = ResultBlock(4, 2)  # results computed together
 _FIELDS = ("input", "packed", "weights", "output")
 _NIBBLE = 0x0804_0201  # factors that make four bytes of 0 or 1 four bits
 _LOOPED_PAIRS = 36  # most pairs of bits whose instructions a hardware loop reaches around
@@ -36,8 +36,8 @@ def bit_serial_gemm(
     """
     words = -(-layer.reduction // WORD_BITS)
     product = BlockedProduct(
-        layer=layer,
-        block=BLOCK,
+        layer,
+        BLOCK,
         source_bytes=words * WORD_BITS,
         row_bytes=words * a * WORD,
         weight_row_bytes=words * w * WORD,

@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.builder import (
 )
 from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function
-from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
+from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis
 from xpulpnn_sw.kernels.ulppack.activations import ActivationRows
 from xpulpnn_sw.kernels.ulppack.packing import Scheme
 from xpulpnn_sw.kernels.ulppack.plan import SCALAR_WORDS, PackedPlan, ProductCode, packed_function
@@ -48,27 +48,18 @@ class GemmCode(ProductCode):
         self._word_level = self._level(is_needed=not plan.is_unrolled)
         self._chunk_level = self._level(is_needed=plan.chunks > 2)
         self._block_level = self._level(is_needed=True)
-        super().__init__(plan.sizes, out, self._w, xpulp=plan.method.xpulp)
+        super().__init__(plan, out, self._w, xpulp=plan.method.xpulp)
 
     def _level(self, *, is_needed: bool) -> int | None:
         return self._levels.pop(0) if is_needed and self._levels else None
 
     def _pack(self) -> None:
         b = self._b
-        self._activations().emit(b, self._frame, [register for register in FREE if register != self._out])
+        activations = ActivationRows(self._plan, signed=self.is_corrected)
+        activations.emit(b, self._frame, [register for register in FREE if register != self._out])
         if self._unit:
             with b.region("setup"):
                 b.li(self._unit, 1 << self._plan.packing.position)
-
-    def _activations(self) -> ActivationRows:
-        return ActivationRows(
-            packing=self._plan.packing,
-            words=self._plan.words,
-            operand_bytes=self._method.operand_bytes,
-            source_bytes=self._sizes.source_bytes,
-            group=self._plan.block.npx,
-            signed=self.is_corrected,
-        )
 
     def _blocks(self) -> None:
         b, count = self._b, self._sizes.channels // self._plan.block.nch
@@ -193,7 +184,8 @@ class GemmCode(ProductCode):
 
     def _field(self, target: int, accumulator: int) -> None:
         b, packing = self._b, self._plan.packing
-        if self._plan.is_top:
+        if packing.position + packing.pitch == WORD_BITS:
+            # nothing stands above it
             b("srli", target, accumulator, packing.position)
         elif self._method.xpulp:
             b("p.extractui", target, accumulator, packing.pitch - 1, packing.position)
@@ -252,21 +244,18 @@ def gemm(plan: PackedPlan, weights: Ints, activations: Ints, *, signed: bool = F
     nothing is packed. Weights are packed beforehand; ``signed`` ones, in two's complement, are stored with an offset
     of half their range, and the function takes the offset times the sum of the activations from each result.
     """
-    packing, sizes = plan.packing, plan.sizes
+    packing = plan.packing
     offset = 1 << packing.w - 1 if signed else 0
-    stored = pad_axis(weights.astype(np.int64) + offset, 0, sizes.channels)
+    stored = pad_axis(weights.astype(np.int64) + offset, 0, plan.channels)
+    # in the order in which they are loaded
+    rows = packing.pack_weights(stored).reshape(-1, plan.block.nch, plan.words)
+    blocks = rows.swapaxes(1, 2).reshape(1, -1)
     return packed_function(
-        sizes,
+        plan,
         GemmCode(plan, signed=signed),
-        _interleaved(plan, packing.pack_weights(stored)),
+        pack_words(blocks, plan.method.operand_bytes * BYTE_BITS),
         activations,
         cores,
         name=f"ulppack_w{packing.w}a{packing.a}_{plan.method.isa}_{packing.name}_{packing.depth}_{plan.iterations}",
         extensions=plan.method.extensions,
     )
-
-
-def _interleaved(plan: PackedPlan, rows: Words) -> Words:
-    """Weight rows in the order in which they are loaded, as words of memory."""
-    blocks = rows.reshape(-1, plan.block.nch, plan.words).swapaxes(1, 2).reshape(1, -1)
-    return pack_words(blocks, plan.method.operand_bytes * BYTE_BITS)

@@ -179,7 +179,7 @@ class Packing:
 ISAS = ("rv32im", "xpulpv2")  # instruction sets, the poorer first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ResultBlock:
     """Results computed together."""
 
@@ -195,15 +195,15 @@ class ResultBlock:
         return f"{self.nch}x{self.npx}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Method:
     """A way to multiply."""
 
     isa: str
     register: int  # bits of a packed operand
-    lanes: int = 1  # packed operands that one instruction multiplies and adds up
+    lanes: int  # packed operands that one instruction multiplies and adds up
     first: str  # instruction that sets an accumulator to a product
-    accumulating: str | None = None  # instruction that adds a product to an accumulator; None if that takes an addition
+    accumulating: str | None  # instruction that adds a product to an accumulator; None if that takes an addition
     load: str  # what loads the operands of one product
     blocks: tuple[ResultBlock, ...]
     schemes: tuple[Scheme, ...]  # those of which the product holds the result
@@ -230,43 +230,15 @@ class Method:
 
 
 _BOTH = (Scheme.P1, Scheme.P2)
-_SCALAR = (ResultBlock(nch=2, npx=2), ResultBlock(nch=4, npx=2))
-_SIMD = (ResultBlock(nch=4, npx=2), ResultBlock(nch=4, npx=4))
-
+_SCALAR, _SIMD = (ResultBlock(2, 2), ResultBlock(4, 2)), (ResultBlock(4, 2), ResultBlock(4, 4))
 METHODS: tuple[Method, ...] = (
-    Method(isa="rv32im", register=BYTE_BITS, first="mul", load="lbu", blocks=_SCALAR, schemes=(Scheme.BYTES,)),
+    Method("rv32im", BYTE_BITS, 1, "mul", None, "lbu", _SCALAR, (Scheme.BYTES,)),
     # P2 needs the upper half of the product: mulhu takes five cycles
-    Method(isa="rv32im", register=WORD_BITS, first="mul", load="lw", blocks=_SCALAR, schemes=(Scheme.P1,)),
-    Method(isa="rv32im", register=_HALF_BITS, first="mul", load="lhu", blocks=_SCALAR, schemes=_BOTH),
-    Method(
-        isa="xpulpv2",
-        register=WORD_BITS,
-        first="mul",
-        accumulating="p.mac",
-        load="p.lw",
-        blocks=_SIMD,
-        schemes=(Scheme.P1,),
-    ),
-    Method(
-        isa="xpulpv2",
-        register=_HALF_BITS,
-        lanes=2,
-        first="pv.dotup.h",
-        accumulating="pv.sdotup.h",
-        load="p.lw",
-        blocks=_SIMD,
-        schemes=_BOTH,
-    ),
-    Method(
-        isa="xpulpv2",
-        register=BYTE_BITS,
-        lanes=4,
-        first="pv.dotup.b",
-        accumulating="pv.sdotup.b",
-        load="p.lw",
-        blocks=_SIMD,
-        schemes=(*_BOTH, Scheme.BYTES),
-    ),
+    Method("rv32im", WORD_BITS, 1, "mul", None, "lw", _SCALAR, (Scheme.P1,)),
+    Method("rv32im", _HALF_BITS, 1, "mul", None, "lhu", _SCALAR, _BOTH),
+    Method("xpulpv2", WORD_BITS, 1, "mul", "p.mac", "p.lw", _SIMD, (Scheme.P1,)),
+    Method("xpulpv2", _HALF_BITS, 2, "pv.dotup.h", "pv.sdotup.h", "p.lw", _SIMD, _BOTH),
+    Method("xpulpv2", BYTE_BITS, 4, "pv.dotup.b", "pv.sdotup.b", "p.lw", _SIMD, (*_BOTH, Scheme.BYTES)),
 )
 """All methods; an instruction set has one for each register."""
 

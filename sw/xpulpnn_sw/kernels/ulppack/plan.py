@@ -5,7 +5,7 @@ These are the sizes, the walk through pixel groups, whose activations are packed
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypedDict, Unpack
 
@@ -23,36 +23,30 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.convolution import MatmulLayer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedProduct:
-    """A matrix product computed block by block from packed operands, and its sizes in memory."""
+    """A matrix product computed block by block from packed operands, and its sizes in memory.
 
-    layer: MatmulLayer
-    block: ResultBlock  # results computed together
-    source_bytes: int  # bytes of a row of activations before packing, whole words of memory
-    row_bytes: int  # bytes of a packed row of activations
-    weight_row_bytes: int  # bytes of a packed row of weights
-    in_place: bool = False  # whether activations are as good as packed
+    Rows of activations take ``source_bytes``, whole words, before they are packed, then ``row_bytes``. ``in_place``
+    tells whether they are as good as packed.
+    """
 
-    @property
-    def channels(self) -> int:
-        """Channels, those of the last block filled up."""
-        return -(-self.layer.out_channels // self.block.nch) * self.block.nch
-
-    @property
-    def groups(self) -> int:
-        """Pixel groups, the last one filled up."""
-        return -(-self.layer.pixels // self.block.npx)
-
-    @property
-    def pixels(self) -> int:
-        """Pixels of all groups."""
-        return self.groups * self.block.npx
-
-    @property
-    def out_stride(self) -> int:
-        """Bytes from the results of one pixel to those of the next."""
-        return self.channels * WORD
+    def __init__(
+        self,
+        layer: MatmulLayer,
+        block: ResultBlock,
+        *,
+        source_bytes: int,
+        row_bytes: int,
+        weight_row_bytes: int,
+        in_place: bool = False,
+    ) -> None:
+        self.layer, self.block, self.in_place = layer, block, in_place
+        self.source_bytes, self.row_bytes, self.weight_row_bytes = source_bytes, row_bytes, weight_row_bytes
+        # the last block and the last group of pixels are filled up
+        self.channels = -(-layer.out_channels // block.nch) * block.nch
+        self.groups = -(-layer.pixels // block.npx)
+        self.pixels = self.groups * block.npx
+        self.out_stride = self.channels * WORD  # bytes from the results of one pixel to those of the next
 
 
 class ProductCode(ABC):
@@ -158,115 +152,52 @@ _BRANCH_CYCLES = 3
 _BLOCK_CYCLES = 8  # loops and pointers around a block, about
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackedPlan:
-    """A way to compute a matrix product."""
+class PackedPlan(BlockedProduct):
+    """A way to compute a matrix product: with a method, from packed operands, so many results together.
 
-    layer: MatmulLayer
-    method: Method  # with which instructions
-    packing: Packing  # from which operands
-    iterations: int  # products accumulated before the result is taken out, at most; at least 1 and legal
-    block: ResultBlock  # results computed together
+    At most ``iterations`` products are accumulated before the result is taken out, at least 1 and no more than legal.
+    """
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.iterations <= self.packing.iterations:
+    def __init__(
+        self, *, layer: MatmulLayer, method: Method, packing: Packing, iterations: int, block: ResultBlock
+    ) -> None:
+        if not 1 <= iterations <= packing.iterations:
             raise LayerError(
-                f"iter of {self.packing.name} at depth {self.packing.depth} must be 1..{self.packing.iterations}, "
-                f"not {self.iterations}"
+                f"iter of {packing.name} at depth {packing.depth} must be 1..{packing.iterations}, not {iterations}"
             )
-
-    # -- chunks
-
-    @property
-    def words(self) -> int:
-        """Packed words of a row."""
-        return self.packing.words(self.layer.reduction)
-
-    @property
-    def chunks(self) -> int:
-        """Times a result is taken out; of bytes the accumulator is the result."""
-        if self.packing.scheme is Scheme.BYTES:
-            return 1
-        return -(-self.words // self.iterations)
-
-    @property
-    def chunk(self) -> int:
-        """Words of every chunk but the first."""
-        return -(-self.words // self.chunks)
-
-    @property
-    def first_chunk(self) -> int:
-        """Words of the first chunk, 1 at least."""
-        return self.words - (self.chunks - 1) * self.chunk
-
-    @property
-    def sizes(self) -> BlockedProduct:
-        """Sizes in memory, where rows of activations are whole packed words and whole words of memory."""
-        source_bytes = -(-self.words * self.packing.elements // WORD) * WORD
-        packed = self.words * self.method.operand_bytes
-        return BlockedProduct(
-            layer=self.layer,
-            block=self.block,
+        self.method, self.packing, self.iterations = method, packing, iterations
+        xpulp, is_packed = method.xpulp, packing.scheme is not Scheme.BYTES
+        # packed words of a row; times a result is taken out: of bytes the accumulator is the result
+        self.words = packing.words(layer.reduction)
+        self.chunks = -(-self.words // iterations) if is_packed else 1
+        # words of every chunk but the first, and of that
+        self.chunk = -(-self.words // self.chunks)
+        self.first_chunk = self.words - (self.chunks - 1) * self.chunk
+        # rows of activations are whole packed words and whole words of memory
+        source_bytes = -(-self.words * packing.elements // WORD) * WORD
+        packed = self.words * method.operand_bytes
+        super().__init__(
+            layer,
+            block,
             source_bytes=source_bytes,
-            row_bytes=source_bytes if self.packing.is_bytes else packed,
+            row_bytes=source_bytes if packing.is_bytes else packed,
             weight_row_bytes=packed,
-            in_place=self.packing.is_bytes,
+            in_place=packing.is_bytes,
         )
-
-    # -- schedule
-
-    @property
-    def factors(self) -> int:
-        """Registers for activation words; they are loaded by turns."""
-        return min(self.block.npx, _FACTORS)
-
-    @property
-    def word_cycles(self) -> int:
-        """Cycles to multiply one packed word of each row of a block; none of the instructions waits."""
-        block = self.block
-        return block.nch + block.npx + block.size * (1 if self.method.accumulating else 2)
-
-    @property
-    def is_unrolled(self) -> bool:
-        """Tell whether the words of a chunk have no loop."""
-        return self.chunk * self.word_cycles <= MOST_UNROLLED
-
-    @property
-    def unrolled(self) -> "PackedPlan":
-        """The same with as many iterations as need no loop."""
-        return replace(self, iterations=min(self.iterations, MOST_UNROLLED // self.word_cycles))
-
-    @property
-    def sums_in_memory(self) -> bool:
-        """Tell whether the sums of the chunks wait in memory, as the results will."""
-        return self.chunks > 1 and self.block.npx > _FACTORS
-
-    @property
-    def is_lane(self) -> bool:
-        """Tell whether the result's field is a byte or half-word, which one dot product with 0 and 1 adds to a sum."""
-        packing = self.packing
-        aligned = packing.pitch in (BYTE_BITS, 2 * BYTE_BITS) and packing.position % packing.pitch == 0
-        return self.method.xpulp and aligned and packing.scheme is not Scheme.BYTES
-
-    @property
-    def is_top(self) -> bool:
-        """Tell whether nothing stands above the result's field."""
-        return self.packing.position + self.packing.pitch == WORD_BITS
-
-    @property
-    def has_unit(self) -> bool:
-        """Tell whether a register holds the 1 of that dot product."""
-        return self.is_lane and self.chunks > 1 and not self.sums_in_memory
-
-    @property
-    def word_counter(self) -> bool:
-        """Tell whether a register counts words; hardware loops count by themselves."""
-        return not self.method.xpulp and not self.is_unrolled
-
-    @property
-    def chunk_counter(self) -> bool:
-        """Tell whether a register counts chunks."""
-        return not self.method.xpulp and self.chunks > _FACTORS
+        self.factors = min(block.npx, _FACTORS)  # registers for activation words, which are loaded by turns
+        # cycles to multiply one packed word of each row of a block; none of the instructions waits
+        self.word_cycles = block.nch + block.npx + block.size * (1 if method.accumulating else 2)
+        self.is_unrolled = self.chunk * self.word_cycles <= MOST_UNROLLED  # whether a chunk has no loop of words
+        # whether the sums of the chunks wait in memory, as the results will
+        self.sums_in_memory = self.chunks > 1 and block.npx > _FACTORS
+        # whether the result's field is a byte or half-word, which one dot product with 0 and 1 adds to a sum, and
+        # whether a register holds the 1
+        is_aligned = packing.pitch in (BYTE_BITS, 2 * BYTE_BITS) and packing.position % packing.pitch == 0
+        self.is_lane = xpulp and is_aligned and is_packed
+        self.has_unit = self.is_lane and self.chunks > 1 and not self.sums_in_memory
+        # whether registers count words and chunks; hardware loops count by themselves
+        self.word_counter = not xpulp and not self.is_unrolled
+        self.chunk_counter = not xpulp and self.chunks > _FACTORS
 
     @property
     def registers(self) -> int:
@@ -284,18 +215,16 @@ class PackedPlan:
         multiply = self.words * self.word_cycles - (0 if self.method.accumulating else self.chunks * size)
         take_out = size * (self.packing.scheme is not Scheme.BYTES)
         again = size * ((1 if self.is_lane else 2) + (2 if self.sums_in_memory else 0))
-        loops = self.chunks * self._chunk_cycles
-        blocks = self.sizes.channels // self.block.nch * self.sizes.groups
-        return blocks * (multiply + take_out + more * again + loops + size + _BLOCK_CYCLES)
+        blocks = self.channels // self.block.nch * self.groups
+        return blocks * (multiply + take_out + more * again + self.chunks * self._chunk_cycles + size + _BLOCK_CYCLES)
 
     @property
     def _chunk_cycles(self) -> int:
         """Set-up of a loop of words; pointers, counters and taken branches where there are no hardware loops."""
         if self.method.xpulp:
             return 0 if self.is_unrolled else 2
-        pointers = 1 + self.block.npx
         rounds = 0 if self.is_unrolled else (self.chunk - 1) // SCALAR_WORDS
-        return (pointers + 1 + _BRANCH_CYCLES) * (rounds + (self.chunks > 1))
+        return (2 + self.block.npx + _BRANCH_CYCLES) * (rounds + (self.chunks > 1))
 
 
 class Wishes(TypedDict, total=False):
@@ -314,22 +243,16 @@ def plans(
 
     Each comes with as many iterations as it can do, and with as many as need no loop of their own if those are fewer.
     """
-    scheme, iterations = wishes.get("scheme"), wishes.get("iterations")
-    for packing, method in _packings(w, a, candidates, scheme):
-        if wishes.get("depth") not in (None, packing.depth) or (iterations or 1) > packing.iterations:
+    wished, chosen, iterations = wishes.get("depth"), wishes.get("block"), wishes.get("iterations")
+    for packing, method in _packings(w, a, candidates, wishes.get("scheme")):
+        if wished not in (None, packing.depth) or (iterations or 1) > packing.iterations:
             continue
         for block in method.blocks:
-            most = PackedPlan(
-                layer=layer,
-                method=method,
-                packing=packing,
-                iterations=packing.iterations if iterations is None else iterations,
-                block=block,
-            )
-            some = most if iterations is not None or most.is_unrolled else most.unrolled
-            for plan in dict.fromkeys((most, some)):
-                if wishes.get("block") in (None, str(block)) and plan.registers <= len(FREE):
-                    yield plan
+            plan = partial(PackedPlan, layer=layer, method=method, packing=packing, block=block)
+            found = [plan(iterations=iterations or packing.iterations)]
+            if iterations is None and not found[0].is_unrolled:
+                found.append(plan(iterations=min(packing.iterations, MOST_UNROLLED // found[0].word_cycles)))
+            yield from (one for one in found if chosen in (None, str(block)) and one.registers <= len(FREE))
 
 
 def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) -> Iterator[tuple[Packing, Method]]:
@@ -339,10 +262,8 @@ def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) 
             if one is Scheme.BYTES if scheme is None else scheme not in names:
                 continue
             for depth in legal_depths(one, method.register, w, a, method.lanes):
-                yield (
-                    Packing(scheme=one, register=method.register, depth=depth, w=w, a=a, lanes=method.lanes),
-                    method,
-                )
+                packing = Packing(scheme=one, register=method.register, depth=depth, w=w, a=a, lanes=method.lanes)
+                yield packing, method
 
 
 def best_plan(
