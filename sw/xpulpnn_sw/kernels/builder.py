@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
 from xpulpnn_sw.kernels.program import Program
@@ -195,6 +196,13 @@ class Builder:
         self.accumulate(total, a, kappa[1], product)
         self("mulhsu", rd, a, kappa[0])
         self.add_shifted(rd, total, shift)
+
+    def requantise(self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool) -> None:
+        """Make the result of ``value`` the element ``lane`` of a word; ``shift`` is a register.
+
+        A word that one instruction changes is not ready for the next one.
+        """
+        self(f"pv.rq{'s' if signed else 'u'}.{ElemFmt.of_width(bits).suffix}", word, value, shift, lane)
 
     def search(self, places: Sequence[int], values: Sequence[int], work: Sequence[int], bits: int) -> None:
         """Move ``places`` in ascending tables of half-words past those below ``values``.

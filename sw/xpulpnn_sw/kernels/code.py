@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import group_shares, group_turns, take_next
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, shared
+from xpulpnn_sw.kernels.variants import BYTE_BITS
 
 _PASSING = (
     *("all_steps", "first_step", "weight_stride"),
@@ -76,8 +77,8 @@ class KernelCode:
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
         """Take the registers of what follows the inner loop; those in which numbers live are returned."""
         blocking, inner = self._blocking, self._inner
-        variant, precision = blocking.variant, blocking.precision
-        needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed, by_sign=blocking.by_sign)
+        variant = blocking.variant
+        needed = temporaries(blocking)
         # where many are needed, after the block also the pointers that are set anew in each
         pointers = [one for one in inner.activations if one not in inner.temporaries] if needed > _FEW else []
         taken = registers.take(max(0, needed - len(inner.temporaries) - len(pointers)))
@@ -87,20 +88,9 @@ class KernelCode:
         steps = registers.take(2) if self._walks else []
         held = 1 if blocking.by_sign else variant.npx
         partial = registers.take(held) if blocking.channel_step > variant.nch else []
-        self._store = Store(
-            bits=precision.y,
-            rule=blocking.rule,
-            counts=blocking.counts,
-            signed=precision.y_signed,
-            xpulp=variant.xpulp,
-            acc=inner.acc,
-            out=self._out,
-            steps=[*steps[:1] * (variant.npx - 1), *steps[1:]],
-            parameters=self._parameters,
-            temporaries=self._temporaries,
-            skipped=variant.nch * WORD,
-            partial=partial,
-        )
+        steps_of_all = [*steps[:1] * (variant.npx - 1), *steps[1:]]
+        ends = (inner.acc, self._out, steps_of_all, self._parameters)
+        self._store = Store(self._b, blocking, *ends, self._temporaries, partial)
         return dict(zip(("out_stride", "out_back"), steps, strict=False))
 
     def _terms(self) -> dict[str, Term]:
@@ -155,7 +145,7 @@ class KernelCode:
         if self._walks or self._im2col is not None:
             terms["out_stride"] = out_stride
         if self._walks:
-            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (blocking.stored_pixels - 1)
+            terms["out_back"] = Number(blocking.stored_bits // BYTE_BITS) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def _iterations(self, group_turns: Term) -> Term:
@@ -195,16 +185,13 @@ class KernelCode:
     def _of_first_step(self) -> dict[str, Term]:
         """Starts of the core's channel steps, but for weights."""
         blocking, first = self._blocking, Name("first_step")
+        parameters = blocking.variant.nch * WORD + blocking.rule_bytes
         terms: dict[str, Term] = {
             "out0": Argument("output") + first * blocking.step_bytes,
-            "parameters": Argument("parameters") + first * (self._block_parameters * blocking.blocks),
+            "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
             "shift": Argument("shift"),
         }
         return terms | ({} if self._im2col is None else self._im2col.terms())
-
-    @property
-    def _block_parameters(self) -> int:
-        return self._store.skipped + self._store.parameter_bytes
 
     def _ahead(self) -> list[int]:
         """Bytes that each weight pointer is ahead of what has been multiplied."""
@@ -264,7 +251,7 @@ class KernelCode:
                 with b.region("quant"):
                     is_needed = blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
                     shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
-                    self._store.emit(b, first, shift)
+                    self._store.emit(first, shift)
 
     def _block(self) -> None:
         inner, frame, b = self._inner, self._frame, self._b

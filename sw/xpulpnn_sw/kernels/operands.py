@@ -1,12 +1,10 @@
 """Weights, parameters and results of a MatMul in memory."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD
 from xpulpnn_sw.kernels.layout import (
     FOLDED_COLUMNS,
     ImageBuilder,
@@ -18,7 +16,6 @@ from xpulpnn_sw.kernels.layout import (
     pad_axis,
     padded_channels,
 )
-from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
     ONE_FACTOR,
     RQ_WIDTHS,
@@ -28,6 +25,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Rule,
     Thresholds,
     block_parameters,
+    gap_bytes,
     one_factor_parameters,
     parameter_alignment,
     scaled_parameters,
@@ -50,100 +48,97 @@ def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
         raise LayerError(f"variant of the rule qnt must be one of XpulpV2 with pairs of channels, not {level.name}")
 
 
-@dataclass(frozen=True, slots=True)
 class Blocking:
-    """Sizes of the loops around the MatMul block."""
+    """Sizes of the loops around the MatMul block, and what its results come of.
 
-    variant: Variant  # size of a block
-    precision: Precision
-    rule: Rule | None  # how results come of the accumulators; None: they are the accumulators
-    has_biases: bool = True  # whether accumulators may have to start with something else than 0
-    folded: bool = False  # whether the results of four pixels leave as fold says
+    Without a rule results are the accumulators. Without biases accumulators start with 0. The results of four pixels
+    may leave ``folded``.
+    """
 
-    def __post_init__(self) -> None:
-        check_rule(self.variant, self.precision, self.rule)
-        if self.folded and not self.folds:
-            raise LayerError(f"variant of folded results must be one that requantises, not {self.variant.name}")
-
-    @property
-    def by_channels(self) -> bool:
-        """Tell whether the cores share the channels of the only pixel, not the pixels."""
-        return self.variant.npx == 1
-
-    @property
-    def requantises(self) -> bool:
-        """Tell whether the core requantises: with ``pv.rq``, and products that need no start."""
-        able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in RQ_WIDTHS
-        # bytes with results of several blocks are put together in software
-        return able and self.rule in SCALING_RULES and self.channel_step == self.variant.nch
-
-    @property
-    def folds(self) -> bool:
-        """Tell whether results of four pixels in a row are in words before they are stored."""
-        return self.requantises and self.variant.npx == FOLDED_COLUMNS
-
-    @property
-    def stored_pixels(self) -> int:
-        """Pixels of a block that are stored."""
-        return self.variant.npx - self.folded
-
-    @property
-    def has_one_factor(self) -> bool:
-        """Tell whether the core requantises all channels of the only pixel by the same factor."""
-        return self.requantises and self.by_channels and self.rule in ONE_FACTOR
-
-    @property
-    def is_fresh(self) -> bool:
-        """Tell whether the first products do not accumulate, so that accumulators need no start."""
-        is_unbiased = not self.has_biases and Extension.XPULPML_DOT in self.variant.extensions
+    def __init__(
+        self,
+        variant: Variant,
+        precision: Precision,
+        rule: Rule | None,
+        *,
+        has_biases: bool = True,
+        folded: bool = False,
+    ) -> None:
+        check_rule(variant, precision, rule)
+        self.variant, self.precision, self.rule, self.folded = variant, precision, rule, folded
+        nch, bits = variant.nch, precision.y
+        # whether the cores share the channels of the only pixel, not the pixels
+        self.by_channels = variant.npx == 1
+        # output channels between two byte boundaries of the output, at least one block; their bytes of a pixel
+        self.channel_step = max(nch, BYTE_BITS // bits)
+        self.step_bytes = self.channel_step * bits // BYTE_BITS
+        self.blocks = self.channel_step // nch
+        # whether the core requantises, with pv.rq, and products need no start: bytes with results of several blocks are
+        # put together in software
+        able = Extension.XPULPRQ in variant.extensions and bits in RQ_WIDTHS
+        self.requantises = able and rule in SCALING_RULES and self.blocks == 1
+        # whether it requantises all channels of the only pixel by the same factor
+        self.has_one_factor = self.requantises and self.by_channels and rule in ONE_FACTOR
+        # whether the first products do not accumulate, so that accumulators need no start
+        is_unbiased = not has_biases and Extension.XPULPML_DOT in variant.extensions
         is_scaled = self.requantises and not self.has_one_factor
-        return is_scaled or (is_unbiased and not self.precision.requantised)
+        self.is_fresh = is_scaled or (is_unbiased and not precision.requantised)
+        # turns of the inner loop for a filter row, at least
+        self.least_turns = variant.turns_around + 1 if self.is_fresh else 1
+        # filter rows of a block that alternate in a stream
+        self.rows_per_stream = nch // variant.weight_streams
+        # whether accumulators hold how many of the products are -1 until all are summed up
+        self.counts = variant.counts(precision)
+        # whether results are a bit each, the sign of an accumulator that starts below its threshold
+        self.by_sign = bits == SIGN_BITS
+        # whether results of four pixels in a row are in words before they are stored; those of a block that are stored
+        self.folds = self.requantises and variant.npx == FOLDED_COLUMNS
+        self.stored_pixels = variant.npx - folded
+        if folded and not self.folds:
+            raise LayerError(f"variant of folded results must be one that requantises, not {variant.name}")
 
     @property
-    def least_turns(self) -> int:
-        """Turns of the inner loop for a filter row, at least."""
-        return self.variant.turns_around + 1 if self.is_fresh else 1
+    def stored_bits(self) -> int:
+        """Bits of one store: all of a block's channels of a pixel, up to a word.
+
+        Without XpulpV2, and of results that come as bytes, a byte at least.
+        """
+        bits, channels = self.precision.y, self.variant.nch
+        if not self.requantises and (not self.variant.xpulp or self.rule in (None, Rule.QNT)):
+            return max(bits, BYTE_BITS)
+        return min(max(channels * bits, BYTE_BITS), WORD_BITS)
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the thresholds of a channel."""
+        return THRESHOLD_BYTES << self.precision.y
+
+    @property
+    def rule_bytes(self) -> int:
+        """Bytes of the parameters of a block without its biases."""
+        channels = self.variant.nch
+        if self.has_one_factor:
+            return 2 * WORD
+        if self.requantises:
+            # biases are part of lambda, which are in their place
+            return (1 if self.rule in ONE_FACTOR else channels) * WORD
+        match self.rule:
+            case Rule.BN32:
+                return channels * 2 * WORD
+            case Rule.BN64:
+                return channels * 4 * WORD
+            case Rule.MULTIPLY:
+                return WORD
+            case Rule.QNT:
+                return gap_bytes(self.rule, self.precision.y, channels) + channels * self.table_bytes
+            case Rule.THRESHOLDS if not self.by_sign:
+                return channels * self.table_bytes
+            case _:
+                return 0
 
     def filled(self, words: int) -> int:
         """Words of a filter row in memory, of so many that are not zeros."""
         return max(self.least_turns, -(-words // self.variant.unrolled)) * self.variant.unrolled
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of a channel step."""
-        return self.channel_step // self.variant.nch
-
-    @property
-    def rows_per_stream(self) -> int:
-        """Filter rows of a block that alternate in a stream."""
-        return self.variant.nch // self.variant.weight_streams
-
-    @property
-    def counts(self) -> bool:
-        """Tell whether accumulators hold how many of the products are -1 until all are summed up."""
-        return self.variant.counts(self.precision)
-
-    @property
-    def by_sign(self) -> bool:
-        """Tell whether results are a bit each, the sign of an accumulator that starts below its threshold."""
-        return self.precision.y == SIGN_BITS
-
-    @property
-    def channel_step(self) -> int:
-        """Output channels between two byte boundaries of the output, at least one block."""
-        return max(self.variant.nch, BYTE_BITS // self.precision.y)
-
-    @property
-    def step_bytes(self) -> int:
-        """Output bytes of a pixel and channel step."""
-        return self.channel_step * self.precision.y // BYTE_BITS
-
-    @property
-    def store_bytes(self) -> int:
-        """Output bytes of a pixel written at a time."""
-        if self.requantises:
-            return min(self.variant.nch * self.precision.y, WORD_BITS) // BYTE_BITS
-        return stored_bits(self.rule, self.precision.y, self.variant.nch, xpulp=self.variant.xpulp) // BYTE_BITS
 
 
 def place_operands(

@@ -1,13 +1,12 @@
 """End of a MatMul block: requantise, pack and store, or store the accumulators."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, THRESHOLD_BYTES, WORD, ZERO, Builder, Value
+from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
-from xpulpnn_sw.layers.precision import SIGN_BITS
 
 # registers of a rule: for parameters, and for a result on its way
 _REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
@@ -17,122 +16,102 @@ _QNT = {4: "pv.qnt.n", 2: "pv.qnt.c"}
 _PAIR = 2  # pixels searched for side by side, so that none waits for its threshold
 
 
-def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool, by_sign: bool = False) -> int:
+def temporaries(blocking: Blocking) -> int:
     """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift.
 
-    Results of one bit, ``by_sign``, need none of them.
+    Results of one bit need none of them.
     """
-    if by_sign:
+    rule, count = blocking.rule, _REGISTERS[blocking.rule]
+    if blocking.by_sign:
         return _LEAST
-    count = _REGISTERS[rule]
-    if not xpulp:
+    if not blocking.variant.xpulp:
         # an addend by itself; to clip; for the shift
-        count += (rule is Rule.BN64) + 1 + signed + 1
+        count += (rule is Rule.BN64) + 1 + blocking.precision.y_signed + 1
     elif rule not in (Rule.BN32, Rule.THRESHOLDS, Rule.QNT):
         count += 1
     return max(_LEAST, count)
 
 
-def stored_bits(rule: Rule | None, bits: int, channels: int, *, xpulp: bool) -> int:
-    """Bits of one store of results of ``bits`` bits: with XpulpV2 all of a block's channels of a pixel, up to a word.
-
-    Without it, and of results that come as bytes, a byte at least.
-    """
-    if not xpulp or rule in (None, Rule.QNT):
-        return max(bits, BYTE_BITS)
-    return min(max(channels * bits, BYTE_BITS), WORD_BITS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockStore:
-    """The end of a block: what its accumulators become, and where it goes."""
+    """The end of a block: what its accumulators become, and where it goes.
 
-    bits: int  # width of a requantised result
-    signed: bool  # whether requantised results are in two's complement
-    acc: list[list[int]]  # accumulator of [pixel][channel]; lost
-    # output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel
-    out: list[int]
-    # registers with the distances from each pixel to the next, and from the last to the first one's next store; none if
-    # every pixel has a pointer
-    steps: list[int]
-    parameters: int  # pointer to what the rule needs of the block or of each channel, moved past it
+    ``acc`` are the accumulators of [pixel][channel], which are lost. ``out`` is an output pointer of each pixel, moved
+    past what is stored, or one for all, which goes from pixel to pixel: ``steps`` are then registers with the distances
+    from each pixel to the next, and from the last to the first one's next store. ``parameters`` points to what the rule
+    needs of the block or of each channel, and is moved past it.
+    """
 
-    def _put(self, b: Builder, pixel: int, register: int, bits: int, offset: int = 0) -> None:
+    def __init__(
+        self, b: Builder, blocking: Blocking, acc: list[list[int]], out: list[int], steps: list[int], parameters: int
+    ) -> None:
+        self.b, self.blocking, self.acc, self.out, self.steps, self.parameters = (
+            b,
+            blocking,
+            acc,
+            out,
+            steps,
+            parameters,
+        )
+        self.bits, self.signed, self.channels = blocking.precision.y, blocking.precision.y_signed, len(acc[0])
+
+    def put(self, pixel: int, register: int, bits: int, offset: int = 0) -> None:
         """Store so many bits of a pixel, without XpulpV2 ``offset`` bytes behind its pointer."""
         if self.steps:
-            b.store_and_move(f"p.{STORE_BY_BITS[bits]}", register, self.steps[pixel], self.out[0])
+            self.b.store_and_move(f"p.{STORE_BY_BITS[bits]}", register, self.steps[pixel], self.out[0])
         else:
-            b.access(STORE_BY_BITS[bits], register, bits // BYTE_BITS, offset, self.out[pixel])
+            self.b.access(STORE_BY_BITS[bits], register, bits // BYTE_BITS, offset, self.out[pixel])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Store(BlockStore):
-    """The end of a block without ``pv.rq``."""
+    """The end of a block without ``pv.rq``, behind whose biases the parameters of the rule lie.
 
-    rule: Rule | None  # how the accumulators are requantised; None: they are stored themselves
-    counts: bool  # whether accumulators of results of one bit are negative for +1, not positive
-    xpulp: bool  # whether XpulpV2 may be used: `p.addN`, `p.clipi`, `p.inserti`, post-increment stores
-    temporaries: list[int]  # Registers, as many as temporaries says
-    # parameter bytes of the block before those, already read; without post-increment the pointer is still before them
-    skipped: int
-    # for each pixel a register that holds an incomplete byte between blocks; used only by blocks smaller than a byte
-    partial: list[int]
+    Without post-increment the pointer is still before the biases. Of the ``temporaries`` there must be as many as the
+    function tells. ``partial`` are registers that hold an incomplete byte of each pixel between blocks, used only by
+    blocks smaller than a byte.
+    """
 
-    @property
-    def stored_bits(self) -> int:
-        """Bits of one store."""
-        return stored_bits(self.rule, self.bits, len(self.acc[0]), xpulp=self.xpulp)
+    def __init__(
+        self,
+        b: Builder,
+        blocking: Blocking,
+        acc: list[list[int]],
+        out: list[int],
+        steps: list[int],
+        parameters: int,
+        temporaries: list[int],
+        partial: list[int],
+    ) -> None:
+        super().__init__(b, blocking, acc, out, steps, parameters)
+        self._temporaries, self._partial = temporaries, partial
+        self._rule, self._xpulp, self._biases = blocking.rule, b.xpulp, self.channels * WORD
+        self._stored = [0] * len(acc)  # bytes of the block
 
-    @property
-    def parameter_bytes(self) -> int:
-        """Bytes of parameters of a block, without those of :attr:`skipped`."""
-        channels = len(self.acc[0])
-        match self.rule:
-            case Rule.BN32:
-                return channels * 2 * WORD
-            case Rule.BN64:
-                return channels * 4 * WORD
-            case Rule.MULTIPLY:
-                return WORD
-            case Rule.QNT:
-                return gap_bytes(self.rule, self.bits, channels) + channels * self._table
-            case Rule.THRESHOLDS if not self.by_sign:
-                return channels * self._table
-            case _:
-                return 0
-
-    @property
-    def by_sign(self) -> bool:
-        """Tell whether results are signs of accumulators."""
-        return self.bits == SIGN_BITS
-
-    @property
-    def _table(self) -> int:
-        return THRESHOLD_BYTES << self.bits
-
-    def emit(self, b: Builder, first_channel: int, shift: Value) -> None:
+    def emit(self, first_channel: int, shift: Value) -> None:
         """Store a block whose first channel within the channel step is ``first_channel``."""
-        stored = [0] * len(self.acc)
-        if self.rule is None:
+        self._stored = [0] * len(self.acc)
+        if self._rule is None:
             for results in zip(*self.acc, strict=True):
                 for pixel, accumulator in enumerate(results):
-                    self._store(b, pixel, accumulator, stored)
-            self._move_pointers(b, stored)
-            return
-        if self.by_sign or self.rule is Rule.QNT:
-            emit = self._signs if self.by_sign else self._quantise
-            emit(b, first_channel, stored)
-            self._move_pointers(b, stored)
-            return
-        per_store = self.stored_bits // self.bits
-        whole = len(self.acc[0]) >= per_store
-        held = [accumulators[0] for accumulators in self.acc] if whole else self.partial
-        if self.rule is Rule.MULTIPLY:
-            self._read(b, self.temporaries[0], 0)
+                    self._store(pixel, accumulator)
+        elif self.blocking.by_sign:
+            self._signs(first_channel)
+        elif self._rule is Rule.QNT:
+            self._quantise(first_channel)
+        else:
+            self._requantise(first_channel, shift)
+        self._move_pointers()
+
+    def _requantise(self, first_channel: int, shift: Value) -> None:
+        b, per_store = self.b, self.blocking.stored_bits // self.bits
+        whole = self.channels >= per_store
+        held = [accumulators[0] for accumulators in self.acc] if whole else self._partial
+        if self._rule is Rule.MULTIPLY:
+            self._read(self._temporaries[0], 0)
+        is_pipelined = self._rule is Rule.BN32 and self._xpulp and len(self.acc) == 1
         waiting: list[Callable[[], None]] = []
-        for channel in range(len(self.acc[0])):
+        for channel in range(self.channels):
             results = [accumulators[channel] for accumulators in self.acc]
-            self._channel(b, channel, results, shift)
+            self._channel(channel, results, shift)
             position = (first_channel + channel) % per_store
             while waiting:
                 # meanwhile the channel's kappa arrives
@@ -140,90 +119,97 @@ class Store(BlockStore):
             for pixel, accumulator in enumerate(results):
                 if position == 0 and whole:
                     held[pixel] = accumulator
-                if self.rule is Rule.BN32:
-                    lam, kappa = self.temporaries[:2]
+                if self._rule is Rule.BN32:
+                    lam, kappa = self._temporaries[:2]
                     b("mul", accumulator, accumulator, kappa)
                     b.add_shifted(accumulator, lam, shift)
                 target = held[pixel] if per_store > 1 else accumulator
-                finish = partial(self._finish, b, pixel, channel, target, position, stored)
-                if self._is_pipelined:
+                finish = partial(self._finish, pixel, channel, target, position)
+                if is_pipelined:
                     waiting.append(finish)
                 else:
                     finish()
         for finish in waiting:
             finish()
-        self._move_pointers(b, stored)
 
-    @property
-    def _is_pipelined(self) -> bool:
-        return self.rule is Rule.BN32 and self.xpulp and len(self.acc) == 1
-
-    def _finish(self, b: Builder, pixel: int, channel: int, target: int, position: int, stored: list[int]) -> None:
+    def _finish(self, pixel: int, channel: int, target: int, position: int) -> None:
         """Clip a result to its place and, if that is full, store it."""
-        value = self.acc[pixel][channel]
-        if self.bits >= BYTE_BITS:
-            self._clip(b, value, value)
-            self._pack(b, target, self.acc[pixel], channel, position)
+        b, accumulators, value = self.b, self.acc[pixel], self.acc[pixel][channel]
+        if self.bits < BYTE_BITS:
+            self._clip(value if position else target, value)
+            if position:
+                self._insert(target, value, self.bits, position * self.bits)
         else:
-            self._merge(b, target, value, position)
-        if (position + 1) * self.bits == self.stored_bits:
-            self._store(b, pixel, target, stored)
+            self._clip(value, value)
+            # every other result goes into the word with the one before
+            if position % 2 and self.bits > BYTE_BITS:
+                b("pv.pack.h", target, value, accumulators[channel - 1])
+            elif position % 2:
+                b("pv.packlo.b" if position < 2 else "pv.packhi.b", target, value, accumulators[channel - 1])
+        if (position + 1) * self.bits == self.blocking.stored_bits:
+            self._store(pixel, target)
 
-    def _signs(self, b: Builder, first_channel: int, stored: list[int]) -> None:
+    def _insert(self, word: int, value: int, bits: int, place: int) -> None:
+        if self._xpulp:
+            self.b("p.inserti", word, value, bits - 1, place)
+        else:
+            self.b("slli", value, value, place)
+            self.b("or", word, word, value)
+
+    def _signs(self, first_channel: int) -> None:
         """A bit for each accumulator; one register collects a byte of every pixel."""
-        (held,), work = self.partial, self.temporaries[0]
+        b, (held,), work = self.b, self._partial, self._temporaries[0]
         for channel, results in enumerate(zip(*self.acc, strict=True), first_channel):
             position = channel % BYTE_BITS
             for pixel, accumulator in enumerate(results):
-                b("slt", accumulator, *((accumulator, ZERO) if self.counts else (ZERO, accumulator)))
+                b("slt", accumulator, *((accumulator, ZERO) if self.blocking.counts else (ZERO, accumulator)))
                 place = pixel * BYTE_BITS + position
-                if self.xpulp:
-                    b("p.inserti", held, accumulator, 0, place)
-                elif place == 0:
+                if place == 0 and not self._xpulp:
                     b.mv(held, accumulator)
                 else:
-                    b("slli", accumulator, accumulator, place)
-                    b("or", held, held, accumulator)
+                    self._insert(held, accumulator, 1, place)
             if position == BYTE_BITS - 1:
-                self._store(b, 0, held, stored)
+                self._store(0, held)
                 for pixel in range(1, len(results)):
                     b("srli", work, held, pixel * BYTE_BITS)
-                    self._store(b, pixel, work, stored)
+                    self._store(pixel, work)
 
-    def _channel(self, b: Builder, channel: int, results: list[int], shift: Value) -> None:
+    def _channel(self, channel: int, results: list[int], shift: Value) -> None:
         """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
-        match self.rule:
+        b, first, second = self.b, *self._temporaries[:2]
+        match self._rule:
+            case Rule.BN32 if self._xpulp:
+                # kappa is needed first
+                b("lw", second, WORD, self.parameters)
+                b("p.lw", first, 2 * WORD, self.parameters)
             case Rule.BN32:
-                self._load(b, self.temporaries[0], self.temporaries[1], channel)
+                self._read(second, (2 * channel + 1) * WORD)
+                self._read(first, 2 * channel * WORD)
             case Rule.BN64:
-                self._scale_wide(b, channel, results, shift)
+                lam, lam_high, kappa, kappa_high, work, *product = self._temporaries
+                for number, register in enumerate((lam, lam_high, kappa, kappa_high)):
+                    self._read(register, (channel * 4 + number) * WORD)
+                working = (work, ZERO if self._xpulp else product[0])
+                for accumulator in results:
+                    b.upper_word(accumulator, accumulator, (lam, lam_high), (kappa, kappa_high), working, shift)
             case Rule.THRESHOLDS:
-                self._search(b, channel, results)
+                self._search(channel, results)
             case _:
                 for accumulator in results:
-                    if self.rule is Rule.MULTIPLY:
-                        b("mul", accumulator, accumulator, self.temporaries[0])
+                    if self._rule is Rule.MULTIPLY:
+                        b("mul", accumulator, accumulator, first)
                     b.shift_right(accumulator, accumulator, shift)
 
-    def _read(self, b: Builder, register: int, offset: int) -> None:
+    def _read(self, register: int, offset: int) -> None:
         """Load the next word of parameters, ``offset`` bytes behind the biases."""
-        b.access("lw", register, WORD, self.skipped + offset, self.parameters)
+        self.b.access("lw", register, WORD, self._biases + offset, self.parameters)
 
-    def _scale_wide(self, b: Builder, channel: int, results: list[int], shift: Value) -> None:
-        """The upper word of ``kappa * acc + lambda``, shifted."""
-        lam, lam_high, kappa, kappa_high, work, *product = self.temporaries
-        for number, register in enumerate((lam, lam_high, kappa, kappa_high)):
-            self._read(b, register, (channel * 4 + number) * WORD)
-        for accumulator in results:
-            working = (work, ZERO if self.xpulp else product[0])
-            b.upper_word(accumulator, accumulator, (lam, lam_high), (kappa, kappa_high), working, shift)
-
-    def _search(self, b: Builder, channel: int, results: list[int]) -> None:
-        """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""
-        table = self.skipped - len(self.acc[0]) * WORD * self.xpulp + channel * self._table
+    def _search(self, channel: int, results: list[int]) -> None:
+        """Count the thresholds below each accumulator."""
+        b, table = self.b, self._biases * (not self._xpulp) + channel * self.blocking.table_bytes
         for first in range(0, len(results), _PAIR):
             pair = results[first : first + _PAIR]
-            places, thresholds = self.temporaries[: len(pair)], self.temporaries[_PAIR : 2 * _PAIR]
+            places, thresholds = self._temporaries[: len(pair)], self._temporaries[_PAIR : 2 * _PAIR]
             for place in places:
                 b("addi", place, self.parameters, table)
             b.search(places, pair, thresholds, self.bits)
@@ -234,18 +220,19 @@ class Store(BlockStore):
                 if self.signed:
                     b("xori", accumulator, accumulator, 1 << self.bits - 1)
 
-    def _quantise(self, b: Builder, first_channel: int, stored: list[int]) -> None:
+    def _quantise(self, first_channel: int) -> None:
         """Codes of two channels at a time, which pv.qnt packs: a byte, or a half of one."""
-        middle, count, per_store = self.temporaries[0], len(self.acc[0]), BYTE_BITS // self.bits
+        b, middle, count, per_store = self.b, self._temporaries[0], self.channels, BYTE_BITS // self.bits
         # a byte has all its upper bits inverted at once
         inverted = sum(1 << bit for bit in range(self.bits - 1, BYTE_BITS, self.bits))
-        tables = gap_bytes(self.rule, self.bits, count)
+        table = self.blocking.table_bytes
+        tables = gap_bytes(self._rule, self.bits, count) + table // 2 - THRESHOLD_BYTES
         for channel in range(0, count, SEARCHED_CHANNELS):
             position = (first_channel + channel) % per_store
-            b("addi", middle, self.parameters, tables + channel * self._table + self._table // 2 - THRESHOLD_BYTES)
+            b("addi", middle, self.parameters, tables + channel * table)
             for pixel, accumulators in enumerate(self.acc):
                 first, second = accumulators[channel : channel + SEARCHED_CHANNELS]
-                held = accumulators[channel - position] if count >= per_store else self.partial[pixel]
+                held = accumulators[channel - position] if count >= per_store else self._partial[pixel]
                 code = held if position == 0 else first
                 b("p.clipi", first, first, _CLIPPED_BITS)
                 b("p.clipi", second, second, _CLIPPED_BITS)
@@ -256,45 +243,32 @@ class Store(BlockStore):
                 if position + SEARCHED_CHANNELS == per_store:
                     if not self.signed:
                         b("xori", held, held, inverted)
-                    self._store(b, pixel, held, stored)
+                    self._store(pixel, held)
 
-    def _load(self, b: Builder, lam: int, kappa: int, channel: int) -> None:
-        # kappa is needed first
-        if self.xpulp:
-            b("lw", kappa, WORD, self.parameters)
-            b("p.lw", lam, 2 * WORD, self.parameters)
-        else:
-            place = self.skipped + channel * 2 * WORD
-            b("lw", kappa, place + WORD, self.parameters)
-            b("lw", lam, place, self.parameters)
-
-    def _move_pointers(self, b: Builder, stored: list[int]) -> None:
+    def _move_pointers(self) -> None:
         """Move each pointer that no post-increment has moved once, past all that the block has read or stored."""
-        if self.xpulp:
-            if self.rule in (Rule.THRESHOLDS, Rule.QNT) and not self.by_sign:
-                self._move(b, self.parameters, self.parameter_bytes)
-            return
-        self._move(b, self.parameters, self.skipped + self.parameter_bytes)
-        for pointer, distance in zip(self.out, stored, strict=True):
-            self._move(b, pointer, distance)
+        moves: list[tuple[int, int]] = []
+        if not self._xpulp:
+            moves = [(self.parameters, self._biases + self.blocking.rule_bytes)]
+            moves += zip(self.out, self._stored, strict=True)
+        elif self._rule in (Rule.THRESHOLDS, Rule.QNT) and not self.blocking.by_sign:
+            moves = [(self.parameters, self.blocking.rule_bytes)]
+        for pointer, distance in moves:
+            self.b.add(pointer, distance, self._temporaries[0])
 
-    def _move(self, b: Builder, pointer: int, distance: int) -> None:
-        if distance:
-            b.add(pointer, distance, self.temporaries[0])
-
-    def _clip(self, b: Builder, rd: int, value: int) -> None:
+    def _clip(self, rd: int, value: int) -> None:
         """Clip to the range of the results; without ``p.clip`` by masks made from comparisons, free of branches."""
-        if self.rule is Rule.THRESHOLDS:
+        b = self.b
+        if self._rule is Rule.THRESHOLDS:
             if rd != value:
                 b.mv(rd, value)
             return
-        if self.xpulp:
+        if self._xpulp:
             b("p.clipi", rd, value, self.bits) if self.signed else b("p.clipui", rd, value, self.bits + 1)
             return
-        spare = self.temporaries[_REGISTERS[self.rule] + (self.rule is Rule.BN64) :]
-        clipped = spare[0]
+        clipped, bound, *_ = self._temporaries[_REGISTERS[self._rule] + (self._rule is Rule.BN64) :]
         if self.signed:
-            bound, half = spare[1], 1 << (self.bits - 1)
+            half = 1 << (self.bits - 1)
             # all ones if out of range; the bound on the side of the sign
             b("addi", clipped, value, half)
             b("sltiu", clipped, clipped, 1 << self.bits)
@@ -314,29 +288,7 @@ class Store(BlockStore):
         if self.bits < BYTE_BITS:
             b("andi", rd, rd, (1 << self.bits) - 1)
 
-    def _merge(self, b: Builder, held: int, value: int, position: int) -> None:
-        """Clip a result into its place in the byte."""
-        if position == 0:
-            self._clip(b, held, value)
-            return
-        self._clip(b, value, value)
-        if self.xpulp:
-            b("p.inserti", held, value, self.bits - 1, position * self.bits)
-        else:
-            b("slli", value, value, position * self.bits)
-            b("or", held, held, value)
-
-    def _pack(self, b: Builder, held: int, accumulators: list[int], channel: int, position: int) -> None:
-        """Put every other result, with the one before, into the word."""
-        if position % 2 == 0:
-            return
-        upper, lower = accumulators[channel], accumulators[channel - 1]
-        if self.bits > BYTE_BITS:
-            b("pv.pack.h", held, upper, lower)
-        else:
-            b("pv.packlo.b" if position < 2 else "pv.packhi.b", held, upper, lower)
-
-    def _store(self, b: Builder, pixel: int, register: int, stored: list[int]) -> None:
-        size = self.stored_bits // BYTE_BITS
-        self._put(b, pixel, register, self.stored_bits, stored[pixel])
-        stored[pixel] += size
+    def _store(self, pixel: int, register: int) -> None:
+        bits = self.blocking.stored_bits
+        self.put(pixel, register, bits, self._stored[pixel])
+        self._stored[pixel] += bits // BYTE_BITS

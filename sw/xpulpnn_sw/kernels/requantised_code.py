@@ -6,7 +6,6 @@ word gather in registers over several blocks, as far as there are registers and 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 
@@ -28,68 +27,59 @@ _TEMPORARIES = 3  # that what is around the blocks needs
 _BETWEEN_PLANES = 2  # of them those that are needed between the planes of a block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RequantisedStore(BlockStore):
     """The end of a block through ``pv.rq``.
 
     Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
-    them, so that other work comes in between where there is some.
+    them, so that other work comes in between where there is some. ``words`` are registers of the pixels in which
+    results gather over blocks until they are a word; without them they do in an accumulator, and every block stores
+    what it has.
     """
 
-    # for each pixel a register in which results gather over blocks until they are a word; none: in an accumulator, and
-    # every block stores what it has
-    words: list[int] = field(default_factory=list[int])
-    folded: bool = False  # whether the four pixels of a block leave as fold says
-    one_factor: bool = False  # whether there is one kappa, before the lambdas of a block
+    def __init__(
+        self,
+        b: Builder,
+        blocking: Blocking,
+        acc: list[list[int]],
+        out: list[int],
+        steps: list[int],
+        parameters: int,
+        words: list[int],
+    ) -> None:
+        super().__init__(b, blocking, acc, out, steps, parameters)
+        self._words, self._one_factor = words, blocking.rule in ONE_FACTOR
+        self._stored_bits = WORD_BITS if words else blocking.stored_bits
 
-    @property
-    def skipped(self) -> int:
-        """Parameter bytes of the block before those: none, biases are part of lambda."""
-        return 0
-
-    @property
-    def parameter_bytes(self) -> int:
-        """Bytes of parameters of a block."""
-        channels = len(self.acc[0])
-        return (channels + (1 if self.one_factor else channels)) * WORD
-
-    @property
-    def stored_bits(self) -> int:
-        """Bits of one store: what a block has of a pixel, up to a word."""
-        return WORD_BITS if self.words else min(len(self.acc[0]) * self.bits, WORD_BITS)
-
-    def begin(self, b: Builder, channel: int = 0) -> None:
+    def begin(self, channel: int = 0) -> None:
         """Load kappa and lambda of a channel, if there are others than those of the channels before it."""
-        for number in range(1 if channel and self.one_factor else 0, 2):
-            b("pv.rqld", number, self.parameters)
+        for number in range(1 if channel and self._one_factor else 0, 2):
+            self.b("pv.rqld", number, self.parameters)
 
-    def emit(self, b: Builder, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
+    def emit(self, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
         """Store a block after :meth:`begin`.
 
         ``shift`` is the register of the right shift. ``meanwhile`` writes instructions that have nothing to do with it,
         in their order, after the first channel. ``first_channel`` is the number of that channel within a store.
         """
-        channels, waiting = len(self.acc[0]), list(meanwhile)
-        name = f"pv.rq{'s' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
-        per_store = self.stored_bits // self.bits
-        for channel in range(channels):
+        waiting, per_store = list(meanwhile), self._stored_bits // self.bits
+        for channel in range(self.channels):
             if channel:
-                self.begin(b, channel)
+                self.begin(channel)
                 if waiting:
                     waiting.pop(0)()
             lane = (first_channel + channel) % per_store
-            results = self.words or [accumulators[channel - lane] for accumulators in self.acc]
+            results = self._words or [accumulators[channel - lane] for accumulators in self.acc]
             for result, accumulators in zip(results, self.acc, strict=True):
-                b(name, result, accumulators[channel], shift, lane)
-            if channel == channels - 1:
+                self.b.requantise(result, accumulators[channel], shift, lane, self.bits, signed=self.signed)
+            if channel == self.channels - 1:
                 for write in waiting:
                     write()
             if lane == per_store - 1:
-                for pixel, result in enumerate(self._fold(b, results) if self.folded else results):
-                    self._put(b, pixel, result, self.stored_bits)
+                for pixel, result in enumerate(self._fold(results) if self.blocking.folded else results):
+                    self.put(pixel, result, self._stored_bits)
 
-    def _fold(self, b: Builder, results: list[int]) -> list[int]:
-        greater = f"pv.max{'' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
+    def _fold(self, results: list[int]) -> list[int]:
+        b, greater = self.b, f"pv.max{'' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
         first, second, third, last = results
         b(greater, second, first, second)
         b(greater, second, second, third)
@@ -124,16 +114,14 @@ class RequantisedCode(KernelCode):
             # in a register where it is needed, which is free elsewhere
             self._back = self._words[0] if gathers else registers.one()
             homes |= {} if gathers else {"out_back": self._back}
-        self._store: RequantisedStore = RequantisedStore(
-            bits=precision.y,
-            signed=precision.y_signed,
-            acc=inner.acc,
-            out=self._out,
-            steps=[*[homes["out_stride"]] * (blocking.stored_pixels - 1), self._back] if self._walks else [],
-            parameters=self._parameters,
-            folded=blocking.folded,
-            one_factor=blocking.rule in ONE_FACTOR,
-        )
+        store = partial(RequantisedStore, self._b, blocking, inner.acc, self._out)
+        steps, back, word_back = list[int](), list[int](), list[int]()
+        if self._walks:
+            steps = [homes["out_stride"]] * (blocking.stored_pixels - 1)
+            back, word_back = [self._back], [inner.acc[0][0]]
+        self._store = store([*steps, *back], self._parameters, [])
+        # of as many blocks as make a word of results, behind which an accumulator is free
+        self._word_store = store([*steps, *word_back], self._parameters, self._words)
         return homes
 
     def _terms(self) -> dict[str, Term]:
@@ -170,23 +158,22 @@ class RequantisedCode(KernelCode):
 
     def _words_of_blocks(self) -> None:
         """As many blocks as make a word of results."""
-        free, following, store = self._inner.acc[0][0], list[Callable[[], None]](), self._store
-        store = replace(store, words=self._words)
+        following: list[Callable[[], None]] = []
         if self._walks:
-            store = replace(store, steps=[*store.steps[:-1], free])
-            following.append(partial(self._frame.load, "word_back", free))
+            following.append(partial(self._frame.load, "word_back", self._inner.acc[0][0]))
         for number in range(self._per_word):
             is_last = number == self._per_word - 1
-            self._one_block(store, number * self._blocking.variant.nch, following if is_last else [])
+            first_channel = number * self._blocking.variant.nch
+            self._one_block(self._word_store, first_channel, following if is_last else [])
 
     def _one_block(
-        self, store: RequantisedStore, first_channel: int = 0, following: list[Callable[[], None]] | None = None
+        self, store: RequantisedStore, first_channel: int = 0, following: Sequence[Callable[[], None]] = ()
     ) -> None:
         """A block, which ends with the first words of the next one's rows."""
         inner, frame, b, precision = self._inner, self._frame, self._b, self._blocking.precision
         assert isinstance(inner, CrossLoop)
         with b.region("quant"):
-            store.begin(b)
+            store.begin()
         for plane in reversed(range(self._planes)):
             is_first = plane == self._planes - 1
             if not is_first:
@@ -196,7 +183,7 @@ class RequantisedCode(KernelCode):
             inner.emit_turns(b, count, signed=signed, fresh=is_first)
         with b.region("quant"):
             shift = frame.register("shift", self._temporaries[0])
-            store.emit(b, shift, [*self._first_words(), *(following or [])], first_channel)
+            store.emit(shift, [*self._first_words(), *following], first_channel)
 
     def _first_words(self) -> list[Callable[[], None]]:
         inner, frame, b = self._inner, self._frame, self._b
@@ -206,11 +193,6 @@ class RequantisedCode(KernelCode):
 
 class OneFactorCode(KernelCode):
     """:class:`KernelCode` for the rules ``multiply`` and ``shift``."""
-
-    @property
-    def _block_parameters(self) -> int:
-        """Bytes of parameters of a block: factor, offset, biases."""
-        return (2 + self._blocking.variant.nch) * WORD
 
     def _channels(self) -> None:
         b, counter = self._b, self._temporaries[0]
@@ -227,10 +209,11 @@ class OneFactorCode(KernelCode):
         b, precision, (accumulators,) = self._b, self._blocking.precision, self._inner.acc
         halves = 2 if len(accumulators) * precision.y % (2 * BYTE_BITS) == 0 else 1
         lanes = len(accumulators) // halves
-        name = f"pv.rq{'s' if precision.y_signed else 'u'}.{ElemFmt.of_width(precision.y).suffix}"
         for lane in range(lanes):
             for first in range(0, len(accumulators), lanes):
-                b(name, accumulators[first], accumulators[first + lane], shift, lane)
+                b.requantise(
+                    accumulators[first], accumulators[first + lane], shift, lane, precision.y, signed=precision.y_signed
+                )
         stored = lanes * precision.y
         for first in range(0, len(accumulators), lanes):
             b.access(STORE_BY_BITS[stored], accumulators[first], stored // BYTE_BITS, 0, self._out[0])

@@ -15,7 +15,6 @@ from xpulpnn_sw.kernels.channelwise.code import (
     ELEMENT_SUFFIXES,
     IMMEDIATE_FORMATS,
     ConstantDivision,
-    ElementRequantiser,
     repeated,
 )
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps
@@ -125,9 +124,7 @@ class _AvgPooling(Pooling):
         self._pending: int | None = None
         # elements of two words that take turns
         self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
-        self._requantiser: ElementRequantiser | None = None
-        if level.requantises and not self._is_shifted:
-            self._requantiser = ElementRequantiser(self.b, precision.y, signed=precision.y_signed)
+        self._requantises = level.requantises and not self._is_shifted
 
     @property
     def extra_terms(self) -> dict[str, Term]:
@@ -158,10 +155,10 @@ class _AvgPooling(Pooling):
         if self._half:
             b.li(self._flip, repeated(self._half, self._bits))
         self._division.begin()
-        if self._requantiser is not None:
-            self._set(self._requantiser)
+        if self._requantises:
+            self._set_requantiser()
 
-    def _set(self, requantiser: ElementRequantiser) -> None:
+    def _set_requantiser(self) -> None:
         factor, summand, work, *_ = self.values
         kappa: Value = 1
         lam: Value = 0
@@ -171,7 +168,7 @@ class _AvgPooling(Pooling):
             kappa = Held(self.frame.register("factor", factor))
         if self._scaled:
             lam = Held(self.frame.register("summand", summand))
-        requantiser.set(kappa, lam, work)
+        self.b.set_requantiser(kappa, lam, work)
 
     @property
     def _quotient(self) -> tuple[int, int] | None:
@@ -288,15 +285,15 @@ class _AvgPooling(Pooling):
         signed = precision.y_signed
         lanes, bits = WORD_BITS // self._bits, precision.y
         per_word = min(lanes, WORD_BITS // bits)
-        last = ZERO if self._requantiser is None else self._last_shift(third)
+        last = self._last_shift(third) if self._requantises else ZERO
         for lane in range(lanes):
             number, place = lane % len(self._sums), lane // len(self._sums) * self._width
             b.extract(value, self._sums[number], self._width, place, signed=False)
             if self._half:
                 b("sub", value, value, self._offset)
-            if self._requantiser is not None:
+            if self._requantises:
                 self._divide(value, work, other)
-                self._requantiser.put(word, value, lane % per_word, last)
+                b.requantise(word, value, last, lane % per_word, bits, signed=signed)
             elif self._is_folded:
                 factor = self.frame.register("factor", work)
                 summand = self.frame.register("summand", third)
@@ -309,7 +306,7 @@ class _AvgPooling(Pooling):
                 b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
             else:
                 self._division.emit(value, work, other)
-            if self._requantiser is None:
+            if not self._requantises:
                 position = lane % per_word * bits
                 target = value if position else word
                 if self._scaled or (precision.x, precision.x_signed) != (bits, signed):

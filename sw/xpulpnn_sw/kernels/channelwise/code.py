@@ -142,8 +142,17 @@ class ElementBuilder(Builder):
         if half:
             self("addi", rd, rd, -half)
 
-
-KAPPA, LAMBDA = 0, 1  # numbers of the factor and of the offset in ``pv.rqld``
+    def set_requantiser(self, kappa: Value, lam: Value, work: int) -> None:
+        """Load the factor and the offset of ``pv.rq`` from constants or registers, by the stack; ``work`` is lost."""
+        self("addi", SP, SP, -STACK_ALIGNMENT)
+        for number, value in enumerate((kappa, lam)):
+            if isinstance(value, int):
+                self.li(work, value)
+            self("sw", value.register if isinstance(value, Held) else work, number * WORD, SP)
+        self.mv(work, SP)
+        for number in range(2):
+            self("pv.rqld", number, work)
+        self("addi", SP, SP, STACK_ALIGNMENT)
 
 
 # selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns
@@ -157,38 +166,6 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
     b("pv.shuffle2.b", even, odd, selectors[0])
     b("pv.shuffle2.b", copy, odd, selectors[1])
     return [even, copy]
-
-
-class ElementRequantiser:
-    """Writes ``clip((kappa * value + lambda) >> shift)`` as an element of a word.
-
-    A word that one instruction changes is not ready for the next one.
-    """
-
-    def __init__(self, b: ElementBuilder, bits: int, *, signed: bool) -> None:
-        self._b, self._bits = b, bits
-        self._mnemonic = f"pv.rq{'s' if signed else 'u'}.{ELEMENT_SUFFIXES[bits]}"
-
-    def load(self, entry: int, pointer: int) -> None:
-        """Load the factor or the offset at ``pointer``, which moves on by a word."""
-        self._b("pv.rqld", entry, pointer)
-
-    def set(self, kappa: Value, lam: Value, work: int) -> None:
-        """Load both from constants or registers, by way of the stack; ``work`` is lost."""
-        b = self._b
-        b("addi", SP, SP, -STACK_ALIGNMENT)
-        for number, value in enumerate((kappa, lam)):
-            if isinstance(value, int):
-                b.li(work, value)
-            b("sw", value.register if isinstance(value, Held) else work, number * WORD, SP)
-        b.mv(work, SP)
-        self.load(KAPPA, work)
-        self.load(LAMBDA, work)
-        b("addi", SP, SP, STACK_ALIGNMENT)
-
-    def put(self, word: int, value: int, lane: int, shift: int = ZERO) -> None:
-        """Make the result of ``value`` the element ``lane`` of ``word``; ``shift`` is a register."""
-        self._b(self._mnemonic, word, value, shift, lane)
 
 
 ELEMENT_SUFFIXES = {16: "h", 8: "b", 4: "n", 2: "c"}  # suffix of the vector instructions by element width

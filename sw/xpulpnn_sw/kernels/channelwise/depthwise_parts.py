@@ -12,11 +12,8 @@ from functools import partial
 from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.code import (
     INTERLEAVED,
-    KAPPA,
-    LAMBDA,
     UPPER_HALVES,
     ElementBuilder,
-    ElementRequantiser,
     interleave,
     repeated,
 )
@@ -55,8 +52,7 @@ class ChannelResults:
     ) -> None:
         self._b, self._rule, self._precision, self._shift = b, rule, precision, shift
         self._parameters, self._temporaries = parameters, temporaries
-        is_normalised = rule is Rule.BN32 and b.level.requantises
-        self._requantiser = ElementRequantiser(b, precision.y, signed=precision.y_signed) if is_normalised else None
+        self._requantises = rule is Rule.BN32 and b.level.requantises
 
     @property
     def start(self) -> int:
@@ -66,9 +62,10 @@ class ChannelResults:
     def load(self, pointer: int) -> None:
         """Load the parameters at ``pointer``, which is lost."""
         b = self._b
-        if self._requantiser is not None:
-            self._requantiser.load(LAMBDA, pointer)
-            self._requantiser.load(KAPPA, pointer)
+        if self._requantises:
+            # lambda, then kappa
+            for number in (1, 0):
+                b("pv.rqld", number, pointer)
             return
         for number, register in enumerate(self._parameters[: _WORDS[self._rule]]):
             b("lw", register, number * WORD, pointer)
@@ -77,12 +74,12 @@ class ChannelResults:
 
     def scale(self, results: list[int], accumulators: list[int]) -> None:
         """The results before :meth:`finish`, or lowest bits of them; the accumulators are lost."""
-        b = self._b
-        if self._requantiser is not None:
-            for result, accumulator in zip(results, accumulators, strict=True):
-                self._requantiser.put(result, accumulator, 0, self._shift)
-            return
+        b, precision = self._b, self._precision
         pairs = list(zip(results, accumulators, strict=True))
+        if self._requantises:
+            for result, accumulator in pairs:
+                b.requantise(result, accumulator, self._shift, 0, precision.y, signed=precision.y_signed)
+            return
         match self._rule:
             case Rule.BN32:
                 lam, kappa = self._parameters
@@ -107,7 +104,7 @@ class ChannelResults:
     def finish(self, results: list[int], work: int) -> None:
         """Shift and clip what is still to be; without XpulpV2 ``work`` is lost."""
         precision = self._precision
-        if self._rule is Rule.THRESHOLDS or self._requantiser is not None:
+        if self._rule is Rule.THRESHOLDS or self._requantises:
             return
         if self._rule is Rule.MULTIPLY:
             for result in results:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, ElementRequantiser, Packed
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, Packed
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS, RELU_ARGUMENTS, KernelRequest, KernelRun
@@ -205,9 +205,7 @@ class _Addition:
         self._scales, self._shift, self._out = take(2), take(1)[0], take(1)[0]
         self._firsts, self._seconds, self._work = take(2), take(2), take(1)[0]
         self._summand: int | None = None
-        self._requantiser: ElementRequantiser | None = None
-        if level.requantises:
-            self._requantiser = ElementRequantiser(self._b, precision.y, signed=precision.y_signed)
+        self._requantises = level.requantises
 
     def write(self, known: Mapping[str, int]) -> Program:
         b, precision = self._b, self._precision
@@ -225,7 +223,7 @@ class _Addition:
         if self._shifted:
             terms |= {"summand": Argument("summand"), "shift": Argument("shift")}
             homes["shift"] = self._shift
-            if self._requantiser is None and known.get("summand") != 0:
+            if not self._requantises and known.get("summand") != 0:
                 self._summand = homes["summand"] = self._registers.one()
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
         small = {} if self._shifted else self._small_tables()
@@ -236,9 +234,9 @@ class _Addition:
             b.load(self._work, table)
             frame.store(f"own_{name}", self._work)
             frame.address(f"own_{name}", table)
-        if self._requantiser is not None:
+        if self._requantises:
             summand = frame.value("summand", self._out) if self._shifted else 0
-            self._requantiser.set(1, summand, self._work)
+            b.set_requantiser(1, summand, self._work)
         with b.region("body"):
             b.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
         frame.end()
@@ -267,8 +265,8 @@ class _Addition:
                 self._products()
             else:
                 self._scaled()
-            if self._requantiser is not None:
-                self._requantised(self._requantiser, lane)
+            if self._requantises:
+                self._requantised(lane)
                 continue
             for number in pair:
                 value, place = self._firsts[number], (lane + number) * precision.y
@@ -277,15 +275,16 @@ class _Addition:
                 b.insert(self._out, target, precision.y, place)
         b.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
 
-    def _requantised(self, requantiser: ElementRequantiser, lane: int) -> None:
+    def _requantised(self, lane: int) -> None:
         """The last step of both sums, and their places in the results: not one right behind the other."""
-        b = self._b
+        b, precision = self._b, self._precision
+        shift = self._shift if self._shifted else ZERO
         for number, (value, other) in enumerate(zip(self._firsts, self._seconds, strict=True)):
             if self._shifted:
                 b.accumulate(value, other, self._scales[1], self._work)
             else:
                 b("add", value, value, other)
-            requantiser.put(self._out, value, lane + number, self._shift if self._shifted else ZERO)
+            b.requantise(self._out, value, shift, lane + number, precision.y, signed=precision.y_signed)
 
     def _scaled(self) -> None:
         """The sums of the scaled elements, or what is to be added up."""
@@ -293,7 +292,7 @@ class _Addition:
         for table, values in zip(self._scales, (self._firsts, self._seconds), strict=True):
             for value in values:
                 b.load_at(value, table, value, self._work, bits=BYTE_BITS, signed=self._precision.y_signed)
-        if self._requantiser is not None:
+        if self._requantises:
             return
         for value, other in zip(self._firsts, self._seconds, strict=True):
             b("add", value, value, other)
@@ -303,7 +302,7 @@ class _Addition:
         b = self._b
         for value, other in zip(self._firsts, self._seconds, strict=True):
             b("mul", value, value, self._scales[0])
-            if self._requantiser is not None:
+            if self._requantises:
                 continue
             b.accumulate(value, other, self._scales[1], self._work)
             if self._summand is not None:
