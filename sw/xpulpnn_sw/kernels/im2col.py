@@ -32,7 +32,7 @@ WANTED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by wh
 _NAMED = 13  # registers by name of :class:`_Group`
 
 
-class Im2col:
+class Im2col(RowForm):
     """The copy for one pixel group."""
 
     def __init__(
@@ -44,11 +44,11 @@ class Im2col:
         inside: bool = False,
         valued: bool = False,
     ) -> None:
-        self.variant, self.dilated, self.inside = variant, dilated, inside
-        self.form = form = RowForm(variant, precision, valued)
-        self.expansion, self.planes, self.unit = form.expansion, form.planes, form.unit
-        self.step, self.cleared, self.temporaries = form.step, form.cleared, form.temporaries
-        self.by_groups = variant.xpulp and variant.npx > 1 and form.is_plain and not dilated
+        super().__init__(variant, precision, valued=valued)
+        self.dilated, self.inside = dilated, inside
+        # whether planes are cleared by words of their own
+        self.clears_planes = self.planes > 1 and valued
+        self.by_groups = variant.xpulp and variant.npx > 1 and self.is_plain and not dilated
         # those by name, of the copy by groups with the state and the target, and temporaries to copy with
         self.registers = (4 + LOST if self.by_groups else _NAMED) + self.temporaries
 
@@ -105,19 +105,9 @@ class Im2col:
             "x_end": out_width * stride_x - Argument("pad_left"),
             "x_back": Number(0) - out_width * stride_x,
             "line_step": stride_y * line_bytes - out_width * stride_x * pixel_bytes,
-            **self.form.outside_terms(),
-            **self._group_terms(),
+            **self.outside_terms(),
+            **(group_terms(self.variant, inside=self.inside) if self.by_groups else {}),
         }
-
-    @property
-    def clears_planes(self) -> bool:
-        """Tell whether planes are cleared by words of their own."""
-        return self.planes > 1 and self.form.valued
-
-    def _group_terms(self) -> dict[str, Term]:
-        if not self.by_groups:
-            return {}
-        return group_terms(self.variant.npx, interleaved=self.variant.interleaved, inside=self.inside)
 
     def _written(self, words: Term) -> Term:
         """Bytes from the first to behind the last word written for so many words read, in each plane."""
@@ -135,7 +125,7 @@ class _Group(SameRow):
 
     def __init__(self, im2col: Im2col, b: Builder, frame: Frame, registers: list[int]) -> None:
         spare = im2col.registers - _NAMED - im2col.temporaries
-        super().__init__(b, frame, im2col.form, registers, inside=im2col.inside, spare=spare)
+        super().__init__(b, frame, im2col, registers, inside=im2col.inside, spare=spare)
         self.im2col, self.xpulp = im2col, im2col.variant.xpulp
         self._columns, self._top, self._left = self._above, self._first, self._start
         self._held: dict[str, Held] = {}
@@ -209,7 +199,7 @@ class _Group(SameRow):
         gap, overrun = self._value("row_gap", self._top), self._value("overrun", self._left)
         with b.loop(self._value("kernel_height", self._rows), self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if self.xpulp else _UNROLLED_SCALAR
-            is_plain = self.im2col.form.is_plain
+            is_plain = self.im2col.is_plain
             if isinstance(pairs, int) and pairs <= unrolled and is_plain:
                 self._words.copy(pairs, self._pointer, self._target)
             else:

@@ -11,9 +11,6 @@ cheapest to change it without keeping their order:
 Weights are laid out once, in the order of the activations.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -71,85 +68,39 @@ def _repeated(value: int, distance: int) -> int:
     return sum(value << position for position in range(0, WORD_BITS, distance))
 
 
-def outside_name(plane: int) -> str:
-    """Name in a frame of the word of a plane that lies around the map."""
-    return f"outside{plane}"
-
-
-@dataclass(frozen=True)
 class RowForm:
-    """The form that words of the input take in activation rows."""
+    """The form that words of the input take in activation rows.
 
-    variant: Variant  # layout and element width of the rows
-    precision: Precision  # widths and signs of the operands
-    valued: bool = False  # whether a value of the frame lies around the map; else what always does
+    If ``valued``, a value of the frame lies around the map, else what always does.
+    """
 
-    @property
-    def bits(self) -> int:
-        """Width of an input."""
-        return self.precision.x
-
-    @property
-    def is_signed(self) -> bool:
-        """Tell whether inputs are signed."""
-        return self.precision.x_negative
-
-    @property
-    def row_bits(self) -> int:
-        """Width of an element of a row."""
-        return self.variant.row_bits(self.precision.w)
-
-    @cached_property
-    def expansion(self) -> int:
-        """Words of a row for a word of the input."""
-        return self.variant.expansion(self.precision)
-
-    @cached_property
-    def planes(self) -> int:
-        """Rows for a row of the input."""
-        return self.variant.planes(self.precision)
+    def __init__(self, variant: Variant, precision: Precision, *, valued: bool = False) -> None:
+        self.variant, self.valued = variant, valued
+        self.bits, self.is_signed, self.row_bits = precision.x, precision.x_negative, variant.row_bits(precision.w)
+        # words of a row for a word of the input, rows for a row of the input
+        self.expansion, self.planes = variant.expansion(precision), variant.planes(precision)
+        self.is_plain = self.expansion == self.planes == 1  # whether words are copied as they are
+        self.unit = max(PAIR, self.planes)  # words read at a time
+        self.step = WORD * variant.npx if variant.interleaved else WORD  # bytes between two words of a row
+        # words cleared at a time: few, as they overrun the row, more where loops cost branches
+        self.cleared = 4 if variant.xpulp else 8
+        self.temporaries = PAIR  # registers to copy with
+        if self.planes > 1:
+            # words of a unit and one more; masks; distances of the planes
+            self.temporaries = self.planes + 1 + (self.planes.bit_length() - 1) + self.planes - 1
+        elif self.expansion > 1 and variant.xpulp:
+            # elements of a word and the word, or the word, a mask and the signs
+            self.temporaries += _BYTES + 1 if variant.unpacks else 3
 
     def outside_terms(self) -> dict[str, Term]:
         """The words around the map, of each plane, of the argument ``outside``; none if what lies there is known."""
         if not self.valued:
             return {}
-        mask = (1 << self.row_bits) - 1
+        mask, repeat = (1 << self.row_bits) - 1, _repeated(1, self.row_bits)
         # the plane of the uppermost bits is the first
         shifts = [self.row_bits * (self.planes - 1 - plane) for plane in range(self.planes)]
-        elements = (Argument("outside") // (1 << shift) & mask for shift in shifts)
-        repeat = _repeated(1, self.row_bits)
-        return {outside_name(plane): element * repeat for plane, element in enumerate(elements)}
-
-    @property
-    def is_plain(self) -> bool:
-        """Tell whether words are copied as they are."""
-        return self.expansion == self.planes == 1
-
-    @property
-    def unit(self) -> int:
-        """Words read at a time."""
-        return max(PAIR, self.planes)
-
-    @property
-    def step(self) -> int:
-        """Bytes between two words of a row."""
-        return WORD * self.variant.npx if self.variant.interleaved else WORD
-
-    @property
-    def cleared(self) -> int:
-        """Words cleared at a time: few, as they overrun the row, more where loops cost branches."""
-        return 4 if self.variant.xpulp else 8
-
-    @property
-    def temporaries(self) -> int:
-        """Registers to copy with."""
-        if self.planes > 1:
-            # words of a unit and one more; masks; distances of the planes
-            return self.planes + 1 + (self.planes.bit_length() - 1) + self.planes - 1
-        if self.expansion > 1 and self.variant.xpulp:
-            # elements of a word and the word, or the word, a mask and the signs
-            return PAIR + (_BYTES + 1 if self.variant.unpacks else 3)
-        return PAIR
+        words = [(Argument("outside") // (1 << shift) & mask) * repeat for shift in shifts]
+        return {f"outside{plane}": word for plane, word in enumerate(words)}
 
 
 class RowWords:
@@ -201,7 +152,7 @@ class RowWords:
         if not self._form.valued:
             return self._outside
         register = self._temporaries[0]
-        frame.load(outside_name(plane), register)
+        frame.load(f"outside{plane}", register)
         return register
 
     def clear(self, place: int, outside: int) -> None:

@@ -16,6 +16,7 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.rows import PAIR, RowForm, RowWords
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
+from xpulpnn_sw.kernels.variants import Variant
 
 STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
 _UNROLLED_PAIRS = 5  # up to so many pairs of words are copied without a loop, if their number is known
@@ -23,8 +24,9 @@ LOST = 11  # registers of the copy, besides those with the state, the target and
 _NO_BORDER = -1  # in place of the number of filter rows above the input
 
 
-def group_terms(npx: int, *, interleaved: bool, inside: bool) -> dict[str, Term]:
+def group_terms(variant: Variant, *, inside: bool) -> dict[str, Term]:
     """Numbers that the copy of a group derives from arguments and from names of the copy pixel by pixel."""
+    npx = variant.npx
     stride_x, stride_x_bytes, line_bytes = Name("stride_x"), Name("stride_x_bytes"), Name("line_bytes")
     kernel_width, pixel_bytes = Argument("kernel_width"), Argument("pixel_bytes")
     terms: dict[str, Term] = {
@@ -32,7 +34,7 @@ def group_terms(npx: int, *, interleaved: bool, inside: bool) -> dict[str, Term]
         "row_end": Name("x_end") - stride_x * (npx - 1),
         "group_x": stride_x * npx,
         "group_source": stride_x_bytes * npx,
-        "pixel_gap": Number(WORD) if interleaved else Argument("row_stride"),
+        "pixel_gap": Number(WORD) if variant.interleaved else Argument("row_stride"),
     }
     if inside:
         return terms
