@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, FreeRegisters
-from xpulpnn_sw.kernels.im2col import WANTED, Im2col
+from xpulpnn_sw.kernels.im2col import WANTED, Im2col, take_next
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.share import group_shares, group_turns, take_next
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, shared
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, group_shares, group_turns, positive, shared
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 
 _PASSING = (

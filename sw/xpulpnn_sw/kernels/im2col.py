@@ -29,6 +29,8 @@ _PER_PIXEL = (
 """Numbers that every pixel needs; kept in registers as far as there are any."""
 
 WANTED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
+# groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn
+_PASSED = 2
 _NAMED = 13  # registers by name of :class:`_Group`
 
 
@@ -284,3 +286,42 @@ class _Group(SameRow):
             b("add", place, place, left)
         b.place(done)
         b.add(self._target, frame.value("written_row", rows), work)
+
+
+def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, registers: list[int]) -> None:
+    """Move on to the core's next group and go to ``start``; fall through if there is none."""
+    left, turn, passed, cores, work, *others = registers
+    done, next_row = Label(), Label()
+    frame.load_all(left=left, turn=turn)
+    cores = frame.register("cores", cores)
+    b("addi", passed, cores, -_PASSED)
+    with b.skipped("bne", turn, ZERO):
+        b("add", passed, passed, cores)
+        b.mv(turn, cores)
+    b("addi", turn, turn, -1)
+    b("sub", left, left, passed)
+    b("addi", left, left, -1)
+    b.branch("bge", ZERO, left, done)
+    frame.store_all(left=left, turn=turn)
+    b("slli", passed, passed, npx.bit_length() - 1)
+    b("mul", work, passed, frame.register("out_stride", work))
+    for register in out:
+        b("add", register, register, work)
+    x, y, source = (frame.home(name) or others.pop(0) for name in ("x", "y", "source"))
+    frame.load_all(x=x, y=y, source=source)
+    for register, name in ((x, "stride_x"), (source, "stride_x_bytes")):
+        b("mul", work, passed, frame.register(name, work))
+        b("add", register, register, work)
+    end = frame.register("x_end", left)
+    steps = [(x, "x_back", turn), (y, "stride_y", passed), (source, "line_step", cores)]
+    moves = [(register, frame.value(name, temporary)) for register, name, temporary in steps]
+    with b.skipped("blt", x, end):
+        b.place(next_row)
+        for register, distance in moves:
+            b.add(register, distance, work)
+        b.branch("bge", x, end, next_row)
+    frame.store_all(x=x, y=y, source=source)
+    b.li(work, 1)
+    frame.store("group", work)
+    b.jump(start)
+    b.place(done)

@@ -6,7 +6,7 @@ the next layer's input and no kernel meets a partial word.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -184,13 +184,8 @@ class PlanesLayout(OutputLayout):
     def in_rows(self) -> OutputLayout:
         """The rows of the planes."""
         rows, columns, channels = self.shape
-        return OutputLayout(
-            symbol=self.symbol,
-            bits=self.bits,
-            shape=(channels, rows, columns),
-            pixel_bytes=self.pixel_bytes,
-            signed=self.signed,
-        )
+        fields: dict[str, Any] = asdict(self) | {"shape": (channels, rows, columns)}
+        return OutputLayout(**fields)
 
 
 FOLDED_COLUMNS = 4  # pixels that are folded together, of which one less is stored

@@ -1,4 +1,10 @@
-"""Numbers that a kernel derives from its arguments, as expressions over their names."""
+"""Numbers that a kernel derives from its arguments, as expressions over their names; the shares of cores.
+
+Of what costs the same everywhere, such as rows that lie ready, each core takes a piece. In a convolution the groups on
+the border of the input take longer, so the cores take turns, and each turn begins one core later, lest a core meets the
+same border in every row: group ``g`` is computed by core ``(g + g // cores) % cores``. A core that is alone takes all
+groups in one turn, and nothing between two of them.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -102,3 +108,34 @@ TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "min": min,
 }
 """Functions of the operations, by mnemonic."""
+
+
+def group_shares() -> dict[str, Term]:
+    """First group and number of groups of a core, one after the other, of the name ``groups``."""
+    groups, core = Name("groups"), Argument("core")
+    return {"first_group": shared(groups * core), "group": shared(groups * (core + 1)) - Name("first_group")}
+
+
+def even_share(total: Term) -> dict[str, Term]:
+    """``begin`` and ``count`` of the core's share of so many things; the last cores may have less, or none."""
+    core, cores, size, begin = Argument("core"), Argument("cores"), Name("piece"), Name("begin")
+    return {
+        "piece": shared(total + cores - 1),
+        "begin": core * size,
+        "count": lesser(size, positive(total - begin)),
+    }
+
+
+def group_turns() -> dict[str, Term]:
+    """The first group of a core and how many follow at once; for later turns those ``left`` and its ``turn``."""
+    core, cores, count = Argument("core"), Argument("cores"), Name("count")
+    are_several = Number(1) - positive(Number(2) - cores)
+    return {
+        "first_group": core,
+        "turn": core,
+        "cores": cores,
+        "count": positive(Name("groups") - core),
+        # from the core's group on, those of others included; none to take turns for if it is alone
+        "left": count * are_several,
+        "group": count - positive(Name("left") - 1),
+    }

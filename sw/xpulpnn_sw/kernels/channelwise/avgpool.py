@@ -25,7 +25,6 @@ from xpulpnn_sw.kernels.kernel import (
     AVGPOOL_SCALED_ARGUMENTS,
     KernelRequest,
     KernelRun,
-    window_arguments,
 )
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
@@ -76,28 +75,14 @@ def avgpool_kernel(request: KernelRequest) -> KernelRun:
     """An average pooling of ``input`` to ``output`` (both HWC); the function is for the layer's windows and strides."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     maps = PlacedMaps(request, precision.x, precision.y)
-    arguments = {
-        "input": maps.place("input", tensors.activations, precision.x),
-        "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
-        "pixel_bytes": maps.pixel_bytes(precision.x),
-        "out_pixel_bytes": maps.pixel_bytes(precision.y),
-        **window_arguments(layer),
+    arguments = maps.place_pool(tensors.activations) | {
         "factor": tensors.factor,
         "summand": tensors.summand,
         "shift": tensors.shift,
     }
-    return request.finish(
-        f"{'avgpool_scaled' if layer.scaled else 'avgpool'}_{window_name(layer)}",
-        AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS,
-        arguments,
-        lambda known: _AvgPooling(level, precision, layer, known).write(),
-        pixel_bytes=maps.pixel_bytes(precision.y),
-    )
-
-
-def field_bits(bits: int, area: int) -> int:
-    """Width of fields in which ``area`` elements of ``bits`` bits add up, as narrow as possible."""
-    return next(width for width in _FIELD_BITS if width > bits and area * ((1 << bits) - 1) < 1 << width)
+    name = f"{'avgpool_scaled' if layer.scaled else 'avgpool'}_{window_name(layer)}"
+    structure = AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS
+    return maps.finish(name, structure, arguments, lambda known: _AvgPooling(level, precision, layer, known).write())
 
 
 class _AvgPooling(Pooling):
@@ -107,16 +92,19 @@ class _AvgPooling(Pooling):
         structure = AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS
         super().__init__(level, precision, layer, structure, known, repeats_rows=False)
         self._scaled, self._bits = layer.scaled, precision.x
-        self._width = field_bits(precision.x, layer.area)
+        greatest, self._half = (
+            layer.area * ((1 << precision.x) - 1),
+            1 << (precision.x - 1) if precision.x_signed else 0,
+        )
+        # fields as narrow as possible in which whole windows add up
+        self._width = next(width for width in _FIELD_BITS if width > precision.x and greatest < 1 << width)
         take = self.registers.take
         self._sums = take(self._width // self._bits)
         self._work, self._mask = take(2)
         self._flip = take(1)[0] if precision.x_signed else ZERO
         # of use only when a window's words are through
         self._offset = self.values[-1]
-        self._half = 1 << (precision.x - 1) if precision.x_signed else 0
-        greatest = layer.area * ((1 << precision.x) - 1)
-        self._division = ConstantDivision(
+        self._division = division = ConstantDivision(
             self.b, layer.area, None if layer.scaled else greatest, self.registers, signed=precision.x_signed
         )
         # two fields: the sum of whole words, less the upper field, is the lower one
@@ -124,62 +112,42 @@ class _AvgPooling(Pooling):
         self._pending: int | None = None
         # elements of two words that take turns
         self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
+        # one shift for the division and the requantisation of what is not negative, or for all quotients at once
+        by_shift = not self._half and division.shift is not None
+        self._is_folded = self._scaled and by_shift
+        is_same = not precision.y_signed and precision.x == precision.y
+        self._is_shifted = not self._scaled and by_shift and is_same
         self._requantises = level.requantises and not self._is_shifted
+        # factor and shift with which the requantiser divides sums, if it can
+        self._quotient = None if self._scaled or self._half else division.by_product
 
     @property
     def extra_terms(self) -> dict[str, Term]:
         if not self._scaled:
             return {}
-        # one shift for the division and the requantisation of what is not negative
-        place = self._division.shift if self._is_folded else 0
+        place = self._division.shift or 0 if self._is_folded else 0
         return {
             "factor": Argument("factor"),
-            "summand": Argument("summand") * (1 << (place or 0)),
-            "shift": Argument("shift") + (place or 0),
+            "summand": Argument("summand") * (1 << place),
+            "shift": Argument("shift") + place,
         }
 
-    @property
-    def _is_folded(self) -> bool:
-        return self._scaled and not self._half and self._division.shift is not None
-
-    @property
-    def _is_shifted(self) -> bool:
-        precision = self.precision
-        is_plain = not self._scaled and not self._half and not precision.y_signed
-        return is_plain and self._division.shift is not None and precision.x == precision.y
-
     def begin(self) -> None:
-        b = self.b
+        b, frame, (factor, summand, work, *_) = self.b, self.frame, self.values
         # where words are shuffled, no field needs a mask
         b.li(self._mask, _TURNS if self._is_shuffled else repeated((1 << self._bits) - 1, self._width))
         if self._half:
             b.li(self._flip, repeated(self._half, self._bits))
         self._division.begin()
         if self._requantises:
-            self._set_requantiser()
-
-    def _set_requantiser(self) -> None:
-        factor, summand, work, *_ = self.values
-        kappa: Value = 1
-        lam: Value = 0
-        if not self._scaled:
-            kappa = 1 if self._quotient is None else self._quotient[0]
-        elif self._is_folded:
-            kappa = Held(self.frame.register("factor", factor))
-        if self._scaled:
-            lam = Held(self.frame.register("summand", summand))
-        self.b.set_requantiser(kappa, lam, work)
-
-    @property
-    def _quotient(self) -> tuple[int, int] | None:
-        """Factor and shift with which the requantiser divides sums, if it can."""
-        if self._scaled or self._half:
-            return None
-        return self._division.by_product
+            kappa: Value = 1 if self._quotient is None else self._quotient[0]
+            if self._is_folded:
+                kappa = Held(frame.register("factor", factor))
+            lam = Held(frame.register("summand", summand)) if self._scaled else 0
+            b.set_requantiser(kappa, lam, work)
 
     def start(self, pointer: int) -> None:
-        for register in self._sums:
-            self.b.mv(register, ZERO)
+        self.b.clear(self._sums)
 
     def take(self, word: int) -> None:
         self._add(word, is_first=False)
@@ -190,9 +158,6 @@ class _AvgPooling(Pooling):
             b("mul", self._offset, rows, columns)
             b("slli", self._offset, self._offset, self._bits - 1)
         self._results(out)
-
-    def prepare(self, pointers: list[int]) -> None:
-        """Windows inside have nothing in common."""
 
     def inside(self, pointers: list[int], out: int) -> None:
         missing, is_first = self.layer.kernel_width, True
@@ -280,33 +245,34 @@ class _AvgPooling(Pooling):
             b("or", first, first, total)
 
     def _each(self, out: int) -> None:
-        b, precision = self.b, self.precision
+        b, frame, precision = self.b, self.frame, self.precision
         value, work, word, other, third, *_ = self.values
         signed = precision.y_signed
         lanes, bits = WORD_BITS // self._bits, precision.y
         per_word = min(lanes, WORD_BITS // bits)
-        last = self._last_shift(third) if self._requantises else ZERO
+        last = summand = ZERO
+        if self._requantises and self._scaled:
+            last = frame.register("shift", third)
+        elif self._requantises and self._quotient is not None and self._quotient[1]:
+            last = third
+            b.li(last, self._quotient[1])
         for lane in range(lanes):
             number, place = lane % len(self._sums), lane // len(self._sums) * self._width
             b.extract(value, self._sums[number], self._width, place, signed=False)
             if self._half:
                 b("sub", value, value, self._offset)
-            if self._requantises:
-                self._divide(value, work, other)
-                b.requantise(word, value, last, lane % per_word, bits, signed=signed)
-            elif self._is_folded:
-                factor = self.frame.register("factor", work)
-                summand = self.frame.register("summand", third)
+            if self._scaled and not (self._requantises and self._is_folded):
+                factor = frame.register("factor", work)
+                summand = frame.register("summand", third) if self._is_folded else ZERO
                 b("mul", value, value, factor)
-                b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
-            elif self._scaled:
-                b("mul", value, value, self.frame.register("factor", work))
+            if not self._is_folded and not (self._requantises and self._quotient is not None):
                 self._division.emit(value, work, other)
-                summand = self.frame.register("summand", other)
-                b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
+            if self._requantises:
+                b.requantise(word, value, last, lane % per_word, bits, signed=signed)
             else:
-                self._division.emit(value, work, other)
-            if not self._requantises:
+                if self._scaled:
+                    summand = summand if self._is_folded else frame.register("summand", other)
+                    b.add_shifted(value, summand, Held(frame.register("shift", work)))
                 position = lane % per_word * bits
                 target = value if position else word
                 if self._scaled or (precision.x, precision.x_signed) != (bits, signed):
@@ -314,31 +280,9 @@ class _AvgPooling(Pooling):
                 elif target != value:
                     b.mv(target, value)
                 b.insert(word, target, bits, position)
-            if lane == lanes - 1:
-                self._store_last(word, out, lanes * bits)
+            if lane == lanes - 1 and lanes * bits <= WORD_BITS:
+                self.store(word, out, lanes * bits)
             elif lane % per_word == per_word - 1:
                 b("sw", word, lane // per_word * WORD, out)
-
-    def _divide(self, value: int, work: int, other: int) -> None:
-        if self._scaled and not self._is_folded:
-            self.b("mul", value, value, self.frame.register("factor", work))
-        if not self._is_folded and self._quotient is None:
-            self._division.emit(value, work, other)
-
-    def _last_shift(self, register: int) -> int:
-        """The register with the requantiser's shift: ``register`` unless it has one."""
-        if self._scaled:
-            return self.frame.register("shift", register)
-        if self._quotient is None or self._quotient[1] == 0:
-            return ZERO
-        self.b.li(register, self._quotient[1])
-        return register
-
-    def _store_last(self, word: int, out: int, bits: int) -> None:
-        """Store the last word of the results, which have so many bits together."""
-        if bits <= WORD_BITS:
-            self.store(word, out, bits)
-            return
-        last = bits // BYTE_BITS - WORD
-        self.b("sw", word, last, out)
-        self.b("add", out, out, self.out_pixel)
+        if lanes * bits > WORD_BITS:
+            b("add", out, out, self.out_pixel)

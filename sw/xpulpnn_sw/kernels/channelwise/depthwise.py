@@ -1,6 +1,7 @@
 """Operands of depthwise convolutions, and their kernels."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -140,11 +141,6 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     is_kept = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and layer.stride[1] == 1 and level.xpulp
     kept = layer.kernel_height if is_kept else None
     function = "depthwise_outside" if is_valued else "depthwise"
-    return request.finish(
-        function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s1",
-        structure,
-        arguments,
-        lambda known: DepthwiseCode(level, precision, structure, known, kept, after.rule).write(),
-        pixel_bytes=maps.pixel_bytes(precision.y),
-        rule=rule,
-    )
+    name = function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s1"
+    code = partial(DepthwiseCode, level, precision, structure)
+    return maps.finish(name, structure, arguments, lambda known: code(known, kept, after.rule).write(), rule=rule)

@@ -26,8 +26,7 @@ from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.share import even_share
-from xpulpnn_sw.kernels.terms import Argument, Name, Term, positive
+from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ElementLevel
 from xpulpnn_sw.layers.precision import Precision
 

@@ -18,8 +18,7 @@ from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS, RELU_ARGUMENTS, KernelRequest, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import even_share
-from xpulpnn_sw.kernels.terms import Argument, Name
+from xpulpnn_sw.kernels.terms import Argument, Name, even_share
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import AddLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -45,13 +44,7 @@ def relu_kernel(request: KernelRequest) -> KernelRun:
         "output": maps.reserve("output", pixels, precision.y),
         "words": pixels * maps.pixel_bytes(precision.x) // WORD,
     }
-    return request.finish(
-        "relu",
-        RELU_ARGUMENTS,
-        arguments,
-        lambda known: _write(level, precision.x, known),
-        pixel_bytes=maps.pixel_bytes(precision.y),
-    )
+    return maps.finish("relu", RELU_ARGUMENTS, arguments, lambda known: _write(level, precision.x, known))
 
 
 def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
@@ -185,12 +178,9 @@ def add_kernel(request: KernelRequest) -> KernelRun:
         ):
             table = add_table(scale, bits, signed=signed, result_signed=precision.y_signed)
             arguments[operand] = memory.place(operand, table)
-    return request.finish(
-        "add_shift" if layer.shifted else "add",
-        ADD_SHIFT_ARGUMENTS if layer.shifted else ADD_ARGUMENTS,
-        arguments,
-        lambda known: _Addition(level, precision, shifted=layer.shifted).write(known),
-        pixel_bytes=maps.pixel_bytes(precision.y),
+    name, structure = ("add_shift", ADD_SHIFT_ARGUMENTS) if layer.shifted else ("add", ADD_ARGUMENTS)
+    return maps.finish(
+        name, structure, arguments, lambda known: _Addition(level, precision, shifted=layer.shifted).write(known)
     )
 
 

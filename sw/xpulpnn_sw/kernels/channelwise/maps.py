@@ -1,13 +1,16 @@
 """Feature maps as operands of the kernels that keep channels apart."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.kernel import KernelRequest
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, window_arguments
 from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import MapLayer, ReluLayer, WindowLayer
@@ -26,7 +29,7 @@ class PlacedMaps:
     """Places feature maps of one number of channels, HWC, each pixel filled up to whole words of every map."""
 
     def __init__(self, request: KernelRequest, *widths: int) -> None:
-        self._memory = request.memory
+        self._request, self._memory = request, request.memory
         self.padded = padded_channels(request.layer.channels, min(widths))
 
     def pixel_bytes(self, bits: int) -> int:
@@ -40,6 +43,29 @@ class PlacedMaps:
     def reserve(self, name: str, pixels: int, bits: int) -> int:
         """Reserve a map of so many pixels and return its address."""
         return self._memory.reserve(name, pixels * self.pixel_bytes(bits))
+
+    def place_pool(self, activations: Ints) -> dict[str, int]:
+        """Place the input of a pooling and reserve its output; returns the arguments about them and its windows."""
+        layer, precision = self._request.layer, self._request.precision
+        return {
+            "input": self.place("input", activations, precision.x),
+            "output": self.reserve("output", layer.out_height * layer.out_width, precision.y),
+            "pixel_bytes": self.pixel_bytes(precision.x),
+            "out_pixel_bytes": self.pixel_bytes(precision.y),
+            **window_arguments(layer),
+        }
+
+    def finish(
+        self,
+        name: str,
+        structure: Structure,
+        arguments: dict[str, int],
+        write: Callable[[Mapping[str, int]], Program],
+        rule: Rule | None = None,
+    ) -> KernelRun:
+        """The kernel, as of :meth:`KernelRequest.finish`, whose output is a map."""
+        size = self.pixel_bytes(self._request.precision.y)
+        return self._request.finish(name, structure, arguments, write, pixel_bytes=size, rule=rule)
 
 
 def same_form(layer: Any, precision: Precision) -> Precision:

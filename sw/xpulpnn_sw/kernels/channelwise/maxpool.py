@@ -9,7 +9,7 @@ from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
-from xpulpnn_sw.kernels.kernel import MAXPOOL_ARGUMENTS, KernelRequest, KernelRun, window_arguments
+from xpulpnn_sw.kernels.kernel import MAXPOOL_ARGUMENTS, KernelRequest, KernelRun
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, check_folded, fold
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import ElementLevel
@@ -41,25 +41,15 @@ def maxpool_kernel(request: KernelRequest) -> KernelRun:
     if tensors.folded:
         check_folded(layer)
     maps = PlacedMaps(request, precision.x)
-    arguments = {
-        "input": maps.place("input", fold(tensors.activations) if tensors.folded else tensors.activations, precision.x),
-        "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
-        "pixel_bytes": maps.pixel_bytes(precision.x),
-        "out_pixel_bytes": maps.pixel_bytes(precision.y),
-        **window_arguments(layer),
-    }
-    return request.finish(
-        f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}",
-        MAXPOOL_ARGUMENTS,
-        arguments,
-        lambda known: (FoldedMaxPooling if tensors.folded else MaxPooling)(level, precision, layer, known).write(),
-        pixel_bytes=maps.pixel_bytes(precision.y),
+    arguments = maps.place_pool(fold(tensors.activations) if tensors.folded else tensors.activations)
+    name = f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}"
+    pooling = _FoldedMaxPooling if tensors.folded else _MaxPooling
+    return maps.finish(
+        name, MAXPOOL_ARGUMENTS, arguments, lambda known: pooling(level, precision, layer, known).write()
     )
 
 
-class MaxPooling(Pooling):
-    """Writes the function."""
-
+class _MaxPooling(Pooling):
     def __init__(
         self, level: ElementLevel, precision: Precision, layer: MaxPoolLayer, known: Mapping[str, int]
     ) -> None:
@@ -70,19 +60,15 @@ class MaxPooling(Pooling):
         self.packed = Packed(self.b, precision.x, self.registers, signed=precision.x_signed)
 
     def begin(self) -> None:
-        """Load the constants."""
         self.packed.begin()
 
     def start(self, pointer: int) -> None:
-        """Begin a window at the edge with its first word."""
         self.b.load(self._best, pointer)
 
     def take(self, word: int) -> None:
-        """Take a word of a window at the edge."""
         self.packed.max(self._best, self._best, word)
 
     def finish(self, out: int, rows: int, columns: int) -> None:
-        """Store the results of a window at the edge."""
         self.store_result(self._best, out)
 
     def store_result(self, word: int, out: int) -> None:
@@ -148,8 +134,8 @@ class MaxPooling(Pooling):
         return result
 
 
-class FoldedMaxPooling(MaxPooling):
-    """:class:`MaxPooling` for windows of three by three elements with steps of two."""
+class _FoldedMaxPooling(_MaxPooling):
+    """Writes the function for windows of three by three elements with steps of two."""
 
     def _terms(self) -> dict[str, Term]:
         pixel = Name("pixel_bytes")
@@ -190,12 +176,10 @@ class FoldedMaxPooling(MaxPooling):
         self.store_result(seconds[0], self._out)
 
     def _load(self, words: list[int], step: int) -> None:
-        """A word of each row, whose pointers move on."""
         for word, pointer in zip(words, self._pointers, strict=True):
             self.b.load(word, pointer, Held(step))
 
     def _greatest_of(self, words: list[int]) -> None:
-        """The maxima of the rows, in the first register."""
         first, *others = words
         for word in others:
             self.packed.max(first, first, word)

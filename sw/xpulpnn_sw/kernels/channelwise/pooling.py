@@ -84,9 +84,9 @@ class Pooling(ABC):
     def finish(self, out: int, rows: int, columns: int) -> None:
         """Store the results of a window at the edge with so many rows and columns at ``out``, and move that on."""
 
-    @abstractmethod
     def prepare(self, pointers: list[int]) -> None:
         """Before the first of the windows inside, whose rows are at ``pointers``."""
+        del pointers
 
     @abstractmethod
     def inside(self, pointers: list[int], out: int) -> None:

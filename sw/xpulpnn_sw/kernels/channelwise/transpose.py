@@ -1,7 +1,8 @@
 """A feature map channel by channel, as depthwise convolutions read it, out of one pixel by pixel."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,8 +20,7 @@ from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
 from xpulpnn_sw.kernels.kernel import TRANSPOSE_ARGUMENTS, KernelRequest, KernelRun, Structure
 from xpulpnn_sw.kernels.layout import PlanesLayout
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import even_share
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import TransposeLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -48,21 +48,9 @@ def transpose_kernel(request: KernelRequest) -> KernelRun:
         "pixel_bytes": pixel_bytes,
         "row_bytes": row_bytes,
     }
-    run = request.finish(
-        "transpose",
-        TRANSPOSE_ARGUMENTS,
-        arguments,
-        lambda known: TransposeCode(level, precision.x, TRANSPOSE_ARGUMENTS, known).write(),
-        pixel_bytes=pixel_bytes,
-    )
-    output = PlanesLayout(
-        symbol="output",
-        bits=precision.y,
-        shape=run.output.shape,
-        pixel_bytes=row_bytes,
-        signed=precision.y_signed,
-    )
-    return replace(run, output=output)
+    code = partial(TransposeCode, level, precision.x, TRANSPOSE_ARGUMENTS)
+    run = maps.finish("transpose", TRANSPOSE_ARGUMENTS, arguments, lambda known: code(known).write())
+    return replace(run, output=PlanesLayout(**asdict(run.output) | {"pixel_bytes": row_bytes}))
 
 
 # bytes of a row that a turn makes, by the width of the elements: as many as there are registers for

@@ -16,8 +16,7 @@ from xpulpnn_sw.kernels.frame import FREE, Frame
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.share import group_shares
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, group_shares
 from xpulpnn_sw.kernels.ulppack.packing import Method, Packing, ResultBlock, Scheme, legal_depths
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.convolution import MatmulLayer
