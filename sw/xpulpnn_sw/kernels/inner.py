@@ -41,14 +41,13 @@ class InnerLoop(ABC):
         self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
         self.accumulators = [one for row in self.acc for one in row]
         self.lanes = list(range(variant.weight_streams))
-        self.weights = registers.take(len(self.lanes))
+        self.weights: list[int] = registers.take(len(self.lanes))
         self.activations = registers.take(variant.npx)
         self.temporaries: list[int] = []
-
-    @property
-    def expansion(self) -> int:
-        """Words of activations for a packed word of weights."""
-        return self.variant.row_bits(self.bits) // self.bits
+        self.expansion = variant.row_bits(self.bits) // self.bits  # words of activations for a packed word of weights
+        # instructions that fetch ahead once per pixel group, and once per block
+        self.group_prefetch: list[LoopInstruction] = []
+        self.block_prefetch: list[LoopInstruction] = []
 
     @cached_property
     def length(self) -> int:
@@ -56,16 +55,6 @@ class InnerLoop(ABC):
         probe = Builder(0, xpulp=self.variant.xpulp)
         self.body(probe, signed=False)
         return probe.here
-
-    @property
-    def group_prefetch(self) -> list[LoopInstruction]:
-        """Instructions that fetch ahead once per pixel group."""
-        return []
-
-    @property
-    def block_prefetch(self) -> list[LoopInstruction]:
-        """Instructions that fetch ahead once per block."""
-        return []
 
     @abstractmethod
     def body(self, b: Builder, *, signed: bool) -> None:
@@ -84,19 +73,6 @@ class InnerLoop(ABC):
             return f"pv.sdotusp.{self.suffix}", accumulator, *factors
         return f"pv.sdot{'sp' if signed else 'up'}.{self.suffix}", accumulator, x, w
 
-    def _loads(self, weights: list[int], activations: list[int]) -> list[tuple[int, int]]:
-        """Registers and their pointers, in an order in which the first product need not wait."""
-        rows = [(register, self._weight(lane)) for lane, register in enumerate(weights)]
-        pixels = [(register, self._activation(pixel)) for pixel, register in enumerate(activations)]
-        # a single activation comes first, as it is needed at once
-        return pixels + rows if self.variant.npx == 1 else rows + pixels
-
-    def _weight(self, lane: int) -> int:
-        return self.weights[lane]
-
-    def _activation(self, pixel: int) -> int:
-        return self.activations[pixel]
-
     def _each(self, w: list[int], x: list[int]) -> Iterator[tuple[int, int, int]]:
         """Accumulator, activation and weight of each product, for words in registers."""
         for accumulators, activation in zip(self.acc, x, strict=True):
@@ -114,7 +90,11 @@ class SimdLoop(InnerLoop):
 
     def body(self, b: Builder, *, signed: bool) -> None:
         """Loads, then products."""
-        for register, pointer in self._loads(self._w, self._x):
+        loads = [*zip(self._w, self.weights, strict=True), *zip(self._x, self.activations, strict=True)]
+        if self.variant.npx == 1:
+            # a single activation comes first, as it is needed at once
+            loads = [loads[-1], *loads[:-1]]
+        for register, pointer in loads:
             b("p.lw", register, WORD, pointer)
         for accumulator, x, w in self._each(self._w, self._x):
             self._multiply(b, accumulator, x, w, signed=signed)
@@ -151,10 +131,10 @@ class UnpackLoop(SimdLoop):
     def body(self, b: Builder, *, signed: bool) -> None:
         """Weight loads; then per word of activations its loads and per weight row extraction, packing, products."""
         for lane, register in enumerate(self._w):
-            b("p.lw", register, WORD, self._weight(lane))
+            b("p.lw", register, WORD, self.weights[lane])
         for part in range(self.expansion):
             for pixel, register in enumerate(self._x):
-                b("p.lw", register, WORD, self._activation(pixel))
+                b("p.lw", register, WORD, self.activations[pixel])
             for channel, word in enumerate(self._w):
                 vector = self._unpack(b, word, part)
                 for pixel, x in enumerate(self._x):
@@ -180,15 +160,15 @@ class _EndedLoop(InnerLoop):
         """The loop over a weight row."""
         assert self.end is not None
         self._prepare(b)
-        with b.branch_loop(self._activation(0), self.end):
+        with b.branch_loop(self.activations[0], self.end):
             self.body(b, signed=signed)
 
     def _move(self, b: Builder, weights: int, activations: int) -> None:
         """Move the pointers by so many bytes."""
         for lane in range(self.variant.nch):
-            b("addi", self._weight(lane), self._weight(lane), weights)
+            b("addi", self.weights[lane], self.weights[lane], weights)
         for pixel in range(self.variant.npx):
-            b("addi", self._activation(pixel), self._activation(pixel), activations)
+            b("addi", self.activations[pixel], self.activations[pixel], activations)
 
 
 class ScalarLoop(_EndedLoop):
@@ -208,13 +188,13 @@ class ScalarLoop(_EndedLoop):
         elements, load = self._elements, "lb" if signed else "lbu"
         is_early = elements == self.variant.npx == 1
         if is_early:
-            b(load, self._x[0], 0, self._activation(0))
+            b(load, self._x[0], 0, self.activations[0])
         loaded = "lw" if elements > 1 else "lb" if self.is_signed else "lbu"
         for lane, register in enumerate(self._packed if elements > 1 else self._w):
-            b(loaded, register, 0, self._weight(lane))
+            b(loaded, register, 0, self.weights[lane])
         for element in range(elements):
             for pixel, register in enumerate([] if is_early else self._x):
-                b(load, register, element, self._activation(pixel))
+                b(load, register, element, self.activations[pixel])
             if elements > 1:
                 self._extract(b, element)
             for accumulator, x, w in self._each(self._w, self._x):
@@ -246,30 +226,26 @@ class ScalarCountLoop(_EndedLoop):
     def body(self, b: Builder, *, signed: bool) -> None:
         """Loads; for each product what differs, its count, and the sum; pointers."""
         for pixel, register in enumerate(self._x):
-            b("lw", register, 0, self._activation(pixel))
+            b("lw", register, 0, self.activations[pixel])
         for lane, register in enumerate(self._w):
-            b("lw", register, 0, self._weight(lane))
-        for accumulator, x, w in self._each(self._w, self._x):
-            b("xor", self._different, x, w)
-            self._count(b)
-            b("add", accumulator, accumulator, self._different)
-        self._move(b, WORD, WORD)
-
-    def _count(self, b: Builder) -> None:
-        """The number of 1 bits of what differs, in its place."""
+            b("lw", register, 0, self.weights[lane])
         bits, part, (halves, quarters, nibbles, ones) = self._different, self._part, self._masks
-        b("srli", part, bits, 1)
-        b("and", part, part, halves)
-        b("sub", bits, bits, part)
-        b("srli", part, bits, 2)
-        b("and", part, part, quarters)
-        b("and", bits, bits, quarters)
-        b("add", bits, bits, part)
-        b("srli", part, bits, 4)
-        b("add", bits, bits, part)
-        b("and", bits, bits, nibbles)
-        b("mul", bits, bits, ones)
-        b("srli", bits, bits, _TOP_BYTE)
+        for accumulator, x, w in self._each(self._w, self._x):
+            b("xor", bits, x, w)
+            b("srli", part, bits, 1)
+            b("and", part, part, halves)
+            b("sub", bits, bits, part)
+            b("srli", part, bits, 2)
+            b("and", part, part, quarters)
+            b("and", bits, bits, quarters)
+            b("add", bits, bits, part)
+            b("srli", part, bits, 4)
+            b("add", bits, bits, part)
+            b("and", bits, bits, nibbles)
+            b("mul", bits, bits, ones)
+            b("srli", bits, bits, _TOP_BYTE)
+            b("add", accumulator, accumulator, bits)
+        self._move(b, WORD, WORD)
 
 
 class ComputeUpdateLoop(InnerLoop):
@@ -287,28 +263,22 @@ class ComputeUpdateLoop(InnerLoop):
         self.weights += registers.take(variant.nch * (variant.npx - 1))
         self._x = registers.take(variant.npx * variant.unrolled)
         self.temporaries = list(self._x)
+        fetched = [(pixel, entry) for pixel in range(variant.npx) for entry in range(self.AHEAD)]
+        self.group_prefetch = [self._product(pixel, entry, entry, ZERO, ZERO) for pixel, entry in fetched]
 
     def _product(
         self, pixel: int, entry: int, following: int, accumulator: int, x: int, *, signed: bool = False
     ) -> LoopInstruction:
         number = pixel * self.AHEAD + entry
-        pointer = self._weight(pixel * self.variant.nch + following)
+        pointer = self.weights[pixel * self.variant.nch + following]
         signs = ("sp" if signed else "usp") if self.is_signed else "up"
         return f"pv.cusdot{signs}.{self.suffix}.{number}", accumulator, pointer, x
-
-    @property
-    def group_prefetch(self) -> list[LoopInstruction]:
-        """Instructions that fetch ahead once per pixel group."""
-        entries = range(self.AHEAD)
-        return [
-            self._product(pixel, entry, entry, ZERO, ZERO) for pixel in range(self.variant.npx) for entry in entries
-        ]
 
     def body(self, b: Builder, *, signed: bool) -> None:
         """Loads of activations, then products."""
         pixels = [*range(self.variant.npx)] * self.variant.unrolled
         for pixel, register in zip(pixels, self._x, strict=True):
-            b("p.lw", register, WORD, self._activation(pixel))
+            b("p.lw", register, WORD, self.activations[pixel])
         for pixel, register in zip(pixels, self._x, strict=True):
             for channel in range(self.variant.nch):
                 following, accumulator = (channel + self.AHEAD) % self.variant.nch, self.acc[pixel][channel]

@@ -44,26 +44,19 @@ class NnLoop(InnerLoop):
                 # between two loops they are free; the first register may count words when they are set
                 self.temporaries += self.activations
 
+        lanes = range(variant.nch)
+        self.group_prefetch = [self._product(ZERO, self._stream(n), self.WEIGHT_UPDATE | n << 1) for n in lanes]
+        self.block_prefetch = [self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE)]
+
     def _row(self, pixel: int) -> int:
-        return self._activation(0 if self.variant.interleaved else pixel % self.variant.npx)
+        return self.activations[0 if self.variant.interleaved else pixel % self.variant.npx]
 
     def _stream(self, channel: int) -> int:
-        return self._weight(channel % self.variant.weight_streams)
+        return self.weights[channel % self.variant.weight_streams]
 
     def _product(self, accumulator: int, pointer: int, selector: int, *, signed: bool = False) -> LoopInstruction:
         signs = "us"[self.is_signed] + "us"[signed] + "p" if signed != self.is_signed else "us"[signed] + "p"
         return f"pv.mlsdot{signs}.{self.suffix}", accumulator, pointer, selector
-
-    @property
-    def group_prefetch(self) -> list[LoopInstruction]:
-        """Instructions that fetch ahead once per pixel group."""
-        lanes = range(self.variant.nch)
-        return [self._product(ZERO, self._stream(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
-
-    @property
-    def block_prefetch(self) -> list[LoopInstruction]:
-        """Instructions that fetch ahead once per block."""
-        return [self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE)]
 
     def body(self, b: Builder, *, signed: bool) -> None:
         """A load of the second activation, then products; with one pixel the products, then a load."""
@@ -177,38 +170,34 @@ class CrossLoop(NnLoop):
             self._emit_products(b, [*turn[begun:], *turn[:begun]], _ACCUMULATING, signed=signed)
         self._emit_products(b, turn[begun:], _ACCUMULATING, signed=signed)
 
-    def _follower(self, pixel: int) -> int:
-        """The pixel whose activation comes next into the entry of this one."""
-        entries, npx = _ENTRIES[self.variant.npx], self.variant.npx
-        return next(one for one in [*range(pixel + 1, npx), *range(npx)] if entries[one] == entries[pixel])
-
     def _emit_turn(self, b: Builder, kind: str, *, signed: bool) -> None:
-        if self.variant.npx == 1:
-            self._emit_turn_of_one_pixel(b, kind, signed=signed)
-        else:
+        if self.variant.npx > 1:
             self._emit_products(b, _turn(self.variant), kind, signed=signed)
+            return
+        *products, load = self._products_of_one_pixel(signed=signed)
+        for mnemonic, *operands in products:
+            b(str(mnemonic).replace(_ACCUMULATING, kind), *operands)
+        b(*load)
 
     def _emit_products(self, b: Builder, products: Sequence[_Product], kind: str, *, signed: bool) -> None:
+        npx, entries = self.variant.npx, _ENTRIES[self.variant.npx]
         for pixel, channel, fetched in products:
+            # the pixel whose activation comes next into the entry of this one
+            following = [*range(pixel + 1, npx), *range(npx)]
+            follower = next(one for one in following if entries[one] == entries[pixel])
             pointer = {
                 _Fetched.NOTHING: ZERO,
-                _Fetched.OWN: self._row(self._follower(pixel)),
+                _Fetched.OWN: self._row(follower),
                 _Fetched.WEIGHT: self._stream(channel),
                 _Fetched.OTHER: self._row(pixel + 1),
             }[fetched]
-            selector = _ENTRIES[self.variant.npx][pixel] | channel << 1 | fetched.value
+            selector = entries[pixel] | channel << 1 | fetched.value
             mnemonic, *operands = self._product(self.acc[pixel][channel], pointer, selector, signed=signed)
             mnemonic = str(mnemonic).replace(_ACCUMULATING, kind)
             if fetched is _Fetched.OTHER:
                 b.of_form(mnemonic, _OTHER_ENTRY[kind], *operands)
             else:
                 b(mnemonic, *operands)
-
-    def _emit_turn_of_one_pixel(self, b: Builder, kind: str, *, signed: bool) -> None:
-        *products, load = self._products_of_one_pixel(signed=signed)
-        for mnemonic, *operands in products:
-            b(str(mnemonic).replace(_ACCUMULATING, kind), *operands)
-        b(*load)
 
 
 _LOOPS: dict[LoopStyle, type[InnerLoop]] = {

@@ -250,26 +250,17 @@ class _Inside:
 
     def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[DmaTransfer]:
         """Transfers of a step beside operands: the description of the next step, the reports of the one before."""
-        moves: list[DmaTransfer] = []
-        if number + 1 < steps:
-            moves.append(
-                DmaTransfer(
-                    inside=self.address(f"step{(number + 1) % 2}"),
-                    outside=descriptions + (number + 1) * self.description_bytes,
-                    line=self.description_bytes,
-                    inwards=True,
-                )
+        pieces = (
+            ("step", descriptions, self.description_bytes, number + 1),
+            ("report", reports, self.report_bytes, number - 1),
+        )
+        return [
+            DmaTransfer(
+                inside=self.address(f"{name}{one % 2}"), outside=base + one * size, line=size, inwards=one > number
             )
-        if number:
-            moves.append(
-                DmaTransfer(
-                    inside=self.address(f"report{(number - 1) % 2}"),
-                    outside=reports + (number - 1) * self.report_bytes,
-                    line=self.report_bytes,
-                    inwards=False,
-                )
-            )
-        return moves
+            for name, base, size, one in pieces
+            if 0 <= one < steps
+        ]
 
 
 def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
