@@ -11,8 +11,8 @@ from xpulpnn_sim.cli.mutate_units import MutationOptions, hunt, outcome_table, t
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Settings
 from xpulpnn_sim.cli.values import Count, listed
 from xpulpnn_sim.tools.yosys import find_abc, find_yosys
+from xpulpnn_sim.verification.mutants import core_mutants
 from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Judged, Told, rows_of
-from xpulpnn_sim.verification.mutants.core import core_mutants
 from xpulpnn_sim.verification.random.trials import Plan
 
 _NUMBERS = ("mutants", "random", "directed", "costs", EQUIVALENT, LEGAL, "alive")
@@ -48,11 +48,11 @@ def run(options: CoreMutationOptions) -> int:
     if options.proof:
         find_abc()
     yosys = find_yosys(options.yosys)
-    settings = core_mutants.Settings(**options.campaign, instructions=options.instructions)
 
     def search(name: str, told: Told) -> Sequence[Judged]:
+        where, count = (options.folder(name), yosys), options.instructions
         return core_mutants.judge_core(
-            plans[name], settings, options.folder(name), yosys, resume=not options.fresh, told=told
+            plans[name], options.campaign, count, *where, resume=not options.fresh, told=told
         )
 
     found, is_complete = hunt(plans, options.output, search)

@@ -19,7 +19,8 @@ from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.verilator import require_verilator
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants.campaign import Judged, Told, collected, rows_of
-from xpulpnn_sim.verification.mutants.units.unit_mutants import Settings, judge_unit
+from xpulpnn_sim.verification.mutants.campaign import Settings as CampaignSettings
+from xpulpnn_sim.verification.mutants.unit_mutants import judge_unit
 
 _FOOT = (
     "killed by a check of the bench, by its limit of time, by the simulator's own checks, of cores by programs; "
@@ -45,10 +46,11 @@ class MutationOptions(Fresh, Jobs, YosysChoice, Json):
     """Folder for models and verdicts."""
 
     @property
-    def campaign(self) -> dict[str, int]:
-        """Settings of a campaign by name."""
-        names = {"count": "mutants", "seed": "seed", "jobs": "jobs", "limit_s": "limit", "proof_s": "proof"}
-        return {name: getattr(self, option) for name, option in names.items()}
+    def campaign(self) -> CampaignSettings:
+        """Settings of a campaign."""
+        return CampaignSettings(
+            count=self.mutants, seed=self.seed, jobs=self.jobs, limit_s=self.limit, proof_s=self.proof
+        )
 
 
 @arguments
@@ -80,10 +82,10 @@ def run(options: UnitMutationOptions) -> int:
     if not available("verilator"):
         require_verilator()
     yosys = find_yosys(options.yosys)
-    settings = Settings(**options.campaign, bench_seed=options.bench_seed)
 
     def search(unit: str, told: Told) -> Sequence[Judged]:
-        return judge_unit(unit, settings, options.output.resolve() / unit, yosys, resume=not options.fresh, told=told)
+        where = (options.output.resolve() / unit, yosys)
+        return judge_unit(unit, options.campaign, options.bench_seed, *where, resume=not options.fresh, told=told)
 
     found, is_complete = hunt(units, options.output, search)
     _report(found)

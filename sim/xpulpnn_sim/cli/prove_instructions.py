@@ -1,9 +1,11 @@
 """``xpulpnn prove instructions``: every instruction of the core against the statements of the instruction table."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from functools import partial
 from itertools import groupby
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 from rich.table import Table
@@ -26,15 +28,12 @@ from xpulpnn_sim.cli.common import (
     tell,
 )
 from xpulpnn_sim.cli.option_groups import Jobs, ProofOptions
-from xpulpnn_sim.cli.proof_options import workplace
+from xpulpnn_sim.cli.proof_options import is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.instructions.backend import backend_gates, fields_of, source_of
+from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
+from xpulpnn_sim.proofs.instructions.backend import Source, backend_gates, fields_of, source_of
 from xpulpnn_sim.proofs.instructions.instruction_proofs import (
-    PROVED,
-    REFUTED,
-    Ledger,
     Proofs,
-    Verdict,
     name_of,
     provable,
     seeded,
@@ -46,18 +45,12 @@ from xpulpnn_sim.tools.yosys import Yosys
 STATEMENTS = "statements"  # what has the fault, if not a module
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seed:
+class Seed(NamedTuple):
     """A fault and what its proof said: what is wrong, in which module, and the verdict on which instruction."""
 
     fault: str
     where: str
-    verdict: Verdict
-
-    @property
-    def found(self) -> bool:
-        """True if the proof fails."""
-        return self.verdict.verdict == REFUTED
+    outcome: Outcome
 
 
 def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys) -> int:
@@ -66,21 +59,20 @@ def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: S
     tries = [*_wrong_statements(proofs, chosen), *_wrong_gates(proofs, config, chosen, yosys)]
     found: list[Seed] = []
     with progress_bar("faults", len(tries)) as bar, interruptible() as stop:
-        found.extend(bar.each((attempt() for attempt in tries), lambda seed: seed.verdict.name))
+        found.extend(bar.each((attempt() for attempt in tries), lambda seed: seed.outcome.name))
     output().print(f"faults seeded into {options.title}, and into the statements of its instructions")
     output().print(record_table(_COLUMNS, (seed for seed in found if seed.where != STATEMENTS)))
-    missed = [seed for seed in found if not seed.found]
+    missed = [seed for seed in found if not is_found(seed.outcome)]
     for seed in missed:
-        tell(f"NOT FOUND: {seed.verdict.name}: {seed.fault}: {seed.verdict.verdict}")
+        tell(f"NOT FOUND: {seed.outcome.name}: {seed.fault}: {seed.outcome.verdict}")
     for name, is_statement in (("wrong statements", True), ("faults of the core", False)):
-        seeds = [seed for seed in found if (seed.where == STATEMENTS) is is_statement]
-        tell(f"{sum(seed.found for seed in seeds)} of {len(seeds)} {name} found")
+        seeds = [is_found(seed.outcome) for seed in found if (seed.where == STATEMENTS) is is_statement]
+        tell(f"{sum(seeds)} of {len(seeds)} {name} found")
     records = [
-        {"fault": seed.fault, "where": seed.where, "instruction": seed.verdict.name, "found": seed.found}
-        for seed in found
+        {"fault": fault, "where": where, "instruction": outcome.name, "found": is_found(outcome)}
+        for fault, where, outcome in found
     ]
-    result = {"complete": not stop.interrupted, "faults": records}
-    code = finish(options.json, result, good=not missed)
+    code = finish(options.json, {"complete": not stop.interrupted, "faults": records}, good=not missed)
     return INTERRUPTED if stop.interrupted else code
 
 
@@ -89,7 +81,7 @@ def _wrong_statements(proofs: Proofs, rows: Sequence[Insn]) -> Iterator[Callable
         body = seeded(row)
         if body is not None:
             yield lambda row=row, body=body: Seed(
-                fault="one bit wrong in one case", where=STATEMENTS, verdict=proofs.instruction(row, body)
+                "one bit wrong in one case", STATEMENTS, proofs.instruction(row, body)
             )
 
 
@@ -100,29 +92,25 @@ def _wrong_gates(
     from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS, PARAMETER_FAULTS
     from xpulpnn_sim.tools.tops import emit_top
 
+    def attempt(fault: Any, concerned: Sequence[Insn]) -> Seed:
+        with fault.seeded():
+            core = emit_top("core", replace(config, rvfi=True))
+        backend = backend_gates(source_of(core.text, core.manifest["hierarchy"]), yosys)
+        outcomes = [replace(proofs, backend=backend).instruction(row) for row in concerned]
+        return Seed(fault.name, fault.module, next(filter(is_found, outcomes), outcomes[0]))
+
     for fault in (*INSTRUCTION_FAULTS, *PARAMETER_FAULTS):
         concerned = [row for row in rows if row.mnemonic == fault.check]
-        if not concerned:
-            continue
-
-        def attempt(fault=fault, concerned=concerned) -> Seed:
-            with fault.seeded():
-                core = emit_top("core", replace(config, rvfi=True))
-            backend = backend_gates(source_of(core.text, core.manifest["hierarchy"]), yosys)
-            faulty = replace(proofs, backend=backend)
-            verdicts = [faulty.instruction(row) for row in concerned]
-            wrong = next((verdict for verdict in verdicts if verdict.verdict == REFUTED), verdicts[0])
-            return Seed(fault=fault.name, where=fault.module, verdict=wrong)
-
-        yield attempt
+        if concerned:
+            yield partial(attempt, fault, concerned)
 
 
 _COLUMNS: Columns = {
     "fault": "{.fault}",
     "module": "{.where}",
-    "instruction": "{.verdict.name}",
-    "seconds": "{.verdict.seconds:.1f}",
-    "verdict": lambda seed: "found" if seed.found else "NOT FOUND",
+    "instruction": "{.outcome.name}",
+    "seconds": "{.outcome.seconds:.1f}",
+    "verdict": lambda seed: "found" if is_found(seed.outcome) else "NOT FOUND",
 }
 
 
@@ -158,17 +146,18 @@ def run(options: InstructionOptions) -> int:
         proofs = Proofs(backend=backend, control=control, abc=work.abc, timeout_s=options.timeout)
         if options.self_test:
             return self_test(options, proofs, config, chosen, work.yosys)
-        return _run(options, proofs, chosen, Ledger(work.folder, source))
+        return _run(options, proofs, chosen, source, work.folder)
 
 
-def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], ledger: Ledger) -> int:
+def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], source: Source, folder: Path) -> int:
     """The proofs, and what came of them."""
     provers = [row for row in chosen if provable(row)]
-    found: dict[str, Verdict] = {}
-    granted: list[Verdict] = []
+    found: dict[str, Outcome] = {}
+    granted: list[Outcome] = []
+    ledger = Ledger(folder / "instructions", options.timeout, not options.fresh)
     with progress_bar("instructions", len(provers)) as bar, interruptible() as stop:
         granted += proofs.granted()
-        results = run_proofs(proofs, provers, ledger, options.jobs, resume=not options.fresh)
+        results = run_proofs(proofs, provers, source, ledger, options.jobs)
         for verdict in bar.each(results, lambda one: one.name):
             found[verdict.name] = verdict
     output().print(f"instructions of {options.title} against their statements")
@@ -176,7 +165,7 @@ def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], le
     tell(_FOOT, *(f"of every state: {each.name}: {each.verdict}" for each in granted))
     for verdict in found.values():
         if verdict.verdict != PROVED:
-            tell(f"{verdict.name}: {verdict.verdict}", *verdict.example)
+            tell(f"{verdict.name}: {verdict.verdict}", *verdict.parts)
     left = [name_of(row) for row in chosen if not provable(row)]
     if left:
         tell(f"not of this kind: {'; '.join(left)}")
@@ -199,7 +188,7 @@ def _chosen(patterns: Sequence[str], rows: Sequence[Insn]) -> list[Insn]:
     return [row for row in rows if row.mnemonic in taken]
 
 
-def _table(rows: Sequence[Insn], found: dict[str, Verdict]) -> Table:
+def _table(rows: Sequence[Insn], found: dict[str, Outcome]) -> Table:
     """A line for each operation, with all its instructions."""
     lines: list[tuple[object, ...]] = []
     for op, group in groupby(rows, key=lambda row: row.op):
@@ -212,10 +201,5 @@ def _table(rows: Sequence[Insn], found: dict[str, Verdict]) -> Table:
     return table(("operation", "instructions", "proved", "seconds"), lines)
 
 
-def _record(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "instruction": verdict.name,
-        "verdict": verdict.verdict,
-        "seconds": round(verdict.seconds, 3),
-        "example": list(verdict.example),
-    }
+def _record(verdict: Outcome) -> dict[str, Any]:
+    return outcome_record("instruction", verdict, example=list(verdict.parts))

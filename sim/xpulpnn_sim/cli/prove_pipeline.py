@@ -5,30 +5,36 @@ from dataclasses import field, replace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import (
     OK,
+    Columns,
     finish,
     interruptible,
     matching,
     output,
     progress_bar,
     record_table,
-    table,
     tell,
 )
 from xpulpnn_sim.cli.option_groups import ProofOptions
-from xpulpnn_sim.cli.proof_options import workplace
+from xpulpnn_sim.cli.proof_options import (
+    cycle_of,
+    finding,
+    is_found,
+    keep_example,
+    outcome_record,
+    tell_examples,
+    workplace,
+)
 from xpulpnn_sim.cli.values import at_least
+from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome, retirements
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.pipeline import proof
 from xpulpnn_sim.proofs.pipeline.gates import emit_scene
-from xpulpnn_sim.proofs.pipeline.proof import Outcome, Prover
+from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.rules import Rule, rules
-from xpulpnn_sim.proofs.riscv_formal.counterexample import WAVEFORM, retirements, write_waveform
 
 _LEAST_DEPTH = 5
 _FAULTS_OF = "xpulpnn2"  # Preset whose core has all units with faults
@@ -76,25 +82,18 @@ def _run(options: PipelineOptions, prover: Prover, chosen: list[Rule], faults: S
             where = prover.folder / "faults" / fault.name.replace(" ", "-") if fault else prover.folder
             met = scene.with_fault(fault) if fault else scene
             depth = rule.depth if fault and options.depth is None else options.depth
-            outcome = replace(prover, folder=where).prove(rule, met, depth)
-            found.append((rule, fault, outcome))
-            if outcome.trace:
-                write_waveform(outcome.trace, where / rule.name / WAVEFORM)
+            found.append((rule, fault, replace(prover, folder=where).prove(rule, met, depth)))
+            keep_example(found[-1][-1], where)
     title = "faults seeded into" if options.self_test else "between instructions of"
     output().print(f"{title} {options.title}, grants and answers at any time")
-    output().print(_table(found))
+    columns = {"fault": "{0[1].name}", **_COLUMNS} if any(fault for _, fault, _ in found) else _COLUMNS
+    output().print(record_table(columns, found))
     tell(_FOOT)
-    for rule, fault, outcome in found:
-        if outcome.trace and fault is None:
-            where = prover.folder / rule.name / WAVEFORM
-            tell(f"{rule.name} fails: {', '.join(outcome.parts)}; what retires until then ({where}):")
-            tell(*retirements(outcome.trace))
+    tell_examples([outcome for _, fault, outcome in found if fault is None], prover.folder)
     for rule, _, outcome in found:
         if outcome.broken:
             tell(f"{rule.name} is not proved of every cycle: {', '.join(outcome.broken)}")
-    good = all(
-        outcome.verdict in ((proof.FAILED,) if fault else (proof.PROVED, proof.PASSED)) for _, fault, outcome in found
-    )
+    good = all(is_found(one) if fault else one.verdict in (PROVED, PASSED) for _, fault, one in found)
     record = {"complete": not stop.interrupted, "properties": [_record(*each) for each in found]}
     return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(jobs)}")
 
@@ -105,30 +104,22 @@ def _chosen(names: Sequence[str], there: list[Rule]) -> list[Rule]:
     return [rule for rule in there if rule.name in taken]
 
 
-def _table(found: list[tuple[Rule, CoreFault | None, Outcome]]) -> Table:
-    faults = any(fault for _, fault, _ in found)
-    rows: list[tuple[object, ...]] = []
-    for rule, fault, outcome in found:
-        verdict = outcome.verdict
-        if fault:
-            was_found = outcome.verdict == proof.FAILED
-            verdict = f"found: {', '.join(outcome.parts)}" if was_found else f"NOT FOUND: {outcome.verdict}"
-        cycle = "any" if outcome.verdict == proof.PROVED else outcome.cycle if outcome.cycle >= 0 else "-"
-        cells = (rule.name, cycle, f"{outcome.seconds:.1f}", verdict)
-        rows.append((fault.name, *cells) if fault else cells)
-    headings = ("property", "cycle", "seconds", "verdict")
-    return table(("fault", *headings) if faults else headings, rows)
+_COLUMNS: Columns = {
+    "property": "{0[0].name}",
+    "cycle": lambda each: "any" if each[2].verdict == PROVED else cycle_of(each[2]),
+    "seconds": "{0[2].seconds:.1f}",
+    "verdict": lambda each: finding(each[2]) if each[1] else each[2].verdict,
+}
 
 
 def _record(rule: Rule, fault: CoreFault | None, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "property": rule.name,
-        "limits": rule.limits,
-        "fault": fault.name if fault else None,
-        "cycle": outcome.cycle,
-        "seconds": round(outcome.seconds, 3),
-        "verdict": outcome.verdict,
-        "wrong": list(outcome.parts),
-        "broken": list(outcome.broken),
-        "retired": retirements(outcome.trace),
-    }
+    return outcome_record(
+        "property",
+        outcome,
+        limits=rule.limits,
+        fault=fault.name if fault else None,
+        cycle=outcome.cycle,
+        wrong=list(outcome.parts),
+        broken=list(outcome.broken),
+        retired=retirements(outcome.trace),
+    )

@@ -18,16 +18,22 @@ from xpulpnn_sim.cli.common import (
     progress_bar,
     record_table,
     table,
-    tell,
 )
 from xpulpnn_sim.cli.option_groups import Jobs, ProofOptions
-from xpulpnn_sim.cli.proof_options import workplace
+from xpulpnn_sim.cli.proof_options import (
+    cycle_of,
+    finding,
+    is_found,
+    keep_example,
+    outcome_record,
+    tell_examples,
+    workplace,
+)
 from xpulpnn_sim.cli.values import Words, between
-from xpulpnn_sim.proofs.riscv_formal import model_check
-from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks, FaultOutcome, find_faults
-from xpulpnn_sim.proofs.riscv_formal.counterexample import WAVEFORM, retirements, write_waveform
+from xpulpnn_sim.proofs.engine.outcomes import PASSED, Outcome, retirements
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks, find_faults
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, emit_design, shown
-from xpulpnn_sim.proofs.riscv_formal.model_check import Outcome
 from xpulpnn_sim.proofs.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
 
 _MOST_DEPTH = 200
@@ -67,7 +73,9 @@ def run(options: RiscvFormalOptions) -> int:
         checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
     if options.listing:
         output().print(record_table(_LISTED, checks))
-        output().print(table(("cut", "free in it"), _cut_classes(checks)))
+        # each name in the column `cut`, with what it stands for
+        cuts = [(class_of(cuts), shown(cuts)) for cuts in dict.fromkeys(check.cutpoints for check in checks)]
+        output().print(table(("cut", "free in it"), cuts))
         return OK
     with workplace(options, "formal") as work:
         campaign = CoreChecks(
@@ -88,19 +96,14 @@ def _run(options: RiscvFormalOptions, campaign: CoreChecks, checks: list[Check])
         results = campaign.run(checks, options.jobs, resume=not options.fresh)
         for outcome in bar.each(results, lambda one: one.name):
             outcomes[outcome.name] = outcome
-            if outcome.trace:
-                write_waveform(outcome.trace, campaign.folder / outcome.name / WAVEFORM)
-    console = output()
+            keep_example(outcome, campaign.folder)
     found = [(check, outcomes[check.name]) for check in checks if check.name in outcomes]
-    console.print(f"riscv-formal on {options.title}, grants and answers at any time")
-    console.print(record_table(_COLUMNS, found))
-    console.print(_FOOT, soft_wrap=True)
-    for check, outcome in found:
-        if outcome.trace:
-            where = campaign.folder / check.name / WAVEFORM
-            tell(f"{check.name} fails; what retires until then ({where}):", *retirements(outcome.trace))
+    output().print(f"riscv-formal on {options.title}, grants and answers at any time")
+    output().print(record_table(_COLUMNS, found))
+    output().print(_FOOT, soft_wrap=True)
+    tell_examples([outcome for _, outcome in found], campaign.folder)
     record = {"complete": not stop.interrupted, "checks": [_record(*each) for each in found]}
-    good = all(outcome.verdict == model_check.PASSED for _, outcome in found)
+    good = all(outcome.verdict == PASSED for _, outcome in found)
     return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(checks)} checks")
 
 
@@ -111,15 +114,19 @@ def _find_faults(options: RiscvFormalOptions, campaign: CoreChecks, checks: list
 
     names = {check.name for check in checks}
     faults = [fault for fault in CORE_FAULTS if fault.check in names]
-    found: list[FaultOutcome] = []
+    found: list[tuple[CoreFault, Outcome]] = []
     with progress_bar("faults", len(faults)) as bar, interruptible() as stop:
         results = find_faults(campaign, faults, checks, resume=not options.fresh)
-        found.extend(bar.each(results, lambda each: each.fault.name))
-    seen = sum(_is_found(each) for each in found)
+        found.extend(bar.each(results, lambda each: each[0].name))
+    seen = sum(is_found(outcome) for _, outcome in found)
     output().print(f"faults seeded into {options.title}")
     output().print(record_table(_FAULT_COLUMNS, found))
     output().print(f"{seen} of {len(faults)} faults found")
-    record = {"complete": not stop.interrupted, "faults": [_fault_record(each) for each in found]}
+    records = [
+        outcome_record("check", one, fault=fault.name, module=fault.module, cycle=one.cycle, found=is_found(one))
+        for fault, one in found
+    ]
+    record = {"complete": not stop.interrupted, "faults": records}
     return finish(options.json, record, good=seen == len(faults), stop=stop, done=f"{len(found)} faults")
 
 
@@ -142,14 +149,9 @@ _LISTED: Columns = {
 }
 
 
-def _cut_classes(checks: list[Check]) -> list[tuple[str, str]]:
-    """Return each name in the column ``cut``, with what it stands for."""
-    return [(class_of(cuts), shown(cuts)) for cuts in dict.fromkeys(check.cutpoints for check in checks)]
-
-
 _COLUMNS: Columns = {
     "check": "{0[0].name}",
-    "cycle": lambda each: each[1].cycle if each[1].cycle >= 0 else "-",
+    "cycle": lambda each: cycle_of(each[1]),
     "seconds": "{0[1].seconds:.1f}",
     "verdict": "{0[1].verdict}",
     "cut": lambda each: class_of(each[0].cutpoints),
@@ -158,38 +160,22 @@ _COLUMNS: Columns = {
 
 
 def _record(check: Check, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "check": check.name,
-        "cycle": outcome.cycle,
-        "wanted": check.cycle,
-        "seconds": round(outcome.seconds, 3),
-        "verdict": outcome.verdict,
-        "free": [cut.name for cut in check.cutpoints if cut.name],
-        "assumed": [ASSUMPTIONS[name] for name in check.assumed],
-        "retired": retirements(outcome.trace),
-    }
-
-
-def _is_found(each: FaultOutcome) -> bool:
-    return each.outcome.verdict == model_check.FAILED
+    return outcome_record(
+        "check",
+        outcome,
+        cycle=outcome.cycle,
+        wanted=check.cycle,
+        free=[cut.name for cut in check.cutpoints if cut.name],
+        assumed=[ASSUMPTIONS[name] for name in check.assumed],
+        retired=retirements(outcome.trace),
+    )
 
 
 _FAULT_COLUMNS: Columns = {
-    "fault": "{.fault.name}",
-    "module": "{.fault.module}",
-    "check": "{.fault.check}",
-    "cycle": "{.outcome.cycle}",
-    "seconds": "{.outcome.seconds:.1f}",
-    "verdict": lambda each: "found" if _is_found(each) else f"NOT FOUND: {each.outcome.verdict}",
+    "fault": "{0[0].name}",
+    "module": "{0[0].module}",
+    "check": "{0[0].check}",
+    "cycle": "{0[1].cycle}",
+    "seconds": "{0[1].seconds:.1f}",
+    "verdict": lambda each: finding(each[1]),
 }
-
-
-def _fault_record(each: FaultOutcome) -> dict[str, Any]:
-    return {
-        "fault": each.fault.name,
-        "module": each.fault.module,
-        "check": each.fault.check,
-        "cycle": each.outcome.cycle,
-        "seconds": round(each.outcome.seconds, 3),
-        "found": _is_found(each),
-    }

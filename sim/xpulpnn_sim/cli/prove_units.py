@@ -17,7 +17,9 @@ from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET
 from xpulpnn_sim.cli.prove_products import ProductOptions, prove_products
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
+from xpulpnn_sim.proofs.units import cluster_parts
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp import DOT_PRODUCTS
@@ -82,10 +84,6 @@ def _decoder(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
 
 
 def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
-    # Amaranth takes long to import
-    from xpulpnn_sim.proofs.cluster.cluster import PARTS
-    from xpulpnn_sim.proofs.units import cluster_parts
-
     for part in PARTS.values():
         for one in part(CLUSTER_PRESETS[_CLUSTER]):
             text = one.emit().text

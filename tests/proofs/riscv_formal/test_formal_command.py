@@ -10,7 +10,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.proofs.riscv_formal.counterexample import retirements, write_waveform
+from xpulpnn_sim.proofs.engine.outcomes import retirements, write_waveform
 from xpulpnn_sim.proofs.riscv_formal.suite import VARIABLE, Suite, find_suite
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc
 

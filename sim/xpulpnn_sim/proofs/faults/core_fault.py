@@ -133,9 +133,6 @@ class CoreFault:
     @contextmanager
     def seeded(self) -> Generator[None]:
         """Give the fault to every unit of this type that is elaborated meanwhile."""
-        # Amaranth takes long to import
-        from xpulpnn_sim.proofs.faults.core_fault import Seeded
-
         elaborate = self.unit.elaborate
         self.unit.elaborate = lambda unit, platform: Seeded(unit, elaborate(unit, platform), self.wrong)
         try:

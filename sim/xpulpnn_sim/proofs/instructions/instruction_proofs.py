@@ -4,8 +4,7 @@ import ast
 import copy
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import xpulpnn_sim.proofs.instructions
 from xpulpnn.errors import EncodingError
@@ -13,13 +12,14 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
 from xpulpnn_sim.proofs.instructions.backend import BackendGates, Source
 from xpulpnn_sim.proofs.instructions.claims import Equality, equalities
 from xpulpnn_sim.proofs.instructions.execution import understood
 from xpulpnn_sim.proofs.instructions.passage import Control, Passage, waiting
 from xpulpnn_sim.tools.jobs import completed, executor
-from xpulpnn_sim.tools.results import Results, digest
+from xpulpnn_sim.tools.results import digest
 from xpulpnn_sw.assembly.disasm import disassemble
 
 _RARE = 0x5A3C_96F0  # value of a source in the one case that is wrong; even, since it may be an address
@@ -46,22 +46,7 @@ def seeded(insn: Insn) -> list[ast.stmt] | None:
     return body
 
 
-_RESULTS = "instructions"
-
-
-PROVED, REFUTED, UNDECIDED = "proved", "REFUTED", "time is up"  # Verdicts
-
 _VERDICTS = {NEVER: PROVED, SOMETIMES: REFUTED, UNKNOWN: UNDECIDED}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Verdict on an instruction, or on what all proofs take for granted."""
-
-    name: str  # mnemonic and operands of the row, or what is taken for granted
-    verdict: str
-    seconds: float  # how long it took
-    example: Sequence[str] = ()  # if it is refuted: a word, its operands, and what is wrong
 
 
 def name_of(insn: Insn) -> str:
@@ -83,15 +68,15 @@ class Proofs:
     abc: str
     timeout_s: float  # seconds for each instruction
 
-    def granted(self) -> Iterator[Verdict]:
+    def granted(self) -> Iterator[Outcome]:
         """Return what all instructions take for granted."""
         for invariant in waiting(self.backend):
             began = time.monotonic()
             pairs = [(TRUE, one, other) for one, other in zip(invariant.got, invariant.wanted, strict=True)]
             verdict, _ = self._differ(invariant.graph, invariant.assumed, pairs)
-            yield Verdict(name=invariant.name, verdict=verdict, seconds=time.monotonic() - began)
+            yield Outcome(name=invariant.name, verdict=verdict, seconds=time.monotonic() - began)
 
-    def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Verdict:
+    def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Outcome:
         """An instruction against its statements, or against others."""
         began = time.monotonic()
         passage = Passage(self.backend, insn, self.control)
@@ -99,7 +84,7 @@ class Proofs:
         pairs = [(each.condition, *bits) for each in found for bits in zip(each.got, each.wanted, strict=True)]
         verdict, ones = self._differ(passage.graph, passage.assumed, pairs)
         example = _example(passage, found, ones) if verdict == REFUTED else ()
-        return Verdict(name=name_of(insn), verdict=verdict, seconds=time.monotonic() - began, example=example)
+        return Outcome(name=name_of(insn), verdict=verdict, seconds=time.monotonic() - began, parts=example)
 
     def _differ(
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
@@ -135,40 +120,19 @@ def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) 
     return lines
 
 
-class Ledger:
-    """Verdicts kept in a folder, of the same core, statements and prover."""
-
-    def __init__(self, folder: Path, source: Source) -> None:
-        self._results = Results(folder / _RESULTS)
-        self._common = digest(xpulpnn_sim.proofs.instructions, source.modules)
-
-    def known(self, insn: Insn) -> Verdict | None:
-        """The verdict of an earlier run."""
-        found = self._results.find(name_of(insn), self._key(insn))
-        return None if found is None else Verdict(**{**found, "example": tuple(found["example"])})
-
-    def keep(self, insn: Insn, verdict: Verdict) -> None:
-        """Write it down."""
-        self._results.keep(name_of(insn), asdict(verdict), self._key(insn))
-
-    def _key(self, insn: Insn) -> str:
-        return digest(self._common, insn.pattern, insn.mnemonic, insn.operands, statements(insn))
-
-
-def run(proofs: Proofs, insns: Sequence[Insn], ledger: Ledger, jobs: int, *, resume: bool) -> Iterator[Verdict]:
+def run(proofs: Proofs, insns: Sequence[Insn], source: Source, ledger: Ledger, jobs: int) -> Iterator[Outcome]:
     """The verdicts, as they come."""
-    waiting_for: list[Insn] = []
-    for insn in insns:
-        known = ledger.known(insn) if resume else None
-        if known is None or known.verdict not in ("proved", REFUTED):
-            waiting_for.append(insn)
-        else:
-            yield known
+    common = digest(xpulpnn_sim.proofs.instructions, source.modules)
+
+    def key(insn: Insn) -> str:
+        return digest(common, insn.pattern, insn.mnemonic, insn.operands, statements(insn))
+
+    waiting_for = yield from ledger.taken_up(insns, name_of, key)
     with executor(jobs) as pool:
-        for insn, verdict in completed(pool, _prove, waiting_for, pool.share(proofs)):
-            ledger.keep(insn, verdict)
-            yield verdict
+        for insn, outcome in completed(pool, _prove, waiting_for, pool.share(proofs)):
+            ledger.keep(outcome, key(insn))
+            yield outcome
 
 
-def _prove(insn: Insn, proofs: Proofs) -> Verdict:
+def _prove(insn: Insn, proofs: Proofs) -> Outcome:
     return proofs.instruction(insn)

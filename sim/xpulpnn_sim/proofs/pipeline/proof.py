@@ -3,12 +3,13 @@
 import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from xpulpnn_sim.proofs.engine.aiger import Aiger, ClockedGraph, Named, at, read_witness
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
+from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, search_cycles
 from xpulpnn_sim.proofs.pipeline.gates import (
     BROKEN,
@@ -23,7 +24,7 @@ from xpulpnn_sim.proofs.pipeline.gates import (
     top_text,
 )
 from xpulpnn_sim.proofs.pipeline.rules import Rule
-from xpulpnn_sim.tools.results import Results, digest
+from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import Yosys
 
 
@@ -46,27 +47,6 @@ def from_any_state(graph: Aiger, wrong: int, *, found: int | None = None, zero: 
     made.follow(began_well, made.mux(later, at(copied, wrong) ^ 1, began_well))
     shown = [at(copied, literal) for literal in graph.outputs]
     return made.aiger([made.and_(began_well, at(copied, wrong if found is None else found)), *shown])
-
-
-PROVED, PASSED, FAILED, UNDECIDED = "proved", "passes", "FAILS", "time is up"
-"""Verdicts: holds in every cycle; in those searched; does not; they were not searched to the end."""
-
-RESULTS = "results"  # folder with the outcomes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """Verdict on a property."""
-
-    name: str
-    verdict: str  # see PROVED
-    cycle: int  # of one that fails the cycle after reset in which it does, else the last one searched to its end, or -1
-    seconds: float  # time of the search, without Yosys
-    parts: Sequence[str] = ()  # what is wrong, if it fails
-    # signals by name in each cycle from reset to where it fails; empty if it does not
-    trace: Sequence[Mapping[str, int]] = ()
-    # what a proof of every cycle failed at: parts and invariants that some state, reached or not, does not keep
-    broken: Sequence[str] = ()
 
 
 class _Found(NamedTuple):
@@ -94,11 +74,11 @@ class Prover:
         fails.
         """
         folder = self.folder / rule.name
-        text = "\n".join([*scene.modules.values(), top_text(rule, scene), script(rule, scene), repr(rule), str(depth)])
-        key, results = digest(text), Results(self.folder / RESULTS)
-        known = results.find(rule.name, key) if self.resume else None
-        if known is not None and (known["outcome"]["verdict"] != UNDECIDED or known["timeout_s"] >= self.timeout_s):
-            return Outcome(**known["outcome"])
+        key = digest([*scene.modules.values()], top_text(rule, scene), script(rule, scene), repr(rule), depth)
+        ledger = Ledger(self.folder / "results", self.timeout_s, self.resume)
+        known = ledger.known(rule.name, key)
+        if known is not None:
+            return known
         shutil.rmtree(folder, ignore_errors=True)
         graph = build_graph(rule, scene, folder, self.yosys)
         names = scene.parts[rule.name], scene.invariants[rule.name]
@@ -106,7 +86,7 @@ class Prover:
         if outcome is None or outcome.verdict != PROVED:
             found = self._search(rule, graph, names[0], folder, rule.depth if depth is None else depth)
             outcome = replace(found, broken=outcome.broken if outcome else ())
-        results.keep(rule.name, {"timeout_s": self.timeout_s, "outcome": asdict(outcome)}, key)
+        ledger.keep(outcome, key)
         return outcome
 
     def _induct(self, rule: Rule, graph: Named, names: tuple[Sequence[str], Sequence[str]], folder: Path) -> Outcome:
@@ -128,10 +108,10 @@ class Prover:
                 last = _replay(graph if name == "first" else shown, found.inputs)[-1]
                 parts, invariants = names
                 broken = [*_set(parts, last.get(PARTS, 0)), *_set(invariants, last.get(INVARIANTS, 0))]
-                return Outcome(name=rule.name, verdict=UNDECIDED, cycle=-1, seconds=0, broken=broken)
+                return Outcome(name=rule.name, verdict=UNDECIDED, seconds=0, broken=broken)
             if found.deepest < depth:
-                return Outcome(name=rule.name, verdict=UNDECIDED, cycle=-1, seconds=0)
-        return Outcome(name=rule.name, verdict=PROVED, cycle=-1, seconds=time.monotonic() - began)
+                return Outcome(name=rule.name, verdict=UNDECIDED, seconds=0)
+        return Outcome(name=rule.name, verdict=PROVED, seconds=time.monotonic() - began)
 
     def _search(self, rule: Rule, graph: Named, parts: Sequence[str], folder: Path, depth: int) -> Outcome:
         """The cycles from reset."""

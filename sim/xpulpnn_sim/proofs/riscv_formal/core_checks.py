@@ -1,13 +1,12 @@
 """Many checks of one core, right or with a seeded fault, side by side; results outlast a run."""
 
-import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from xpulpnn_sim.proofs.engine.aiger import Named
+from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, Ledger, Outcome
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     GATES,
@@ -20,10 +19,6 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     make_graph,
 )
 from xpulpnn_sim.proofs.riscv_formal.model_check import (
-    FAILED,
-    PASSED,
-    UNDECIDED,
-    Outcome,
     alike,
     pass_together,
     pose,
@@ -32,14 +27,11 @@ from xpulpnn_sim.proofs.riscv_formal.model_check import (
     top_text,
 )
 from xpulpnn_sim.proofs.riscv_formal.suite import Check, Suite
-from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import Yosys
 
-RESULTS = "results"  # folder with the outcomes
 _MOST_TOGETHER = 12
-_STAMP = "core.json"
 _CORES = "core-"
 
 
@@ -59,24 +51,18 @@ class CoreChecks:
     def prepare(self) -> None:
         """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = {"design": digest(self.design.text), "cutpoints": kept_wires(self.design.modules)}
-        path = self.folder / _STAMP
-        if _read(path) != stamp or not (self.folder / GATES).exists():
-            path.unlink(missing_ok=True)
+        stamp, key = Results(self.folder / "stamp"), digest(self.design.text, kept_wires(self.design.modules))
+        if not stamp.find(GATES, key) or not (self.folder / GATES).exists():
+            stamp.remove()
             for old in self.folder.glob(f"{_CORES}*"):
                 shutil.rmtree(old)
             make_gates(self.design, self.folder, self.yosys, self.like, self.changed)
-            write_text(path, json.dumps(stamp))
+            stamp.keep(GATES, True, key)
 
     def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
         """The outcomes, as they come."""
-        waiting: list[Check] = []
-        for check in checks:
-            known = self._known(check) if resume else None
-            if known is None:
-                waiting.append(check)
-            else:
-                yield known
+        ledger = Ledger(self.folder / "results", self.timeout_s, resume)
+        waiting = yield from ledger.taken_up(checks, lambda check: check.name, self._key)
         if not waiting:
             return
         self.prepare()
@@ -88,8 +74,7 @@ class CoreChecks:
                 pass
             for group, outcomes in completed(pool, _check_group, groups, shared):
                 for check, outcome in zip(group, outcomes, strict=True):
-                    record = {"outcome": asdict(outcome), "timeout_s": self.timeout_s}
-                    self._results.keep(check.name, record, self._key(check))
+                    ledger.keep(outcome, self._key(check))
                     yield outcome
 
     def check(self, checks: Sequence[Check]) -> list[Outcome]:
@@ -120,13 +105,6 @@ class CoreChecks:
                 (folder / name).unlink(missing_ok=True)
         return outcome
 
-    def _known(self, check: Check) -> Outcome | None:
-        record = self._results.find(check.name, self._key(check))
-        if record is None:
-            return None
-        outcome = Outcome(**record["outcome"])
-        return None if outcome.verdict == UNDECIDED and record["timeout_s"] < self.timeout_s else outcome
-
     def _key(self, check: Check) -> str:
         """Digest of all that an outcome follows from."""
         parts = [self.suite.text(name) for name in check.files]
@@ -134,10 +112,6 @@ class CoreChecks:
             f"{check.cycle} {check.first} {check.delay} {check.sliced} {commands(check.cutpoints, self.design.modules)}"
         )
         return digest(self.design.text, top_text(check, self.design.manifest), how, parts)
-
-    @property
-    def _results(self) -> Results:
-        return Results(self.folder / RESULTS)
 
 
 def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
@@ -169,25 +143,9 @@ def _together(checks: Sequence[Check]) -> list[list[Check]]:
     return [group[at : at + _MOST_TOGETHER] for group in groups.values() for at in range(0, len(group), _MOST_TOGETHER)]
 
 
-def _read(path: Path) -> Mapping[str, Any] | None:
-    """A file of JSON; None if there is none."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class FaultOutcome:
-    """Verdict of a check on a faulty core."""
-
-    fault: CoreFault
-    outcome: Outcome
-
-
 def find_faults(
     checked: CoreChecks, faults: Sequence[CoreFault], checks: Sequence[Check], *, resume: bool
-) -> Iterator[FaultOutcome]:
+) -> Iterator[tuple[CoreFault, Outcome]]:
     """Run each fault's check on the core with that fault."""
     by_name = {check.name: check for check in checks}
     if faults:
@@ -199,4 +157,4 @@ def find_faults(
             design = emit_design(checked.design.config, checked.design.masks)
         faulty = replace(checked, design=design, folder=folder, like=gates, changed=fault.module)
         for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
-            yield FaultOutcome(fault, outcome)
+            yield fault, outcome

@@ -10,6 +10,7 @@ from typing import Any
 from xpulpnn.isa.csr import csr_address
 from xpulpnn_sim.proofs.engine.aiger import Named, read_aiger, read_named, read_witness
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
+from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, UNDECIDED, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, Searched, search_cycles, simplify
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import ZERO
 from xpulpnn_sim.proofs.riscv_formal.join import CHECK, CORE, RESET, TRIGGER, Problem, join
@@ -124,8 +125,6 @@ def _csr_ports(name: str) -> list[str]:
     return [f"assign rvfi_csr_{name}_{part} = {here} ? {CORE}csr_{part} : 32'b0;" for part in _CSR_PARTS]
 
 
-PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"  # outcomes of a check
-
 _BAD, _SIMPLE = "bad.aig", "simple.aig"
 _SCRIPT = """read_verilog -sv -formal -I. check.sv
 hierarchy -check -top {top}
@@ -145,20 +144,6 @@ opt_clean
 write_aiger -map check.map check.aig
 """
 _LOWER = "async2sync\nchformal -lower\n"  # what a Yosys needs that keeps properties as cells with their trigger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """Verdict on a check."""
-
-    name: str
-    verdict: str  # see PASSED
-    # last cycle in which the check looked: of a check that fails the one in which it does, of one without a verdict the
-    # last that was searched to its end, or -1
-    cycle: int
-    seconds: float  # time of ABC
-    # signals by name in each cycle from reset to where the check fails; empty if it does not
-    trace: Sequence[Mapping[str, int]] = ()
 
 
 def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> Named:

@@ -9,12 +9,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from amaranth.back import rtlil
+
 import xpulpnn
 import xpulpnn_sim.proofs.units
-import xpulpnn_sim.verification.mutants.units
+import xpulpnn_sim.verification.mutants
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.results import Results, digest, watched
+from xpulpnn_sim.tools.yosys import Yosys
 
 MODES = {
     "inv": "inverted",
@@ -132,9 +136,66 @@ def collected(folder: Path) -> Mapping[str, Sequence[Judged]]:
     return found
 
 
+SELECTED = "mutants.v"  # file with the design that holds all mutants
+
+_LIST = "places.ys"
+_PREPARE = """read_rtlil unit.il
+hierarchy -top {top}
+proc
+memory_collect
+{more}write_rtlil {base}
+{select}mutate -list {places} -seed {seed} -o {list} {among}
+"""
+_APPLY = """read_rtlil {base}
+{changes}
+{more}write_verilog -noattr -norename {design}
+"""
+
+# A mutant that combines two bits of a word looks to Verilator as if the word depended on itself.
+LINT_OFF = "/* verilator lint_off UNOPTFLAT */"
+
+BASE = "base.il"  # file that holds the design itself as Yosys understands it; the mutants are changes of it
+
+
+def find_places(
+    component: Any, top: str, folder: Path, yosys: Yosys, *, places: int, seed: int, more: str = "", among: str = ""
+) -> list[str]:
+    """Commands of Yosys that change the component, and the component itself in :data:`BASE`."""
+    (folder / "unit.il").write_text(rtlil.convert(component, name=top))
+    select = f"select -set works {among}\n" if among else ""
+    script = _PREPARE.format(
+        top=top, base=BASE, more=more, select=select, places=places, seed=seed, list=_LIST, among="@works" * bool(among)
+    )
+    yosys.run(script, folder, what=f"mutants of {top}", results=[BASE, _LIST], name="prepare")
+    return (folder / _LIST).read_text().splitlines()
+
+
+def apply_all(
+    mutants: Sequence[Mutant], control: Callable[[Mutant], str], top: str, folder: Path, yosys: Yosys, more: str = ""
+) -> str:
+    """Verilog of the design that holds all mutants, each under an input, its width and its value there."""
+    if not mutants:
+        raise ToolError(f"yosys must find places for mutants in {top}, but found none")
+    changes = "\n".join(one.command.replace("mutate ", f"mutate -ctrl {control(one)} ", 1) for one in mutants)
+    script = _APPLY.format(base=BASE, changes=changes, more=more, design=SELECTED)
+    yosys.run(script, folder, what=f"mutants of {top}", results=[SELECTED], name="apply")
+    return (folder / SELECTED).read_text()
+
+
 Told = Callable[[str, int, int], None]  # hears of the progress: what is being done, how much of it, of how much
 
 _UNCHANGED = "unchanged"  # record of the mutants that have the gates of the design
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Options of the judgement of a unit or of a core."""
+
+    count: int  # mutants of each
+    seed: int  # which mutants
+    jobs: int  # mutants that run side by side
+    limit_s: int  # seconds of computing after which a mutant counts as found
+    proof_s: int  # seconds for each search of a proof of a mutant that nothing finds; 0 for no proofs
 
 
 class Prover(ABC):
@@ -143,11 +204,11 @@ class Prover(ABC):
     def __init__(self, mutants: Sequence[Mutant], results: Results, key: str, timeout_s: int) -> None:
         self._mutants, self._results, self._key, self._timeout_s = mutants, results, key, timeout_s
         # what is known to occur may have changed, or how it is searched
-        self._method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants.units)
+        self._method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants)
 
     @abstractmethod
-    def unchanged(self) -> list[int]:
-        """Numbers of the mutants that have the gates of the design, equal gates being one."""
+    def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
+        """The design with some mutants at least."""
 
     @abstractmethod
     def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
@@ -157,7 +218,9 @@ class Prover(ABC):
         """Mutants that are known to change nothing, by number, on which no test need run."""
         numbers = self._results.find(_UNCHANGED, self._key)
         if numbers is None:
-            numbers = self.unchanged()
+            # equal gates are one
+            gates = self.gates(self._mutants)
+            numbers = [mutant.number for mutant in self._mutants if not gates.differences(mutant.number)]
             self._results.keep(_UNCHANGED, numbers, self._key)
         known = ((mutant.number, self._known(mutant)) for mutant in self._mutants)
         rest = {number: proof for number, proof in known if proof and proof.verdict in (EQUIVALENT, LEGAL)}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import xpulpnn_sim.proofs.units
-import xpulpnn_sim.verification.mutants.units
+import xpulpnn_sim.verification.mutants
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
@@ -13,9 +13,10 @@ from xpulpnn_sim.proofs.units.mutant_proof import DIFFERENT, EQUIVALENT, Judge
 from xpulpnn_sim.proofs.units.mutated_gates import read_mutated
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
-from xpulpnn_sim.verification.mutants.core import core_mutants
-from xpulpnn_sim.verification.mutants.core.core_mutants import Work
-from xpulpnn_sim.verification.mutants.core.design import MutatedCore, chosen_places, command_in, write_part
+from xpulpnn_sim.verification.mutants import core_mutants
+from xpulpnn_sim.verification.mutants.campaign import Settings
+from xpulpnn_sim.verification.mutants.core_design import MutatedCore, chosen_places, command_in, write_part
+from xpulpnn_sim.verification.mutants.core_mutants import Work
 from xpulpnn_sim.verification.random.trials import Plan
 
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")
@@ -140,8 +141,10 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
 
     def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
-        settings = core_mutants.Settings(count=4, seed=1, instructions=instructions, jobs=1, limit_s=1, proof_s=proof_s)
-        found = core_mutants.judge_core(plan, settings, tmp_path, yosys, resume=resume, told=lambda *_: None)
+        settings = Settings(count=4, seed=1, jobs=1, limit_s=1, proof_s=proof_s)
+        found = core_mutants.judge_core(
+            plan, settings, instructions, tmp_path, yosys, resume=resume, told=lambda *_: None
+        )
         return [one.killed or one.proof for one in found]
 
     runs = [run(instructions=many, resume=again) for many, again in ((5, False), (5, True), (6, True), (6, False))]
@@ -149,7 +152,7 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     assert asked == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
     # what is known to change nothing does not
     proofs, key = Results(tmp_path / "proofs"), digest(core.mutants, core.digest)
-    method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants.units)
+    method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants)
     proofs.keep("2", {"proof": "legal", "example": "", "proof_s": 1, "method": method}, key)
     proofs.keep("unchanged", [4], key)
     assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]

@@ -13,15 +13,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from amaranth.back import rtlil
-
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
-from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, core_rig
 from xpulpnn_sim.tools.yosys import Yosys
-from xpulpnn_sim.verification.mutants.campaign import Mutant, fields_of, mutant_of, places
+from xpulpnn_sim.verification.mutants.campaign import (
+    LINT_OFF,
+    Mutant,
+    apply_all,
+    fields_of,
+    find_places,
+    mutant_of,
+    places,
+)
 
 _DOCUMENTATION = re.compile(r" -(?:src|wire|wirebit) \S+")
 _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
@@ -65,31 +70,14 @@ def _part(cell: str) -> str:
 
 
 TOP = "core"
-BASE = "base.il"  # file that holds the flat core; the mutants are changes of it
-
 _ENABLE = "mutant_on_"  # what the names of the inputs begin with that turn mutants on; the number follows
 
 _INNER = "core_mutants"
-_LIST, _DESIGN = "places.ys", "mutants.v"
 _PLACES_PER_MUTANT = 15
 
 # The retirement port is for verification alone: what leads nowhere else is no place for a mutant.
-_PREPARE = """read_rtlil unit.il
-hierarchy -top {top}
-proc
-memory_collect
-flatten
-delete t:$scopeinfo
-opt_clean -purge
-write_rtlil {base}
-select -set works o:* o:rvfi_* %d %ci*
-mutate -list {places} -seed {seed} -o {list} @works
-"""
-_APPLY = """read_rtlil {base}
-{changes}
-rename {top} {inner}
-write_verilog -noattr -norename {design}
-"""
+_FLAT = "flatten\ndelete t:$scopeinfo\nopt_clean -purge\n"
+_WORKS = "o:* o:rvfi_* %d %ci*"
 
 _PART = """read_rtlil unit.il
 hierarchy -top {top}
@@ -102,9 +90,9 @@ rename {top}.{place} {part}
 write_rtlil {part}.il
 """
 
-# A mutant that combines two bits of a word looks to Verilator as if the word depended on itself.
-_SHELL = """/* verilator lint_off UNOPTFLAT */
-module {top}({names});
+_SHELL = (
+    f"{LINT_OFF}\n"
+    """module {top}({names});
 {ports}
   import "DPI-C" function int chosen_mutant();
   reg [{count}:0] on;
@@ -115,6 +103,7 @@ module {top}({names});
   {inner} {inner}({pins});
 endmodule
 {text}"""
+)
 _CHOICE = """#define EXPORT extern "C" __attribute__((visibility("default")))
 static int chosen = 0;
 EXPORT void choose_mutant(int number) { chosen = number; }
@@ -138,20 +127,13 @@ class MutatedCore:
 def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedCore:
     """Make mutants of a core and compile them."""
     observed = replace(config, rvfi=True)
-    (folder / "unit.il").write_text(rtlil.convert(Core(observed), name=TOP))
-    names = {"top": TOP, "base": BASE, "list": _LIST, "inner": _INNER, "design": _DESIGN}
-    prepare = _PREPARE.format(**names, places=count * _PLACES_PER_MUTANT, seed=seed)
-    yosys.run(prepare, folder, what="mutants of the core", results=[BASE, _LIST], name="prepare")
-    mutants = chosen_places((folder / _LIST).read_text().splitlines(), count, seed)
-    if not mutants:
-        raise ToolError("yosys must find places for mutants in the core, but found none")
-    changes = "\n".join(
-        mutant.command.replace("mutate ", f"mutate -ctrl {_enable(mutant.number)} 1 1 ", 1) for mutant in mutants
-    )
-    apply = _APPLY.format(**names, changes=changes)
-    yosys.run(apply, folder, what="mutants of the core", results=[_DESIGN], name="apply")
+    number = count * _PLACES_PER_MUTANT
+    lines = find_places(Core(observed), TOP, folder, yosys, places=number, seed=seed, more=_FLAT, among=_WORKS)
+    mutants = chosen_places(lines, count, seed)
+    rename = f"rename {TOP} {_INNER}\n"
+    text = apply_all(mutants, lambda mutant: f"{_enable(mutant.number)} 1 1", TOP, folder, yosys, rename)
     _, manifest = cached_emission(TOP, observed)
-    text = _shell(manifest["ports"], mutants, (folder / _DESIGN).read_text())
+    text = _shell(manifest["ports"], mutants, text)
     library = build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE})
     return MutatedCore(library=library, digest=hashlib.sha256(text.encode()).hexdigest(), mutants=mutants)
 

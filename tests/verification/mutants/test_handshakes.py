@@ -3,7 +3,7 @@
 import pytest
 
 from xpulpnn_sim.proofs.units.mutant_proof import Held, Port, Situation
-from xpulpnn_sim.verification.mutants.units.equivalence import handshakes_of
+from xpulpnn_sim.verification.mutants.provers import handshakes_of
 
 pytestmark = pytest.mark.unit
 

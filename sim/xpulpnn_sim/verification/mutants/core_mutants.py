@@ -15,10 +15,10 @@ from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.tools.yosys import Yosys
-from xpulpnn_sim.verification.mutants.campaign import Judged, Told, judge
-from xpulpnn_sim.verification.mutants.core.design import MutatedCore, mutated_core
-from xpulpnn_sim.verification.mutants.core.programs import TIME, Found, Judge, costs, directed_programs, random_programs
-from xpulpnn_sim.verification.mutants.core.proofs import CoreProver
+from xpulpnn_sim.verification.mutants.campaign import Judged, Settings, Told, judge
+from xpulpnn_sim.verification.mutants.core_design import MutatedCore, mutated_core
+from xpulpnn_sim.verification.mutants.programs import TIME, Found, Judge, costs, directed_programs, random_programs
+from xpulpnn_sim.verification.mutants.provers import CoreProver
 from xpulpnn_sim.verification.random.trials import Plan
 
 SIMULATOR = "simulator"  # what the simulator's own checks find
@@ -32,10 +32,9 @@ class Work:
 
     core: MutatedCore
     plan: Plan
+    settings: Settings
     instructions: int  # retirements of random programs for each
     waiting: tuple[int, ...]  # mutants to judge
-    jobs: int  # how many side by side
-    limit_s: int  # seconds of computing after which a mutant counts as found
     verdicts: Results  # gets a record for each
     key: str  # of the records
     programs: str  # digest of the programs
@@ -67,7 +66,7 @@ def _judge_all(work: Work) -> None:
             how = TIME if -code == signal.SIGPROF else SIMULATOR
             _tell(work, mutant, Found(how, "", f"process ended with {code}"))
 
-    forks = Forks(work.jobs, ended)
+    forks = Forks(work.settings.jobs, ended)
     for mutant in work.waiting:
         if forks.start(mutant):
             _judge_one(work, mutant, programs)
@@ -79,7 +78,7 @@ def _judge_one(work: Work, mutant: int, programs: Sequence[Judge]) -> NoReturn:
     code = 1
     try:
         silence()
-        limit_computing(work.limit_s)
+        limit_computing(work.settings.limit_s)
         work.core.choose(mutant)
         _tell(work, mutant, _found(work, programs))
         code = _ENDED
@@ -105,19 +104,9 @@ _NO_JUDGES = frozenset({"api", "benches", "c_programs", "cli", "clusters", "expl
 """Folders of sources that have nothing to do with what programs find."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Options of the judgement of a core."""
-
-    count: int
-    seed: int  # which mutants
-    instructions: int  # retirements of random programs for each
-    jobs: int  # mutants that run side by side
-    limit_s: int  # seconds of computing after which a mutant counts as found
-    proof_s: int  # seconds for each search of a proof; 0 for no proofs
-
-
-def judge_core(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
+def judge_core(
+    plan: Plan, settings: Settings, instructions: int, folder: Path, yosys: Yosys, *, resume: bool, told: Told
+) -> list[Judged]:
     """Judge the mutants of a core."""
     folder.mkdir(parents=True, exist_ok=True)
     told("model", 0, settings.count)
@@ -125,25 +114,22 @@ def judge_core(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, re
     verdicts, proofs = (Results((folder / name).absolute(), fresh=not resume) for name in ("verdicts", "proofs"))
     key = digest(core.mutants, core.digest)
     # programs, and what checks them, come from these sources; more of them may find what these did not
-    programs = digest(settings.instructions, sources_digest(_NO_JUDGES))
+    programs = digest(instructions, sources_digest(_NO_JUDGES))
 
     def run(waiting: Sequence[int]) -> None:
-        run_programs(
-            Work(
-                core=core,
-                plan=plan,
-                instructions=settings.instructions,
-                waiting=tuple(waiting),
-                jobs=settings.jobs,
-                limit_s=settings.limit_s,
-                verdicts=verdicts,
-                key=key,
-                programs=programs,
-            )
+        work = Work(
+            core=core,
+            plan=plan,
+            settings=settings,
+            instructions=instructions,
+            waiting=tuple(waiting),
+            verdicts=verdicts,
+            key=key,
+            programs=programs,
         )
+        run_programs(work)
 
     prover = None
     if settings.proof_s:
-        tools = {"config": plan.config, "folder": folder, "yosys": yosys}
-        prover = CoreProver(core.mutants, proofs, key, settings.proof_s, **tools)
+        prover = CoreProver(core.mutants, proofs, key, settings.proof_s, plan.config, folder, yosys)
     return judge(core.mutants, verdicts, key, programs, run, prover, told)

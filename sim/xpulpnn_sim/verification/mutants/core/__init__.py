@@ -1,1 +1,0 @@
-"""Mutants of the core: how many of them programs in lock step with the simulator find."""

@@ -1,1 +1,0 @@
-"""Mutants of hardware units: how many of them their benches find."""
