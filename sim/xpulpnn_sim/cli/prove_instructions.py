@@ -32,12 +32,7 @@ from xpulpnn_sim.cli.proof_options import is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
 from xpulpnn_sim.proofs.instructions.backend import Source, backend_gates, fields_of, source_of
-from xpulpnn_sim.proofs.instructions.instruction_proofs import (
-    Proofs,
-    name_of,
-    provable,
-    seeded,
-)
+from xpulpnn_sim.proofs.instructions.instruction_proofs import Proofs, name_of, provable, seeded
 from xpulpnn_sim.proofs.instructions.instruction_proofs import run as run_proofs
 from xpulpnn_sim.proofs.instructions.passage import Control
 from xpulpnn_sim.tools.yosys import Yosys

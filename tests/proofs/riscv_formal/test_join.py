@@ -37,12 +37,7 @@ def test_only_what_is_needed():
 # a toggle: latch 1 is inverted when the input `go` is 1, and 0 after reset; its value is the output `level`.
 # variables: 1 rst, 2 go, 3 the latch, 4 go and not latch, 5 not go and latch, 6 neither, 7 not rst and not 6
 TOGGLE = Named(
-    graph=Aiger(
-        inputs=2,
-        latches=[(14, UNKNOWN)],
-        outputs=[6],
-        gates=[(7, 4), (6, 5), (11, 9), (13, 3)],
-    ),
+    graph=Aiger(inputs=2, latches=[(14, UNKNOWN)], outputs=[6], gates=[(7, 4), (6, 5), (11, 9), (13, 3)]),
     inputs={"rst": {0: 0}, "go": {0: 1}},
     outputs={"level": {0: 0}},
 )
@@ -54,12 +49,7 @@ WATCHED = Named(graph=LEVEL, inputs={"reset": {0: 0}, "check": {0: 1}, "core_lev
 def fails(problem, frames) -> list[int]:
     """What must not be 1 in each cycle, as outputs of the graph."""
     searched = problem.searched
-    graph = Aiger(
-        inputs=searched.inputs,
-        latches=searched.latches,
-        outputs=searched.bad,
-        gates=searched.gates,
-    )
+    graph = Aiger(inputs=searched.inputs, latches=searched.latches, outputs=searched.bad, gates=searched.gates)
     return [max(values) for values in graph.run(frames)]
 
 

@@ -25,10 +25,7 @@ def test_bad_input_is_told_in_one_line(words: list[str], message: str, capsys: p
 
 @pytest.mark.bench
 def test_the_bench_of_the_control_registers_finds_its_mutants(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    pytestconfig: pytest.Config,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
     if not available("verilator"):
         pytest.skip("verilator is not installed")

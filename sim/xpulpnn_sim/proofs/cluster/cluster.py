@@ -260,8 +260,5 @@ def _event_unit(config: ClusterConfig) -> list[Obligation]:
     return [core_unit(config), barrier(config), mutex(config), dispatch(config)]
 
 
-PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {
-    "arbiter": _arbiters,
-    "event-unit": _event_unit,
-}
+PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {"arbiter": _arbiters, "event-unit": _event_unit}
 """Claims about each part: the arbiters of a bank, of all kinds in the sizes there are, and the event unit."""

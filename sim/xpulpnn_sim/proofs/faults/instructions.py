@@ -137,18 +137,12 @@ INSTRUCTION_FAULTS = (
         "p.subuRN",
     ),
     CoreFault(
-        "the scalar of bytes has seven bits",
-        IdStage,
-        {".id_op_b_lane_b": lambda right, _: right[:7]},
-        "pv.dotsp.sc.b",
+        "the scalar of bytes has seven bits", IdStage, {".id_op_b_lane_b": lambda right, _: right[:7]}, "pv.dotsp.sc.b"
     ),
     CoreFault(
         "the factors' signs are swapped",
         ExStage,
-        {
-            "dotp.ctrl.a_signed": lambda _, u: u("dotp_b_signed"),
-            "dotp.ctrl.b_signed": lambda _, u: u("dotp_a_signed"),
-        },
+        {"dotp.ctrl.a_signed": lambda _, u: u("dotp_b_signed"), "dotp.ctrl.b_signed": lambda _, u: u("dotp_a_signed")},
         "pv.dotusp.h",
     ),
     CoreFault("the weight of another number", NnRf, {"wgt": _other_weight}, "pv.mlsdotup.h"),

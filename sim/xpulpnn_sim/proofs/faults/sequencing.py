@@ -82,10 +82,7 @@ SEQUENCE_FAULTS = (
         "interrupts",
     ),
     CoreFault(
-        "mret leaves interrupts off",
-        CsrFile,
-        {".mstatus_bits[0]": lambda right, u: right & ~u("leave")},
-        "system",
+        "mret leaves interrupts off", CsrFile, {".mstatus_bits[0]": lambda right, u: right & ~u("leave")}, "system"
     ),
     CoreFault("ebreak is ecall", IdStage, {"trap.cause": _cause_of_ecall}, "system"),
     CoreFault("fence.i keeps what was fetched", Controller, {".flush": lambda *_: 0}, "system"),

@@ -55,11 +55,7 @@ def join(
     for name, bits in outputs.items():
         signals[name] = {bit: len(shown) + index for index, bit in enumerate(bits)}
         shown += bits.values()
-    return Problem(
-        searched=graph.aiger(bad=bad),
-        shown=graph.aiger(bad=[], outputs=shown),
-        signals=signals,
-    )
+    return Problem(searched=graph.aiger(bad=bad), shown=graph.aiger(bad=[], outputs=shown), signals=signals)
 
 
 class _Joining:
@@ -97,11 +93,7 @@ class _Joining:
         }
 
     def check(
-        self,
-        check: Named,
-        outputs: Mapping[str, Mapping[int, int]],
-        sliced: Collection[str],
-        bit: int,
+        self, check: Named, outputs: Mapping[str, Mapping[int, int]], sliced: Collection[str], bit: int
     ) -> tuple[int, int]:
         """A check; returns its failure and its trigger."""
         source, graph = check.graph, self.graph

@@ -67,11 +67,7 @@ _ASSUMED: Mapping[str, str] = {
 
 def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
     """The top file of a check."""
-    defines = [
-        *_COMMON,
-        *((f"RISCV_FORMAL_CSR_{check.csr.upper()}",) if check.csr else ()),
-        *check.defines,
-    ]
+    defines = [*_COMMON, *((f"RISCV_FORMAL_CSR_{check.csr.upper()}",) if check.csr else ()), *check.defines]
     lines = [*(f"`define {each}" for each in defines), *(f'`include "{Path(name).name}"' for name in check.files)]
     return "\n".join([*lines, "", *check.own, "", _top(check, manifest)])
 

@@ -3,8 +3,8 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
@@ -31,7 +31,7 @@ DEPTH = 15  # Cycle after reset in which most checks look, unless another is ask
 _ISA = "rv32imc"
 _ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 _CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
-_BUS = ("bus_imem", "bus_imem_fault", "bus_dmem_fault")
+_BUS_DEFINES = tuple(f"RISCV_FORMAL_{each}" for each in ("BUS", "NBUS 2", "BUSLEN 32", "FAULT_WIDTH 4"))
 _TRIGGERED = ("unique", "hang", "liveness")
 _LIVENESS_WINDOW = 36  # cycles in which the next instruction must retire with fair memories
 _HANG_CYCLE = 25
@@ -136,64 +136,45 @@ class Suite:
             found[name] = int(mask[1], 16) & 0xFFFF_FFFF
         return found
 
-    def knows_csr(self, name: str) -> bool:
-        """Return whether the suite has ports for a CSR."""
-        return f"`ifdef RISCV_FORMAL_CSR_{name.upper()}\n" in self.text("checks/rvfi_macros.vh")
-
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
         """The checks that are for a core, in the order in which they are shown."""
         loops = (NO_LOOPS,) if config.xpulpv2 else ()
+        of_bus = partial(Check, cycle=depth, defines=_BUS_DEFINES)
+        own = partial(Check, checker=OWN, cycle=depth)
+        of_instructions = (
+            Check(
+                name=f"insn_{name}",
+                checker="insn",
+                cycle=depth,
+                defines=(f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",),
+                assumed=loops,
+                sources=(f"insn_{name}.v",),
+                cutpoints=of_instruction(name),
+            )
+            for name in self.instructions
+        )
+        registers, data = "register_wrong", ("data_wrong", "data_other")
         return [
             *(_consistency(name, config, depth) for name in _CONSISTENCY),
-            *(
-                Check(
-                    name=name,
-                    checker=name,
-                    cycle=depth,
-                    defines=_bus_defines(),
-                    cutpoints=ACCESSES if name == "bus_dmem_fault" else FETCHES,
-                )
-                for name in _BUS
-            ),
-            Check(name="order", checker=OWN, cycle=depth, body=_ORDER, cutpoints=ORDER),
-            Check(name="obi", checker=OWN, cycle=depth, wrong=("obi_wrong",), cutpoints=REQUESTS),
-            Check(
-                name="registers",
-                checker=OWN,
-                cycle=depth,
-                wrong=("register_wrong",),
-                cutpoints=MOVES,
-                sliced=("register_wrong",),
-            ),
-            Check(
-                name="data",
-                checker=OWN,
-                cycle=depth,
-                wrong=("data_wrong",),
-                assumed=(TRUE_DATA,),
-                cutpoints=ACCESSES,
-                sliced=("data_wrong", "data_other"),
-            ),
-            *(
-                Check(
-                    name=f"insn_{name}",
-                    checker="insn",
-                    cycle=depth,
-                    defines=(f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",),
-                    assumed=loops,
-                    sources=(f"insn_{name}.v",),
-                    cutpoints=of_instruction(name),
-                )
-                for name in self.instructions
-            ),
+            *(of_bus(name=name, checker=name, cutpoints=FETCHES) for name in ("bus_imem", "bus_imem_fault")),
+            of_bus(name="bus_dmem_fault", checker="bus_dmem_fault", cutpoints=ACCESSES),
+            own(name="order", body=_ORDER, cutpoints=ORDER),
+            own(name="obi", wrong=("obi_wrong",), cutpoints=REQUESTS),
+            own(name="registers", wrong=(registers,), cutpoints=MOVES, sliced=(registers,)),
+            own(name="data", wrong=data[:1], assumed=(TRUE_DATA,), cutpoints=ACCESSES, sliced=data),
+            *of_instructions,
             *self._csr_checks(depth, loops),
         ]
 
     def _csr_checks(self, depth: int, loops: tuple[str, ...]) -> Iterator[Check]:
+        known = self.text("checks/rvfi_macros.vh")
         rows = [
-            csr for csr in CSRS if csr.group is CsrGroup.BASE and csr.name.startswith("m") and self.knows_csr(csr.name)
+            csr
+            for csr in CSRS
+            if csr.group is CsrGroup.BASE and csr.name.startswith("m")
+            if f"`ifdef RISCV_FORMAL_CSR_{csr.name.upper()}\n" in known
+            if not csr.name.startswith("mhpm") or csr.name in ("mhpmcounter3", "mhpmevent3")
         ]
-        rows = [csr for csr in rows if not csr.name.startswith("mhpm") or csr.name in ("mhpmcounter3", "mhpmevent3")]
         for csr in rows:
             wide = ("RISCV_FORMAL_CSRWH",) if csr.name in _COUNTERS else ()
             yield Check(
@@ -206,36 +187,31 @@ class Suite:
                 cutpoints=(*CSR_ACCESSES, *((IDLE_LOOPS,) if loops else ())),
             )
         for csr in rows:
-            kept = (f"RISCV_FORMAL_CSRC_NAME {csr.name}",)
-            name, assumed = csr.name, (NO_TRAPS,) if csr.name in _TRAP_STATE else ()
-            plain = Check(name="", checker="", cycle=depth, defines=kept, csr=name, cutpoints=CSR_ACCESSES)
+            kind, more, assumed = "", (), ()
             if csr.name in _COUNTERS:
                 # the suite remembers a write for one cycle only, whenever the next read retires
-                yield replace(plain, name=f"csrc_inc_{name}", checker="csrc_inc", assumed=(COUNTS,))
+                kind, assumed = "inc", (COUNTS,)
             elif csr in ZERO_CSRS and csr.access is CsrAccess.WI:
-                yield replace(plain, name=f"csrc_zero_{name}", checker="csrc_zero")
+                kind = "zero"
             elif csr.writable:
-                mask = f"RISCV_FORMAL_CSRC_MASK 32'h{csr.writable:08x}"
-                defines = (*kept, mask)
-                yield replace(plain, name=f"csrc_any_{name}", checker="csrc_any", defines=defines, assumed=assumed)
+                kind, more = "any", (f"RISCV_FORMAL_CSRC_MASK 32'h{csr.writable:08x}",)
+                assumed = (NO_TRAPS,) if csr.name in _TRAP_STATE else ()
             elif csr.name == "misa":
-                defines = (*kept, "RISCV_FORMAL_CSRC_CONSTVAL rdata_shadow")
-                yield replace(plain, name=f"csrc_const_{name}", checker="csrc_const", defines=defines)
+                kind, more = "const", ("RISCV_FORMAL_CSRC_CONSTVAL rdata_shadow",)
+            if kind:
+                yield Check(
+                    name=f"csrc_{kind}_{csr.name}",
+                    checker=f"csrc_{kind}",
+                    cycle=depth,
+                    defines=(f"RISCV_FORMAL_CSRC_NAME {csr.name}", *more),
+                    assumed=assumed,
+                    csr=csr.name,
+                    cutpoints=CSR_ACCESSES,
+                )
+        kinds = tuple(f"RISCV_FORMAL_ILL_{name}" for name in ("MMODE", "READ", "WRITE"))
         for address in (0x302, 0x306, 0x3A0, 0x7A0):
-            yield Check(
-                name=f"csr_ill_{address:03x}",
-                checker="csr_ill",
-                cycle=depth,
-                defines=(
-                    f"RISCV_FORMAL_ILL_CSR_ADDR 12'h{address:03x}",
-                    *(f"RISCV_FORMAL_ILL_{name}" for name in ("MMODE", "READ", "WRITE")),
-                ),
-                cutpoints=ORDER,
-            )
-
-
-def _bus_defines() -> tuple[str, ...]:
-    return ("RISCV_FORMAL_BUS", "RISCV_FORMAL_NBUS 2", "RISCV_FORMAL_BUSLEN 32", "RISCV_FORMAL_FAULT_WIDTH 4")
+            defines = (f"RISCV_FORMAL_ILL_CSR_ADDR 12'h{address:03x}", *kinds)
+            yield Check(name=f"csr_ill_{address:03x}", checker="csr_ill", cycle=depth, defines=defines, cutpoints=ORDER)
 
 
 def _consistency(name: str, config: CoreConfig, depth: int) -> Check:

@@ -259,10 +259,7 @@ def _claims(unit: Unit) -> list[Claim]:
         of.product(_MUL, times),
         of.product("p.mac", lambda run: algebra.plus([(1, run.word("op_c")), (1, times(run))]), accumulate=TRUE),
         of.product(
-            "p.msu",
-            lambda run: algebra.plus([(1, run.word("op_c")), (-1, times(run))]),
-            accumulate=TRUE,
-            subtract=TRUE,
+            "p.msu", lambda run: algebra.plus([(1, run.word("op_c")), (-1, times(run))]), accumulate=TRUE, subtract=TRUE
         ),
         *(of.half_sum(signed=signed, upper=upper) for signed, upper in product((False, True), repeat=2)),
         of.half_shift(),

@@ -186,8 +186,7 @@ def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
 
 
 QUANTISER = Definition(
-    _quantiser_claims,
-    [Fault("pixels", 2, 0, refutes="pv.qnt"), Fault("middle", 0x8000_0000, 4, refutes="pv.qnt")],
+    _quantiser_claims, [Fault("pixels", 2, 0, refutes="pv.qnt"), Fault("middle", 0x8000_0000, 4, refutes="pv.qnt")]
 )
 """Addresses and codes; pixels of 2 arrive as 3 if the other one is 0, and vice versa; as does an address."""
 

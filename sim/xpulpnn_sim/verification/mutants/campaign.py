@@ -123,10 +123,7 @@ def collected(folder: Path) -> Mapping[str, Sequence[Judged]]:
     for path in sorted(folder.glob(f"*/{RESULT}")):
         try:
             found[path.parent.name] = [
-                Judged(
-                    mutant=Mutant(**{name: row[name] for name in _PLACE}),
-                    **{name: row[name] for name in _VERDICT},
-                )
+                Judged(mutant=Mutant(**{name: row[name] for name in _PLACE}), **{name: row[name] for name in _VERDICT})
                 for row in json.loads(path.read_text())
             ]
         except (OSError, ValueError, LookupError, TypeError):

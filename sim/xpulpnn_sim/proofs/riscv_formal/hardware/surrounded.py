@@ -14,31 +14,12 @@ from xpulpnn_sim.proofs.riscv_formal.hardware.tapped import TappedCore
 
 PATIENCE = 1  # cycles that a fair memory lets a request wait for its grant, and a granted one for its answer, at most
 
-PASSED = (
-    "valid",
-    "order",
-    "insn",
-    "trap",
-    "halt",
-    "intr",
-    "mode",
-    "ixl",
-    "pc_rdata",
-    "pc_wdata",
-    "mem_addr",
-    "mem_rmask",
-    "mem_wmask",
-    "mem_rdata",
-    "mem_wdata",
-)
+PASSED = ("valid", "order", "insn", "trap", "halt", "intr", "mode", "ixl", "pc_rdata", "pc_wdata")
+PASSED += tuple(f"mem_{name}" for name in ("addr", "rmask", "wmask", "rdata", "wdata"))
 """Fields of the retirement port that riscv-formal takes as they are."""
 
 _OUTSTANDING = 4
-_FAULTS = (
-    ExceptionCause.INSTRUCTION_ACCESS_FAULT,
-    ExceptionCause.LOAD_ACCESS_FAULT,
-    ExceptionCause.STORE_ACCESS_FAULT,
-)
+_FAULTS = (ExceptionCause.INSTRUCTION_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 _SIZES = {"b": 0b0001, "h": 0b0011, "w": 0b1111}
 
 
