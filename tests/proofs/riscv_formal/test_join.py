@@ -58,8 +58,8 @@ def test_check_beside_core():
     problem = join(TOGGLE, [WATCHED])
     frames = [[value] + [0] * (problem.searched.inputs - 1) for value in (1, 0, 1, 0)]
     assert fails(problem, frames) == [0, 1, 1, 0]
-    assert [level for (level,) in problem.shown.run(frames)] == [0, 1, 1, 0]
-    assert problem.signals == {"level": {0: 0}}
+    assert [level for (level,) in problem.shown.graph.run(frames)] == [0, 1, 1, 0]
+    assert problem.shown.outputs == {"level": {0: 0}}
 
 
 def test_several_checks_beside_core():

@@ -11,7 +11,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sim.proofs.emitter.module_logic import Literals, ModuleLogic, Pin, RegisterBit
+from xpulpnn_sim.proofs.emitter.module_logic import ModuleLogic, Pin, RegisterBit
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph, GateKind
 
 DEFINITION, IMAGE = 0, 1  # Sides: the module that defines, and the one that shall be equal to it
@@ -38,8 +39,9 @@ class Difference:
     """Signal that is not equal."""
 
     signal: str  # Output, or register at the next clock edge
-    expected: int  # its value in the definition and in the image
-    found: int  # its value in the definition and in the image
+    # its value in the definition and in the image
+    expected: int
+    found: int
     given: dict[str, int]  # values of the inputs and registers it depends on, by name
     alone: tuple[str, ...] = ()  # registers of the definition that are equal to none of the image
 
@@ -50,8 +52,9 @@ class Task:
 
     definition: ModuleLogic
     image: ModuleLogic
-    inputs: Sequence[Pair]  # ports that belong together; inputs of one module alone may be anything
-    outputs: Sequence[Pair]  # ports that belong together; inputs of one module alone may be anything
+    # ports that belong together; inputs of one module alone may be anything
+    inputs: Sequence[Pair]
+    outputs: Sequence[Pair]
     register_name: Callable[[str], str]  # name that a register of the definition would have in the image
     starts: bool = True  # whether initial values belong to what must be equal
 
@@ -118,18 +121,18 @@ class _Gates:
         self.outputs: list[_Word] = []
         for pair in task.outputs:
             word = _Word(pin_name(pair.definition))
-            expected = self.sides[DEFINITION].word(task.definition.outputs[pair.definition])
-            found = self.sides[IMAGE].word(task.image.outputs[pair.image])
+            expected = self.sides[DEFINITION].nets(task.definition.outputs[pair.definition])
+            found = self.sides[IMAGE].nets(task.image.outputs[pair.image])
             for place, (one, other) in enumerate(zip(expected, found, strict=True)):
                 word.add(place, one, other ^ pair.inverted)
             self.outputs.append(word)
 
-    def _next(self, bit: RegisterBit, literals: Literals) -> int:
-        following = literals.bit(bit.next)
+    def _next(self, bit: RegisterBit, literals: ClockCycle) -> int:
         if bit.reset is None:
-            return following
+            return literals.nets([bit.next])[0]
         net, active, value = bit.reset
-        return self.graph.mux(literals.bit(net) ^ active ^ 1, following, value)
+        following, resets = literals.nets([bit.next, net])
+        return self.graph.mux(resets ^ active ^ 1, following, value)
 
     def random_values(self, patterns: Sequence[Mapping[int, int]], generator: random.Random) -> dict[int, int]:
         """Cases of every variable: those of ``patterns``, then random ones."""
@@ -172,7 +175,8 @@ class _Induction:
             gates = _Gates(self._task, self._classes)
             words = [*self._registers(gates), *gates.outputs]
             pairs = [pair for word in words for pair in word.pairs if pair[0] != pair[1]]
-            ones = self._random_case(gates, pairs) or (self._prover(gates.graph, pairs) if pairs else None)
+            ones = gates.graph.random_case(pairs, _CASES, self._generator)
+            ones = ones or (self._prover(gates.graph, pairs) if pairs else None)
             if ones is None:
                 return None
             found, final = self._different(gates, words, ones)
@@ -195,7 +199,7 @@ class _Induction:
         cleared = self._cleared()
         for bit in self._bits:
             register = self._task.register(bit)
-            clock = self._free.sides[bit[0]].bit(register.clock[0]) ^ register.clock[1]
+            clock = self._free.sides[bit[0]].nets([register.clock[0]])[0] ^ register.clock[1]
             asynchronous = bit in cleared if bit[0] == DEFINITION else register.reset is not None
             keys[bit] = (clock, register.start if self._task.starts else None, asynchronous)
         if self._named:
@@ -267,15 +271,6 @@ class _Induction:
             word.members.append(bit)
         return list(words.values())
 
-    def _random_case(self, gates: _Gates, pairs: Sequence[tuple[int, int]]) -> frozenset[int] | None:
-        values = gates.random_values((), self._generator)
-        flat = gates.graph.evaluate(values, [literal for pair in pairs for literal in pair], (1 << _CASES) - 1)
-        for one, other in zip(flat[::2], flat[1::2], strict=True):
-            if one != other:
-                case = ((one ^ other) & -(one ^ other)).bit_length() - 1
-                return frozenset(literal for literal, value in values.items() if value >> case & 1)
-        return None
-
     def _different(self, gates: _Gates, words: Iterable[_Word], ones: frozenset[int]) -> tuple[Difference, bool]:
         values = dict.fromkeys(ones, 1)
         coarse: Difference | None = None
@@ -289,7 +284,7 @@ class _Induction:
             )
             given = self._given(gates, word, ones)
             one = Difference(
-                signal=word.signal, expected=expected, found=found, given=given, alone=tuple(self._alone())
+                signal=word.signal, expected=expected, found=found, given=given, alone=tuple(sorted(self._alone()))
             )
             if not word.members or any(self._classes[word.members[index]] in self._fixed for index in wrong):
                 return one, True
@@ -306,10 +301,10 @@ class _Induction:
         self._refine()
         return len(set(self._classes.values())) > before
 
-    def _alone(self) -> dict[str, None]:
+    def _alone(self) -> set[str]:
         images = {number for bit, number in self._classes.items() if bit[0] == IMAGE}
         return {
-            self._task.register(bit).names[0][0]: None
+            self._task.register(bit).names[0][0]
             for bit, number in self._classes.items()
             if bit[0] == DEFINITION and number not in images
         }

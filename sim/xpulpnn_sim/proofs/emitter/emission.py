@@ -29,9 +29,9 @@ memory_map
 dffunmap -ce-only
 pmuxtree
 bmuxmap
-simplemap t:* t:$*ff* t:$*latch* %u t:$sr %u %d
+simplemap t:* t:$*latch* t:$sr %u %d
 techmap t:$sh* t:$lt t:$le t:$gt t:$ge
-simplemap t:* t:$*ff* t:$*latch* %u t:$sr %u %d
+simplemap t:* t:$*latch* t:$sr %u %d
 clean
 write_json netlist.json
 """

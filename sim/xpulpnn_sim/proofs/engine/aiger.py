@@ -53,19 +53,10 @@ class Aiger:
 
     def after(self, inputs: Mapping[int, int]) -> list[int]:
         """Return what the latches are after a cycle from any state, with some inputs fixed: 0, 1 or :data:`UNKNOWN`."""
-        values = [UNKNOWN] * (self.first_gate + len(self.gates))
-        values[0] = 0
-        for index, value in inputs.items():
-            values[1 + index] = value
-
-        def of(literal: int) -> int:
-            value = values[literal >> 1]
-            return value if value == UNKNOWN else value ^ literal & 1
-
-        for index, (left, right) in enumerate(self.gates, self.first_gate):
-            pair = (of(left), of(right))
-            values[index] = 0 if 0 in pair else UNKNOWN if UNKNOWN in pair else 1
-        return [of(literal) for literal, _ in self.latches]
+        made = ClockedGraph()
+        given = [inputs[index] if index in inputs else made.input() for index in range(self.inputs)]
+        copied = made.copy(self, [*given, *made.inputs(len(self.latches))])
+        return [min(at(copied, literal), UNKNOWN) for literal, _ in self.latches]
 
     def binary(self) -> bytes:
         """The graph as a binary file."""
@@ -203,8 +194,14 @@ class Named:
     graph: Aiger
     # by the name of a signal, the number of the input or output for each of its bits
     inputs: Mapping[str, Mapping[int, int]]
-    # by the name of a signal, the number of the input or output for each of its bits
     outputs: Mapping[str, Mapping[int, int]]
+
+    def replay(self, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:
+        """Values of the outputs in each cycle of a counterexample."""
+        return [
+            {name: sum(values[index] << bit for bit, index in bits.items()) for name, bits in self.outputs.items()}
+            for values in self.graph.run(witness)
+        ]
 
 
 def read_named(path: Path, names: Path) -> Named:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word, extended
-from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
+from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
 from xpulpnn_sim.tools.yosys import find_yosys
 
 _SCRIPT = """read_verilog design.v
@@ -65,18 +65,15 @@ class ClockCycle:
 
     def port(self, name: str) -> list[int]:
         """Literals of a port."""
-        return self._literals(self._gates.ports[name])
-
-    def nets(self, nets: Iterable[int]) -> list[int]:
-        """Literals of nets."""
-        return self._literals(nets)
+        return self.nets(self._gates.ports[name])
 
     def next_state(self) -> dict[int, int]:
         """Literal of each register bit after the cycle."""
         registers = self._gates.registers
-        return dict(zip(registers, self._literals(registers.values()), strict=True))
+        return dict(zip(registers, self.nets(registers.values()), strict=True))
 
-    def _literals(self, nets: Iterable[int]) -> list[int]:
+    def nets(self, nets: Iterable[int]) -> list[int]:
+        """Literals of nets. Those that nobody drives are variables, and each undefined bit one of its own."""
         wanted = list(nets)
         known, drivers, reads = self._known, self._gates.drivers, self._gates.reads
         cone: set[int] = set()
@@ -92,6 +89,8 @@ class ClockCycle:
         return [self._literal(net) for net in wanted]
 
     def _literal(self, net: int) -> int:
+        if net == DONT_CARE:
+            return self._graph.input()
         if net not in self._known:
             self._known[net] = self._graph.input()
         return self._known[net]

@@ -31,10 +31,10 @@ from xpulpnn_sim.tools.yosys import Yosys
 def from_any_state(graph: Aiger, wrong: int, *, found: int | None = None, zero: Collection[int] = ()) -> Aiger:
     """The same from any state in which nothing is wrong."""
     made = ClockedGraph()
-    inputs = [made.input() for _ in range(graph.inputs)]
+    inputs = made.inputs(graph.inputs)
     later, began_well = made.latch(0), made.latch(0)
     latches = [made.latch(0) for _ in graph.latches]
-    begins = [made.input() for _ in latches]
+    begins = made.inputs(len(latches))
     state = [
         made.mux(later, FALSE if number in zero else begin, latch)
         for number, (latch, begin) in enumerate(zip(latches, begins, strict=True))
@@ -105,7 +105,7 @@ class Prover:
             found = self._explore(name, searched, folder, depth)
             if found.cycle is not None:
                 shown = replace(graph, graph=searched, outputs=_moved(graph.outputs))
-                last = _replay(graph if name == "first" else shown, found.inputs)[-1]
+                last = (graph if name == "first" else shown).replay(found.inputs)[-1]
                 parts, invariants = names
                 broken = [*_set(parts, last.get(PARTS, 0)), *_set(invariants, last.get(INVARIANTS, 0))]
                 return Outcome(name=rule.name, verdict=UNDECIDED, seconds=0, broken=broken)
@@ -120,7 +120,7 @@ class Prover:
         found = self._explore(WRONG, searched, folder, depth)
         seconds = time.monotonic() - began
         if found.cycle is not None:
-            trace = _replay(replace(graph, graph=searched, outputs=_moved(graph.outputs)), found.inputs)
+            trace = replace(graph, graph=searched, outputs=_moved(graph.outputs)).replay(found.inputs)
             wrong = _set(parts, trace[-1][PARTS])
             return Outcome(name=rule.name, verdict=FAILED, cycle=found.cycle, seconds=seconds, parts=wrong, trace=trace)
         verdict = PASSED if found.deepest >= depth else UNDECIDED
@@ -142,11 +142,3 @@ def _moved(outputs: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]
 
 def _set(names: Sequence[str], bits: int) -> list[str]:
     return [name for bit, name in enumerate(names) if bits >> bit & 1]
-
-
-def _replay(graph: Named, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:
-    """Values of the signals shown in each cycle of a counterexample."""
-    return [
-        {name: sum(outputs[index] << bit for bit, index in bits.items()) for name, bits in graph.outputs.items()}
-        for outputs in graph.graph.run(witness)
-    ]

@@ -22,9 +22,7 @@ class Problem:
     """Graph that is searched."""
 
     searched: Aiger  # what must not become 1: a literal for each check, or for each bit of data
-    shown: Aiger  # the same with the signals of the core as outputs, for the same inputs
-    # by the name of each signal, the number of the output for each of its bits
-    signals: Mapping[str, Mapping[int, int]]
+    shown: Named  # the same with the signals of the core as outputs, for the same inputs
 
 
 def join(
@@ -55,7 +53,8 @@ def join(
     for name, bits in outputs.items():
         signals[name] = {bit: len(shown) + index for index, bit in enumerate(bits)}
         shown += bits.values()
-    return Problem(searched=graph.aiger(bad=bad), shown=graph.aiger(bad=[], outputs=shown), signals=signals)
+    named = Named(graph=graph.aiger(shown), inputs={}, outputs=signals)
+    return Problem(searched=graph.aiger(bad=bad), shown=named)
 
 
 class _Joining:
@@ -68,17 +67,14 @@ class _Joining:
 
     def core(self, core: Named, constants: Collection[str], tied: Mapping[str, int]) -> Mapping[str, Mapping[int, int]]:
         """The core; returns its outputs."""
-        source = core.graph
-        fixed: dict[int, int] = {}
-        kept: set[int] = set()
-        for name, bits in core.inputs.items():
-            for bit, index in bits.items():
-                if name == _CORE_RESET:
-                    fixed[index] = FALSE
-                elif name in tied:
-                    fixed[index] = tied[name] >> bit & 1
-                elif name in constants:
-                    kept.add(index)
+        source, known = core.graph, {_CORE_RESET: 0, **tied}
+        fixed = {
+            index: known.get(name, 0) >> bit & 1
+            for name, bits in core.inputs.items()
+            if name in known
+            for bit, index in bits.items()
+        }
+        kept = {index for name, bits in core.inputs.items() if name in constants for index in bits.values()}
         leaves = [
             fixed[index] if index in fixed else self._constant() if index in kept else self.graph.input()
             for index in range(source.inputs)
@@ -97,27 +93,20 @@ class _Joining:
     ) -> tuple[int, int]:
         """A check; returns its failure and its trigger."""
         source, graph = check.graph, self.graph
-        leaves: list[int] = [FALSE] * source.inputs
+        known: dict[int, int] = {}
         looks, trigger, resets = -1, -1, {}
         for name, bits in check.inputs.items():
             for place, index in bits.items():
                 signal = name.removeprefix(CORE)
                 if name.startswith(CORE):
-                    leaves[index] = FALSE if signal in sliced and place != bit else outputs[signal][place]
-                elif name == CHECK:
-                    looks = index
-                elif name == RESET:
-                    resets[index] = 1
+                    known[index] = FALSE if signal in sliced and place != bit else outputs[signal][place]
                 elif name == TRIGGER:
-                    trigger, leaves[index] = index, graph.input()
-        fixed = (CHECK, RESET, TRIGGER, _CLOCK)
-        named = {
-            index
-            for name, bits in check.inputs.items()
-            for index in bits.values()
-            if name in fixed or name.startswith(CORE)
-        }
-        leaves = [leaves[index] if index in named else graph.input() for index in range(source.inputs)]
+                    trigger, known[index] = index, graph.input()
+                elif name in (CHECK, RESET, _CLOCK):
+                    known[index] = FALSE
+                    looks = index if name == CHECK else looks
+                    resets |= {index: 1} if name == RESET else {}
+        leaves = [known[index] if index in known else graph.input() for index in range(source.inputs)]
         latches, values = self._states(source.after(resets))
         idle = graph.copy(source, [*leaves, *values])
         if looks >= 0:

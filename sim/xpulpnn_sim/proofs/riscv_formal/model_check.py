@@ -228,7 +228,7 @@ def search(
     seconds = time.monotonic() - began
     if found.failing is not None:
         witness = read_witness((folder / WITNESS).read_text(), problem.searched.inputs)
-        trace = replay(problem, witness)
+        trace = problem.shown.replay(witness)
         return Outcome(name=check.name, verdict=FAILED, cycle=found.failing + 1, seconds=seconds, trace=trace)
     if failed:
         return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds)
@@ -262,11 +262,3 @@ def _last_cycle(searching: _Searching, last: int, *, alike: bool) -> tuple[bool,
         if found.deepest < last:
             return False, False
     return False, True
-
-
-def replay(problem: Problem, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:
-    """Values of all signals shown in each cycle of a counterexample."""
-    return [
-        {name: sum(outputs[index] << bit for bit, index in bits.items()) for name, bits in problem.signals.items()}
-        for outputs in problem.shown.run(witness)
-    ]
