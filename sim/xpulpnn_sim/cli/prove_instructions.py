@@ -34,7 +34,6 @@ from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
 from xpulpnn_sim.proofs.instructions.backend import Source, backend_gates, fields_of, source_of
 from xpulpnn_sim.proofs.instructions.instruction_proofs import Proofs, name_of, provable, seeded
 from xpulpnn_sim.proofs.instructions.instruction_proofs import run as run_proofs
-from xpulpnn_sim.proofs.instructions.passage import Control
 from xpulpnn_sim.tools.yosys import Yosys
 
 STATEMENTS = "statements"  # what has the fault, if not a module
@@ -134,10 +133,10 @@ def run(options: InstructionOptions) -> int:
     with workplace(options, "formal") as work:
         verilog, manifest = cached_emission("core", replace(config, rvfi=True))
         source = source_of(verilog, manifest["hierarchy"])
-        layouts = [fields_of(manifest["modules"][unit]["ports"], "ctrl") for unit in ("dotp_unit", "mult")]
+        modules = manifest["modules"]
+        control = {name: fields_of(modules[unit]["ports"]) for name, unit in (("dotp", "dotp_unit"), ("mult", "mult"))}
         with progress_bar("gates", None):
             backend = backend_gates(source, work.yosys)
-        control = Control(dotp=layouts[0], mult=layouts[1])
         proofs = Proofs(backend=backend, control=control, abc=work.abc, timeout_s=options.timeout)
         if options.self_test:
             return self_test(options, proofs, config, chosen, work.yosys)

@@ -11,7 +11,7 @@ from xpulpnn_sim.proofs.engine.aiger import Aiger
 from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.gates import Scene, emit_scene, latches
 from xpulpnn_sim.proofs.pipeline.proof import FAILED, PROVED, Prover, from_any_state
-from xpulpnn_sim.proofs.pipeline.rules import Rule
+from xpulpnn_sim.proofs.pipeline.rules import Rule, rules
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
@@ -56,7 +56,7 @@ def small_scene() -> Scene:
 
 def buses(scene: Scene) -> Rule:
     """The property of the buses."""
-    rule = next(rule for rule in scene.rules if rule.name == "obi")
+    rule = next(rule for rule in rules(scene.description.config) if rule.name == "obi")
     reads = tuple(f"id_stage/rs{number}_read" for number in (1, 2, 3))
     return replace(rule, cutpoints=(*rule.cutpoints, *_BESIDE_BUSES, *reads))
 

@@ -9,8 +9,7 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli import prove_cluster
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute
-from xpulpnn_sim.proofs.cluster.cluster import PARTS, arbiter, barrier, dispatch, mutex
-from xpulpnn_sim.proofs.cluster.core_unit import core_unit
+from xpulpnn_sim.proofs.cluster.cluster import PARTS, arbiter
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.engine.induction import PROVED, REFUTED, UNDECIDED, Finding, prove
 
@@ -40,7 +39,7 @@ def test_claims_hold(obligation):
 
 COMPLETE = "(state__status == state__trigger_mask)"
 NEXT = "(state__status & ~{2{complete}}) | own | (named_by_1 | named_by_0)"
-CORE, BARRIER, MUTEX, QUEUE = core_unit(SMALL), barrier(SMALL), mutex(SMALL), dispatch(SMALL)
+CORE, BARRIER, MUTEX, QUEUE = PARTS["event-unit"](SMALL)
 FAULTS = {
     "two are granted": (arbiter(4, "counter"), "assign gnt = ", "assign gnt = req[0] ? 4'b0011 & req : ", "one"),
     "somebody is granted who does not ask": (arbiter(4, "counter"), "assign gnt = ", "assign gnt = 4'b1 ^ ", "asked"),

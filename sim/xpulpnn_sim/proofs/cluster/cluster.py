@@ -16,7 +16,7 @@ from xpulpnn.config import Arbiter as ArbiterKind
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.proofs.cluster.core_unit import core_unit
+from xpulpnn_sim.proofs.cluster.core_unit import CORE_CLAIMS, CORE_REGISTERS, CoreUnitClaims
 from xpulpnn_sim.proofs.cluster.obligation import Obligation, Surroundings
 
 _ARBITER_CLAIMS = {
@@ -135,16 +135,6 @@ def registers_of(config: ClusterConfig) -> dict[str, str]:
     return {name: name for name in ("tail", *(f"place_{core}" for core in range(config.cores)))}
 
 
-def dispatch(config: ClusterConfig) -> Obligation:
-    """The claims about the dispatch queue of a cluster."""
-    return Obligation(
-        unit=f"dispatch queue, {config.cores} cores",
-        make=lambda: DispatchClaims(config),
-        claims=_DISPATCH_CLAIMS,
-        registers=registers_of(config),
-    )
-
-
 _BARRIER_CLAIMS = {
     "not_early": "an event only when every core of the trigger mask has triggered since the last one",
     "not_twice": "no trigger counts for two events",
@@ -194,13 +184,6 @@ class BarrierClaims(Surroundings):
         return found
 
 
-def barrier(config: ClusterConfig) -> Obligation:
-    """The claims about the barriers of a cluster."""
-    return Obligation(
-        unit=f"barrier, {config.cores} cores", make=lambda: BarrierClaims(config), claims=_BARRIER_CLAIMS, depth=1
-    )
-
-
 _MUTEX_CLAIMS = {
     "exclusive": "between two grants there is a store that unlocks",
     "one": "at most one core, which waits, is granted",
@@ -240,16 +223,6 @@ class MutexClaims(Surroundings):
         return m
 
 
-def mutex(config: ClusterConfig) -> Obligation:
-    """The claims about the mutexes of a cluster."""
-    return Obligation(
-        unit=f"mutex, {config.cores} cores",
-        make=lambda: MutexClaims(config),
-        claims=_MUTEX_CLAIMS,
-        registers={"locked": "locked"},
-    )
-
-
 def _arbiters(config: ClusterConfig) -> list[Obligation]:
     cores, others = config.cores, config.masters - config.cores
     sizes = {cores, others} if config.dma_priority == "low" and others else {config.masters}
@@ -257,7 +230,28 @@ def _arbiters(config: ClusterConfig) -> list[Obligation]:
 
 
 def _event_unit(config: ClusterConfig) -> list[Obligation]:
-    return [core_unit(config), barrier(config), mutex(config), dispatch(config)]
+    cores = f"{config.cores} cores"
+    return [
+        Obligation(
+            unit=f"core's part of the event unit, {cores}",
+            make=lambda: CoreUnitClaims(config),
+            claims=CORE_CLAIMS,
+            registers=CORE_REGISTERS,
+        ),
+        Obligation(unit=f"barrier, {cores}", make=lambda: BarrierClaims(config), claims=_BARRIER_CLAIMS),
+        Obligation(
+            unit=f"mutex, {cores}",
+            make=lambda: MutexClaims(config),
+            claims=_MUTEX_CLAIMS,
+            registers={"locked": "locked"},
+        ),
+        Obligation(
+            unit=f"dispatch queue, {cores}",
+            make=lambda: DispatchClaims(config),
+            claims=_DISPATCH_CLAIMS,
+            registers=registers_of(config),
+        ),
+    ]
 
 
 PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {"arbiter": _arbiters, "event-unit": _event_unit}

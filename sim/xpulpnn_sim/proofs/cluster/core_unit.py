@@ -5,12 +5,11 @@ from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.core_unit import CoreUnit, Wait, event_lines
-from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, Barrier, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn_sim.proofs.cluster.obligation import Obligation, Surroundings
+from xpulpnn_sim.proofs.cluster.obligation import Surroundings
 
-_CLAIMS = {
+CORE_CLAIMS = {
     "kept": "an event is in the buffer until a store clears it or a load that clears tells it",
     "genuine": "nothing else is in the buffer",
     "masked": "the event mask is what stores made of it",
@@ -22,7 +21,7 @@ _CLAIMS = {
     "orderly": "nothing is granted while an access waits, and nothing answered that was not granted",
 }
 
-_REGISTERS = {"buffer": "event_buffer", "mask": "event_mask", "waits_for": "waits_for"}
+CORE_REGISTERS = {"buffer": "event_buffer", "mask": "event_mask", "waits_for": "waits_for"}
 
 
 class CoreUnitClaims(Surroundings):
@@ -30,7 +29,7 @@ class CoreUnitClaims(Surroundings):
 
     def __init__(self, config):
         self.config = config
-        super().__init__(CoreUnit(config), _CLAIMS, {"buffer": In(XLEN), "mask": In(XLEN), "waits_for": In(3)})
+        super().__init__(CoreUnit(config), CORE_CLAIMS, {"buffer": In(XLEN), "mask": In(XLEN), "waits_for": In(3)})
 
     def elaborate(self, platform):
         """Build the records and the claims."""
@@ -135,13 +134,3 @@ class CoreUnitClaims(Surroundings):
 def _offset(port):
     """Within the private view, of an aligned address."""
     return Cat(Const(0, ceil_log2(WORD_BYTES)), port.addr[ceil_log2(WORD_BYTES) : ceil_log2(BLOCK_BYTES)])
-
-
-def core_unit(config: ClusterConfig) -> Obligation:
-    """The claims about the cores' parts of a cluster's event unit."""
-    return Obligation(
-        unit=f"core's part of the event unit, {config.cores} cores",
-        make=lambda: CoreUnitClaims(config),
-        claims=_CLAIMS,
-        registers=_REGISTERS,
-    )

@@ -20,7 +20,6 @@ from xpulpnn_sim.tools.yosys import Yosys
 LEFT_OUT = ("ex_stage.mult", "ex_stage.div", "ex_stage.dotp", "ex_stage.quantiser", "id_stage.regfile")
 """Units whose gates are not there, by their place in the back end."""
 
-_BACKEND = "backend"
 _IN_EX = ("id_stage.id_ex__", "rvfi_tap.ex_", "rvfi_tap.wb_valid_value")
 _IN_WB = ("wb_stage.", "rvfi_tap.wb_", "lsu.wb_")
 """Beginnings of the names of the registers that follow an instruction through EX, and through WB."""
@@ -52,19 +51,15 @@ class Source:
     hierarchy: Mapping[str, str]  # module of each instance by its place in the core
 
     @property
-    def top(self) -> str:
-        """Module of the back end."""
-        return self.hierarchy[self._place("")]
+    def place(self) -> str:
+        """Instance path of the back end."""
+        return f"{next(iter(self.hierarchy))}.backend"
 
     @property
-    def left_out(self) -> dict[str, str]:
-        """Module of each unit left out, by its place in the back end."""
-        places = {place: self._place(f".{place}") for place in LEFT_OUT}
-        return {place: self.hierarchy[found] for place, found in places.items() if found in self.hierarchy}
-
-    def _place(self, rest: str) -> str:
-        core = next(iter(self.hierarchy))
-        return f"{core}.{_BACKEND}{rest}"
+    def left_out(self) -> list[str]:
+        """Modules of the units left out."""
+        places = (f"{self.place}.{unit}" for unit in LEFT_OUT)
+        return [self.hierarchy[place] for place in places if place in self.hierarchy]
 
 
 def source_of(verilog: str, hierarchy: Mapping[str, str]) -> Source:
@@ -109,9 +104,10 @@ def backend_gates(source: Source, yosys: Yosys) -> BackendGates:
     with tempfile.TemporaryDirectory(prefix="xpulpnn-backend-") as name:
         folder = Path(name)
         (folder / "design.v").write_text("\n".join(source.modules.values()))
-        script = _SCRIPT.format(top=source.top, units=" ".join(source.left_out.values()))
-        yosys.run(script, folder, what=source.top, results=["netlist.json"])
-        return BackendGates(read_module(folder / "netlist.json", source.top))
+        top = source.hierarchy[source.place]
+        script = _SCRIPT.format(top=top, units=" ".join(source.left_out))
+        yosys.run(script, folder, what=top, results=["netlist.json"])
+        return BackendGates(read_module(folder / "netlist.json", top))
 
 
 class Frame:
@@ -173,7 +169,7 @@ class Frame:
         self._cycle = ClockCycle(self.graph, self._backend.gates, self._inputs, self._state)
 
 
-def fields_of(ports: Sequence[Mapping[str, Any]], port: str) -> dict[str, slice]:
-    """Bits of each field of a port, from the manifest of its unit."""
-    row = next(row for row in ports if row["name"] == port)
+def fields_of(ports: Sequence[Mapping[str, Any]]) -> dict[str, slice]:
+    """Bits of each field of a unit's word of control, from its manifest."""
+    row = next(row for row in ports if row["name"] == "ctrl")
     return {each["name"]: slice(each["lsb"], each["lsb"] + each["width"]) for each in row["fields"]}

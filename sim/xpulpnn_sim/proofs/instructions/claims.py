@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
@@ -11,20 +10,12 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.integers import low
 from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute
 from xpulpnn_sim.proofs.instructions.passage import Passage
+from xpulpnn_sim.proofs.units.unit_proof import Equality
 
 _LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6)}
 """Codes of the set-up instructions that write each register of a loop."""
 
 _FIELDS = {"rs1": 15, "rs2": 20, "rd": 7, "rs3": 7}  # Lowest bit of each register field
-
-
-class Equality(NamedTuple):
-    """Two words that must be equal."""
-
-    name: str  # what they are
-    condition: int  # Literal: whether they must
-    got: Sequence[int]  # by the gates, and by the statements
-    wanted: Sequence[int]  # by the gates, and by the statements
 
 
 def equalities(passage: Passage, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
@@ -47,11 +38,11 @@ def _identity(passage: Passage) -> list[Equality]:
     issue, leave = passage.issue, passage.leave
     full = issue.bit("insn__payload__compressed") ^ 1
     return [
-        Equality("word", full, leave.word("rvfi__insn"), passage.word),
-        Equality("address", TRUE, leave.word("rvfi__pc_rdata"), issue.word("insn__payload__pc")),
-        Equality("number of rs1", TRUE, leave.word("rvfi__rs1_addr"), passage.word[15:20]),
-        Equality("number of rs2", TRUE, leave.word("rvfi__rs2_addr"), passage.word[20:25]),
-        Equality("exception", TRUE, [passage.excepted], [FALSE]),
+        Equality("word", leave.word("rvfi__insn"), passage.word, full),
+        Equality("address", leave.word("rvfi__pc_rdata"), issue.word("insn__payload__pc")),
+        Equality("number of rs1", leave.word("rvfi__rs1_addr"), passage.word[15:20]),
+        Equality("number of rs2", leave.word("rvfi__rs2_addr"), passage.word[20:25]),
+        Equality("exception", [passage.excepted], [FALSE]),
     ]
 
 
@@ -72,8 +63,8 @@ def _registers(passage: Passage, effects: GateEffects) -> list[Equality]:
         written = graph.or_(written, hit)
         value = [graph.mux(hit, old, bit) for old, bit in zip(value, new, strict=True)]
     return [
-        Equality("registers written", is_register, [graph.or_(*hits.values())], [written]),
-        Equality("value written", graph.and_(is_register, written), low(got, XLEN), value),
+        Equality("registers written", [graph.or_(*hits.values())], [written], is_register),
+        Equality("value written", low(got, XLEN), value, graph.and_(is_register, written)),
     ]
 
 
@@ -86,13 +77,13 @@ def _memory(passage: Passage, effects: GateEffects) -> list[Equality]:
     accesses = [("r", *load, []) for load in effects.loads] + [("w", *store) for store in effects.stores]
     for kind, condition, where, size, data in accesses:
         masks[kind] = [graph.or_(bit, condition) if byte < size else bit for byte, bit in enumerate(masks[kind])]
-        found.append(Equality("address of the access", condition, address, where))
+        found.append(Equality("address of the access", address, where, condition))
         if data:
             found.append(
-                Equality("data stored", condition, leave.word("rvfi__mem_wdata")[: 8 * size], data[: 8 * size])
+                Equality("data stored", leave.word("rvfi__mem_wdata")[: 8 * size], data[: 8 * size], condition)
             )
-    found.append(Equality("bytes loaded", TRUE, leave.word("rvfi__mem_rmask"), masks["r"]))
-    found.append(Equality("bytes stored", TRUE, leave.word("rvfi__mem_wmask"), masks["w"]))
+    found.append(Equality("bytes loaded", leave.word("rvfi__mem_rmask"), masks["r"]))
+    found.append(Equality("bytes stored", leave.word("rvfi__mem_wmask"), masks["w"]))
     return found
 
 
@@ -103,9 +94,9 @@ def _entries(passage: Passage, effects: GateEffects) -> list[Equality]:
     written = FALSE
     for condition, index, value in effects.entries:
         written = graph.or_(written, condition)
-        found.append(Equality("number of the entry", condition, leave.word("rvfi__nn_addr"), low(index, 3)))
-        found.append(Equality("word of the entry", condition, leave.word("rvfi__nn_wdata"), value))
-    found.append(Equality("entry loaded", TRUE, [leave.bit("rvfi__nn_we")], [written]))
+        found.append(Equality("number of the entry", leave.word("rvfi__nn_addr"), low(index, 3), condition))
+        found.append(Equality("word of the entry", leave.word("rvfi__nn_wdata"), value, condition))
+    found.append(Equality("entry loaded", [leave.bit("rvfi__nn_we")], [written]))
     return found
 
 
@@ -116,19 +107,17 @@ def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
     follows = issue.word("info__next_pc")
     condition, target = effects.pc[-1] if effects.pc else (FALSE, follows)
     jumps = TRUE if insn.is_jump else FALSE
-    found = [Equality("jump", TRUE, [issue.bit("jump__valid")], [jumps])]
+    found = [Equality("jump", [issue.bit("jump__valid")], [jumps])]
     if insn.is_jump:
-        found.append(Equality("target", condition, issue.word("jump__target"), target))
+        found.append(Equality("target", issue.word("jump__target"), target, condition))
         condition, target = FALSE, follows
     return [
         *found,
-        Equality("branch", TRUE, [execute.bit("branch__valid")], [condition]),
-        Equality("target", condition, execute.word("branch__target"), target),
-        Equality(
-            "next address", TRUE, leave.word("rvfi__pc_wdata"), low(z.choose(condition, [*target], [*follows]), XLEN)
-        ),
-        Equality("access of a CSR", TRUE, [execute.bit("csr__valid")], [FALSE]),
-        Equality("system instruction", TRUE, [issue.bit("system__valid")], [_is_system(insn)]),
+        Equality("branch", [execute.bit("branch__valid")], [condition]),
+        Equality("target", execute.word("branch__target"), target, condition),
+        Equality("next address", leave.word("rvfi__pc_wdata"), low(z.choose(condition, [*target], [*follows]), XLEN)),
+        Equality("access of a CSR", [execute.bit("csr__valid")], [FALSE]),
+        Equality("system instruction", [issue.bit("system__valid")], [_is_system(insn)]),
     ]
 
 
@@ -139,7 +128,7 @@ def _is_system(insn: Insn) -> int:
 def _loops(passage: Passage, effects: GateEffects) -> list[Equality]:
     """The set-up of a hardware loop, as it goes to the unit that holds its registers."""
     graph, z, issue = passage.graph, passage.integers, passage.issue
-    found = [Equality("set-up of a loop", TRUE, [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
+    found = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
     if not effects.loops:
         return found
     op = issue.word("hwloop__op")
@@ -149,8 +138,8 @@ def _loops(passage: Passage, effects: GateEffects) -> list[Equality]:
         for code in codes:
             same = z.equal([*op, FALSE], [code & 1, code >> 1 & 1, code >> 2, FALSE])
             writes = graph.or_(writes, same)
-        found.append(Equality(f"{name} written", TRUE, [writes], [TRUE if given else FALSE]))
+        found.append(Equality(f"{name} written", [writes], [TRUE if given else FALSE]))
         for loop, value in given:
-            found.append(Equality(f"loop of {name}", TRUE, [issue.bit("hwloop__loop")], loop[:1]))
-            found.append(Equality(name, TRUE, issue.word(f"hwloop__{name.removeprefix('lp')}"), value))
+            found.append(Equality(f"loop of {name}", [issue.bit("hwloop__loop")], loop[:1]))
+            found.append(Equality(name, issue.word(f"hwloop__{name.removeprefix('lp')}"), value))
     return found

@@ -3,7 +3,7 @@
 import ast
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import xpulpnn_sim.proofs.instructions
@@ -15,9 +15,10 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
 from xpulpnn_sim.proofs.instructions.backend import BackendGates, Source
-from xpulpnn_sim.proofs.instructions.claims import Equality, equalities
+from xpulpnn_sim.proofs.instructions.claims import equalities
 from xpulpnn_sim.proofs.instructions.execution import understood
-from xpulpnn_sim.proofs.instructions.passage import Control, Passage, waiting
+from xpulpnn_sim.proofs.instructions.passage import Layout, Passage, waiting
+from xpulpnn_sim.proofs.units.unit_proof import Equality
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import digest
 from xpulpnn_sw.assembly.disasm import disassemble
@@ -64,7 +65,7 @@ class Proofs:
     """Core whose instructions are proved, and the tools that prove them."""
 
     backend: BackendGates  # the back end of the core
-    control: Control  # of the units that are left out of it
+    control: Mapping[str, Layout]  # words of the units that are left out of it
     abc: str
     timeout_s: float  # seconds for each instruction
 
@@ -81,7 +82,7 @@ class Proofs:
         began = time.monotonic()
         passage = Passage(self.backend, insn, self.control)
         found = equalities(passage, body)
-        pairs = [(each.condition, *bits) for each in found for bits in zip(each.got, each.wanted, strict=True)]
+        pairs = [(each.condition, *bits) for each in found for bits in zip(each.found, each.wanted, strict=True)]
         verdict, ones = self._differ(passage.graph, passage.assumed, pairs)
         example = _example(passage, found, ones) if verdict == REFUTED else ()
         return Outcome(name=name_of(insn), verdict=verdict, seconds=time.monotonic() - began, parts=example)
@@ -114,7 +115,7 @@ def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) 
     loaded = f"loaded={value(leave.word('rvfi__mem_rdata')):08x}"
     lines = [f"{word:08x} {spelt}: {' '.join((*sources, loaded))}"]
     for each in found:
-        got, wanted = value(each.got), value(each.wanted)
+        got, wanted = value(each.found), value(each.wanted)
         if value([each.condition]) and got != wanted:
             lines.append(f"{each.name} must be {wanted:#x}, not {got:#x}")
     return lines

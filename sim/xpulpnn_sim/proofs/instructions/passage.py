@@ -9,7 +9,6 @@ both equal to these sums for all operands. Of the divider only the operands and 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from xpulpnn.isa.formats import ElemFmt
@@ -119,14 +118,6 @@ _WRITES = {
 _EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Control:
-    """Bits of the fields in the control words of the units left out."""
-
-    dotp: Mapping[str, slice]  # of the dot-product unit and of the multiplier
-    mult: Mapping[str, slice]  # of the dot-product unit and of the multiplier
-
-
 _MULT, _DIVIDER, _DOTP = 1, 2, 3  # codes of the units left out
 
 _DIV = {"signed": slice(0, 1), "remainder": slice(1, 2)}
@@ -135,7 +126,7 @@ _DIV = {"signed": slice(0, 1), "remainder": slice(1, 2)}
 class Passage:
     """The way of any word of a row through the back end."""
 
-    def __init__(self, backend: BackendGates, insn: Insn, control: Control) -> None:
+    def __init__(self, backend: BackendGates, insn: Insn, control: Mapping[str, Layout]) -> None:
         graph = GateGraph()
         self.graph, self.integers = graph, Integers(graph)
         self.insn = insn
@@ -160,17 +151,17 @@ class Passage:
         self.leave, leaves = Frame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
         self.assumed = [*self._accepted(), *_never_x0(self.issue), *issues, *executes, *leaves]
 
-    def _results(self, control: Control) -> dict[str, list[int]]:
+    def _results(self, control: Mapping[str, Layout]) -> dict[str, list[int]]:
         z, frame = self.integers, self.execute
         unit = [*frame.word("ex_stage.ctrl_unit"), FALSE]
         found: dict[str, list[int]] = {}
         # of other instructions the results are any
         if z.equal(unit, constant(_MULT)) != FALSE:
-            found["ex_stage.mult.result"] = product(frame, control.mult, z)
+            found["ex_stage.mult.result"] = product(frame, control["mult"], z)
         if z.equal(unit, constant(_DIVIDER)) != FALSE:
             found["ex_stage.div.result"] = division(frame, _DIV, z)
         if z.equal(unit, constant(_DOTP)) != FALSE and self._backend.has("ex_stage.dotp.result"):
-            found["ex_stage.dotp.result"] = dot_product(frame, control.dotp, z)
+            found["ex_stage.dotp.result"] = dot_product(frame, control["dotp"], z)
         return found
 
     def _accepted(self) -> list[int]:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, REGISTERS
-from xpulpnn.verilog import emit
+from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.aiger import Aiger, ClockedGraph, Named, at, read_named
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.pipeline.rules import Rule, rules
+from xpulpnn_sim.proofs.pipeline.rules import Rule
 from xpulpnn_sim.tools.yosys import Yosys
 
 _SINGLE = {
@@ -115,51 +115,33 @@ write_aiger -zinit -map rule.map rule.aig
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scene:
-    """The emitted core with all properties beside it."""
+    """The emitted core with all properties beside it, and their description."""
 
-    config: CoreConfig
-    modules: Mapping[str, str]  # Verilog of each module by its name
-    hierarchy: Mapping[str, str]  # module of each instance by its path
-    ports: Sequence[Mapping[str, Any]]  # Name, direction and width of each port of the top
-    parts: Mapping[str, Sequence[str]]  # what may be wrong, by the name of the property, in the order of bits
-    invariants: Mapping[str, Sequence[str]]  # what always holds inside the core and helps to prove a property, likewise
-    seen: Mapping[str, Seen]  # signals of the core that properties see
-    rules: Sequence[Rule]
+    emitted: EmittedVerilog
+    description: Any
 
     def with_fault(self, fault: CoreFault) -> "Scene":
         """The same with a fault in the core; raises :class:`ToolError` if its signal is not there."""
         with fault.seeded():
-            return emit_scene(self.config, self.seen)
+            return emit_scene(self.description.config, self.description.seen)
 
 
 def emit_scene(config: CoreConfig, seen: Mapping[str, Seen] | None = None) -> Scene:
     """Emit the core with its properties; raises :class:`InputError` for a core that they are not for."""
-    # Amaranth takes long to import, and a run that resumes may not need it
+    # it imports this module
     from xpulpnn_sim.proofs.pipeline.properties.scene import Scene as Description
 
-    config = replace(config, rvfi=True)
-    chosen = rules(config)
-    description = Description(config, seen or seen_signals(config))
-    emitted = emit(description, MODULE, config=config)
-    return Scene(
-        config=config,
-        modules=emitted.modules,
-        hierarchy=emitted.manifest["hierarchy"],
-        ports=emitted.manifest["ports"],
-        parts=description.parts,
-        invariants=description.invariants,
-        seen=description.seen,
-        rules=chosen,
-    )
+    description = Description(replace(config, rvfi=True), seen or seen_signals(config))
+    return Scene(emit(description, MODULE, config=description.config), description)
 
 
 def script(rule: Rule, scene: Scene) -> str:
     """The script for Yosys that makes the graph."""
 
     def there(selection: str) -> bool:
-        return selection.partition("/")[0] in scene.modules
+        return selection.partition("/")[0] in scene.emitted.modules
 
     first = [
         f"setattr -set init {len(bits)}'b{bits} {selection}"
@@ -169,7 +151,7 @@ def script(rule: Rule, scene: Scene) -> str:
     cutpoints = [f"cutpoint {selection}" for selection in rule.cutpoints if there(selection)]
     seen = [
         f"connect -nounset -set seen_{name}_{index} {MODULE}.{path}"
-        for name, one in scene.seen.items()
+        for name, one in scene.description.seen.items()
         if not _is_cut(one, rule, scene)
         for index, path in enumerate(one.paths)
     ]
@@ -178,7 +160,7 @@ def script(rule: Rule, scene: Scene) -> str:
 
 def _is_cut(one: Seen, rule: Rule, scene: Scene) -> bool:
     """Return whether a signal is inside an instance that is free."""
-    inner, places = scene.hierarchy, (path.split(".") for path in one.paths)
+    inner, places = scene.emitted.manifest["hierarchy"], (path.split(".") for path in one.paths)
     return any(
         f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in rule.cutpoints
         for names in places
@@ -189,7 +171,7 @@ def _is_cut(one: Seen, rule: Rule, scene: Scene) -> bool:
 def top_text(rule: Rule, scene: Scene) -> str:
     """The Verilog around it: what is constant, what is free, and what is shown."""
     ports, body, connections = ["input clk"], list[str](), [".clk(clk)", ".rst(1'b0)"]
-    for port in scene.ports:
+    for port in scene.emitted.manifest["ports"]:
         name, bits = port["name"], f"[{port['width'] - 1}:0]"
         signal = name
         if name in ("clk", "rst"):
@@ -222,7 +204,7 @@ def top_text(rule: Rule, scene: Scene) -> str:
 
 def _seen_wires(name: str, rule: Rule, scene: Scene) -> list[str]:
     """Wires that Yosys connects to signals inside the core, or 0 if these are inside what is free."""
-    width, paths = one = scene.seen[name.removeprefix("seen_")]
+    width, paths = one = scene.description.seen[name.removeprefix("seen_")]
     if _is_cut(one, rule, scene):
         return [f"wire [{width - 1}:0] {name} = 0;"]
     wires = [f"{name}_{index}" for index in range(len(paths))]
@@ -265,7 +247,7 @@ def narrowed(rule: Rule, graph: Named, parts: Sequence[str], folder: Path) -> Ai
 def build_graph(rule: Rule, scene: Scene, folder: Path, yosys: Yosys) -> Named:
     """Make the graph in ``folder``; raises :class:`ToolError` if Yosys cannot."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "core.v").write_text("\n".join(scene.modules.values()))
+    (folder / "core.v").write_text("\n".join(scene.emitted.modules.values()))
     (folder / "top.sv").write_text(top_text(rule, scene))
     yosys.run(script(rule, scene), folder, what=rule.name, results=["rule.aig", "rule.map"], name="rule")
     return read_named(folder / "rule.aig", folder / "rule.map")

@@ -74,14 +74,14 @@ class Prover:
         fails.
         """
         folder = self.folder / rule.name
-        key = digest([*scene.modules.values()], top_text(rule, scene), script(rule, scene), repr(rule), depth)
+        key = digest([*scene.emitted.modules.values()], top_text(rule, scene), script(rule, scene), repr(rule), depth)
         ledger = Ledger(self.folder / "results", self.timeout_s, self.resume)
         known = ledger.known(rule.name, key)
         if known is not None:
             return known
         shutil.rmtree(folder, ignore_errors=True)
         graph = build_graph(rule, scene, folder, self.yosys)
-        names = scene.parts[rule.name], scene.invariants[rule.name]
+        names = scene.description.parts[rule.name], scene.description.invariants[rule.name]
         outcome = self._induct(rule, graph, names, folder) if depth is None and names[1] else None
         if outcome is None or outcome.verdict != PROVED:
             found = self._search(rule, graph, names[0], folder, rule.depth if depth is None else depth)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph, literals_of
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
@@ -120,6 +120,7 @@ class Equality(NamedTuple):
     name: str  # what they are
     found: Sequence[int]  # literals, lowest bit first: by the unit
     wanted: Sequence[int]  # by its definition
+    condition: int = TRUE  # literal of the cases in which they must
 
 
 def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], words: Words, timeout_s: float) -> str:
@@ -130,8 +131,8 @@ def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], word
     if different is None:
         return ""
     case = shown(graph, words, different.ones)
-    for name, *both in equalities:
-        found, wanted = (graph.number(different.ones, word) for word in both)
+    for one in equalities:
+        found, wanted = (graph.number(different.ones, word) for word in (one.found, one.wanted))
         if found != wanted:
-            return f"{case}: {name} must be {wanted:#x}, not {found:#x}"
+            return f"{case}: {one.name} must be {wanted:#x}, not {found:#x}"
     return case
