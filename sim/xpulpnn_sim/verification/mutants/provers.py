@@ -26,7 +26,7 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.units.situations import OCCURRING
 from xpulpnn_sim.tools.results import Results
-from xpulpnn_sim.tools.yosys import Yosys
+from xpulpnn_sim.tools.yosys import Yosys, find_abc
 from xpulpnn_sim.verification.mutants.campaign import (
     BASE,
     DIFFERENT,
