@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn.isa.table import find
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers
+from xpulpnn_sim.proofs.engine.outcomes import PROVED, UNDECIDED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, find_case
 from xpulpnn_sim.proofs.instructions.backend import source_of
-from xpulpnn_sim.proofs.instructions.instruction_proofs import PROVED, Ledger, Verdict
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
@@ -49,16 +48,18 @@ def test_products_of_equal_words_are_made_alike():
 
 
 @pytest.mark.unit
-def test_verdicts_are_those_of_the_same_core(tmp_path: Path):
-    insn = find("pv.add.b")
-    verdict = Verdict(name="pv.add.b rd,rs1,rs2", verdict=PROVED, seconds=1.0)
+def test_outcomes_of_an_earlier_run_count_under_the_same_key(tmp_path: Path):
+    ledger = Ledger(tmp_path, 10, resume=True)
+    proved, late = (Outcome(name=name, verdict=name, seconds=1.0) for name in (PROVED, UNDECIDED))
+    for one in (proved, late):
+        ledger.keep(one, "core")
+    assert (ledger.known(PROVED, "core"), ledger.known(UNDECIDED, "core")) == (proved, late)
+    assert ledger.known(PROVED, "another core") is None
+    # more time may bring an answer
+    assert Ledger(tmp_path, 20, resume=True).known(UNDECIDED, "core") is None
+    assert Ledger(tmp_path, 10, resume=False).known(PROVED, "core") is None
     modules = "module a(\n);\nendmodule\nmodule b(\n);\nendmodule\n"
-    source = source_of(modules, {"core": "a"})
-    assert list(source.modules) == ["a", "b"]
-    Ledger(tmp_path, source).keep(insn, verdict)
-    assert Ledger(tmp_path, source).known(insn) == verdict
-    assert Ledger(tmp_path, source).known(find("pv.sub.b")) is None
-    assert Ledger(tmp_path, source_of(modules.upper(), {"core": "a"})).known(insn) is None
+    assert list(source_of(modules, {"core": "a"}).modules) == ["a", "b"]
 
 
 @pytest.mark.flow
@@ -77,18 +78,8 @@ def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @needs_abc
 def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result = tmp_path / "result.json"
-    words = [
-        "formal",
-        "--preset",
-        "ri5cy",
-        "--instructions",
-        "pv.dotusp.h",
-        "--faults",
-        "-o",
-        str(tmp_path),
-        "--json",
-        str(result),
-    ]
+    words = ["formal", "--preset", "ri5cy", "--instructions", "pv.dotusp.h", "--faults"]
+    words += ["-o", str(tmp_path), "--json", str(result)]
     assert cli.main(words) == 0
     found = read_results(result)[0]["faults"]
     assert [(each["where"], each["found"]) for each in found] == [("statements", True), ("ex_stage", True)]

@@ -8,9 +8,10 @@ import pytest
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine.aiger import Aiger
+from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
 from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.gates import Scene, emit_scene, latches
-from xpulpnn_sim.proofs.pipeline.proof import FAILED, PROVED, Prover, from_any_state
+from xpulpnn_sim.proofs.pipeline.proof import Prover, from_any_state
 from xpulpnn_sim.proofs.pipeline.rules import Rule, rules
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
 

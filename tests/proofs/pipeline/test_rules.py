@@ -12,8 +12,9 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome
 from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.pipeline.proof import PASSED, PROVED, Outcome, Prover
+from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.properties.scene import watch_bus, watch_progress
 from xpulpnn_sim.proofs.pipeline.rules import rules
 
