@@ -1,6 +1,5 @@
 """Random C programs: the same results on this machine and on the core, and a wrong pass that is noticed."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.verification.c_programs.comparison import Setting, host_compiler, program, run_seeds, run_texts, shrink
 from xpulpnn_sw.assembly.looppass import accesses, hwloops
-from xpulpnn_sw.assembly.looppass.operation import Operation, make
+from xpulpnn_sw.assembly.looppass.operation import make
 from xpulpnn_sw.toolchain import compilers
 
 SEED = 70
@@ -41,7 +40,7 @@ def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "hardware loops" in capsys.readouterr().out
 
 
-def one_more(original: Callable[..., list[Operation] | None]) -> Callable[..., list[Operation] | None]:
+def one_more(original):
     """A count that is too large by one."""
 
     def count(*arguments, **options):
@@ -54,21 +53,15 @@ def one_more(original: Callable[..., list[Operation] | None]) -> Callable[..., l
     return count
 
 
-def unmoved(original: Callable[..., Operation | None]) -> Callable[..., Operation | None]:
-    """Other accesses keep their offsets when the step of their base moves."""
-    return lambda operation, register, by: original(operation, register, 0)
-
-
-def always_private(original: Callable[..., bool]) -> Callable[..., bool]:
-    """A counter goes away although it is read later."""
-    return lambda *arguments: True
-
-
-FAULTS = {"count": (hwloops, "_count", one_more), "liveness": (hwloops.HardwareLoops, "_is_private", always_private)}
+FAULTS = {
+    "count": (hwloops, "_count", one_more),
+    # a counter goes away although it is read later
+    "liveness": (hwloops.HardwareLoops, "_is_private", lambda original: lambda *arguments: True),
+}
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("fault", ["count", "liveness"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_wrong_pass_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch):
     setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find().kind, level="-O2")
     place, name, wrong = FAULTS[fault]
@@ -81,7 +74,9 @@ def test_a_wrong_pass_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.flow
 def test_a_failure_becomes_small(monkeypatch: pytest.MonkeyPatch):
     setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find().kind, level="-O2")
-    monkeypatch.setattr(accesses, "_shifted", unmoved(accesses._shifted))
+    # other accesses keep their offsets when the step of their base moves
+    shifted = accesses._shifted
+    monkeypatch.setattr(accesses, "_shifted", lambda operation, register, by: shifted(operation, register, 0))
     failure = next(iter(run_seeds(range(SEED, SEED + 4), setting).failures))
     small = shrink(failure)
     assert len(small.pieces) < len(failure.pieces)

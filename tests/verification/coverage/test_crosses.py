@@ -101,7 +101,6 @@ def test_every_place_has_a_number_of_its_own():
 
 
 def test_each_place_out_of_reach_has_a_reason():
-    crosses = crosses_of(LARGEST)
-    for family in crosses.families.values():
+    for family in crosses_of(LARGEST).families.values():
         assert {*family.states.ravel().tolist()} <= {NO_CROSS, REACHABLE, *range(1, len(family.reasons) + 1)}
         assert all(reason and reason[0].islower() for reason in family.reasons)

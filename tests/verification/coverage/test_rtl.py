@@ -73,11 +73,9 @@ def test_instances_count_together(file):
 
 @pytest.mark.unit
 def test_other_files_are_refused(tmp_path):
-    path = tmp_path / "counts"
-    path.write_text("something else\n")
-    with pytest.raises(ToolError) as caught:
-        read_counts(path)
-    assert str(caught.value) == "counts must be coverage in Verilator's format 3, not another one"
+    (tmp_path / "counts").write_text("something else\n")
+    with pytest.raises(ToolError, match=r"^counts must be coverage in Verilator's format 3, not another one$"):
+        read_counts(tmp_path / "counts")
 
 
 CERTAIN = {

@@ -30,6 +30,12 @@ def reachable(family):
     return [start + place for place in np.flatnonzero(grid.states.ravel() == REACHABLE).tolist()]
 
 
+def chosen(family, needs, most):
+    """Some crosses of a family that are likely on one kind of machine."""
+    numbers = [number for number in reachable(family) if need(crosses_of(CONFIG), number) is needs]
+    return tuple(Random(family).sample(numbers, min(most, len(numbers))))
+
+
 def run(plan, seed):
     """What the program reaches on the simulator."""
     case = plan.case(seed)
@@ -45,23 +51,17 @@ def run(plan, seed):
 
 @pytest.mark.parametrize("family", SURE)
 def test_what_is_aimed_at_is_reached(family):
-    crosses, rng = crosses_of(CONFIG), Random(family)
-    numbers = [number for number in reachable(family) if need(crosses, number) is Need.ANY]
-    aims = tuple(rng.sample(numbers, min(AIMS, len(numbers))))
+    crosses = crosses_of(CONFIG)
+    aims = chosen(family, Need.ANY, AIMS)
     collector = run(aimed(PLAN, aims), 5)
-    missed = [crosses.label(number) for number in aims if not collector.counts[number]]
-    assert missed == []
+    assert [crosses.label(number) for number in aims if not collector.counts[number]] == []
 
 
 @pytest.mark.parametrize("family", LUCKY)
 def test_programs_that_need_luck_end_well(family):
-    crosses, rng = crosses_of(CONFIG), Random(family)
     for needs in Need:
-        numbers = [number for number in reachable(family) if need(crosses, number) is needs]
-        if numbers:
-            aims = tuple(rng.sample(numbers, min(30, len(numbers))))
-            collector = run(aimed(PLAN, aims), 6)
-            assert collector.counts.any()
+        if aims := chosen(family, needs, 30):
+            assert run(aimed(PLAN, aims), 6).counts.any()
 
 
 def test_batches_depend_on_holes_alone():
