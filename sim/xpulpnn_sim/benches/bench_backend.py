@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 from random import Random
 
 import cocotb
@@ -14,9 +16,19 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.benches.retirement import RetirementMonitor, check_retirements
-from xpulpnn_sim.benches.stream import PipelineTiming, StreamDriver, StreamMemory, lockstep_of, name_of, stream_of
+from xpulpnn_sim.benches.stream import (
+    BOOT_ADDRESS,
+    PipelineTiming,
+    RetirementMonitor,
+    StreamDriver,
+    StreamMemory,
+    check_retirements,
+    name_of,
+    stream_of,
+)
+from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.observe import Retired
+from xpulpnn_sim.reference.programs.elf import Executable
 
 REGISTER_POOL = range(8, 16)
 """Few registers, so that random sequences are full of dependences; the ones compressed instructions can name."""
@@ -146,12 +158,6 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
     yield lambda _first, _second: None
 
 
-def pair_rows(config: CoreConfig) -> list[Insn]:
-    """The rows of :data:`PAIR_CLASSES` that the configuration has."""
-    present = {insn.key: insn for insn in enabled(config.extensions, config.widths)}
-    return [present[key] for key in PAIR_CLASSES if key in present]
-
-
 def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
     """Words of pairs of classes times dependences, in random order; sometimes rd is x0.
 
@@ -159,16 +165,16 @@ def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[in
     """
     mac_loads: list[list[int]] = []
     others: list[list[int]] = []
-    rows = pair_rows(config)
-    for first_row in rows:
-        for second_row in rows:
-            for link in _links(first_row, second_row):
-                first, second = draw(first_row, rng), draw(second_row, rng)
-                link(first, second)
-                if first.insn.is_mac_load and rng.random() < _LOAD_ONLY_PROBABILITY:
-                    first.values["rd"] = 0
-                kept = mac_loads if first_row.is_mac_load and second_row.is_mac_load else others
-                kept.append([first.word, second.word])
+    present = {insn.key: insn for insn in enabled(config.extensions, config.widths)}
+    rows = [present[key] for key in PAIR_CLASSES if key in present]
+    for first_row, second_row in product(rows, repeat=2):
+        for link in _links(first_row, second_row):
+            first, second = draw(first_row, rng), draw(second_row, rng)
+            link(first, second)
+            if first.insn.is_mac_load and rng.random() < _LOAD_ONLY_PROBABILITY:
+                first.values["rd"] = 0
+            kept = mac_loads if first_row.is_mac_load and second_row.is_mac_load else others
+            kept.append([first.word, second.word])
     rng.shuffle(others)
     pairs = mac_loads + others[: max(0, limit - len(mac_loads))]
     rng.shuffle(pairs)
@@ -205,7 +211,8 @@ async def run_stream(dut: Dut, words: list[int], timing: ObiTiming, pause: float
         await driver.drain()
     expected = StreamMemory(words)
     # Their number is compared last: the first wrong record tells more than a wrong count.
-    check_retirements(lockstep_of(config, expected), monitor.records()[: len(stream)], bus.log, board)
+    lockstep = Lockstep(Executable(Path("stream"), BOOT_ADDRESS, (), 0), config, memory=expected)
+    check_retirements(lockstep, monitor.records()[: len(stream)], bus.log, board)
     board.equal(len(monitor.rows), len(stream), "retirements")
     board.equal(dict(memory), dict(expected.data), "memory at the end")
     if timing is PROMPT and not pause:

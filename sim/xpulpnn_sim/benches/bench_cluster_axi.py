@@ -7,26 +7,9 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
-from xpulpnn.isa.cluster import (
-    BLOCK_BYTES,
-    CONTROL,
-    EVENT_UNIT,
-    L2_BASE,
-    PRIVATE_DMA,
-    PRIVATE_EVENT_UNIT,
-    SHARED_SW_TRIGGERS,
-    TCDM_ALIAS,
-    TCDM_BASE,
-    TEST_SET_BIT,
-    TIMER,
-    Control,
-    EventLine,
-    EventRegister,
-    Timer,
-    TimerConfig,
-)
+from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.axi_memory import AxiMemory, AxiRules, Stalls
+from xpulpnn_sim.benches.bench_axi_bridge import AxiMemory, AxiRules, Stalls
 from xpulpnn_sim.benches.cadence import Background, Dut, Together, sample, start, until
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ObiInitiator, Transfer, WordMemory
@@ -72,7 +55,7 @@ class Surroundings(Together):
         self._waiter()
         content = self.l2.view(np.uint8)
         for port in ("refill", "ext", "dma"):
-            AxiMemory(dut, port, content, L2_BASE, stalls, rng)
+            AxiMemory(dut, port, content, isa.L2_BASE, stalls, rng)
         self.rules = [
             AxiRules(dut, "refill", {"ar": 16}),
             AxiRules(dut, "ext", {"ar": 4, "aw": 4}),
@@ -83,25 +66,25 @@ class Surroundings(Together):
         super().__init__(dut, [self.host, *self.rules])
 
     def _waiter(self) -> None:
-        mask = 3 << EventLine.CLUSTER | 1
+        mask = 3 << isa.EventLine.CLUSTER | 1
         text = _WAITER.format(
-            unit=PRIVATE_EVENT_UNIT,
-            seen=TCDM_BASE + _SEEN,
+            unit=isa.PRIVATE_EVENT_UNIT,
+            seen=isa.TCDM_BASE + _SEEN,
             mask=mask,
             told=self.config.cores * WORD_BYTES,
-            MASK=int(EventRegister.MASK),
-            WAIT_CLEAR=int(EventRegister.WAIT_CLEAR),
+            MASK=int(isa.EventRegister.MASK),
+            WAIT_CLEAR=int(isa.EventRegister.WAIT_CLEAR),
         )
-        for at, source in ((_WAITER_AT, text), (_DETOUR_AT, f"    .equ program, {L2_BASE}; j program")):
-            words = assemble(source, L2_BASE + at).words
+        for at, source in ((_WAITER_AT, text), (_DETOUR_AT, f"    .equ program, {isa.L2_BASE}; j program")):
+            words = assemble(source, isa.L2_BASE + at).words
             place = at // WORD_BYTES
             self.l2[place : place + len(words)] = words
 
     async def boot(self, address: int, cores: int) -> None:
         """Start ``cores``, a bit each, at an address, by the registers."""
         for core in (core for core in range(self.config.cores) if cores >> core & 1):
-            await self.host.write(CONTROL + Control.BOOT_ADDRESS + WORD_BYTES * core, address)
-        await self.host.write(CONTROL + Control.FETCH_ENABLE, cores)
+            await self.host.write(isa.CONTROL + isa.Control.BOOT_ADDRESS + WORD_BYTES * core, address)
+        await self.host.write(isa.CONTROL + isa.Control.FETCH_ENABLE, cores)
 
     async def clocks(self, wanted: int) -> None:
         """Wait until the clocks of just these cores are needed."""
@@ -109,7 +92,7 @@ class Surroundings(Together):
 
     async def told(self) -> list[tuple[int, int]]:
         """For each core, how often it was woken, and what it was told last."""
-        cores, place = self.config.cores, TCDM_BASE + _SEEN
+        cores, place = self.config.cores, isa.TCDM_BASE + _SEEN
         words = [await self.host.read(place + WORD_BYTES * number) for number in range(2 * cores)]
         return list(zip(words[:cores], words[cores:], strict=True))
 
@@ -125,17 +108,17 @@ class HostTraffic(Background):
         parts, rng = self._parts, self._parts.rng
         places = rng.sample(range(TCDM_USED, parts.config.tcdm_bytes, WORD_BYTES), _PLACES)
         for place in places:
-            await parts.host.write(TCDM_BASE + place, self._memory[place])
+            await parts.host.write(isa.TCDM_BASE + place, self._memory[place])
         while True:
             place = rng.choice(places)
-            base = rng.choice((TCDM_BASE, TCDM_ALIAS))
+            base = rng.choice((isa.TCDM_BASE, isa.TCDM_ALIAS))
             choice = rng.randrange(3)
             if choice == 0:
                 self._memory[place] = rng.getrandbits(32)
                 await parts.host.write(base + place, self._memory[place])
             else:
                 if choice == 1:
-                    base = TCDM_BASE | 1 << TEST_SET_BIT
+                    base = isa.TCDM_BASE | 1 << isa.TEST_SET_BIT
                 read = await parts.host.read(base + place)
                 assert read == self._memory[place], f"the host reads {read:#x} at {base + place:#x}"
                 if choice == 1:
@@ -150,26 +133,27 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
     rng = await start(dut)
     dut.cluster_id.value = 5
     with Surroundings(dut, rng, stalls) as parts:
-        await parts.boot(L2_BASE, 1)
+        await parts.boot(isa.L2_BASE, 1)
         await ClockCycles(dut.clk, 400)
         # core 0 waits for the others, whose clocks run until they are started, for the reset
         await parts.clocks(parts.all_cores & ~1)
         assert not sample(dut.busy), "busy while nothing but the start is awaited"
         assert not sample(dut.eoc), "the end without the other cores"
         with HostTraffic(parts) as traffic:
-            await parts.boot(L2_BASE + _DETOUR_AT, parts.all_cores & ~1)
+            await parts.boot(isa.L2_BASE + _DETOUR_AT, parts.all_cores & ~1)
             await until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
-        assert L2_BASE + _DETOUR_AT in parts.rules[0].addresses, "the others have not their own boot address"
+        assert isa.L2_BASE + _DETOUR_AT in parts.rules[0].addresses, "the others have not their own boot address"
         assert traffic.accesses > 50, f"{traffic.accesses} accesses of the host"
         assert sample(dut.return_value) == parts.program.return_value
         # an access of the traffic may still be under way: the next one comes behind it
-        assert await parts.host.read(CONTROL + Control.EOC) == 1
-        assert await parts.host.read(CONTROL + Control.RETURN) == parts.program.return_value
+        assert await parts.host.read(isa.CONTROL + isa.Control.EOC) == 1
+        assert await parts.host.read(isa.CONTROL + isa.Control.RETURN) == parts.program.return_value
         place = RESULTS_AT // WORD_BYTES
         results = list(parts.program.results)
         assert parts.l2[place : place + len(results)].tolist() == results, "results outside"
         inside = [
-            await parts.host.read(TCDM_BASE + TCDM_RESULTS_AT + WORD_BYTES * number) for number in range(len(results))
+            await parts.host.read(isa.TCDM_BASE + TCDM_RESULTS_AT + WORD_BYTES * number)
+            for number in range(len(results))
         ]
         assert inside == results, "results in the TCDM"
         await parts.clocks(0)
@@ -180,7 +164,7 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
 async def events_wake_sleeping_cores(dut: Dut) -> None:
     """Pulses from outside and software events of the host wake cores whose clocks were off."""
     rng = await start(dut)
-    dut.boot_addr.value = L2_BASE + _WAITER_AT
+    dut.boot_addr.value = isa.L2_BASE + _WAITER_AT
     with Surroundings(dut, rng, Stalls()) as parts:
         cores = parts.config.cores
         await ClockCycles(dut.clk, 20)
@@ -200,16 +184,16 @@ async def events_wake_sleeping_cores(dut: Dut) -> None:
             assert sample(dut.busy), "not busy while cores work"
             await ClockCycles(dut.clk, 100)
             await parts.clocks(0)
-            assert await parts.told() == [(turn, lines << EventLine.CLUSTER)] * cores
+            assert await parts.told() == [(turn, lines << isa.EventLine.CLUSTER)] * cores
         last = cores - 1
-        await parts.host.write(EVENT_UNIT + SHARED_SW_TRIGGERS, 1 << last)
+        await parts.host.write(isa.EVENT_UNIT + isa.SHARED_SW_TRIGGERS, 1 << last)
         await ClockCycles(dut.clk, 100)
         await parts.clocks(0)
         told = await parts.told()
         assert told[last] == (4, 1), told
-        assert told[:last] == [(3, 3 << EventLine.CLUSTER)] * last, told
+        assert told[:last] == [(3, 3 << isa.EventLine.CLUSTER)] * last, told
         # without clock gating the clocks are always needed
-        await parts.host.write(CONTROL + Control.CLOCK_GATE, 0)
+        await parts.host.write(isa.CONTROL + isa.Control.CLOCK_GATE, 0)
         await parts.clocks(parts.all_cores)
 
 
@@ -217,32 +201,32 @@ async def events_wake_sleeping_cores(dut: Dut) -> None:
 async def host_reaches_what_it_may(dut: Dut) -> None:
     """Peripherals answer the host; what is a core's own, what is outside and what does not exist is an error."""
     rng = await start(dut)
-    dut.boot_addr.value = L2_BASE
+    dut.boot_addr.value = isa.L2_BASE
     with Surroundings(dut, rng, Stalls()) as parts:
         host, config = parts.host, parts.config
-        assert await host.read(CONTROL + Control.BOOT_ADDRESS) == L2_BASE
-        await host.write(CONTROL + Control.RETURN, 0x1234_5678)
+        assert await host.read(isa.CONTROL + isa.Control.BOOT_ADDRESS) == isa.L2_BASE
+        await host.write(isa.CONTROL + isa.Control.RETURN, 0x1234_5678)
         assert sample(dut.return_value) == 0x1234_5678
-        await host.write(TIMER + Timer.CONFIG_LOW, TimerConfig.ENABLE)
-        first = await host.read(TIMER + Timer.COUNT_LOW)
+        await host.write(isa.TIMER + isa.Timer.CONFIG_LOW, isa.TimerConfig.ENABLE)
+        first = await host.read(isa.TIMER + isa.Timer.COUNT_LOW)
         await ClockCycles(dut.clk, 50)
-        assert await host.read(TIMER + Timer.COUNT_LOW) >= first + 50
-        assert await host.read(EVENT_UNIT + EventRegister.MASK) == 0
-        await host.write(EVENT_UNIT + EventRegister.MASK, 1)
-        assert await host.read(EVENT_UNIT + EventRegister.MASK) == 1
+        assert await host.read(isa.TIMER + isa.Timer.COUNT_LOW) >= first + 50
+        assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 0
+        await host.write(isa.EVENT_UNIT + isa.EventRegister.MASK, 1)
+        assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 1
         holes = (
-            PRIVATE_EVENT_UNIT,
-            PRIVATE_DMA,
-            L2_BASE,
-            TCDM_BASE + config.tcdm_bytes,
-            TCDM_ALIAS + TCDM_SPACE,
-            TIMER - WORD_BYTES,
-            PRIVATE_DMA + BLOCK_BYTES,
+            isa.PRIVATE_EVENT_UNIT,
+            isa.PRIVATE_DMA,
+            isa.L2_BASE,
+            isa.TCDM_BASE + config.tcdm_bytes,
+            isa.TCDM_ALIAS + TCDM_SPACE,
+            isa.TIMER - WORD_BYTES,
+            isa.PRIVATE_DMA + isa.BLOCK_BYTES,
         )
         for place in holes:
             for write in (0, 1):
                 assert (await host.make([Transfer(place, write)])).failed, f"no error at {place:#x}"
-        last = TCDM_BASE + config.tcdm_bytes - WORD_BYTES
+        last = isa.TCDM_BASE + config.tcdm_bytes - WORD_BYTES
         await host.write(last, 0xCAFE_F00D)
         assert await host.read(last) == 0xCAFE_F00D
         assert not sample(dut.busy), "the host wakes no core"

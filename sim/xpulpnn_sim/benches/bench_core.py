@@ -14,7 +14,7 @@ from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.benches.retirement import RetirementMonitor, check_retirements
+from xpulpnn_sim.benches.stream import RetirementMonitor, check_retirements
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.reference.programs.retirement import Records

@@ -7,17 +7,8 @@ from random import Random
 import cocotb
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.isa.cluster import (
-    BARRIER_BYTES,
-    BLOCK_BYTES,
-    MAX_CORES,
-    SHARED_BARRIERS,
-    SHARED_CORE_BYTES,
-    SHARED_SW_TRIGGERS,
-    Barrier,
-    EventLine,
-    EventRegister,
-)
+from xpulpnn.isa import cluster as isa
+from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, start
 from xpulpnn_sim.benches.event_unit_ports import EventUnitPorts, Happening
@@ -30,7 +21,7 @@ _PATIENCE = 20
 _IMPATIENCE = 0.02  # how often a core that waits requests again
 _LONGEST = 12  # cycles after which everything that can be answered has been, however many cores wait
 _REGISTERS = range(0, EventRegister.WAIT, WORD_BYTES)
-_BARRIER_REGISTERS = range(0, BARRIER_BYTES, WORD_BYTES)
+_BARRIER_REGISTERS = range(0, isa.BARRIER_BYTES, WORD_BYTES)
 _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
 _BARRIER_EVENT = 1 << EventLine.BARRIER
 
@@ -91,8 +82,8 @@ class RandomTraffic:
     async def wake(self, ports: EventUnitPorts) -> None:
         """Everybody who waits for an event gets one, by the shared view."""
         cores = self._config.cores
-        masks = [store(SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
-        for access in (*masks, store(SHARED_SW_TRIGGERS, 0)):
+        masks = [store(isa.SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
+        for access in (*masks, store(isa.SHARED_SW_TRIGGERS, 0)):
             while ports.model.shared_busy:
                 await ports.step(Happening(self._held))
             await ports.step(Happening(self._held, shared=access))
@@ -100,7 +91,7 @@ class RandomTraffic:
     def _cores(self) -> int:
         """A set of cores, often everybody."""
         everybody = (1 << self._config.cores) - 1
-        return self._rng.choice((everybody, everybody, self._rng.getrandbits(MAX_CORES), self._rng.getrandbits(2)))
+        return self._rng.choice((everybody, everybody, self._rng.getrandbits(isa.MAX_CORES), self._rng.getrandbits(2)))
 
     def _data(self) -> int:
         """Data of a store, often many ones or a set of cores."""
@@ -119,7 +110,7 @@ class RandomTraffic:
             case "waits":
                 return Access(rng.choice((EventRegister.WAIT, EventRegister.WAIT_CLEAR)))
             case "barriers":
-                offset = EventRegister.BARRIER + BARRIER_BYTES * rng.randrange(config.barriers)
+                offset = EventRegister.BARRIER + isa.BARRIER_BYTES * rng.randrange(config.barriers)
                 # waiting is what they are for
                 register = rng.choice((*_BARRIER_REGISTERS, Barrier.TRIGGER_WAIT_CLEAR, Barrier.TRIGGER_WAIT_CLEAR))
                 return Access(offset + register, register < Barrier.TRIGGER_SELF and writes, self._cores())
@@ -140,17 +131,17 @@ class RandomTraffic:
                 access = self._access()
                 return Access(access.offset ^ 1 << rng.choice(OFFSET_BITS), access.write, access.data)
             case _:
-                return Access(rng.randrange(0, BLOCK_BYTES, WORD_BYTES), writes, self._data())
+                return Access(rng.randrange(0, isa.BLOCK_BYTES, WORD_BYTES), writes, self._data())
 
     def _shared(self) -> Access:
         rng = self._rng
-        barrier = BARRIER_BYTES * rng.randrange(self._config.barriers) + rng.choice(_BARRIER_REGISTERS)
+        barrier = isa.BARRIER_BYTES * rng.randrange(self._config.barriers) + rng.choice(_BARRIER_REGISTERS)
         offset = rng.choice(
             (
-                SHARED_CORE_BYTES * rng.randrange(MAX_CORES) + rng.choice(_REGISTERS),
-                SHARED_BARRIERS + barrier,
-                SHARED_SW_TRIGGERS + WORD_BYTES * rng.randrange(self._config.sw_events),
-                rng.randrange(0, 3 * BLOCK_BYTES, WORD_BYTES),
+                isa.SHARED_CORE_BYTES * rng.randrange(isa.MAX_CORES) + rng.choice(_REGISTERS),
+                isa.SHARED_BARRIERS + barrier,
+                isa.SHARED_SW_TRIGGERS + WORD_BYTES * rng.randrange(self._config.sw_events),
+                rng.randrange(0, 3 * isa.BLOCK_BYTES, WORD_BYTES),
             )
         )
         return Access(offset, rng.random() < 0.6, self._data())
@@ -242,7 +233,7 @@ async def store_words(ports: EventUnitPorts, rng: Random, store_to: int, words: 
     """All cores store, each the next word, and load a register; the shared view loads that of one of them."""
     cores = range(ports.config.cores)
     await ports.step(Happening({core: store(store_to, words[core % len(words)]) for core in cores}))
-    shared = Access(SHARED_CORE_BYTES * rng.choice(cores) + register)
+    shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)
     await ports.step(Happening(dict.fromkeys(cores, Access(register)), shared=shared))
     # now nobody is in its way
     await ports.idle(1)

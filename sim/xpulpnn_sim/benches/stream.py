@@ -1,4 +1,4 @@
-"""Instruction streams for the back end: the simulator that makes them, their driver, and when ID takes each of them.
+"""Instruction streams for the back end: the simulator that makes them, their driver, when ID takes each, retirements.
 
 A stream is what a program would execute, in order. The simulator is stepped with the words the bench chooses, so that
 any instruction may follow any other and control may go anywhere.
@@ -10,22 +10,71 @@ wait until EX and WB are empty. What acts in ID waits until no access is in EX.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from itertools import zip_longest
 from random import Random
 
+import numpy as np
+import numpy.typing as npt
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, Cost, division_cycles
-from xpulpnn_sim.benches.cadence import Dut, drive, sample, until
-from xpulpnn_sim.benches.obi import WordMemory
+from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, drive, sample, until
+from xpulpnn_sim.benches.obi import ALL_BYTES, Grant, WordMemory
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.observe import Observer, Retired
-from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+
+
+class RetirementMonitor(PortMonitor):
+    """Collects retirements. Rejects a cycle without one for which the unit names no cause."""
+
+    def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
+        super().__init__(dut, [*(prefix + field.name for field in RETIREMENT_FIELDS), *extra], prefix + VALID.name)
+        self._wait = getattr(dut, prefix + WAIT.name)
+
+    def _skip(self) -> None:
+        assert sample(self._wait) != WaitCause.NONE, "nothing retires for no reason"
+
+    def records(self) -> Records:
+        """Retirements collected so far."""
+        records = np.zeros(len(self.rows), RETIREMENT)
+        for field, values in zip(RETIREMENT_FIELDS, zip(*self.rows, strict=True), strict=False):
+            records[field.name] = values
+        records[CYCLE.name] = self.cycles
+        return records
+
+
+def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
+    """Aligned address, whether it writes and byte enables of every word that the records say they accessed."""
+    for record in records[records["mem_rmask"] | records["mem_wmask"] != 0]:
+        address, reads, writes = (int(record[f"mem_{name}"]) for name in ("addr", "rmask", "wmask"))
+        byte = address % WORD_BYTES
+        for spill in range(2):
+            enables = (reads | writes) << byte >> WORD_BYTES * spill & ALL_BYTES
+            if enables:
+                yield (address - byte + WORD_BYTES * spill) & WORD_MASK, writes > 0, enables
+
+
+def check_retirements(
+    lockstep: Lockstep, records: Records, log: Sequence[Grant], board: Scoreboard, lines: npt.ArrayLike | None = None
+) -> None:
+    """Raise ``AssertionError`` at the first record that is not what the simulator does there.
+
+    The data bus must have granted what the records accessed, in their order, and nothing else.
+    """
+    difference = lockstep.compare(records, lines)
+    assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
+    board.compare({"order": range(len(records))}, {"order": records["order"]})
+    got = [(grant.address, bool(grant.write), grant.enables) for grant in log]
+    for number, (grant, want) in enumerate(zip_longest(got, _grants(records))):
+        board.equal(grant, want, f"grant {number} of the data bus (address, write, enables)")
+
 
 BOOT_ADDRESS = 0x1000
 PIPELINE_STAGES = 4
@@ -61,12 +110,6 @@ def stream_of(config: CoreConfig, words: Sequence[int]) -> Iterator[Retired]:
         _, retired = observer.step()
         assert retired is not None
         yield retired
-
-
-def lockstep_of(config: CoreConfig, memory: StreamMemory) -> Lockstep:
-    """The simulator to compare the retirements of a stream with."""
-    nothing = Executable(Path("stream"), BOOT_ADDRESS, (), 0)
-    return Lockstep(nothing, config, memory=memory)
 
 
 def word_of(item: Retired) -> int:

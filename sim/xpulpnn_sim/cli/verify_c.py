@@ -1,6 +1,8 @@
 """``xpulpnn verify c``: random C programs with and without the loop pass, and on this machine."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -63,18 +65,14 @@ def run(options: CProgramsOptions) -> int:
 
 
 def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:
-    # those that are not installed are left out; one there must be
-    wanted = options.compilers or [kind for kind in COMPILERS if _is_installed(kind)]
-    kinds = [find(kind).kind for kind in wanted] or [find().kind]
+    kinds = [find(kind).kind for kind in options.compilers]
+    if not kinds:
+        # those that are not installed are left out; one there must be
+        for kind in COMPILERS:
+            with suppress(ToolError):
+                kinds.append(find(kind).kind)
+    kinds = kinds or [find().kind]
     return [Setting(config=config, compiler=kind, level=f"-O{level}") for level in options.levels for kind in kinds]
-
-
-def _is_installed(kind: str) -> bool:
-    try:
-        find(kind)
-    except ToolError:
-        return False
-    return True
 
 
 def _results(options: CProgramsOptions, groups: range, settings: list[Setting]) -> Iterator[Comparison]:
@@ -82,7 +80,7 @@ def _results(options: CProgramsOptions, groups: range, settings: list[Setting]) 
     for number, start in enumerate(groups):
         setting = settings[number % len(settings)]
         if options.rtl and number % options.rtl == 0:
-            setting = Setting(config=setting.config, compiler=setting.compiler, level=setting.level, engine="rtl")
+            setting = replace(setting, engine="rtl")
         work.append((range(start, min(start + BATCH, groups.stop)), setting))
     with executor(options.jobs) as pool:
         for _, result in completed(pool, _run_group, work):

@@ -11,10 +11,16 @@ from xpulpnn_sim.cli.common import output, table, tell, write_json
 from xpulpnn_sim.cli.option_groups import Report
 from xpulpnn_sim.cli.values import Numbers
 from xpulpnn_sim.cli.verify_random import StressedPrograms, gather, report
-from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total, aimed, run_covered, steered
+from xpulpnn_sim.verification.coverage.covered_trials import (
+    CoveredResult,
+    Total,
+    aimed,
+    module_table,
+    run_covered,
+    steered,
+)
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
-from xpulpnn_sim.verification.coverage.rtl import module_table
 from xpulpnn_sim.verification.random.trials import Plan, Runner, work
 
 SHOWN = 20  # Holes told on the terminal

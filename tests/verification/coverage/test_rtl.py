@@ -8,8 +8,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.verification.coverage.crosses import crosses_of
-from xpulpnn_sim.verification.coverage.rtl import (
+from xpulpnn_sim.verification.coverage.covered_trials import (
     ModuleCoverage,
     Point,
     module_table,
@@ -18,6 +17,7 @@ from xpulpnn_sim.verification.coverage.rtl import (
     unused_bits,
     unused_lines,
 )
+from xpulpnn_sim.verification.coverage.crosses import crosses_of
 
 VERILOG = "module alu;\n  assign a = b;\n  if (a) c = 1;\n  else c = 0;\nendmodule\n"
 

@@ -83,10 +83,6 @@ class _Piece:
 
     # statements
 
-    def _statements(self, most: int = 3) -> None:
-        for _ in range(self._rng.randint(1, most)):
-            self._statement()
-
     def _statement(self) -> None:
         pick = self._rng.random()
         if pick < 0.3:
@@ -121,7 +117,8 @@ class _Piece:
 
     def _body(self, *, continues: bool = True, most: int = 3) -> None:
         self._in_loop.append("continue" if continues else "break")
-        self._statements(most)
+        for _ in range(self._rng.randint(1, most)):
+            self._statement()
         self._in_loop.pop()
 
     # loops

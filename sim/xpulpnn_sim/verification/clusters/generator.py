@@ -5,18 +5,8 @@ from random import Random
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.cluster import (
-    BARRIER_BYTES,
-    EVENT_UNIT,
-    PRIVATE_EVENT_UNIT,
-    SHARED_SW_TRIGGERS,
-    TIMER,
-    Barrier,
-    EventLine,
-    EventRegister,
-    Timer,
-    TimerConfig,
-)
+from xpulpnn.isa import cluster as isa
+from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.verification.clusters.program import (
     LEAST_TCDM,
@@ -31,7 +21,7 @@ from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import initial_registers
 from xpulpnn_sim.verification.random.program import Block, Handlers
 
-_UNIT = f"li t1, 0x{PRIVATE_EVENT_UNIT:x}"
+_UNIT = f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"
 _MOST_WORDS = 4
 """Pushed in a phase; the queue must have room for those of two phases, or a pusher may wait for a hart that waits."""
 
@@ -77,7 +67,7 @@ class Meetings:
         rng = self._rng
         number, harts = rng.randrange(1, self._config.barriers), self._some()
         mask = sum(1 << hart for hart in harts)
-        at = EventRegister.BARRIER + BARRIER_BYTES * number
+        at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
         leader = rng.choice(harts)
         setting = Block("sets barrier", tuple(set_barrier_lines(number, mask)))
         for hart, part in enumerate(parts):
@@ -105,7 +95,9 @@ class Meetings:
         event, harts = rng.choice(self._signals), self._some()
         mask = 0 if len(harts) == len(parts) and rng.randrange(2) else sum(1 << hart for hart in harts)
         sender = rng.randrange(len(parts))
-        place, at = rng.choice(((PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (EVENT_UNIT, SHARED_SW_TRIGGERS)))
+        place, at = rng.choice(
+            ((isa.PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (isa.EVENT_UNIT, isa.SHARED_SW_TRIGGERS))
+        )
         lines = (f"li t1, 0x{place:x}", f"li s0, 0x{mask:x}", f"sw s0, 0x{at + WORD_BYTES * event:x}(t1)")
         waiting = Block("waits for event", self._waiting([event]))
         self._led(parts, harts, waiting, sender, Block("sends event", lines))
@@ -129,13 +121,15 @@ class Meetings:
         rng = self._rng
         high = rng.randrange(2)
         harts, starter = self._some(), rng.randrange(len(parts))
-        config, compare = (Timer.CONFIG_HIGH, Timer.COMPARE_HIGH) if high else (Timer.CONFIG_LOW, Timer.COMPARE_LOW)
-        settings = TimerConfig.ENABLE | TimerConfig.RESET | TimerConfig.EVENT | TimerConfig.ONE_SHOT
+        config, compare = (
+            (isa.Timer.CONFIG_HIGH, isa.Timer.COMPARE_HIGH) if high else (isa.Timer.CONFIG_LOW, isa.Timer.COMPARE_LOW)
+        )
+        settings = isa.TimerConfig.ENABLE | isa.TimerConfig.RESET | isa.TimerConfig.EVENT | isa.TimerConfig.ONE_SHOT
         period = rng.randrange(1, 400)
         if rng.randrange(3) == 0:
-            settings |= TimerConfig.PRESCALER | rng.randrange(5) << 8
+            settings |= isa.TimerConfig.PRESCALER | rng.randrange(5) << 8
         lines = (
-            f"li t1, 0x{TIMER:x}",
+            f"li t1, 0x{isa.TIMER:x}",
             f"li s0, {period}",
             f"sw s0, 0x{compare:x}(t1)",
             f"li s0, 0x{settings:x}",

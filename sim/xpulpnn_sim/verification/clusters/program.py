@@ -6,17 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from xpulpnn.isa.cluster import (
-    BARRIER_BYTES,
-    L2_BASE,
-    PRIVATE_EVENT_UNIT,
-    TCDM_ALIAS,
-    TCDM_BASE,
-    TEST_SET_BIT,
-    Barrier,
-    EventLine,
-    EventRegister,
-)
+from xpulpnn.isa import cluster as isa
+from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.verification.random.layout import BASE, MASK, SAVE, SP, WINDOW_MASK
@@ -26,20 +17,20 @@ from xpulpnn_sw.assembly.disasm import ABI_NAMES
 LEAST_TCDM = 0x1_0000  # bytes of the TCDM that the programs use
 SHARED_WINDOW = 0x2000  # offset in the TCDM of the window that all harts race in
 _PRIVATE_WINDOWS, _WINDOW_DISTANCE = 0x4000, 0x200
-LOCKS = TCDM_BASE + 0x7000  # words that are taken by test&set
-COUNTERS = TCDM_BASE + 0x7080
+LOCKS = isa.TCDM_BASE + 0x7000  # words that are taken by test&set
+COUNTERS = isa.TCDM_BASE + 0x7080
 """Words that are counted up under locks and mutexes: one for each lock, then one for each mutex."""
-START = TCDM_BASE + 0x7100  # set by hart 0 when the others may begin
-_FRAMES, _FRAME_BYTES = TCDM_BASE + 0x8000, 0x400
-_SAVE_AREAS, _SAVE_BYTES = TCDM_BASE + 0xC000, 0x40
-ARENA = (TCDM_BASE + 0xD000, 0x2000)
+START = isa.TCDM_BASE + 0x7100  # set by hart 0 when the others may begin
+_FRAMES, _FRAME_BYTES = isa.TCDM_BASE + 0x8000, 0x400
+_SAVE_AREAS, _SAVE_BYTES = isa.TCDM_BASE + 0xC000, 0x40
+ARENA = (isa.TCDM_BASE + 0xD000, 0x2000)
 """First address and size of what the DMA engine copies from and to, beside the shared windows."""
-TCDM_TOHOST = TCDM_BASE + 0xF800
-L2_DATA, L2_SIZE = L2_BASE + 0x10_0000, 0x8000  # Behind the code
+TCDM_TOHOST = isa.TCDM_BASE + 0xF800
+L2_DATA, L2_SIZE = isa.L2_BASE + 0x10_0000, 0x8000  # Behind the code
 _L2_SHARED, _L2_PRIVATE = L2_DATA + 0x1000, L2_DATA + 0x2000
 L2_ARENA = (L2_DATA + 0x5000, 0x2000)
 L2_TOHOST = L2_DATA + 0x7800
-SHARED_PIECE = (TCDM_BASE + SHARED_WINDOW - 0x100, 0x300)
+SHARED_PIECE = (isa.TCDM_BASE + SHARED_WINDOW - 0x100, 0x300)
 L2_SHARED_PIECE = (_L2_SHARED - 0x100, 0x300)  # of the shared windows, what DMA transfers meet other accesses in
 SLOT = 0x1A0  # offset from sp of a word that no random instruction touches
 
@@ -47,10 +38,10 @@ SLOT = 0x1A0  # offset from sp of a word that no random instruction touches
 def windows(hart: int) -> dict[str, int]:
     """The windows of a hart; some are the same for all, and some of these the same memory."""
     return {
-        "shared": TCDM_BASE + SHARED_WINDOW,
-        "shared alias": TCDM_ALIAS + SHARED_WINDOW,
-        "shared test&set": (TCDM_BASE | 1 << TEST_SET_BIT) + SHARED_WINDOW,
-        "private": TCDM_BASE + _PRIVATE_WINDOWS + _WINDOW_DISTANCE * hart,
+        "shared": isa.TCDM_BASE + SHARED_WINDOW,
+        "shared alias": isa.TCDM_ALIAS + SHARED_WINDOW,
+        "shared test&set": (isa.TCDM_BASE | 1 << isa.TEST_SET_BIT) + SHARED_WINDOW,
+        "private": isa.TCDM_BASE + _PRIVATE_WINDOWS + _WINDOW_DISTANCE * hart,
         "shared L2": _L2_SHARED,
         "private L2": _L2_PRIVATE + _WINDOW_DISTANCE * hart,
     }
@@ -136,7 +127,7 @@ class ClusterProgram(BareProgram):
             tohost=self.tohost,
             functions={"_start", "exception", *(f"hart{hart}" for hart in range(self.harts)), "finish"}
             | names_of(self.functions),
-            data=(Segment(TCDM_BASE, tcdm, LEAST_TCDM), Segment(L2_DATA, outside, L2_SIZE)),
+            data=(Segment(isa.TCDM_BASE, tcdm, LEAST_TCDM), Segment(L2_DATA, outside, L2_SIZE)),
         )
 
 
@@ -148,9 +139,9 @@ def _all(blocks: Iterator[Block]) -> Iterator[Block]:
 
 def set_barrier_lines(number: int, harts: int) -> list[str]:
     """Barrier ``number`` becomes one of ``harts``, a bit each; leaves them in s0."""
-    at = EventRegister.BARRIER + BARRIER_BYTES * number
+    at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
     return [
-        f"li t1, 0x{PRIVATE_EVENT_UNIT:x}",
+        f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
         f"li s0, 0x{harts:x}",
         f"sw s0, 0x{at + Barrier.TRIGGER_MASK:x}(t1)",
         f"sw s0, 0x{at + Barrier.TARGET_MASK:x}(t1)",
@@ -159,9 +150,9 @@ def set_barrier_lines(number: int, harts: int) -> list[str]:
 
 def barrier_lines(number: int) -> list[str]:
     """Meet the others at barrier ``number``."""
-    at = EventRegister.BARRIER + BARRIER_BYTES * number
+    at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
     return [
-        f"li t1, 0x{PRIVATE_EVENT_UNIT:x}",
+        f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
         f"li s0, 0x{1 << EventLine.BARRIER:x}",
         f"sw s0, {EventRegister.MASK}(t1)",
         f"p.elw s0, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)",
@@ -173,8 +164,8 @@ def _initial_data(seed: int) -> tuple[bytes, bytes]:
     """Random contents of TCDM and L2; what the program depends on starts as zero."""
     rng = Random(f"data {seed}")
     tcdm, outside = bytearray(rng.randbytes(LEAST_TCDM)), bytearray(rng.randbytes(L2_SIZE))
-    first, last = LOCKS - TCDM_BASE, START - TCDM_BASE + WORD_BYTES
+    first, last = LOCKS - isa.TCDM_BASE, START - isa.TCDM_BASE + WORD_BYTES
     tcdm[first:last] = bytes(last - first)
-    for image, base, tohost in ((tcdm, TCDM_BASE, TCDM_TOHOST), (outside, L2_DATA, L2_TOHOST)):
+    for image, base, tohost in ((tcdm, isa.TCDM_BASE, TCDM_TOHOST), (outside, L2_DATA, L2_TOHOST)):
         image[tohost - base : tohost - base + 2 * WORD_BYTES] = bytes(2 * WORD_BYTES)
     return bytes(tcdm), bytes(outside)

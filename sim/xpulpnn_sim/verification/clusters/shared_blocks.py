@@ -1,27 +1,8 @@
 """Pieces of code by which a hart meets others at any time: windows, locks, events, peripherals, DMA transfers."""
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.isa.cluster import (
-    BARRIER_BYTES,
-    CONTROL,
-    EVENT_UNIT,
-    ICACHE_CONTROL,
-    PRIVATE_DMA,
-    PRIVATE_EVENT_UNIT,
-    SHARED_BARRIERS,
-    SHARED_CORE_BYTES,
-    SHARED_SW_TRIGGERS,
-    TEST_SET_BIT,
-    TIMER,
-    Barrier,
-    Control,
-    Dma,
-    DmaCommand,
-    EventLine,
-    EventRegister,
-    Icache,
-    Timer,
-)
+from xpulpnn.isa import cluster as isa
+from xpulpnn.isa.cluster import Barrier, Dma, DmaCommand, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.verification.clusters.program import (
     ARENA,
@@ -55,13 +36,13 @@ class Transfers:
         rng = self._rng
         by_event = rng.randrange(2)
         commands = [self._command(event=bool(by_event)) for _ in range(rng.choice((1, 1, 1, 2)))]
-        head = [f"li t1, 0x{PRIVATE_DMA:x}", "lw s0, 0(t1)", f"sw s0, 0x{SLOT:x}(sp)"]
+        head = [f"li t1, 0x{isa.PRIVATE_DMA:x}", "lw s0, 0(t1)", f"sw s0, 0x{SLOT:x}(sp)"]
         for words in commands:
             for word in words:
                 head += [f"li s1, 0x{word:x}", "sw s1, 0(t1)"]
         again, done = self._draw.label("transfer"), self._draw.label("moved")
-        tail = [f"lw s0, 0x{SLOT:x}(sp)", "addi s3, zero, 1", "sll s3, s3, s0", f"li t1, 0x{PRIVATE_DMA:x}"]
-        tail += [f"li s4, 0x{PRIVATE_EVENT_UNIT:x}"]
+        tail = [f"lw s0, 0x{SLOT:x}(sp)", "addi s3, zero, 1", "sll s3, s3, s0", f"li t1, 0x{isa.PRIVATE_DMA:x}"]
+        tail += [f"li s4, 0x{isa.PRIVATE_EVENT_UNIT:x}"]
         if by_event:
             tail += [f"li s1, 0x{1 << EventLine.DMA:x}", f"sw s1, {EventRegister.MASK}(s4)"]
         tail += [f"{again}: lw s1, {_STATUS}(t1)", "and s1, s1, s3", f"beq s1, zero, {done}"]
@@ -113,10 +94,10 @@ _READ_EVENTS = (
     *(EventRegister.DISPATCH_TEAM, EventRegister.SW_EVENTS_MASK),
 )
 _READ_BARRIER = (Barrier.TRIGGER_MASK, Barrier.STATUS, Barrier.SUMMARY, Barrier.TARGET_MASK)
-_READ_TIMER = (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.CONFIG_LOW, Timer.COMPARE_HIGH)
-_READ_CONTROL = (Control.EOC, Control.FETCH_ENABLE, Control.CLOCK_GATE, Control.RETURN)
-_READ_CACHE = (Icache.ENABLE, Icache.PREFETCH, Icache.COUNT)
-_READ_BLOCKS = {TIMER: _READ_TIMER, CONTROL: _READ_CONTROL, ICACHE_CONTROL: _READ_CACHE}
+_READ_TIMER = (isa.Timer.COUNT_LOW, isa.Timer.COUNT_HIGH, isa.Timer.CONFIG_LOW, isa.Timer.COMPARE_HIGH)
+_READ_CONTROL = (isa.Control.EOC, isa.Control.FETCH_ENABLE, isa.Control.CLOCK_GATE, isa.Control.RETURN)
+_READ_CACHE = (isa.Icache.ENABLE, isa.Icache.PREFETCH, isa.Icache.COUNT)
+_READ_BLOCKS = {isa.TIMER: _READ_TIMER, isa.CONTROL: _READ_CONTROL, isa.ICACHE_CONTROL: _READ_CACHE}
 
 
 class SharedBlocks:
@@ -140,11 +121,11 @@ class SharedBlocks:
         load, store = ("lw", "sw") if number < TEST_SET_LOCKS - 1 else ("lbu", "sb")
         again = self._draw.label("lock")
         lines = (
-            f"li t1, 0x{(LOCKS + WORD_BYTES * number) | 1 << TEST_SET_BIT:x}",
+            f"li t1, 0x{(LOCKS + WORD_BYTES * number) | 1 << isa.TEST_SET_BIT:x}",
             f"{again}: {load} s0, 0(t1)",
             f"bne s0, zero, {again}",
             *self._count(number),
-            f"li t1, 0x{LOCKS + WORD_BYTES * number | (rng.randrange(2) << TEST_SET_BIT):x}",
+            f"li t1, 0x{LOCKS + WORD_BYTES * number | (rng.randrange(2) << isa.TEST_SET_BIT):x}",
             f"{store} zero, 0(t1)",
         )
         return Block(f"{COUNTS}{number}", lines)
@@ -154,10 +135,10 @@ class SharedBlocks:
         number = self._rng.randrange(self._config.mutexes)
         at = EventRegister.MUTEX + WORD_BYTES * number
         lines = (
-            f"li t1, 0x{PRIVATE_EVENT_UNIT:x}",
+            f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
             f"p.elw s2, 0x{at:x}(t1)",
             *self._count(TEST_SET_LOCKS + number),
-            f"li t1, 0x{PRIVATE_EVENT_UNIT:x}",
+            f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
             "addi s2, s2, 3",
             f"sw s2, 0x{at:x}(t1)",
         )
@@ -177,7 +158,7 @@ class SharedBlocks:
         """Software events that nobody waits for, sent and cleared, and looks at the event unit."""
         rng, config = self._rng, self._config
         events = self.others
-        lines = [f"li t1, 0x{PRIVATE_EVENT_UNIT:x}"]
+        lines = [f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"]
         for _ in range(rng.randrange(1, 4)):
             match rng.randrange(4):
                 case 0 if events:
@@ -187,7 +168,7 @@ class SharedBlocks:
                     cleared = sum(1 << event for event in events if rng.randrange(2))
                     lines += [f"li s0, 0x{cleared:x}", f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)"]
                 case 2:
-                    barrier = EventRegister.BARRIER + BARRIER_BYTES * rng.randrange(config.barriers)
+                    barrier = EventRegister.BARRIER + isa.BARRIER_BYTES * rng.randrange(config.barriers)
                     lines.append(f"lw s{rng.randrange(2, 8)}, 0x{barrier + rng.choice(_READ_BARRIER):x}(t1)")
                 case _:
                     lines.append(f"lw s{rng.randrange(2, 8)}, 0x{rng.choice(_READ_EVENTS):x}(t1)")
@@ -196,12 +177,12 @@ class SharedBlocks:
     def shared_view(self) -> Block:
         """The same through the view that all harts share."""
         rng, config = self._rng, self._config
-        lines = [f"li t1, 0x{EVENT_UNIT:x}"]
-        core = SHARED_CORE_BYTES * rng.randrange(config.cores)
-        barrier = SHARED_BARRIERS + BARRIER_BYTES * rng.randrange(config.barriers)
+        lines = [f"li t1, 0x{isa.EVENT_UNIT:x}"]
+        core = isa.SHARED_CORE_BYTES * rng.randrange(config.cores)
+        barrier = isa.SHARED_BARRIERS + isa.BARRIER_BYTES * rng.randrange(config.barriers)
         events = self.others
         if events and rng.randrange(2):
-            at = SHARED_SW_TRIGGERS + WORD_BYTES * rng.choice(events)
+            at = isa.SHARED_SW_TRIGGERS + WORD_BYTES * rng.choice(events)
             lines += [f"li s0, 0x{rng.getrandbits(config.cores):x}", f"sw s0, 0x{at:x}(t1)"]
         lines.append(f"lw s{rng.randrange(2, 8)}, 0x{core + rng.choice(_READ_EVENTS[:4]):x}(t1)")
         lines.append(f"lw s{rng.randrange(2, 8)}, 0x{barrier + rng.choice(_READ_BARRIER):x}(t1)")
@@ -217,7 +198,7 @@ class SharedBlocks:
             "andi s0, s0, 15",
             "addi s1, zero, 1",
             "sll s1, s1, s0",
-            f"li t1, 0x{PRIVATE_EVENT_UNIT:x}",
+            f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
             f"sw s1, 0x{EventRegister.SW_EVENTS_MASK:x}(t1)",
             f"li s0, 0x{1 << event:x}",
             f"sw s0, {EventRegister.MASK}(t1)",
@@ -233,9 +214,9 @@ class SharedBlocks:
         lines: list[str] = []
         for _ in range(rng.randrange(1, 4)):
             block, registers = rng.choice([*_READ_BLOCKS.items()])
-            if block == ICACHE_CONTROL and not self._config.icache_private:
+            if block == isa.ICACHE_CONTROL and not self._config.icache_private:
                 continue
             lines += [f"li t1, 0x{block:x}", f"lw s{rng.randrange(2, 8)}, 0x{rng.choice(registers):x}(t1)"]
-            if block == ICACHE_CONTROL and rng.randrange(2):
-                lines.append(f"sw t1, 0x{rng.choice((Icache.FLUSH, Icache.FLUSH_PRIVATE)):x}(t1)")
+            if block == isa.ICACHE_CONTROL and rng.randrange(2):
+                lines.append(f"sw t1, 0x{rng.choice((isa.Icache.FLUSH, isa.Icache.FLUSH_PRIVATE)):x}(t1)")
         return Block("registers", tuple(lines))

@@ -92,13 +92,9 @@ def cost_program(rows: Sequence[CostRow]) -> Program:
         lines = [*row.setup.splitlines(), *_DRAIN, f"from{number}: {_NOP}", *row.code.splitlines()]
         lines.append(f"to{number}: {_NOP}")
         stripped = [line.strip() for line in lines]
-        odd = sum(_is_short(line) for line in stripped) % 2
+        odd = sum(line.rpartition(": ")[2].startswith("c.") for line in stripped) % 2
         blocks.append(Block(row.name, (*stripped, *["c.nop"] * odd)))
     return Program(tuple(blocks), name="cycle costs")
-
-
-def _is_short(line: str) -> bool:
-    return line.rpartition(": ")[2].startswith("c.")
 
 
 def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:

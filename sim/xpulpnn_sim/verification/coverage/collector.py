@@ -77,7 +77,7 @@ class Collector:
                 at = np.flatnonzero(found & (producer != NOTHING) & run.joined(distance))
                 back = np.full(len(at), distance - 1)
                 self._count("operand", run.row[at], np.full(len(at), number), producer[at], back)
-                waited = run.waits_within(distance)[at].astype(np.int64)
+                waited = run.since(run.bubbles, distance)[at] > 0
                 self._count("timing", run.kind[at], producer[at], back, waited)
                 if distance == 1:
                     at = np.flatnonzero(found & (producer != NOTHING) & run.behind_loop_end)
@@ -200,7 +200,7 @@ class _Run:
             "base": np.where(self.retired & (records["base_we"] != 0), records["base_addr"].astype(np.int64), 0),
         }
         self._entries = np.cumsum(self.entered, dtype=np.int64)
-        self._bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
+        self.bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
         self._keys: Numbers | None = None
 
     def written_before(self, register: NDArray[Any], distance: int, wanted: Mask) -> tuple[NDArray[Any], Mask]:
@@ -215,14 +215,11 @@ class _Run:
 
     def joined(self, distance: int) -> Mask:
         """Mark where no handler was entered between the instruction ``distance`` before and each."""
-        return self._since(self._entries, distance) == 0
-
-    def waits_within(self, distance: int) -> Mask:
-        """Mark where there was a cycle without a retirement since the instruction ``distance`` before."""
-        return self._since(self._bubbles, distance) > 0
+        return self.since(self._entries, distance) == 0
 
     @staticmethod
-    def _since(sums: Numbers, distance: int) -> Numbers:
+    def since(sums: Numbers, distance: int) -> Numbers:
+        """What each of cumulative sums has gained since the instruction ``distance`` before."""
         before = np.zeros(len(sums), np.int64)
         before[distance:] = sums[:-distance]
         return sums - before

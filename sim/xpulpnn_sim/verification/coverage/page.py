@@ -10,9 +10,8 @@ from markupsafe import Markup
 
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.pages import Page, hint, table
-from xpulpnn_sim.verification.coverage.covered_trials import Total
+from xpulpnn_sim.verification.coverage.covered_trials import Total, module_table, unused_bits, unused_lines
 from xpulpnn_sim.verification.coverage.crosses import REACHABLE, Crosses, row_name
-from xpulpnn_sim.verification.coverage.rtl import module_table, unused_bits, unused_lines
 
 _MOST = 2000  # holes that the page names
 _PLACES = 400  # places out of reach that the page names for each reason

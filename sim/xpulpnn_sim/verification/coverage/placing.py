@@ -10,28 +10,18 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.model.statics import register
 from xpulpnn_sim.verification.coverage.kinds import MEMORY, Kind, kind_of
+from xpulpnn_sim.verification.random import layout
 from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
-from xpulpnn_sim.verification.random.layout import (
-    COUNTER,
-    FAILING,
-    FRAME,
-    LINK,
-    POOL,
-    SCRATCH,
-    SHORT_COUNTER,
-    SP,
-    WINDOW,
-)
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
-_SAFE = WINDOW + 0x80  # Behind the words that fail
+_SAFE = layout.WINDOW + 0x80  # Behind the words that fail
 _SPAN = 0x40
 _NEAR = 16
 _BOTH = 0b11000
 _LOADS = (0b01000, 0b10000)
 _MPIE = 128
-CONSUMER, PRODUCER = (SCRATCH, SHORT_COUNTER), (COUNTER, LINK)
+CONSUMER, PRODUCER = (layout.SCRATCH, layout.SHORT_COUNTER), (layout.COUNTER, layout.LINK)
 """Registers for addresses of what is placed, one in reach of few and one of compressed instructions, and of what comes
 before it.
 """
@@ -152,7 +142,7 @@ class Placer:
         pins |= {name: draw.rng.randrange(1, 4) for name in counts if name not in pins}
         before: list[str] = []
         if "rs1" in {token.field.name for token in row.tokens} and "rs1" not in pins:
-            pins["rs1"] = draw.rng.choice([one for one in POOL if one not in keep])
+            pins["rs1"] = draw.rng.choice([one for one in layout.POOL if one not in keep])
             before.append(f"addi {ABI_NAMES[pins['rs1']]}, zero, {draw.rng.randrange(1, 4)}")
         # the instruction may be repeated
         keep = {*keep, pins.get("rs1", 0)}
@@ -171,7 +161,7 @@ class Placer:
         return Placed(before, text, [*body, f"{end}:", self.filler(keep), off], placed.values)
 
     def _system(self, row: Insn) -> Placed | None:
-        scratch = ABI_NAMES[SCRATCH]
+        scratch = ABI_NAMES[layout.SCRATCH]
         if row.op == "wfi":
             if not self.interrupts:
                 return None
@@ -205,24 +195,26 @@ class Placer:
         elif operand.value is not None and operand.value.field.kind is FieldKind.IMMEDIATE:
             offset = pins[operand.value.field.name]
         offset = 0 if operand.increment else offset
-        address = FAILING[0] + WORD_BYTES if fails else _SAFE + rng.randrange(_SPAN)
+        address = layout.FAILING[0] + WORD_BYTES if fails else _SAFE + rng.randrange(_SPAN)
         if crosses_word:
             address |= WORD_BYTES - 1
         value = address - offset
         before: list[str] = []
-        base = SP
+        base = layout.SP
         if operand.base is not None:
             name = operand.base.field.name
             if name not in pins:
-                pins[name] = scratch[operand.base.field.low >= POOL[0]]
+                pins[name] = scratch[operand.base.field.low >= layout.POOL[0]]
                 before.append(f"li {ABI_NAMES[pins[name]]}, 0x{value:x}")
             base = pins[name]
         elif fails or crosses_word:
             # the base is sp, which is put back
             text = self._plain(row, pins, keep).text
-            return Placed([f"li {ABI_NAMES[SP]}, 0x{value:x}"], text, [f"li {ABI_NAMES[SP]}, 0x{FRAME:x}"])
+            return Placed(
+                [f"li {ABI_NAMES[layout.SP]}, 0x{value:x}"], text, [f"li {ABI_NAMES[layout.SP]}, 0x{layout.FRAME:x}"]
+            )
         else:
-            value = FRAME
+            value = layout.FRAME
         placed = self._plain(row, pins, {*keep, base})
         return Placed(before, placed.text, [], placed.values, value)
 

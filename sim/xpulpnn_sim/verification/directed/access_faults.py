@@ -70,10 +70,6 @@ _PIECES = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4)
 """Addresses of the bodies of loops."""
 
 
-def _copied(piece: int) -> str:
-    return f"li a2, 0x{piece:x}; sw a0, 0(a2); sw a1, 4(a2); "
-
-
 def _shared_end(first: int, second: int) -> str:
     """Lines that make the body of loop 0 begin at one address and that of loop 1 at another, and run both."""
     starts = f"li a3, 0x{first:x}; csrrw zero, lpstart0, a3; li a3, 0x{second:x}; csrrw zero, lpstart1, a3"
@@ -97,7 +93,7 @@ _FAR_AWAY = programs(f"""
 == far away: hardware loops that begin elsewhere than they end [xpulpv2]
     # two passes from the first address and one from the second, each time; the end is met four times
     la s2, 1f; lw a0, 0(s2); lw a1, 4(s2)
-    {"".join(_copied(piece) for piece in _PIECES)}
+    {"".join(f"li a2, 0x{piece:x}; sw a0, 0(a2); sw a1, 4(a2); " for piece in _PIECES)}
     fence.i; la a4, 5f; csrrw zero, lpend0, a4; csrrw zero, lpend1, a4
     li a5, 0; li a6, 0
     {"".join(_shared_end(*pair) for pair in permutations(_PIECES, 2))}

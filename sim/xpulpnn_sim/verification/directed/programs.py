@@ -2,15 +2,13 @@
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.verification.directed.access_faults import ACCESS_FAULTS, FAR_AWAY
-from xpulpnn_sim.verification.directed.base import BASE, COMPRESSED
+from xpulpnn_sim.verification.directed.base import BASE, BITS, COMPRESSED, OPERANDS
 from xpulpnn_sim.verification.directed.case import Directed
-from xpulpnn_sim.verification.directed.counters import COUNTERS, CSR_NUMBERS
 from xpulpnn_sim.verification.directed.loops import LOOPS
 from xpulpnn_sim.verification.directed.mac_load import MAC_LOAD, MAC_LOAD_FORMS
-from xpulpnn_sim.verification.directed.operands import BITS, OPERANDS
 from xpulpnn_sim.verification.directed.quantisation import QUANTISATION
 from xpulpnn_sim.verification.directed.requantisation import REQUANTISATION
-from xpulpnn_sim.verification.directed.system import SYSTEM
+from xpulpnn_sim.verification.directed.system import COUNTERS, CSR_NUMBERS, SYSTEM
 
 DIRECTED = (
     *BASE,

@@ -147,9 +147,7 @@ class MemoryRun:
     """Writes one run."""
 
     def __init__(self, draw: Draw, style: str) -> None:
-        self._draw = draw
-        self._rng: Random = draw.rng
-        self._style = style
+        self._draw, self._rng, self._style = draw, draw.rng, style
         self._groups = tuple(group for group in STYLES[style] if draw.decks[group]) or _LOADS_AND_STORES
         self._known = _Known()
 
@@ -162,15 +160,11 @@ class MemoryRun:
             while len(children) < length and self._known.bases:
                 if draw.chance(0.3):
                     children.append(Block("arithmetic", (draw.arithmetic(self._known.registers),)))
-                    continue
-                if self._style == "requantise" and draw.chance(_SYSTEM_CHANCE):
+                elif self._style == "requantise" and draw.chance(_SYSTEM_CHANCE):
                     children.append(Block("system", (rng.choice(_SYSTEM),)))
-                    continue
-                if self._style == "requantise" and draw.chance(_AIMED_CHANCE):
+                elif self._style == "requantise" and draw.chance(_AIMED_CHANCE):
                     children.append(Block("aimed", aimed_lines(draw, self._known.registers)))
-                    continue
-                text = self._access()
-                if text is not None:
+                elif (text := self._access()) is not None:
                     children.append(Block("access", (text,)))
         return Block(self._style, head, tuple(children))
 
@@ -224,7 +218,8 @@ class MemoryRun:
         if not base_field.low and draw.chance(_ZERO_BASE_CHANCE):
             base = 0
         if not draw.chance(_LOST_CHANCE) and insn.writes_rd and base:
-            pins["rd"] = draw.destination(known.registers, *self._reach(insn, "rd"))
+            chosen = next(token.field for token in insn.tokens if token.field.name == "rd")
+            pins["rd"] = draw.destination(known.registers, chosen.low, chosen.high)
         pins[base_field.name] = base
         if operand.value is None:
             return pins
@@ -235,11 +230,6 @@ class MemoryRun:
             return None
         pins[name] = value
         return pins
-
-    @staticmethod
-    def _reach(insn: Insn, name: str) -> tuple[int, int]:
-        chosen = next(token.field for token in insn.tokens if token.field.name == name)
-        return chosen.low, chosen.high
 
     def _immediate(self, operand: Operand, base: int) -> int | None:
         assert operand.value is not None

@@ -9,30 +9,13 @@ from random import Random
 
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE, VECTORS, WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of
+from xpulpnn_sim.verification.random import layout
 from xpulpnn_sim.verification.random.draw import ARITHMETIC, Draw, written_fields
-from xpulpnn_sim.verification.random.layout import (
-    BASE,
-    DATA_SIZE,
-    FAR,
-    FAR_SIZE,
-    FRAME,
-    LOW_BASE,
-    LOW_SIZE,
-    MASK,
-    SAVE,
-    SAVE_AREA,
-    SAVE_LIMIT,
-    SECOND_TABLE,
-    SP,
-    TOHOST,
-    WINDOW,
-    WINDOW_MASK,
-)
 from xpulpnn_sw.assembly.asm import Assembled, assemble
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _LEVEL = 64  # bytes of the save area that one interrupt uses
-_TABLE_WORDS = (SECOND_TABLE - ENTRY) // 4
+_TABLE_WORDS = (layout.SECOND_TABLE - ENTRY) // 4
 _LOOP_CSRS = ("lpstart0", "lpend0", "lpcount0", "lpstart1", "lpend1", "lpcount1")
 _WORK = (8, 9)  # registers the longer handler saves and uses
 
@@ -110,7 +93,7 @@ class Handlers:
         names = {"mepc": 16, "mstatus": 20, "mcause": 24}
         lines = [line for name, at in names.items() for line in (f"csrrs t6, {name}, zero", f"sw t6, {at}(t5)")]
         lines += [
-            f"addi t5, t5, {_LEVEL}; li t6, 0x{SAVE_LIMIT:x}; bgeu t5, t6, full",
+            f"addi t5, t5, {_LEVEL}; li t6, 0x{layout.SAVE_LIMIT:x}; bgeu t5, t6, full",
             "csrrsi zero, mstatus, 8; addi s0, s0, 1; add s1, s1, s0; ecall",
             f"full: csrrci zero, mstatus, 8; addi t5, t5, -{_LEVEL}",
         ]
@@ -149,9 +132,7 @@ def statement(line: str) -> str:
 
 
 def _bytes(line: str) -> int:
-    if is_label(line):
-        return 0
-    return 2 * WORD_BYTES if statement(line).startswith(_LONG) else WORD_BYTES
+    return 0 if is_label(line) else WORD_BYTES * (1 + statement(line).startswith(_LONG))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +176,12 @@ def count_statements(blocks: Iterable[Block]) -> int:
     return sum(not is_label(line) for block in blocks for line in block.lines())
 
 
-CONSTANTS = ((SAVE, SAVE_AREA), (SP, FRAME), (MASK, WINDOW_MASK), (BASE, WINDOW))
+CONSTANTS = (
+    (layout.SAVE, layout.SAVE_AREA),
+    (layout.SP, layout.FRAME),
+    (layout.MASK, layout.WINDOW_MASK),
+    (layout.BASE, layout.WINDOW),
+)
 """Registers that programs find set, and their values."""
 _PADDING = 64  # bytes behind the code that a prefetch may touch
 _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
@@ -267,7 +253,7 @@ class Program(BareProgram):
         lines += [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in CONSTANTS]
         lines.append("main:")
         lines += [line for block in self.main for line in block.lines()]
-        lines += ["finish:", f"li t1, 0x{TOHOST:x}", "addi t0, zero, 1", "sw t0, 0(t1)", "stop: jal zero, stop"]
+        lines += ["finish:", f"li t1, 0x{layout.TOHOST:x}", "addi t0, zero, 1", "sw t0, 0(t1)", "stop: jal zero, stop"]
         lines += [line for block in self.functions for line in block.lines()]
         return "\n".join(lines) + "\n"
 
@@ -278,12 +264,12 @@ class Program(BareProgram):
         return executable_of(
             self.name,
             code,
-            tohost=TOHOST,
+            tohost=layout.TOHOST,
             functions={name for name in _NAMED if name in code.labels} | names_of(self.functions),
             data=(
-                Segment(LOW_BASE, low, LOW_SIZE),
-                Segment(DATA_BASE, data, DATA_SIZE),
-                *(Segment(base, b"", FAR_SIZE) for base in FAR),
+                Segment(layout.LOW_BASE, low, layout.LOW_SIZE),
+                Segment(DATA_BASE, data, layout.DATA_SIZE),
+                *(Segment(base, b"", layout.FAR_SIZE) for base in layout.FAR),
             ),
         )
 
@@ -292,8 +278,8 @@ class Program(BareProgram):
 def _initial_data(seed: int | None) -> tuple[bytes, bytes]:
     """Random contents of the two data segments; tohost starts as zero."""
     if seed is None:
-        return bytes(LOW_SIZE), bytes(DATA_SIZE)
+        return bytes(layout.LOW_SIZE), bytes(layout.DATA_SIZE)
     rng = Random(seed)
-    data = bytearray(rng.randbytes(DATA_SIZE))
-    data[TOHOST - DATA_BASE : TOHOST - DATA_BASE + 8] = bytes(8)
-    return rng.randbytes(LOW_SIZE), bytes(data)
+    data = bytearray(rng.randbytes(layout.DATA_SIZE))
+    data[layout.TOHOST - DATA_BASE : layout.TOHOST - DATA_BASE + 8] = bytes(8)
+    return rng.randbytes(layout.LOW_SIZE), bytes(data)
