@@ -9,25 +9,15 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn_sim.benches import loop_model as loops
 from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, Scoreboard, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.loop_model import (
-    COUNT,
-    END,
-    HARDWARE_LOOPS,
-    REGISTERS_PER_LOOP,
-    START,
-    LoopAction,
-    LoopEffect,
-    LoopMachine,
-    LoopStep,
-    RandomExecution,
-)
+from xpulpnn_sim.benches.loop_model import LoopAction, LoopEffect, LoopMachine, LoopStep, RandomExecution
 
 STEPS = 340
 _FAULTS = 200
 _TOP = 0xFFFF_FFD0  # a base from which execution runs past the end of the address space
-NAMES = [f"{name}{loop}" for loop in range(HARDWARE_LOOPS) for name in ("lpstart", "lpend", "lpcount")]
+NAMES = [f"{name}{loop}" for loop in range(loops.HARDWARE_LOOPS) for name in ("lpstart", "lpend", "lpcount")]
 LATE = (LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE)
 SIDEWAYS = (LoopEffect.JUMP, LoopEffect.TRAP)
 _CYCLE_LIMIT = 60  # cycles per instruction on average after which the pipeline counts as stuck
@@ -85,7 +75,7 @@ class Pipeline:
             "id_looped": shown.looped,
             "ex_leaves": int(ex_leaves),
             "ex_taken": int(action.taken),
-            "we": 1 << REGISTERS_PER_LOOP * action.loop + action.register if writes else 0,
+            "we": 1 << loops.REGISTERS_PER_LOOP * action.loop + action.register if writes else 0,
             "wdata": action.values[action.register] if writes else rng.getrandbits(32),
         }
         drive(self.dut, inputs)
@@ -113,11 +103,11 @@ class Pipeline:
         machine = LoopMachine(list(self.registers()))
         ending = None if in_id is None else machine.ending(in_id.pc)
         if ending is not None:
-            machine.registers[REGISTERS_PER_LOOP * ending + COUNT] -= 1
+            machine.registers[loops.REGISTERS_PER_LOOP * ending + loops.COUNT] -= 1
         back = machine.ending(if_pc)
         self.board.equal(sample(self.dut.if_back), back is not None, f"if_back at {if_pc:#x} {where}")
         if back is not None:
-            start = machine.registers[REGISTERS_PER_LOOP * back + START]
+            start = machine.registers[loops.REGISTERS_PER_LOOP * back + loops.START]
             self.board.equal(sample(self.dut.if_start), start, f"if_start at {if_pc:#x} {where}")
 
     def _check(self, if_pc: int, leaving: LoopStep | None, in_ex: LoopStep | None, where: str) -> None:
@@ -257,12 +247,12 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
     """
     rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
-    for loop, bit in product(range(HARDWARE_LOOPS), range(XLEN)):
+    for loop, bit in product(range(loops.HARDWARE_LOOPS), range(XLEN)):
         first, end, after = (rng.getrandbits(XLEN - 2) << 2 for _ in range(3))
         here, where = InId(end, (after - end) & WORD_MASK, 0), f"loop {loop}, bit {bit}"
         pipeline.show_stages(end, here, None, ex_leaves=False)
-        for register, value in ((START, first), (END, end), (COUNT, 1 << bit)):
-            drive(dut, {"we": 1 << REGISTERS_PER_LOOP * loop + register, "wdata": value})
+        for register, value in ((loops.START, first), (loops.END, end), (loops.COUNT, 1 << bit)):
+            drive(dut, {"we": 1 << loops.REGISTERS_PER_LOOP * loop + register, "wdata": value})
             await RisingEdge(dut.clk)
         dut.we.value = 0
         await FallingEdge(dut.clk)
@@ -270,7 +260,7 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
         pipeline.check_fetching(end, here, where)
         before = list(pipeline.registers())
         counted = before.copy()
-        counted[REGISTERS_PER_LOOP * loop + COUNT] -= bit > 0
+        counted[loops.REGISTERS_PER_LOOP * loop + loops.COUNT] -= bit > 0
         for late in (0, 1):
             pipeline.show_stages(end, here, None, ex_leaves=False)
             drive(dut, {"id_leaves": 1, "id_follows": 1, "id_late": late})

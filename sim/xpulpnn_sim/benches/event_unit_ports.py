@@ -28,12 +28,8 @@ class EventUnitPorts:
     """Drives one cycle after the other and compares every output with the model."""
 
     def __init__(self, dut: Dut, config: ClusterConfig) -> None:
-        self.dut = dut
-        self.config = config
-        self.model = EventUnit(config)
-        self.board = Scoreboard()
-        self.cycle = 0
-        self.answers: list[Answer] = []
+        self.dut, self.config, self.model = dut, config, EventUnit(config)
+        self.board, self.cycle, self.answers = Scoreboard(), 0, list[Answer]()
         ports: dict[int | None, str] = {core: f"cores__{core}__" for core in range(config.cores)}
         ports[None] = "shared__"
         self._driven = {port: Driven(dut, name) for port, name in ports.items()}
@@ -57,7 +53,9 @@ class EventUnitPorts:
     async def step(self, now: Happening) -> list[Answer]:
         """One cycle; returns the responses seen in it."""
         self._request(now)
-        self._inputs.drive(**self._lines(now.lines), fetch_idle=~now.fetching & (1 << self.config.cores) - 1)
+        names = ("timer_events", "cluster_events", *(("dma_events", "dma_interrupts") if self.config.dma else ()))
+        lines = {name: now.lines.get(name, 0) for name in names}
+        self._inputs.drive(**lines, fetch_idle=~now.fetching & (1 << self.config.cores) - 1)
         await FallingEdge(self.dut.clk)
         self._compare(now)
         seen, model = self.answers, self.model
@@ -78,10 +76,6 @@ class EventUnitPorts:
             if access is not None:
                 base = EVENT_UNIT if port is None else PRIVATE_EVENT_UNIT
                 driven.drive(addr=base + access.offset, we=int(access.write), wdata=access.data, be=15)
-
-    def _lines(self, lines: Mapping[str, int]) -> dict[str, int]:
-        names = ("dma_events", "dma_interrupts", "timer_events", "cluster_events")
-        return {name: lines.get(name, 0) for name in names if self.config.dma or not name.startswith("dma")}
 
     def _events(self, lines: Mapping[str, int]) -> list[tuple[int, int]]:
         own = {"dma_events": EventLine.DMA, "dma_interrupts": EventLine.DMA_INTERRUPT}
@@ -106,6 +100,5 @@ class EventUnitPorts:
                 wanted |= {"err": int(answer.error)} | ({} if answer.data is None else {"rdata": answer.data})
             got |= {f"{port} {name}": sample(seen[name]) for name in wanted}
             want |= {f"{port} {name}": value for name, value in wanted.items()}
-        if got != want:
-            differing = {name: (got[name], want[name]) for name in want if got[name] != want[name]}
-            self.board.equal({n: p[0] for n, p in differing.items()}, {n: p[1] for n, p in differing.items()}, where)
+        differing = [name for name in want if got[name] != want[name]]
+        self.board.equal({name: got[name] for name in differing}, {name: want[name] for name in differing}, where)

@@ -127,11 +127,6 @@ class Fetcher(Requester[Fetch]):
         self.fetches: list[Fetch] = []
         self._code, self._addresses, self._ended = code, addresses, False
 
-    @property
-    def done(self) -> bool:
-        """Return whether all fetches are answered."""
-        return self._ended and self.idle
-
     def _next(self) -> Fetch | None:
         for address in self._addresses:
             return None if address is None else Fetch(address, requested=self.cycle)
@@ -151,7 +146,7 @@ class Fetcher(Requester[Fetch]):
 
     async def finish(self) -> None:
         """Wait until all fetches are answered."""
-        while not self.done:
+        while not (self._ended and self.idle):
             await RisingEdge(self._clk)
 
     def check(self) -> None:

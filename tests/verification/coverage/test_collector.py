@@ -137,7 +137,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize(("text", "families", "wanted"), PROGRAMS.values(), ids=list(PROGRAMS))
+@pytest.mark.parametrize(("text", "families", "wanted"), PROGRAMS.values(), ids=PROGRAMS)
 def test_crosses_of_a_program(text, families, wanted):
     found, collector = counted(run(text, FULL), *families, config=FULL)
     assert found == wanted

@@ -37,10 +37,8 @@ def test_a_wrong_result_is_told():
 
 @pytest.mark.unit
 def test_configurations_run_what_they_have():
-    assert len(programs_of(FULL)) == len(DIRECTED)
     names = {case.name.split(":")[0] for case in programs_of(PRESETS["ri5cy"])}
-    assert "hardware loops" in names
-    assert not names & {"Mac&Load", "C&U"}
+    assert names & {"hardware loops", "Mac&Load", "C&U"} == {"hardware loops"}
 
 
 @pytest.mark.flow

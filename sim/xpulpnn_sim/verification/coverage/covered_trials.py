@@ -353,14 +353,11 @@ class Total:
         self.collector.counts[covered.crosses] += covered.times
         self.used |= covered.points
 
-    def by_family(self) -> Mapping[str, tuple[int, int, int]]:
+    def families(self) -> dict[str, dict[str, int]]:
         """Crosses to reach, crosses reached and places out of reach of each family."""
-        crosses, counts = self.collector.crosses, self.collector.counts
-        table: dict[str, tuple[int, int, int]] = {}
+        crosses, table = self.collector.crosses, dict[str, dict[str, int]]()
         for name, family in crosses.families.items():
-            start = crosses.starts[name]
-            states = family.states.ravel()
-            met = counts[start : start + states.size] > 0
-            wanted = states == 0
-            table[name] = int(wanted.sum()), int((met & wanted).sum()), int((states > 0).sum())
+            states, met = family.states.ravel(), crosses.part(name, self.collector.counts) > 0
+            found = {"crosses": states == 0, "reached": met & (states == 0), "out_of_reach": states > 0}
+            table[name] = {what: int(places.sum()) for what, places in found.items()}
         return table

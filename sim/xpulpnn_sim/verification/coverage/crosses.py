@@ -126,6 +126,10 @@ class Crosses:
         family, place = self.place(number)
         return f"{family.name}: {family.label(place)}"
 
+    def part(self, name: str, counts: NDArray[Any]) -> NDArray[Any]:
+        """What is counted, of all places, for those of a family."""
+        return counts[self.starts[name] :][: self.families[name].states.size]
+
     def kind(self, row: Insn) -> Kind:
         """The kind of a row."""
         return self._kinds[row.key]

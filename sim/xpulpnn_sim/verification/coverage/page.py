@@ -93,9 +93,9 @@ def _holes(summary: Mapping[str, Any]) -> Iterator[Markup]:
 def _timing(total: Total) -> Markup:
     """The grid of kinds and producers: how often each distance was met at once and after a wait."""
     crosses = total.collector.crosses
-    family, start = crosses.families["timing"], crosses.starts["timing"]
+    family = crosses.families["timing"]
     states = family.states
-    counts = total.collector.counts[start : start + states.size].reshape(states.shape)
+    counts = crosses.part("timing", total.collector.counts).reshape(states.shape)
     kinds = [at for at in range(states.shape[0]) if (states[at] >= 0).any()]
     producers = [at for at in range(states.shape[1]) if (states[:, at] >= 0).any()]
     mark = Markup('<i class="{}" title="{}"></i>')
@@ -121,8 +121,7 @@ def _instructions(total: Total) -> Iterator[Markup]:
     for name, family in crosses.families.items():
         if family.states.shape[0] != len(crosses.rows):
             continue
-        start = crosses.starts[name]
-        met = counts[start : start + family.states.size].reshape(len(crosses.rows), -1)
+        met = crosses.part(name, counts).reshape(len(crosses.rows), -1)
         wanted = family.states.reshape(len(crosses.rows), -1) == REACHABLE
         if name == "instruction":
             times = met.sum(axis=1).tolist()
