@@ -75,7 +75,6 @@ class Wanted:
 
 
 def _products(isa: str) -> list[list[Method]]:
-    """The methods of an instruction set by their instruction."""
     found = dict[str, list[Method]]()
     for method in methods(isa):
         found.setdefault(method.product, []).append(method)
@@ -103,7 +102,6 @@ def _rivals(wanted: Wanted, w: int, a: int) -> list[Point]:
 
 
 def _table(wanted: Wanted) -> Iterator[Point]:
-    """The best of every instruction, bit-serial, and what needs no packing."""
     for w, a in wanted.pairs or USUAL_PAIRS:
         points = _packed(wanted, w, a)
         if not points and (wanted.pairs or wanted.scheme or wanted.depth or wanted.iterations or wanted.block):
@@ -160,7 +158,6 @@ def _best(wanted: Wanted) -> Iterator[Point]:
 
 
 def _iterations(wanted: Wanted) -> Iterator[Point]:
-    """Every depth with ever more iterations."""
     for w, a in wanted.pairs or ((1, 1),):
         for isa in wanted.isas:
             for one in _products(isa):
@@ -177,7 +174,6 @@ def _iterations(wanted: Wanted) -> Iterator[Point]:
 
 
 def _bits(wanted: Wanted) -> Iterator[Point]:
-    """Equal widths of weights and activations."""
     for bits in (*WIDTHS, _BYTES):
         yield from _packed(wanted, bits, bits)
         yield from _rivals(wanted, bits, bits)
@@ -186,7 +182,6 @@ def _bits(wanted: Wanted) -> Iterator[Point]:
 
 
 def _reduction(wanted: Wanted) -> Iterator[Point]:
-    """Ever longer rows."""
     for w, a in wanted.pairs or ((3, 3),):
         for reduction in _REDUCTIONS:
             longer = replace(wanted, layer=replace(wanted.layer, reduction=reduction))

@@ -155,7 +155,6 @@ _COLUMNS: Columns = {
 
 
 def _table(records: Sequence[Mapping[str, Any]]) -> Table:
-    """The figures, a row for every run."""
     title = (
         "cycles, MAC per cycle: whole kernel, from barrier to barrier; conflicts in banks, waiting for the last "
         "core: share of all cores' cycles"

@@ -223,7 +223,6 @@ def progress_bar(description: str, total: int | None) -> Generator[Bar]:
 
 
 def _tell(progress: Progress, done: threading.Event) -> None:
-    """Print how far the work is, until it is done."""
     started = monotonic()
     while not done.wait(max(_FIRST_LINE_S, (monotonic() - started) / _LINES)):
         remark(_line(progress))

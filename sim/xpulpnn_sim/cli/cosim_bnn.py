@@ -82,7 +82,6 @@ def run(options: BnnOptions) -> int:
 
 
 def _ways(options: BnnOptions) -> list[tuple[str, str]]:
-    """Variants and how they count."""
     alone = not options.cores
     variants = options.variant or [name for name in CLASSIFIER_VARIANTS if alone or name != _WINDOW]
     if not alone and _WINDOW in variants:

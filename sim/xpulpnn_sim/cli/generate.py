@@ -91,7 +91,6 @@ def run(options: GenerateOptions) -> int:
 
 
 def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
-    """Write the IP package."""
     command = f"{command_line(options)} --package --clock {options.clock:g}"
     design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
     files = write_package(design, options.output)

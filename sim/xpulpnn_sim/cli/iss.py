@@ -126,7 +126,6 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
 
 
 def _writer(file: TextIO) -> Callable[[Retired], None]:
-    """An observer that writes the trace, numbered by instruction."""
     file.write(trace.TRACE_HEADER + "\n")
     blank = dict.fromkeys(trace.RECORD_FIELDS, 0)
     number = 0

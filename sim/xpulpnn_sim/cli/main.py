@@ -105,7 +105,6 @@ def _told(error: CycloptsError) -> str:
 
 
 def _name(argument: Argument) -> str:
-    """Return the name of an option, or of a word without one as in the usage."""
     token = argument.tokens[0].keyword if argument.tokens else None
     if argument.field_info.is_keyword:
         return token or argument.name

@@ -83,7 +83,6 @@ def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:
 
 
 def _manner(layer: Record, cores: int) -> str:
-    """Return a remark on layers that run in tiles or on fewer cores than there are."""
     tiles, used = layer.get("tiles", 0), layer.get("cores", cores)
     parts = (f", {tiles} tiles" if tiles else "", f", {used} cores" if used < cores else "")
     return f"{layer['variant']}{', folded' * layer['folded']}{''.join(parts)}"
@@ -328,7 +327,6 @@ def _checked(record: dict[str, Any]) -> str:
 
 
 def _conditions(options: NetworkRuns, shown: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the conditions that hold for all figures."""
     found = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
     if not shown[0]["complete"]:
         found.append("Interrupted: not all images were run.")

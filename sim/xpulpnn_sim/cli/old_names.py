@@ -112,7 +112,6 @@ def _taken(words: list[str], option: str) -> tuple[list[str], list[str]]:
 
 
 def _verify(words: list[str]) -> list[str]:
-    """Words after ``verify``, whose options have become commands."""
     for option, (name, value_option) in _NUMBERED.items():
         if option in words:
             value, rest = _taken(words, option)

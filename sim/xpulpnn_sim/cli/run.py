@@ -152,7 +152,6 @@ def run(options: RunOptions) -> int:
 
 
 def _machine(options: RunOptions, ram: tuple[Window, ...]) -> Machine:
-    """The surroundings that the options describe; raises :class:`InputError`."""
     return Machine(
         ram=ram,
         bus_errors=options.bus_errors,
@@ -170,7 +169,6 @@ def _machine(options: RunOptions, ram: tuple[Window, ...]) -> Machine:
 
 
 def _irq(text: str) -> tuple[int, int]:
-    """Cycle and line of ``LINE@CYCLE``."""
     line, at, cycle = text.partition("@")
     if not (at and line.isdecimal() and cycle.isdecimal() and IRQ_BITS >> int(line) & 1):
         raise InputError(f"--irq must be {_IRQ_RULE}, not {text}")
@@ -178,7 +176,6 @@ def _irq(text: str) -> tuple[int, int]:
 
 
 def _wave_window(options: RunOptions) -> tuple[int, int]:
-    """First and last cycle of the waveforms."""
     text = options.wave_window
     if text is None:
         return ALL_CYCLES
@@ -209,7 +206,6 @@ def _write_save_file(path: Path, executable: Executable, config: CoreConfig | Cl
 
 @contextmanager
 def _tracing(path: Path, target: Target) -> Generator[Callable[[Sequence[Records]], None]]:
-    """An observer that writes the trace, of several cores by cycle."""
     alone = target.cluster is None
     with replacing(path) as temporary, temporary.open("w") as file:
         file.write((trace.TRACE_HEADER if alone else trace.HEADER_OF_CORES) + "\n")
@@ -228,7 +224,6 @@ def _record(
     result: RunResult,
     profile: Profile | None,
 ) -> dict[str, Any]:
-    """The result for machines."""
     conditions = asdict(machine) | {
         "preset": options.preset,
         "set": list(options.settings),
@@ -255,7 +250,6 @@ def _record(
 
 
 def _tell(ending: Ending, result: RunResult, record: dict[str, Any]) -> None:
-    """The result for people, on the error output: the other one is the program's."""
     report(ending, f"{result.cycles} cycles, {result.instructions} instructions")
     console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
     if result.difference is not None:

@@ -224,7 +224,6 @@ def _load_and_call(call: bytes, *shared: Any) -> Any:
 
 
 def _run(folder: Path, call: bytes, timeout_s: float, wanted: Callable[[], bool]) -> Answer:
-    """Answer of a process of its own."""
     process = WorkerProcess(folder)
     try:
         return process.call(call, timeout_s, wanted)
@@ -233,7 +232,6 @@ def _run(folder: Path, call: bytes, timeout_s: float, wanted: Callable[[], bool]
 
 
 def _difference(versions: bytes, expected: Mapping[str, str]) -> str:
-    """Describe the first version that is not as expected here; empty if there is none."""
     name = hashlib.sha256(versions).hexdigest()
     with _asking:
         answer = _known_versions.get(name)

@@ -125,7 +125,6 @@ def _module(name: str, found: dict[str, Any]) -> NetlistModule:
 
 
 def _initial(wires: Iterable[dict[str, Any]]) -> dict[int, int]:
-    """Value of each net that a wire with the attribute ``init`` gives one."""
     found: dict[int, int] = {}
     for described in wires:
         bits = reversed(described.get("attributes", {}).get("init", ""))

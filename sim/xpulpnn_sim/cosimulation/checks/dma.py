@@ -112,7 +112,6 @@ class DmaCheck(FirstDifference):
                 content[at[enabled] + lane] = (here["wdata"][enabled] >> BYTE_BITS * lane & 0xFF).astype(np.uint8)
 
     def _write(self, cycle: int, write: Any) -> None:
-        """A store of anybody."""
         address, enables, value = int(write["address"]), int(write["be"]), int(write["wdata"])
         moved = self._cores <= int(write["hart"]) < self._cores + _PORTS
         content, base = self._window(address)
@@ -158,7 +157,6 @@ class DmaCheck(FirstDifference):
         )
 
     def _values(self, transfer: _Transfer, source: int) -> set[int]:
-        """Values that a source has held since the command."""
         later = {value for position, value in self._history.get(source, ()) if position > transfer.begun}
         return later | {transfer.initial[source]}
 
@@ -177,7 +175,6 @@ class DmaCheck(FirstDifference):
             self._begin(port, words, one.retired)
 
     def _begin(self, port: int, words: list[int], cycle: int) -> None:
-        """A command is complete."""
         self._forget()
         made = moves(words)
         sources, targets = (self._wrapped(side).tolist() for side in made)
@@ -230,13 +227,11 @@ class DmaCheck(FirstDifference):
         return [transfer for transfer in self._transfers if transfer.number == number]
 
     def _require_done(self, number: int, where: str) -> None:
-        """The engine says that it has done all transfers of an identifier."""
         for transfer in self._of(number):
             if transfer.pending:
                 raise WrongError(_missing(transfer, where))
 
     def _told(self, cycle: int, kind: int, cores: int) -> None:
-        """The engine tells cores of the end of a transfer."""
         where = f"difference in cycle {cycle}"
         transfer = next((one for one in self._transfers if one.tells[kind]), None)
         if transfer is None or transfer.tells[kind] != cores:
@@ -247,14 +242,12 @@ class DmaCheck(FirstDifference):
         transfer.tells[kind] = 0
 
     def _forget(self) -> None:
-        """Drop what is over."""
         self._transfers = [one for one in self._transfers if one.pending or any(one.tells)]
         if not self._transfers:
             self._history.clear()
 
 
 def _missing(transfer: _Transfer, where: str) -> str:
-    """The report of a transfer that is said to have ended before it has."""
     return (
         f"{where}\n  DMA engine: transfer {transfer.number} must not have ended, {len(transfer.pending)} bytes are "
         f"to be written, the first at 0x{min(transfer.pending):08x}"

@@ -148,7 +148,6 @@ class EventUnitCheck(FirstDifference):
         self._pass(end)
 
     def _take(self, core: int, block: Block) -> None:
-        """Queue the accesses of a core."""
         records = block.records(core)
         if not len(records):
             return
@@ -163,7 +162,6 @@ class EventUnitCheck(FirstDifference):
             heappush(self._queue, _Accessed(at, core, is_shared, access, one))
 
     def _hear(self, block: Block) -> None:
-        """Queue the events of DMA engine and timers."""
         for cycle, kind, lines in line_events(block.grants):
             raised = _KINDS[kind]
             if len(raised) == 1:
@@ -173,14 +171,12 @@ class EventUnitCheck(FirstDifference):
             self._lines.append((cycle, events))
 
     def _arriving(self) -> list[tuple[int, int]]:
-        """The events of the present cycle, by core and line."""
         events: list[tuple[int, int]] = []
         while self._lines and self._lines[0][0] == self._now:
             events += self._lines.popleft()[1]
         return events
 
     def _pass(self, end: int) -> None:
-        """Let the model pass cycles without accesses."""
         while self._now < end:
             if self._unit.quiet:
                 self._now = max(self._now, min(end, self._lines[0][0]) if self._lines else end)
@@ -258,7 +254,6 @@ class TimerCheck(FirstDifference):
             )
 
     def _pass(self, end: int) -> None:
-        """Let the timer count up to the beginning of cycle ``end``; its events must be those of the design."""
         while self._now < end:
             cycles = self._timer.until_event()
             step = end - self._now if cycles is None else min(cycles, end - self._now)

@@ -251,7 +251,6 @@ class RetirementCheck:
         return total, kept
 
     def _described(self, records: Records, found: Discrepancy) -> str:
-        """The discrepancy with what led to it."""
         position = found.position
         record = dict(zip(_NAMES, records[position].tolist(), strict=True))
         pc, raw = record["pc_rdata"], record["insn"]
@@ -314,7 +313,6 @@ def _differences(group: ResultGroup, expected: Effects, values: Values) -> Itera
 
 
 def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> NDArray[Any]:
-    """The registers of a configuration as an array of CSR_STATE."""
     rows = [_csr_row(csr, config, boot_address, hart_id) for csr in CSRS if csr.group in config.csr_groups]
     return np.array(rows, CSR_STATE)
 

@@ -67,7 +67,6 @@ def _parameters() -> _Words:
 
 
 def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
-    """Frame of a core with the nn form."""
     parameters = range(NNRF_PARAMETERS if requantises else 0)
     load = find("pv.rqld")
 
@@ -173,7 +172,6 @@ def _free_base(vectors: list[Vector], size: int) -> int:
 
 
 def _text(frame: _Frame, vectors: list[Vector], base: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The words (frame and vectors) and the executed sequence."""
     low = (base + _LOW // 2) % _LOW - _LOW // 2
     lui, addi = find("lui"), find("addi")
     setup: _Words = [(lui, lui.match | _POINTER << 7 | ((base - low) & WORD_MASK))]
@@ -188,7 +186,6 @@ def _text(frame: _Frame, vectors: list[Vector], base: int) -> tuple[NDArray[np.u
 
 
 def _pokes(frame: _Frame, vectors: list[Vector], setup: int) -> NDArray[Any]:
-    """The memory of every vector, appearing when its word executes."""
     rows = [
         (setup + i * frame.length + len(frame.before), address, word)
         for i, vector in enumerate(vectors)
@@ -201,7 +198,6 @@ _SHOWN_FIELD = {"act": "nn_act_rdata", "wgt": "nn_wgt_rdata"}
 
 
 def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[VectorMismatch]:
-    """Compare the retirements of the vectors, frames included, with them."""
     length, lead = frame.length, len(frame.before)
     names = ("rd_we", "rd_addr", "rd_wdata", "base_we", "base_wdata", "nn_we", "nn_addr", "nn_wdata")
     names += tuple(_SHOWN_FIELD.values())

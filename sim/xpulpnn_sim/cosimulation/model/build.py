@@ -124,7 +124,6 @@ def _cxx_headers() -> str:
 
 
 def _sweep(cache: Path) -> None:
-    """Remove the folders of builds that were killed."""
     for folder in cache.glob(f"{_BUILDING}*"):
         # another process may be removing it as well
         with suppress(OSError):

@@ -150,7 +150,6 @@ class Session:
         return replace(end, text=f"core {int(self.model.status['hart'])}: {end.text}")
 
     def _at_rest(self, name_of: NameOf, line_of: NameOf) -> Exit:
-        """Why no core goes on."""
         waiting: list[tuple[int, int, str]] = []
         for core, hart in enumerate(self.model.harts):
             cause, at = WaitCause(int(hart["wait_cause"])), int(hart["next_pc"])
@@ -211,7 +210,6 @@ class Session:
         )
 
     def _trapped(self, memory: dict[int, NDArray[np.uint8]]) -> Trapped | None:
-        """The last exception of the hart that the last event is about."""
         hart = self.model.harts[int(self.model.status["hart"])]
         cause, pc = int(hart["trap_cause"]), int(hart["trap_pc"])
         return Trapped(pc, cause, fetched_word(Memory(memory).read, pc)) if cause else None

@@ -125,7 +125,6 @@ class Describer:
 
 
 def _fill(table: NDArray[Any], rows: Sequence[Insn]) -> None:
-    """Registers, properties and NN-RF entries of legal instructions from their 32-bit words."""
     for name, lsb in _FIELD_LSB.items():
         table[name] = table["word"] >> lsb & (REGISTERS - 1)
 
@@ -149,12 +148,10 @@ def _fill(table: NDArray[Any], rows: Sequence[Insn]) -> None:
 
 
 def _access_bytes(insn: Insn) -> int:
-    """Bytes that the instruction accesses, if it does."""
     return WORD_BYTES if insn.is_mac_load or insn.loads_parameter else _ACCESS_BYTES.get(insn.op, 0)
 
 
 def _properties(insn: Insn) -> Property:
-    """Properties that all words of a row share."""
     flags = {
         Property.READS_RS1: "rs1" in insn.reads,
         Property.READS_RS2: "rs2" in insn.reads,

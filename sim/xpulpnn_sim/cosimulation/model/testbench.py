@@ -136,7 +136,6 @@ endmodule
         ]
 
     def _driven(self) -> list[list[str]]:
-        """Inputs of the design that take each word of the struct Driven."""
         nothing = Adapter(KINDS[0], {})
         return [
             adapter.ports.get(field, "").split()

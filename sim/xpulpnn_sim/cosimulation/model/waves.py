@@ -155,7 +155,6 @@ def _write_signals(save: GTKWSave, signals: Iterable[WaveSignal], folder: Path) 
 
 
 def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]]:
-    """The groups of the design: of the core, or of the cluster and within a view for each core."""
     if isinstance(config, CoreConfig):
         return SIGNAL_GROUPS
     views = dict(_CLUSTER_GROUPS)

@@ -109,7 +109,6 @@ class BnnWork(Workload):
 
 
 def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
-    """The bits of every layer's results, and the last ones."""
     stages = binary.classify(image, (weights.conv1, weights.conv2), (weights.fc1, weights.fc2, weights.fc3))
     names = ("map1", "map2", "hidden1", "hidden2", "output")
     found = dict(zip(names, stages, strict=True))
@@ -117,7 +116,6 @@ def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str
 
 
 def _found(case: BnnCase, run: Classifier, memory: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
-    """The same as :func:`_expected` from memory."""
     image = run.function.image
 
     def words(name: str) -> NDArray[np.int64]:

@@ -107,7 +107,6 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
 
 
 def _random_pixels(rng: np.random.Generator) -> NDArray[np.uint8]:
-    """An image of patches."""
     patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
     return ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
 

@@ -233,7 +233,6 @@ def run_points(
 def _named(
     points: Sequence[Point], names: Sequence[str], same: dict[str, Point], results: Iterator[Result]
 ) -> Iterator[Result]:
-    """The result of each point, from those of the different ones."""
     order, done = iter(same), dict[str, Result]()
     for point, name in zip(points, names, strict=True):
         while name not in done:

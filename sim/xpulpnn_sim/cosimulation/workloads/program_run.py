@@ -216,7 +216,6 @@ class _Host:
         return None
 
     def _retire_store(self, hart: int) -> None:
-        """Advance until the store that ends the program, whose request has been granted, has retired as well."""
         model = self._session.model
         retired = int(model.harts[hart]["retired"])
         while int(model.harts[hart]["retired"]) == retired and Event.STUCK not in model.events:

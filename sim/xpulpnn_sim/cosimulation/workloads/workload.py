@@ -107,7 +107,6 @@ def _no_name(pc: int) -> str:
 
 
 def _fed(session: Session, indices: U32, lookahead: int, text: NDArray[Any]) -> Exit | None:
-    """Run one block of a stream; the end if it cannot go on."""
     model = session.model
     model.feed(indices, lookahead)
     while True:

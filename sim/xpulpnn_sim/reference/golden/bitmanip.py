@@ -80,7 +80,6 @@ def _extractu(value: U32, start: I64, width: I64, old: U32) -> U32:
 
 
 def _mask(start: I64, width: I64) -> U32:
-    """K: ``width`` ones from bit ``start``, cut at bit 31."""
     return low_word(((np.int64(1) << width) - 1) << start)
 
 

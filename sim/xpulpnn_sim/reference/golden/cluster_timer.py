@@ -137,7 +137,6 @@ class ClusterTimer:
         return min(times, default=None)
 
     def _whole(self) -> tuple[int, int]:
-        """Count and comparison of both as one."""
         low, high = self._low, self._high
         return high.count << XLEN | low.count, high.compare << XLEN | low.compare
 

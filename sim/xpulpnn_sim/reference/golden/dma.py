@@ -133,5 +133,4 @@ class DmaModel:
         return told if words[0] & DmaCommand.EVENT else 0, told if words[0] & DmaCommand.INTERRUPT else 0
 
     def _free(self) -> int | None:
-        """The lowest identifier that is free."""
         return next((number for number in range(self._identifiers) if not self._allocated >> number & 1), None)

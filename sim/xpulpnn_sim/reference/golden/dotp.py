@@ -21,7 +21,6 @@ from xpulpnn_sim.reference.golden.effects import I32, IMMEDIATES, U32, Effects, 
 
 
 def _lsbs(fmt: ElemFmt) -> U32:
-    """Position of each lane's lowest bit, as a column."""
     return np.arange(0, XLEN, fmt.width, dtype=np.uint32)[:, None]
 
 

@@ -179,7 +179,6 @@ class EventUnit:
         return group == 0 or offset in (EventRegister.DISPATCH_FIFO, EventRegister.DISPATCH_TEAM)
 
     def _barrier(self, offset: int) -> tuple[_Barrier, int] | None:
-        """The barrier and the register of an offset."""
         if offset < EventRegister.BARRIER or not self._exists(offset):
             return None
         number, register = divmod(offset - EventRegister.BARRIER, BARRIER_BYTES)
@@ -190,7 +189,6 @@ class EventUnit:
         return bool(barrier.trigger_mask) and barrier.status == barrier.trigger_mask
 
     def _completed_barriers(self) -> list[tuple[int, int]]:
-        """Empty the barriers that are complete; the events."""
         found = [barrier for barrier in self._barriers if self._complete(barrier)]
         for barrier in found:
             barrier.status = set()
@@ -212,7 +210,6 @@ class EventUnit:
         return (core if exists else None), access._replace(offset=there)
 
     def _value(self, number: int, offset: int, awake: int) -> int:
-        """Return the value that a load finds that does not wait."""
         core = self.cores[number]
         active = word(core.buffer & core.mask)
         if here := self._barrier(offset):
@@ -299,7 +296,6 @@ class EventUnit:
         self._sent += [(core, event) for core in cores or self._everybody]
 
     def _ready_cores(self) -> set[int]:
-        """Cores that have what they wait for."""
         found: set[int] = set()
         full = any(len(core.queue) == self._depth for core in self.cores)
         pushing = [number for number, core in enumerate(self.cores) if core.waits == "room"]
@@ -346,5 +342,4 @@ class EventUnit:
 
 
 def _masked(old: set[int], way: int, bits: set[int]) -> set[int]:
-    """A mask after a store to the first, second or third of its registers."""
     return (bits, old - bits, old | bits)[way // WORD_BYTES]

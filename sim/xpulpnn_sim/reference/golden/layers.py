@@ -41,7 +41,6 @@ class Window(NamedTuple):
 
 
 def _wrap(exact: I64) -> I32:
-    """The accumulator that holds an exact sum."""
     return exact.astype(np.int32)
 
 

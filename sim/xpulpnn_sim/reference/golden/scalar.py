@@ -50,7 +50,6 @@ STORES: dict[str, tuple[int, int]] = {"sb": (1, 0xFF), "sh": (2, 0xFFFF), "sw": 
 
 
 def _access(insn: Insn, src: Sources, size: int) -> Effects:
-    """Address and base update: the post-increment forms access the old base."""
     offset_token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
     moved = src.rs1 + OFFSETS[offset_token](src)
     always = np.ones(len(src.word), np.bool_)

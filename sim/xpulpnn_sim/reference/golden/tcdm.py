@@ -157,7 +157,6 @@ class TcdmModel:
         return self._queue(bank, "others", self.masters - cores).next(others) + cores
 
     def _lose(self, bank: int, waiting: Mapping[int, Request]) -> None:
-        """The masters that yield have waited for another cycle, if there are any."""
         others = any(master >= self.config.cores for master in waiting)
         self._lost[bank] = min(self._lost.get(bank, 0) + 1, PATIENCE - 1) if others else 0
 
@@ -172,5 +171,4 @@ class TcdmModel:
 
 
 def _sets(request: Request) -> bool:
-    """Return whether a request is a test&set."""
     return not request.write and bool(request.address >> TEST_SET_BIT & 1)

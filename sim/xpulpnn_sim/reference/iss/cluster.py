@@ -128,7 +128,6 @@ class ClusterSession:
                 progress(reported_at)
 
     def _guarded(self, hart: _Hart, begin: int, limit: int) -> Exit | None:
-        """The turn of a hart; the end if the program ends in it."""
         iss = hart.iss
         self.memory.core = hart.core
         try:
@@ -169,7 +168,6 @@ class ClusterSession:
         return None
 
     def _step(self, hart: _Hart, time: int) -> Exit | None:
-        """One exact step at a time; notes why the hart does not go on."""
         iss = hart.iss
         self.devices.advance(time)
         self.memory.exact = True
@@ -189,7 +187,6 @@ class ClusterSession:
         return None
 
     def _pass_time(self, iss: Iss, cycles: int) -> None:
-        """Cycles in which a hart does nothing."""
         iss.csrs.written.clear()
         iss.csrs.advance(cycles, 0, iss.csrs["mcountinhibit"])
 
@@ -207,7 +204,6 @@ class ClusterSession:
         return deadlock(places, self._name_of, self._line_of)
 
     def _goes_on(self, hart: _Hart) -> bool:
-        """Return whether what has held a hart in its last turn is over."""
         if self.devices.waits_at(hart.core) is not None:
             return False
         csrs, asleep = hart.iss.csrs, hart.iss.state.asleep
@@ -217,5 +213,4 @@ class ClusterSession:
         return True
 
     def _of_core(self, end: Exit) -> Exit:
-        """The end with the core it concerns."""
         return replace(end, text=f"core {self.memory.core}: {end.text}")

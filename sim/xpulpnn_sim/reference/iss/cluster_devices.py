@@ -81,7 +81,6 @@ class ClusterMemory(Memory):
         devices.connect_dma(self._move)
 
     def _move(self, moves: Moves) -> None:
-        """A transfer of the DMA engine, which sees the TCDM at its base and the memory outside."""
         for source, target, size in moves.pieces():
             for address, kind in ((source, "load"), (target, "store")):
                 if address < TCDM_ALIAS + TCDM_SPACE or not self.inside(address, size):
@@ -99,7 +98,6 @@ class ClusterMemory(Memory):
             super().watch(same)
 
     def _same(self, address: int) -> tuple[int, ...]:
-        """The addresses of the same byte in the views of plain memory."""
         for base in (TCDM_BASE, TCDM_ALIAS):
             if base <= address < base + self._tcdm_bytes:
                 return TCDM_BASE + address - base, TCDM_ALIAS + address - base

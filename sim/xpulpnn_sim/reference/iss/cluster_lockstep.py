@@ -172,7 +172,6 @@ class ClusterLockstep:
         return list(zip(*actions[1:, order].tolist(), strict=True))
 
     def _walk(self, actions: Sequence[tuple[int, int, int]], end: int) -> Difference | None:
-        """Let everything take effect."""
         assert self._grants is not None
         records: list[list[Record]] = [list(map(tuple, waiting.tolist())) for waiting in self._records]
         grants: list[Record] = list(map(tuple, self._grants[:end].tolist()))

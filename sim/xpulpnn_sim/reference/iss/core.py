@@ -223,7 +223,6 @@ class Iss:
         self.state.pc = self.csrs.enter_trap(MCAUSE_INTERRUPT | line, self.state.pc)
 
     def _done(self, pc: int) -> None:
-        """The instruction at ``pc`` was executed or trapped."""
         self.last_pc = pc
         self.executed += 1
         if self.visits is not None:
@@ -232,14 +231,12 @@ class Iss:
             self.path.append(pc)
 
     def _exception(self, fetched: Fetched) -> int | None:
-        """Cause of the exception a legal word raises."""
         op = fetched.insn.op
         if op in CSR_OPS and not csr_is_legal(fetched, self.csrs):
             return ExceptionCause.ILLEGAL_INSTRUCTION
         return EXCEPTIONS.get(op)
 
     def _pass_time(self, inhibit: int, enabled_events: int) -> None:
-        """A step that retires nothing."""
         self.csrs.advance(1, 0, inhibit)
         if enabled_events:
             self.csrs.count_events((EVENT_CYCLES,), enabled_events, saturates=self.csrs.saturates)
@@ -272,7 +269,6 @@ class Iss:
             self._code.pop(pc & WORD_MASK, None)
 
     def _follow_loop_ends(self) -> None:
-        """The ends of the hardware loops may have moved."""
         ends = self.csrs.loop_ends
         if ends != self._loop_ends:
             for pc in (*ends, *self._loop_ends):
@@ -281,7 +277,6 @@ class Iss:
             self._loop_ends = ends
 
     def _loop(self, pc: int, following: int) -> int:
-        """The address after the instruction at ``pc``, which may be the last of a hardware loop."""
         start = self.csrs.next_of_loop(pc)
         return following if start is None else start
 
@@ -324,7 +319,6 @@ class Iss:
         return target
 
     def _set_loop(self, fetched: Fetched, pc: int) -> int:
-        """Hardware-loop setup away from the end of a loop."""
         for name, value in loop_writes(fetched, self.state.regs[fetched.rs1], pc).items():
             self.csrs[name] = value
         self._follow_loop_ends()

@@ -51,7 +51,6 @@ _NOT_TAKEN = -1
 
 @cache
 def _bytes_accessed(insn: Insn) -> int:
-    """Bytes that a load or store accesses, by its statements."""
     text = "".join(statements(insn))
     return next(bits for name, bits in MEMORY.items() if name in text) // BYTE_BITS
 

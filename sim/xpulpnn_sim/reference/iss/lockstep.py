@@ -135,7 +135,6 @@ class Lockstep:
         return None
 
     def _advance(self, record: Record) -> None:
-        """Execute one instruction and compare; raises :class:`MismatchError`."""
         iss = self.iss
         iss.state.asleep = False
         if record[_INTR]:
@@ -232,7 +231,6 @@ class Lockstep:
 
 
 def _shown(name: str, value: int) -> str:
-    """A value as people read it."""
     if name in ("rd_addr", "base_addr", "rs1_addr", "rs2_addr"):
         return register_name(value)
     return str(value) if name in ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we") else f"0x{value:08x}"

@@ -68,7 +68,6 @@ class Memory:
         self._unwatched.pop(number, None)
 
     def _page(self, number: int) -> bytearray:
-        """The page, allocated if need be."""
         page = self._pages.get(number)
         if page is None:
             page = bytearray(_PAGE)

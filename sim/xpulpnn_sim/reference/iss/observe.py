@@ -109,7 +109,6 @@ class Observer:
         self._interrupt = line
 
     def _before(self, fetched: Fetched | int | None) -> Retired:
-        """Note the values that the instruction will read."""
         state = self._iss.state
         regs = state.regs
         if not isinstance(fetched, Fetched):
@@ -133,7 +132,6 @@ class Observer:
         return retired
 
     def _after(self, retired: Retired, fetched: Fetched) -> None:
-        """Note the values that the instruction wrote."""
         regs = self._iss.state.regs
         retired.rd, retired.rd_value = fetched.destination, regs[fetched.destination]
         if fetched.base != fetched.destination:

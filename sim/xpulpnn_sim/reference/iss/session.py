@@ -42,7 +42,6 @@ class HostChannel:
         memory.watchers.append(self._stored)
 
     def _stored(self, address: int, size: int) -> None:
-        """A store to the channel's page."""
         memory, tohost = self._memory, self._tohost
         if address >= tohost + WORD_BYTES or address + size <= tohost:
             return

@@ -61,7 +61,6 @@ def _require_place(who: str, base: int, size: int, config: ClusterConfig) -> Non
 
 
 def _overlap(base: int, size: int, space: int) -> bool:
-    """Return whether a piece of memory has a byte in a space as large as that of the TCDM."""
     return base < space + TCDM_SPACE and space < base + size
 
 

@@ -127,7 +127,6 @@ def read_objects(path: Path) -> list[ObjectFile]:
 
 
 def _members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the members of a library."""
     place, long_names = len(_ARCHIVE), b""
     while place < len(content):
         header = content[place : place + _ENTRY_BYTES]
@@ -192,7 +191,6 @@ class _Reader:
         return ObjectFile(self._title, OBJECT if self._is_object else PROGRAM, tuple(found), notes)
 
     def _symbols(self) -> tuple[dict[int, list[Symbol]], dict[int, list[tuple[int, str]]]]:
-        """Names and marks of data and code, by number of their section."""
         symbols: dict[int, list[Symbol]] = {}
         marks: dict[int, list[tuple[int, str]]] = {}
         for section in self._sections:
@@ -246,7 +244,6 @@ class _Reader:
         return bytes(content)
 
     def _lines(self) -> dict[int, SourceLine]:
-        """The lines of the sources by address."""
         elf = ELFFile(BytesIO(self._relocated())) if self._is_object else self._elf
         if not elf.has_dwarf_info():
             return {}
@@ -303,7 +300,6 @@ class SourceLines:
 
     @cached_property
     def _lines(self) -> list[tuple[int, int, dict[int, SourceLine]]]:
-        """First address, address behind, and the lines of each section of code; none of a program that is no file."""
         if not self._path.is_file():
             return []
         return [

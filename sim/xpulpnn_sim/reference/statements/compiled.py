@@ -81,7 +81,6 @@ def _moves_base(statement: ast.stmt) -> bool:
 
 
 def _writes(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
-    """Write the NN-RF and the registers; all conditions are known."""
     assert all(texts.decided(test) for test, *_ in (*effects.entries, *(row[1:] for row in effects.registers)))
     return [
         *(f"nn[{texts.expression(number)}] = {texts.expression(word)}" for _, number, word in effects.entries),

@@ -233,7 +233,6 @@ class _Execution(Generic[V, C]):
         return self._z.choose(condition, self.value(body), self.value(orelse))
 
     def _numbered(self, terms: ast.GeneratorExp) -> tuple[list[tuple[C, V]], range]:
-        """Conditions of the numbers that a generator gives as they are, and the numbers."""
         return self._generated(terms), self._range(terms.generators[0].iter)
 
     def _generated(self, terms: ast.GeneratorExp) -> list[tuple[C, V]]:

@@ -22,7 +22,6 @@ def _quotient(a: int, b: int) -> int:
 
 
 def _remainder(a: int, b: int) -> int:
-    """Return what :func:`_quotient` leaves, with the sign of ``a``."""
     return a - b * _quotient(a, b)
 
 
@@ -198,7 +197,6 @@ def _set_flag(csrs: dict[str, int], name: str, value: int) -> None:
 
 
 def _trap(hart: Hart, cause: int) -> int:
-    """Enter the handler of an exception; return its address."""
     csrs = hart.csrs
     enabled = csrs["mstatus"] >> MSTATUS_MIE_BIT & 1
     csrs["mepc"], csrs["mcause"] = hart.pc, cause

@@ -31,7 +31,6 @@ def unpacking(word: str, width: int, *, is_signed: bool) -> str:
 
 
 def _by_byte(width: int, *, is_signed: bool) -> list[tuple[int, ...]]:
-    """Elements of every byte, for elements smaller than it."""
     sign, mask = (1 << (width - 1) if is_signed else 0), (1 << width) - 1
     lsbs = range(0, _BYTE_BITS, width)
     return [tuple((byte >> lsb & mask ^ sign) - sign for lsb in lsbs) for byte in range(_BYTES)]
@@ -344,7 +343,6 @@ class PythonArithmetic:
 
 
 def _bounds(op: ast.operator, x: PythonValue, y: PythonValue) -> tuple[int, int]:
-    """The least and the greatest result."""
     match op:
         case ast.Add():
             return x.low + y.low, x.high + y.high
