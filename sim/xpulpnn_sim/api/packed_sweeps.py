@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.cosimulation.workloads.packed_products import Point
@@ -67,11 +68,12 @@ class Wanted:
         """A plan as a point."""
         return Point(layer=plan.layer, w=plan.packing.w, a=plan.packing.a, plan=plan, signed=self.signed)
 
-    def bytes_point(self, isa: str, w: int, a: int) -> Point:
+    def bytes_points(self) -> Iterator[Point]:
         """The same product with an element in each byte."""
-        plan = best_plan(self.layer, w, a, methods(isa), scheme=Scheme.BYTES.value)
-        assert plan is not None
-        return self.point(plan)
+        for isa in self.isas:
+            plan = best_plan(self.layer, _BYTES, _BYTES, methods(isa), scheme=Scheme.BYTES.value)
+            assert plan is not None
+            yield self.point(plan)
 
 
 def _products(isa: str) -> list[list[Method]]:
@@ -108,7 +110,7 @@ def _table(wanted: Wanted) -> Iterator[Point]:
             raise LayerError(_illegal(wanted, w, a))
         yield from points
         yield from _rivals(wanted, w, a)
-    yield from (wanted.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+    yield from wanted.bytes_points()
     yield from _library(wanted)
 
 
@@ -150,11 +152,10 @@ def _overflow(wanted: Wanted) -> Iterator[Point]:
 
 def _best(wanted: Wanted) -> Iterator[Point]:
     """Every pair of widths: the best of every instruction, bytes and bit-serial."""
-    for w in WIDTHS:
-        for a in WIDTHS:
-            yield from _packed(wanted, w, a)
-            yield from _rivals(wanted, w, a)
-    yield from (wanted.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+    for w, a in product(WIDTHS, WIDTHS):
+        yield from _packed(wanted, w, a)
+        yield from _rivals(wanted, w, a)
+    yield from wanted.bytes_points()
 
 
 def _iterations(wanted: Wanted) -> Iterator[Point]:
@@ -170,14 +171,14 @@ def _iterations(wanted: Wanted) -> Iterator[Point]:
                         plan = chosen.plan(w, a, one)
                         if plan is not None:
                             yield wanted.point(plan)
-    yield from (wanted.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+    yield from wanted.bytes_points()
 
 
 def _bits(wanted: Wanted) -> Iterator[Point]:
     for bits in (*WIDTHS, _BYTES):
         yield from _packed(wanted, bits, bits)
         yield from _rivals(wanted, bits, bits)
-    yield from (wanted.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+    yield from wanted.bytes_points()
     yield from _library(wanted)
 
 
@@ -187,7 +188,7 @@ def _reduction(wanted: Wanted) -> Iterator[Point]:
             longer = replace(wanted, layer=replace(wanted.layer, reduction=reduction))
             yield from _packed(longer, w, a)
             yield from _rivals(longer, w, a)
-            yield from (longer.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+            yield from longer.bytes_points()
             yield from _library(longer)
 
 
@@ -211,8 +212,7 @@ def sweep_points(names: Sequence[str], wanted: Wanted) -> list[Point]:
     for name in names:
         if name not in SWEEPS:
             raise InputError(f"sweep must be one of {', '.join(SWEEPS)}, not {name}")
-        found = [replace(point, sweep=name) for point in SWEEPS[name](wanted)]
-        points += found
+        points += [replace(point, sweep=name) for point in SWEEPS[name](wanted)]
     if not points:
         raise LayerError("scheme, depth, iter and block must leave something that is legal, not nothing")
     return points

@@ -112,38 +112,19 @@ def _machine(core: CoreConfig, cores: int) -> CoreConfig | ClusterConfig:
 def _table(records: list[dict[str, Any]]) -> Table:
     layers = [name for name in records[0]["layers"] if name != "setup"]
     title = "millions of instructions and cycles; layers: of core 0; paper: its cycles over ours"
-    rows: list[tuple[object, ...]] = []
-    for popcount, (instructions, cycles) in _PAPER.items():
-        blank = ("",) * (len(layers) + 3)
-        rows.append(("paper", popcount, "1", *_millions(instructions, _PAPER_OPERATIONS, cycles), *blank))
     alone = {_way(record): record["cycles"] for record in records if record["cores"] == 1}
+    rows: list[list[str]] = []
+    for popcount, (instructions, cycles) in _PAPER.items():
+        blank = [""] * (len(layers) + 3)
+        rows.append(["paper", popcount, "1", *_millions(instructions, _PAPER_OPERATIONS, cycles), *blank])
     for record in records:
         single, (_, paper) = alone.get(_way(record)), _PAPER[record["popcount"]]
-        rows.append(
-            (
-                *_way(record),
-                str(record["cores"]),
-                *_millions(record["instructions"], record["operations"], record["cycles"]),
-                f"{paper / record['cycles']:.2f}",
-                "-" if single is None else f"{single / record['cycles']:.2f}",
-                *(f"{record['layers'][name] / _MILLION:.3f}" for name in layers),
-                str(record["mismatches"]),
-            )
-        )
-    headings = (
-        "variant",
-        "popcount",
-        "cores",
-        "Minsn",
-        "Mxor",
-        "Mcompare",
-        "Mcycles",
-        "paper",
-        "speed-up",
-        *layers,
-        "errors",
-    )
-    return table(headings, rows, title=title)
+        rows.append([*_way(record), str(record["cores"])])
+        rows[-1] += _millions(record["instructions"], record["operations"], record["cycles"])
+        rows[-1] += [f"{paper / record['cycles']:.2f}", "-" if single is None else f"{single / record['cycles']:.2f}"]
+        rows[-1] += [*(f"{record['layers'][name] / _MILLION:.3f}" for name in layers), str(record["mismatches"])]
+    headings = ("variant", "popcount", "cores", "Minsn", "Mxor", "Mcompare", "Mcycles", "paper", "speed-up")
+    return table((*headings, *layers, "errors"), rows, title=title)
 
 
 def _way(record: dict[str, Any]) -> tuple[str, str]:

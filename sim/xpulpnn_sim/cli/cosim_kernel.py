@@ -1,6 +1,6 @@
 """``xpulpnn cosim KERNEL``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -22,7 +22,7 @@ from xpulpnn_sim.api.cosimulation import (
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
 from xpulpnn_sim.cli.command import arguments, command
-from xpulpnn_sim.cli.common import Columns, finish, output, progress_bar, record_table, table, tell
+from xpulpnn_sim.cli.common import Columns, cells_of, finish, output, progress_bar, record_table, table, tell
 from xpulpnn_sim.cli.kernel_options import Kernel, Precisions, Requantising, Specialising, forms
 from xpulpnn_sim.cli.option_groups import DataTiming, Json, Seed, Simulated
 from xpulpnn_sim.cli.values import Count, NewFile, Preset, Repeated, Words
@@ -268,28 +268,28 @@ def _figures(record: dict[str, Any]) -> tuple[float | None, float | None, float 
     return paper, estimated.cycles_per_sdotp, estimated.macs_per_cycle if record["kernel"] == "conv" else None
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
 def _table(records: list[dict[str, Any]]) -> Table:
-    rows: list[tuple[object, ...]] = []
-    for record in records:
-        paper, cycles_per_sdotp, macs_per_cycle = _figures(record)
-        cells = (record["layer"], record["precision"], record["variant"], record["cycles"])
-        numbers = (
-            (record["cycles_per_sdotp"], 3),
-            (paper, 3),
-            (cycles_per_sdotp, 3),
-            (record["macs_per_cycle"], 2),
-            (macs_per_cycle, 2),
-            (record["opef"], 2),
-        )
-        speed = _number(record["sim_cycles_per_s"] / _MILLION, 2)
-        rows.append((*cells, *(_number(*one) for one in numbers), record["mismatches"], speed))
-    headings = (
-        *("layer", "precision", "variant", "cycles", "cyc/sdotp", "paper", "model"),
-        *("MAC/cyc", "model", "OPEF", "errors", "Mcyc/s"),
-    )
+    shown = [record | dict(zip(("paper", "model", "model_rate"), _figures(record), strict=True)) for record in records]
     title = "cycles per sdotp: MatMul alone; MAC per cycle: whole kernel"
-    return table(headings, rows, title=title)
+    headings = [name.strip() for name in _KERNEL_COLUMNS]
+    return table(headings, (cells_of(_KERNEL_COLUMNS, one) for one in shown), title=title)
+
+
+def _known(name: str, digits: int) -> Callable[[dict[str, Any]], str]:
+    return lambda record: "-" if record[name] is None else f"{record[name]:.{digits}f}"
+
+
+_KERNEL_COLUMNS: Columns = {
+    "layer": "{[layer]}",
+    "precision": "{[precision]}",
+    "variant": "{[variant]}",
+    "cycles": "{[cycles]}",
+    "cyc/sdotp": "{[cycles_per_sdotp]:.3f}",
+    "paper": _known("paper", 3),
+    "model": _known("model", 3),
+    "MAC/cyc": "{[macs_per_cycle]:.2f}",
+    "model ": _known("model_rate", 2),  # the heading of another column, told apart by its space
+    "OPEF": "{[opef]:.2f}",
+    "errors": "{[mismatches]}",
+    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+}

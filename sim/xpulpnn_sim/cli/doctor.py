@@ -5,8 +5,8 @@ from typing import Any
 from xpulpnn.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, output, table, tell, write_json
+from xpulpnn_sim.cli.doctor import Tool, survey
 from xpulpnn_sim.cli.option_groups import Json
-from xpulpnn_sim.tools.doctor import FoundTool, survey
 
 _MB = 1e6
 
@@ -25,7 +25,7 @@ def run(options: DoctorOptions) -> int:
     if options.clean_cache:
         clean_cache()
     findings = survey()
-    rows = ((one.tool.name, one.tool.purpose, one.version or "-", _place(one)) for one in findings)
+    rows = ((tool.name, tool.purpose, version or "-", place or _missing(tool)) for tool, version, place in findings)
     shown = table(("tool", "for", "version", "where"), rows)
     for column in shown.columns:
         column.overflow, column.no_wrap = "fold", False
@@ -34,21 +34,20 @@ def run(options: DoctorOptions) -> int:
     told = f"set by {said_by}" if said_by != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
     tell(f"cache: {place} ({told}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")
     cache = {"tool": "cache", "needed": False, "version": None, "path": str(place), "install": None}
-    write_json(options.json, [*map(_record, findings), cache | {"files": files, "bytes": size}])
-    return FAILED if any(finding.missing and finding.tool.needed for finding in findings) else OK
+    records: list[dict[str, Any]] = [
+        {
+            "tool": tool.name,
+            "needed": tool.needed,
+            "version": version or None,
+            "path": path or None,
+            "install": tool.install,
+        }
+        for tool, version, path in findings
+    ]
+    cache = {"tool": "cache", "needed": False, "version": None, "path": str(place), "install": None}
+    write_json(options.json, [*records, cache | {"files": files, "bytes": size}])
+    return FAILED if any(tool.needed and not path for tool, _, path in findings) else OK
 
 
-def _place(finding: FoundTool) -> str:
-    if not finding.missing:
-        return finding.place
-    return f"{'missing' if finding.tool.needed else 'missing, optional'}: {finding.tool.install}"
-
-
-def _record(finding: FoundTool) -> dict[str, Any]:
-    return {
-        "tool": finding.tool.name,
-        "needed": finding.tool.needed,
-        "version": finding.version or None,
-        "path": finding.place or None,
-        "install": finding.tool.install,
-    }
+def _missing(tool: Tool) -> str:
+    return f"{'missing' if tool.needed else 'missing, optional'}: {tool.install}"

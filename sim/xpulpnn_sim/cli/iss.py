@@ -12,11 +12,9 @@ from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar
 from xpulpnn_sim.cli.program import (
     DEFAULT_LIMIT,
-    Ending,
     ProgramOptions,
     by_function,
     dumps,
-    end_record,
     load_program,
     profile_table,
     replacing,
@@ -94,10 +92,9 @@ def run(options: IssOptions) -> int:
     seconds = time.perf_counter() - begin
     executed = session.executed
     speed = executed / seconds
-    ending = Ending(executable, ended, session.trapped, config, options.title)
     cores = f" on {target.cores} cores" if isinstance(target, ClusterConfig) else ""
-    report(ending, f"{executed} instructions{cores}, {speed:,.0f} per second")
-    record = end_record(ending) | {
+    summary = f"{executed} instructions{cores}, {speed:,.0f} per second"
+    record = report(executable, ended, session.trapped, config, options.title, summary) | {
         "engine": "iss",
         "instructions": executed,
         "wall_s": round(seconds, 3),

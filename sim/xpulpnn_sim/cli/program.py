@@ -162,43 +162,27 @@ def show(printed: Output) -> None:
     stream.buffer.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """End of a run."""
+def report(
+    executable: Executable, ended: Exit, trapped: Trapped | None, config: CoreConfig, core: str, summary: str
+) -> dict[str, Any]:
+    """Tell how a run ended, on the error output, for the other one is the program's; return it for machines.
 
-    executable: Executable
-    exit: Exit
-    trapped: Trapped | None  # the last exception
-    config: CoreConfig
-    core: str
-
-    @property
-    def exception(self) -> str:
-        """The last exception in words, if the program did not succeed."""
-        if self.trapped is None or self.exit.ok:
-            return ""
-        return describe(self.trapped, self.config, self.core, self.executable.symbol_at)
-
-
-def report(ending: Ending, summary: str) -> None:
-    """Tell how the run ended, on the error output: the other one is the program's."""
+    The last exception is told if the program did not succeed.
+    """
+    name_of = executable.symbol_at
     sys.stdout.flush()
-    print(f"{ending.exit.text} ({summary})", file=sys.stderr)
-    if ending.exception:
-        print(f"last exception: {ending.exception}", file=sys.stderr)
-
-
-def end_record(ending: Ending) -> dict[str, Any]:
-    """The end of a run for machines."""
-    executable, ended = ending.executable, ending.exit
-    found = ending.trapped if ending.exception else None
-    exception = None if found is None else trap_record(found, ending.exception, executable.symbol_at)
+    print(f"{ended.text} ({summary})", file=sys.stderr)
+    exception = None
+    if trapped is not None and not ended.ok:
+        text = describe(trapped, config, core, name_of)
+        exception = trap_record(trapped, text, name_of)
+        print(f"last exception: {text}", file=sys.stderr)
     return {
         "program": str(executable.path),
         "reason": ended.reason.value,
         "code": ended.code,
         "pc": ended.pc,
-        "symbol": executable.symbol_at(ended.pc),
+        "symbol": name_of(ended.pc),
         "address": ended.address,
         "text": ended.text,
         "exception": exception,

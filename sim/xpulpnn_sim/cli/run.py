@@ -21,11 +21,9 @@ from xpulpnn_sim.cli.option_groups import Check, ClusterOptions, MemoryTiming, S
 from xpulpnn_sim.cli.program import (
     DEFAULT_LIMIT,
     OUTSIDE,
-    Ending,
     ProgramOptions,
     address_text,
     dumps,
-    end_record,
     load_program,
     replacing,
     report,
@@ -136,13 +134,14 @@ def run(options: RunOptions) -> int:
     if options.waves is not None:
         _write_save_file(options.waves, executable, config)
     profile = Profile(executable, result.account) if options.profile else None
-    ending = Ending(executable, result.exit, result.trapped, target.core, options.title)
-    record = _record(options, ending, machine, result, profile)
+    summary = f"{result.cycles} cycles, {result.instructions} instructions"
+    record = report(executable, result.exit, result.trapped, target.core, options.title, summary)
+    record |= _record(options, machine, result, profile)
     if target.cluster is not None:
         record |= {"engine": "cluster", "by_core": core_records(result)}
         record["conditions"] |= {"cores": target.cluster.cores, "banks": target.cluster.banks}
         record["conditions"]["icache"] = target.cluster.icache_private
-    _tell(ending, result, record)
+    _tell(result, record)
     if profile is not None:
         if target.cluster is not None:
             output().print(cores_table(record["by_core"]))
@@ -217,20 +216,14 @@ def _tracing(path: Path, target: Target) -> Generator[Callable[[Sequence[Records
         yield write
 
 
-def _record(
-    options: RunOptions,
-    ending: Ending,
-    machine: Machine,
-    result: RunResult,
-    profile: Profile | None,
-) -> dict[str, Any]:
+def _record(options: RunOptions, machine: Machine, result: RunResult, profile: Profile | None) -> dict[str, Any]:
     conditions = asdict(machine) | {
         "preset": options.preset,
         "set": list(options.settings),
         "check": options.check == "all",
         "lockstep": options.lockstep,
     }
-    record = end_record(ending) | {
+    record = {
         "engine": "core",
         "cycles": result.cycles,
         "instructions": result.instructions,
@@ -249,8 +242,7 @@ def _record(
     return record
 
 
-def _tell(ending: Ending, result: RunResult, record: dict[str, Any]) -> None:
-    report(ending, f"{result.cycles} cycles, {result.instructions} instructions")
+def _tell(result: RunResult, record: dict[str, Any]) -> None:
     console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
     if result.difference is not None:
         tell(result.difference)

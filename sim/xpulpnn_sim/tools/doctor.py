@@ -24,20 +24,6 @@ class Tool:
     find: Callable[[], tuple[str, str] | None]  # returns (version, place), or None if it is missing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTool:
-    """A tool with its version and place; both empty if it is missing."""
-
-    tool: Tool
-    version: str = ""
-    place: str = ""
-
-    @property
-    def missing(self) -> bool:
-        """Return whether the tool was not found."""
-        return not self.place
-
-
 def _program(*names: str, version: str = "--version") -> Callable[[], tuple[str, str] | None]:
     def find() -> tuple[str, str] | None:
         place = next((found for name in names if (found := shutil.which(name))), None)
@@ -122,7 +108,7 @@ TOOLS: tuple[Tool, ...] = (
 """In the order they are shown."""
 
 
-def survey() -> list[FoundTool]:
-    """Looks for every tool."""
-    found = [(tool, tool.find()) for tool in TOOLS]
-    return [FoundTool(tool=tool, version=at[0], place=at[1]) if at else FoundTool(tool=tool) for tool, at in found]
+def survey() -> list[tuple[Tool, str, str]]:
+    """Every tool with its version and place; both empty if it is missing."""
+    found = [(tool, tool.find() or ("", "")) for tool in TOOLS]
+    return [(tool, version, place) for tool, (version, place) in found]

@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import (
     WEIGHT_SELECT_LSB,
     XLEN,
 )
-from xpulpnn_sim.reference.golden.effects import I32, IMMEDIATES, U32, Effects, Sources, uimm5
+from xpulpnn_sim.reference.golden.effects import I32, IMMEDIATES, U32, Bits, Effects, Sources, uimm5
 
 
 def _lsbs(fmt: ElemFmt) -> U32:
@@ -74,15 +74,22 @@ def mac_load_nn(insn: Insn, src: Sources) -> Effects:
     reloads = (selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) != 0
     other = reloads_activation & ((selector & RELOADS_WEIGHT) != 0)
     weight_index = FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
+    index = np.where(reloads_activation, (selector & ACTIVATION_SELECT) ^ other, weight_index)
+    return reload(src, index, reloads, _mac(insn, src, src.wgt, src.act))
+
+
+def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None = None) -> Effects:
+    """The word at the base goes to an entry of the NN-RF, everywhere unless told where; the base moves on."""
+    happens = np.ones(len(src.word), np.bool_) if happens is None else happens
     return Effects(
-        rd=_mac(insn, src, src.wgt, src.act),
+        rd=rd,
         base=src.rs1 + INCREMENT,
-        base_written=reloads,
+        base_written=happens,
         address=src.rs1,
-        accessed=reloads,
+        accessed=happens,
         size=INCREMENT,
-        nn_index=np.where(reloads_activation, (selector & ACTIVATION_SELECT) ^ other, weight_index),
-        nn_written=reloads,
+        nn_index=index,
+        nn_written=happens,
     )
 
 
@@ -90,14 +97,5 @@ def mac_load_cu(insn: Insn, src: Sources) -> Effects:
     """Compute&Update Mac&Load: entry times rs2, then the entry is always reloaded. ``nn_index`` counts as in a core
     with both forms: entry i is weight i."""
     assert insn.entry is not None
-    always = np.ones(len(src.word), np.bool_)
-    return Effects(
-        rd=_mac(insn, src, src.wgt, src.rs2),
-        base=src.rs1 + INCREMENT,
-        base_written=always,
-        address=src.rs1,
-        accessed=always,
-        size=INCREMENT,
-        nn_index=np.full(len(src.word), FIRST_WEIGHT + insn.entry, np.uint32),
-        nn_written=always,
-    )
+    index = np.full(len(src.word), FIRST_WEIGHT + insn.entry, np.uint32)
+    return reload(src, index, rd=_mac(insn, src, src.wgt, src.rs2))

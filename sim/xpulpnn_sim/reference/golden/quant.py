@@ -7,9 +7,9 @@ import numpy as np
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER
+from xpulpnn_sim.reference.golden.dotp import reload
 from xpulpnn_sim.reference.golden.effects import I32, I64, U32, Effects, Sources, sign_extend, uimm5
 
-PARAMETER_BYTES = 4
 _HALF = 1 << 16
 _WORD = 1 << 32
 _SHIFTS = 32
@@ -18,16 +18,7 @@ _LANE_FIELD = 1 << 28  # Place value of the lane in an instruction word
 
 def load_parameter(insn: Insn, src: Sources) -> Effects:
     """pv.rqld: the word at the base goes to the factor or the summand; the base moves on."""
-    always = np.ones(len(src.word), np.bool_)
-    return Effects(
-        base=src.rs1 + PARAMETER_BYTES,
-        base_written=always,
-        address=src.rs1,
-        accessed=always,
-        size=PARAMETER_BYTES,
-        nn_index=FIRST_PARAMETER + uimm5(src.word),
-        nn_written=always,
-    )
+    return reload(src, FIRST_PARAMETER + uimm5(src.word))
 
 
 def _scaled(value: U32, factor: U32, summand: U32) -> I64:
