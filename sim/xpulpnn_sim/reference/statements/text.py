@@ -51,26 +51,6 @@ _MANY = 4  # elements from which on they are unpacked together
 
 _LONGEST_SHIFT = 2 * XLEN
 
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Mod: "%",
-    ast.Pow: "**",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.BitAnd: "&",
-}
-_COMPARISONS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
 _NEUTRAL = (ast.Add, ast.Sub, ast.LShift, ast.RShift, ast.BitOr, ast.BitXor)
 """Operators that change nothing with 0 on the right."""
 
@@ -180,7 +160,7 @@ class PythonArithmetic:
         if x.known == 0 and isinstance(op, ast.Add | ast.BitOr | ast.BitXor):
             return y
         (first, second), is_static = self._operands(x, y)
-        text = f"({first} {_OPERATORS[type(op)]} {second})"
+        text = f"({ast.unparse(ast.BinOp(ast.Name(first), op, ast.Name(second)))})"
         factors = (x, y) if isinstance(op, ast.Mult) else None
         return PythonValue(text, *_bounds(op, x, y), is_static, factors=factors)
 
@@ -263,7 +243,9 @@ class PythonArithmetic:
             y = other if isinstance(other, PythonValue) else PythonValue(other, 0, WORD_MASK)
             x = PythonValue(x.biased, 0, WORD_MASK)
         (first, second), is_static = self._operands(x, y)
-        return undecided(f"({first} {_COMPARISONS[type(op)]} {second})", is_static=is_static)
+        return undecided(
+            f"({ast.unparse(ast.Compare(ast.Name(first), [op], [ast.Name(second)]))})", is_static=is_static
+        )
 
     def holds(self, value: PythonValue) -> PythonValue:
         """Return a value as a condition."""
