@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -83,17 +82,6 @@ def compiler(tmp_path, monkeypatch):
 
 
 @pytest.mark.unit
-def test_simultaneous_builds_leave_one_model(compiler, tmp_path):
-    with ThreadPoolExecutor(3) as pool:
-        [library] = set(pool.map(lambda _: build.build_model(RIG), range(3)))
-    assert len(compiler) == 1
-    [runtime] = tmp_path.glob("*.a")
-    assert sorted(tmp_path.iterdir()) == sorted([library, runtime])
-    assert library.read_text() == "model 1"
-    assert runtime.read_text() == RUNTIME
-
-
-@pytest.mark.unit
 def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     build.build_model(RIG)
     build.build_model(backend_rig(VERILOG + "// changed\n", MANIFEST))
@@ -140,19 +128,6 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
     monkeypatch.setenv(build.COMPILER_VARIABLE, other)
     assert build.build_model(RIG) != first
     assert len(compiler) == done + 6
-
-
-@pytest.mark.unit
-def test_a_model_is_moved_into_place_whole(tmp_path, monkeypatch):
-    monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
-    made = []
-
-    def link(model):
-        model.write_text("model")
-        made.append(model.stat().st_ino)
-
-    pretend(monkeypatch, link)
-    assert [build.build_model(RIG).stat().st_ino] == made
 
 
 @pytest.mark.unit
@@ -235,11 +210,6 @@ class TestRig:
             line.partition("(")[2] for line in text.splitlines() if ".info__raw(" in line or "payload__word(" in line
         ]
         assert words[0].rstrip(",") == words[1].rstrip(",")
-
-    def test_counts_are_constants_of_the_header(self):
-        header = RIG.sources()["schema.hpp"]
-        for line in ("DATA_PORTS = 1u", "FETCH_PORTS = 0u", "STREAMS = 1u", "HARTS = 1u"):
-            assert f"constexpr uint32_t {line};" in header
 
     def test_missing_port_is_named(self):
         ports = [port for port in MANIFEST["ports"] if port["name"] != "branch__valid"]
