@@ -42,7 +42,7 @@ Origin = tuple[str, int]  # file and line
 class Vector:
     """One execution of one instruction."""
 
-    origin: Origin  # file and line
+    origin: Origin = "", 0  # file and line
     insn: Insn  # table row of the word
     word: int  # instruction and registers before
     rs1: int  # instruction and registers before
@@ -120,8 +120,12 @@ class VectorReader:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
                         empty = False
-                        vector = self._parse(line, (str(path), number))
+                        try:
+                            vector = self._parse(line)
+                        except InputError as error:
+                            raise InputError(f"{path} line {number}: {error}") from None
                         if vector is not None:
+                            vector.origin = str(path), number
                             yield vector
         except (OSError, EOFError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
@@ -129,55 +133,47 @@ class VectorReader:
         if empty:
             raise InputError(f"vector file must hold vectors, not nothing: {path}")
 
-    def _parse(self, line: str, where: Origin) -> Vector | None:
+    def _parse(self, line: str) -> Vector | None:
         try:
             entry = json.loads(line)
         except (json.JSONDecodeError, RecursionError, ValueError) as error:
             reason = getattr(error, "msg", "too deep or too long")
-            raise InputError(
-                f"{_at(where)}: vector must be a JSON object, not {_shown(line.strip())} ({reason})"
-            ) from None
+            raise InputError(f"vector must be a JSON object, not {_shown(line.strip())} ({reason})") from None
         if not isinstance(entry, dict) or not isinstance(entry.get("insn"), str):
-            raise InputError(
-                f"{_at(where)}: vector must be a JSON object with the name `insn`, not {_shown(line.strip())}"
-            )
+            raise InputError(f"vector must be a JSON object with the name `insn`, not {_shown(line.strip())}")
         with_entries = "nnrf_in" in entry
-        numbers = _all_unsigned(entry, _WITH_ENTRIES if with_entries else _PLAIN, where)
-        rs2 = _unsigned(entry, "rs2", where) if "rs2" in entry else 0
+        numbers = _all_unsigned(entry, _WITH_ENTRIES if with_entries else _PLAIN)
+        rs2 = _unsigned(entry, "rs2") if "rs2" in entry else 0
         word, rs1, rd_in, rd_out = numbers[:4]
-        vector = Vector(origin=where, insn=INSNS[0], word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, rd_out=rd_out)
+        vector = Vector(insn=INSNS[0], word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, rd_out=rd_out)
         if "rs1_out" in entry:
-            vector.rs1_out = _unsigned(entry, "rs1_out", where)
+            vector.rs1_out = _unsigned(entry, "rs1_out")
         if with_entries:
-            vector.nnrf_in = _entries(entry, "nnrf_in", where)
-            vector.nnrf_out = _entries(entry, "nnrf_out", where)
-        vector.mem = _memory(entry.get("mem", {}), where)
+            vector.nnrf_in = _entries(entry, "nnrf_in")
+            vector.nnrf_out = _entries(entry, "nnrf_out")
+        vector.mem = _memory(entry.get("mem", {}))
         # files repeat few words, so what follows from name and word is found out once
-        row = self._known.get((entry["insn"], word)) or self._row(entry["insn"], word, where)
+        row = self._known.get((entry["insn"], word)) or self._row(entry["insn"], word)
         facts = self._present.get(id(row))
         if row is None or facts is None:
             self.skipped += 1
             return None
         vector.insn = row
         if (entry["insn"], word) not in self._known:
-            _check_registers(vector, facts, where)
+            _check_registers(vector, facts)
             self._known[entry["insn"], word] = row
         vector.checks_rd = facts.writes_rd and register(vector.word, "rd") != 0
         if facts.uses_nnrf and not with_entries:
-            raise InputError(f"{_at(where)}: nnrf_in must be given for {row.mnemonic}, not left out")
+            raise InputError(f"nnrf_in must be given for {row.mnemonic}, not left out")
         if with_entries:
-            _check_lengths(vector, facts.fewest_entries, self._most_entries, where)
-        if "imm" in entry and row.is_nn_form and _unsigned(entry, "imm", where) != register(vector.word, "rs2"):
-            raise InputError(
-                f"{_at(where)}: imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}"
-            )
+            _check_lengths(vector, facts.fewest_entries, self._most_entries)
+        if "imm" in entry and row.is_nn_form and _unsigned(entry, "imm") != register(vector.word, "rs2"):
+            raise InputError(f"imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}")
         if bool(entry.get("rd_is_x0", register(vector.word, "rd") == 0)) != (register(vector.word, "rd") == 0):
-            raise InputError(
-                f"{_at(where)}: rd_is_x0 must tell whether the rd field of word is 0, not {entry['rd_is_x0']}"
-            )
+            raise InputError(f"rd_is_x0 must tell whether the rd field of word is 0, not {entry['rd_is_x0']}")
         return vector
 
-    def _row(self, name: str, word: int, where: Origin) -> Insn | None:
+    def _row(self, name: str, word: int) -> Insn | None:
         """Table row of the word, None if there is no instruction called ``name``; the word must be one of it."""
         named = by_mnemonic(name)
         if not named:
@@ -185,56 +181,52 @@ class VectorReader:
         row = self._decoder.decode(word)
         if row is None or not any(alias is row or alias.matches(word) for alias in named):
             shown = "an illegal word" if row is None else row.mnemonic
-            raise InputError(f"{_at(where)}: word must encode {name}, not {shown} (0x{word:08x})")
+            raise InputError(f"word must encode {name}, not {shown} (0x{word:08x})")
         return row
 
 
 _SHOWN = 40
 
 
-def _at(where: Origin) -> str:
-    return f"{where[0]} line {where[1]}"
-
-
 def _shown(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def _unsigned(entry: dict[str, Any], name: str, where: Origin) -> int:
+def _unsigned(entry: dict[str, Any], name: str) -> int:
     value = entry.get(name)
     if type(value) is not int or not 0 <= value < ADDRESS_SPACE:
         shown = "left out" if name not in entry else _shown(json.dumps(value))
-        raise InputError(f"{_at(where)}: {name} must be an unsigned 32-bit integer, not {shown}")
+        raise InputError(f"{name} must be an unsigned 32-bit integer, not {shown}")
     return value
 
 
-def _all_unsigned(entry: dict[str, Any], names: Sequence[str], where: Origin) -> list[int]:
+def _all_unsigned(entry: dict[str, Any], names: Sequence[str]) -> list[int]:
     values: list[Any] = [entry.get(name) for name in names]
     if all(type(value) is int and 0 <= value < ADDRESS_SPACE for value in values):
         return values
-    return [_unsigned(entry, name, where) for name in names]
+    return [_unsigned(entry, name) for name in names]
 
 
-def _entries(entry: dict[str, Any], name: str, where: Origin) -> list[int]:
+def _entries(entry: dict[str, Any], name: str) -> list[int]:
     values = entry.get(name)
     if not isinstance(values, list):
-        raise InputError(f"{_at(where)}: {name} must be a list of words, not {_shown(json.dumps(values))}")
-    return [_unsigned({name: value}, name, where) for value in values]
+        raise InputError(f"{name} must be a list of words, not {_shown(json.dumps(values))}")
+    return [_unsigned({name: value}, name) for value in values]
 
 
-def _check_lengths(vector: Vector, fewest: int, most: int, where: Origin) -> None:
+def _check_lengths(vector: Vector, fewest: int, most: int) -> None:
     """A core with the requantisation has more entries, which other instructions need not say anything about."""
     for name, values in (("nnrf_in", vector.nnrf_in), ("nnrf_out", vector.nnrf_out)):
         if len(values) not in (fewest, most):
             rule = " or ".join(dict.fromkeys((str(fewest), str(most))))
-            raise InputError(f"{_at(where)}: {name} must be a list of {rule} words, not {_shown(json.dumps(values))}")
+            raise InputError(f"{name} must be a list of {rule} words, not {_shown(json.dumps(values))}")
     if len(vector.nnrf_in) != len(vector.nnrf_out):
-        raise InputError(f"{_at(where)}: nnrf_out must be as long as nnrf_in, not {len(vector.nnrf_out)} words")
+        raise InputError(f"nnrf_out must be as long as nnrf_in, not {len(vector.nnrf_out)} words")
 
 
-def _memory(mem: object, where: Origin) -> dict[int, int]:
+def _memory(mem: object) -> dict[int, int]:
     if not isinstance(mem, dict):
-        raise InputError(f"{_at(where)}: mem must be an object of address and word, not {_shown(json.dumps(mem))}")
+        raise InputError(f"mem must be an object of address and word, not {_shown(json.dumps(mem))}")
     words: dict[int, int] = {}
     for address, word in mem.items():
         try:
@@ -242,16 +234,16 @@ def _memory(mem: object, where: Origin) -> dict[int, int]:
         except ValueError:
             number = int(address) if address.isdecimal() else -1
         if not 0 <= number < ADDRESS_SPACE:
-            raise InputError(f"{_at(where)}: mem address must be an unsigned 32-bit integer, not {_shown(address)}")
-        words[number] = _unsigned({"mem word": word}, "mem word", where)
+            raise InputError(f"mem address must be an unsigned 32-bit integer, not {_shown(address)}")
+        words[number] = _unsigned({"mem word": word}, "mem word")
     return words
 
 
-def _check_registers(vector: Vector, row: _Row, where: Origin) -> None:
+def _check_registers(vector: Vector, row: _Row) -> None:
     for name in row.fields:
         number = register(vector.word, name)
         if number not in (VECTOR_REGISTERS[name], 0):
-            raise InputError(f"{_at(where)}: {name} field of word must be x{VECTOR_REGISTERS[name]}, not x{number}")
+            raise InputError(f"{name} field of word must be x{VECTOR_REGISTERS[name]}, not x{number}")
 
 
 def source(vector: Vector, name: str) -> int:

@@ -9,7 +9,7 @@ whole design is one function.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.schema import KINDS, RETIRE, PortKind, cpp_header
@@ -86,8 +86,10 @@ class Rig:
     def _wrapper(self) -> str:
         widths = {port["name"]: port["width"] for port in self.manifest["ports"]}
         top = self.manifest["top"]
-        seen, driven = self._seen(), self._driven()
-        inputs = {name: f"driven[{32 * at} +: {widths[name]}]" for at, names in enumerate(driven) for name in names}
+        seen, driven = self._fields("seen"), self._fields("driven")
+        inputs = {
+            name: f"driven[{32 * at} +: {widths[name]}]" for at, names in enumerate(driven) for name in names.split()
+        }
         pins, wires = [], []
         for port in self.manifest["ports"]:
             name, width = port["name"], port["width"]
@@ -124,26 +126,11 @@ module {TOP}(
 endmodule
 """
 
-    def _seen(self) -> list[str]:
-        """Outputs of the design in the order of the struct Observed, empty where there is none."""
+    def _fields(self, direction: Literal["seen", "driven"]) -> list[str]:
+        """Ports of the design by word of the struct Observed or Driven, empty where there is none."""
         nothing = Adapter(KINDS[0], {})
-        return [
-            adapter.ports.get(field, "")
-            for kind in KINDS
-            if kind.seen
-            for adapter in self._of(kind) or [nothing]
-            for field in kind.seen
-        ]
-
-    def _driven(self) -> list[list[str]]:
-        nothing = Adapter(KINDS[0], {})
-        return [
-            adapter.ports.get(field, "").split()
-            for kind in KINDS
-            if kind.driven
-            for adapter in self._of(kind) or [nothing]
-            for field in kind.driven
-        ]
+        places = [(kind, adapter) for kind in KINDS for adapter in self._of(kind) or [nothing]]
+        return [adapter.ports.get(field, "") for kind, adapter in places for field in getattr(kind, direction)]
 
     def _records(self) -> Iterator[tuple[str, str, str]]:
         """The signal that a hart retires an instruction, the place of its record and the record, of each."""
