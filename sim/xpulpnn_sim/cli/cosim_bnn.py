@@ -55,7 +55,7 @@ def run(options: BnnOptions) -> int:
     """Classify an image in every way asked for; fails if a check does."""
     ways = _ways(options)
     core = options.simulated_core
-    machine = Machine(grant_stalls=options.grant_stalls, seed=options.seed, max_cycles=MOST_CYCLES)
+    machine = Machine.of(options, max_cycles=MOST_CYCLES)
     ways = _able(ways, core, is_open=not options.variant)
     cases = [
         BnnCase(

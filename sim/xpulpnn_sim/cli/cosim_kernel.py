@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from rich.table import Table
@@ -31,11 +31,9 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result,
 from xpulpnn_sim.tools.lists import chosen
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
 from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, Kind, kind
-from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
 from xpulpnn_sw.layers.convolution import ConvLayer
-from xpulpnn_sw.layers.precision import Precision
 
 
 def channelwise_table(records: Sequence[Mapping[str, Any]]) -> Table:
@@ -115,14 +113,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     @property
     def machine(self) -> Machine:
         """The surroundings of the core."""
-        return Machine(
-            grant_stalls=self.grant_stalls,
-            response_latency=self.response_latency,
-            l2_latency=self.l2_latency,
-            irq_rate=self.irq_rate,
-            seed=self.seed,
-            max_cycles=MOST_CYCLES,
-        )
+        return Machine.of(self, max_cycles=MOST_CYCLES)
 
     @property
     def beyond(self) -> CoreConfig | None:
@@ -173,7 +164,7 @@ def run(options: CosimOptions) -> int:
     window = None if options.wave_window is None else Waves.window(options.wave_window)
     records = run_on_clusters(options, cluster, cases) if cluster is not None else _run(options, cases, window)
     if options.random is not None:
-        every = len(turns(options.kernel, config, **_asked(options)._asdict(), beyond=beyond))
+        every = len(turns(options.kernel, config, **_asked(options), beyond=beyond))
         tell(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
     return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 
@@ -202,7 +193,7 @@ def _cases(options: CosimOptions, config: CoreConfig, beyond: CoreConfig | None)
             config=config,
             beyond=beyond,
             machine=options.machine,
-            **_asked(options)._asdict(),
+            **_asked(options),
             check=options.check == "all",
             timing=not options.cores,
         )
@@ -223,18 +214,14 @@ def _cases(options: CosimOptions, config: CoreConfig, beyond: CoreConfig | None)
     )
 
 
-class _Asked(NamedTuple):
+def _asked(options: CosimOptions) -> dict[str, Any]:
     """Properties that random layers must have; an empty one leaves the choice open."""
-
-    precisions: Sequence[Precision]
-    variants: Sequence[str]
-    rules: Sequence[Rule]
-
-
-def _asked(options: CosimOptions) -> _Asked:
     is_open = not (options.bits or options.precision)
-    rules = () if options.requantise is None else (options.rule,)
-    return _Asked(() if is_open else options.precisions(options.kernel), options.variants, rules)
+    return {
+        "precisions": () if is_open else options.precisions(options.kernel),
+        "variants": options.variants,
+        "rules": () if options.requantise is None else (options.rule,),
+    }
 
 
 def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], results: list[Result]) -> None:

@@ -71,7 +71,7 @@ def run(options: UlppackOptions) -> int:
     """Run the table or the sweeps; fails if a check does."""
     wanted, names, plot = options.wanted, options.sweep, options.report
     everything = sweep_points(names, wanted)
-    machine = Machine(grant_stalls=options.grant_stalls, seed=options.seed, max_cycles=MOST_CYCLES)
+    machine = Machine.of(options, max_cycles=MOST_CYCLES)
     config = options.simulated_core
     points = [point for point in everything if point.runs_on(config)]
     if not points:

@@ -1,13 +1,17 @@
 """``xpulpnn iss``: a program on the instruction-set simulator."""
 
 import time
-from collections.abc import Callable
-from typing import Annotated, TextIO
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar
 from xpulpnn_sim.cli.program import (
@@ -28,7 +32,6 @@ from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.observe import Retired
 from xpulpnn_sim.reference.iss.session import Session
 from xpulpnn_sim.reference.programs import trace
-from xpulpnn_sim.reference.programs.exits import Exit
 
 
 @arguments
@@ -54,41 +57,18 @@ def run(options: IssOptions) -> int:
     config = target.core if isinstance(target, ClusterConfig) else target
     _require_turns(options, target)
     executable = load_program(options, target)
-    ram, errors = options.windows, options.bus_errors
-    pieces = dumps(options, executable, ram, target)
+    pieces = dumps(options, executable, [(TCDM_BASE, target.tcdm_bytes)] if isinstance(target, ClusterConfig) else [])
     visits: dict[int, int] | None = {} if options.profile else None
-
-    def execute(observer: Callable[[Retired], None] | None) -> tuple[Session | ClusterSession, Exit]:
-        if isinstance(target, CoreConfig):
-            session = Session(
-                executable,
-                config,
-                ram=ram,
-                errors=errors,
-                hart_id=options.hart_id,
-                output=show,
-                observer=observer,
-                visits=visits,
-            )
-        else:
-            session = ClusterSession(
-                executable,
-                target,
-                quantum=DEFAULT_QUANTUM if options.quantum is None else options.quantum,
-                ram=ram,
-                errors=errors,
-                output=show,
-                visits=visits,
-            )
-        with progress_bar("instructions", None) as bar:
-            return session, session.run(options.limit, bar.reach)
-
+    given: dict[str, Any] = {"ram": options.windows, "errors": options.bus_errors, "output": show, "visits": visits}
     begin = time.perf_counter()
-    if options.trace is None:
-        session, ended = execute(None)
-    else:
-        with replacing(options.trace) as temporary, temporary.open("w") as file:
-            session, ended = execute(_writer(file))
+    with ExitStack() as stack:
+        if isinstance(target, ClusterConfig):
+            quantum = DEFAULT_QUANTUM if options.quantum is None else options.quantum
+            session = ClusterSession(executable, target, quantum=quantum, **given)
+        else:
+            observer = None if options.trace is None else stack.enter_context(_tracing(options.trace))
+            session = Session(executable, target, hart_id=options.hart_id, observer=observer, **given)
+        ended = session.run(options.limit, stack.enter_context(progress_bar("instructions", None)).reach)
     seconds = time.perf_counter() - begin
     executed = session.executed
     speed = executed / seconds
@@ -122,14 +102,10 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
         raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
 
 
-def _writer(file: TextIO) -> Callable[[Retired], None]:
-    file.write(trace.TRACE_HEADER + "\n")
-    blank = dict.fromkeys(trace.RECORD_FIELDS, 0)
-    number = 0
-
-    def write(retired: Retired) -> None:
-        nonlocal number
-        file.write(trace.line_of(blank | retired.fields() | {"cycle": number}) + "\n")
-        number += 1
-
-    return write
+@contextmanager
+def _tracing(path: Path) -> Generator[Callable[[Retired], None]]:
+    """An observer that writes the trace, numbered by instruction."""
+    blank, numbers = dict.fromkeys(trace.RECORD_FIELDS, 0), count()
+    with replacing(path) as temporary, temporary.open("w") as file:
+        file.write(trace.TRACE_HEADER + "\n")
+        yield lambda retired: print(trace.line_of(blank | retired.fields() | {"cycle": next(numbers)}), file=file)

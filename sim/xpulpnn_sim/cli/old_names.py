@@ -71,7 +71,7 @@ def current(words: Sequence[str]) -> list[str]:
     first, *rest = words
     if first == "cc":
         return [first, *separated(rest)]
-    rest = _options(first, [part for word in rest for part in _parted(word)])
+    rest = list(_options(first, [part for word in rest for part in _parted(word)]))
     if first == "equivalence" and "emitter" in rest:
         return ["prove", "emitter", *(word for word in rest if word != "emitter")]
     if first == "formal" and "--instructions" in rest:
@@ -90,11 +90,7 @@ def _parted(word: str) -> list[str]:
     return [name, value] if equals and name in (*_OPTIONS, *_NUMBERED, "--coverage", "--instructions") else [word]
 
 
-def _options(command: str, words: Sequence[str]) -> list[str]:
-    return list(_option_words(command, words))
-
-
-def _option_words(command: str, words: Sequence[str]) -> Iterator[str]:
+def _options(command: str, words: Sequence[str]) -> Iterator[str]:
     for word, following in pairwise((*words, "")):
         if command == "run" and word == "--check" and following not in ("none", "results", "all"):
             yield from ("--check", "all")

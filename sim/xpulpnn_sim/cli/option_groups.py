@@ -216,17 +216,11 @@ class DataTiming(GrantStalls):
 
 
 @arguments
-class Interrupts:
-    """Random interrupts."""
+class MemoryTiming(DataTiming):
+    """Timing of both memories, and interrupts."""
 
     irq_rate: Probability = 0.0
     """Probability per cycle that an interrupt line rises."""
-
-
-@arguments
-class MemoryTiming(DataTiming, Interrupts):
-    """Timing of both memories, and interrupts."""
-
     fetch_grant_stalls: Probability = 0.0
     """Probability of a withheld grant of a fetch."""
     fetch_latency: Count = 1

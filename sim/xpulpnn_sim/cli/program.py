@@ -18,7 +18,7 @@ from xpulpnn_sim.cli.command import arguments
 from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT, Columns, record_table
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Cores, Json
 from xpulpnn_sim.cli.values import NewFile, Preset, Repeated
-from xpulpnn_sim.reference.programs.cluster_program import cluster_windows, load_for
+from xpulpnn_sim.reference.programs.cluster_program import load_for
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
@@ -103,15 +103,9 @@ def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) ->
     return executable
 
 
-def dumps(
-    options: ProgramOptions,
-    executable: Executable,
-    ram: Sequence[Window],
-    config: CoreConfig | ClusterConfig | None = None,
-) -> tuple[Dump, ...]:
+def dumps(options: ProgramOptions, executable: Executable, own: Sequence[Window]) -> tuple[Dump, ...]:
     """The pieces of memory to write; raises :class:`InputError` unless each can be."""
-    is_cluster = isinstance(config, ClusterConfig)
-    memory = cluster_windows(executable, config, ram) if is_cluster else windows(executable, ram)
+    memory = windows(executable, (*options.windows, *own))
     found: list[Dump] = []
     for text in options.dump:
         where, _, rest = text.partition(":")

@@ -38,7 +38,7 @@ from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.profile import MEANING, Profile
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs import trace
-from xpulpnn_sim.reference.programs.elf import Executable, Window
+from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.retirement import Records
 from xpulpnn_sim.tools.files import require_folder, require_writable
 
@@ -104,10 +104,16 @@ def run(options: RunOptions) -> int:
     options = with_named_core(options)
     config = options.simulated_target
     executable, ram = load_program(options, config), options.windows
-    machine = _machine(options, ram)
+    machine = Machine.of(
+        options,
+        ram=ram,
+        l2_latency=1 if options.l2_latency is None else options.l2_latency,
+        irqs=tuple(_irq(text) for text in options.irq),
+        max_cycles=options.limit,
+    )
     target = Target.of(config, machine)
     target.require(executable, ram)
-    pieces = dumps(options, executable, (*ram, *target.memory))
+    pieces = dumps(options, executable, target.memory)
     window = _wave_window(options)
     _require_waves(options.waves)
     with progress_bar("compiling the model", None):
@@ -148,23 +154,6 @@ def run(options: RunOptions) -> int:
         output().print(record_table(_PROFILE, record["profile"], title="cycles by function"))
     write_dumps(pieces, result.read)
     return finish(options.json, record, good=result.exit.ok and not result.mismatches)
-
-
-def _machine(options: RunOptions, ram: tuple[Window, ...]) -> Machine:
-    return Machine(
-        ram=ram,
-        bus_errors=options.bus_errors,
-        hart_id=options.hart_id,
-        grant_stalls=options.grant_stalls,
-        response_latency=options.response_latency,
-        fetch_grant_stalls=options.fetch_grant_stalls,
-        fetch_latency=options.fetch_latency,
-        l2_latency=1 if options.l2_latency is None else options.l2_latency,
-        irq_rate=options.irq_rate,
-        irqs=tuple(_irq(text) for text in options.irq),
-        seed=options.seed,
-        max_cycles=options.limit,
-    )
 
 
 def _irq(text: str) -> tuple[int, int]:

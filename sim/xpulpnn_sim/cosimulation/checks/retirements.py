@@ -273,18 +273,15 @@ class RetirementCheck:
 
 
 def _sources(group: ResultGroup, values: Values) -> Sources:
-    reads, absent = group.insn.reads, np.zeros(0, np.uint32)
-    return Sources(
-        word=values["word"],
-        rs1=values["rs1"] if "rs1" in reads else absent,
-        rs2=values["rs2"] if "rs2" in reads else absent,
-        rd=values["rd_old"] if "rd" in reads else absent,
-        pc=values["pc"],
-        loaded=values["loaded"],
-        act=values["act"],
-        wgt=values["wgt"],
-        length=group.length,
-    )
+    absent = np.zeros(0, np.uint32)
+    registers = {
+        name: values["rd_old" if name == "rd" else name] if name in group.insn.reads else absent
+        for name in ("rs1", "rs2", "rd")
+    }
+    return Sources(length=group.length, **registers, **{name: values[name] for name in _GIVEN})
+
+
+_GIVEN = ("word", "pc", "loaded", "act", "wgt")  # operands that are no registers
 
 
 def _differences(group: ResultGroup, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:

@@ -1,8 +1,9 @@
 """Surroundings of a simulated design: memory, its timing, interrupt lines, waveforms; and designs that run programs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,12 @@ class Machine:
         ):
             if getattr(self, name) < least:
                 raise InputError(f"{name.replace('_', ' ')} must be at least {least}, not {getattr(self, name)}")
+
+    @classmethod
+    def of(cls, options: object, **more: Any) -> "Machine":
+        """The surroundings with the fields that ``options`` has under the same names, and ``more``."""
+        names = (one.name for one in fields(cls) if one.name not in more)
+        return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)}, **more)
 
     def settings(self) -> dict[str, int]:
         """The same as fields of SETTINGS."""

@@ -12,7 +12,7 @@ from xpulpnn.isa.machine import Interrupt
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
-from xpulpnn_sim.reference.iss.session import HostChannel, fill
+from xpulpnn_sim.reference.iss.session import HostChannel, fill, last_trap, outside_memory
 from xpulpnn_sim.reference.programs.cluster_program import cluster_windows, require_cluster
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import (
@@ -20,10 +20,7 @@ from xpulpnn_sim.reference.programs.exits import (
     NameOf,
     Output,
     Trapped,
-    bad_access,
-    bad_fetch,
     deadlock,
-    fetched_word,
     out_of_time,
     reported,
     trap_loop,
@@ -100,8 +97,7 @@ class ClusterSession:
     @property
     def trapped(self) -> Trapped | None:
         """The last exception of the hart that executed last."""
-        last = self.harts[self.memory.core].last_exception
-        return None if last is None else Trapped(*last, fetched_word(self.memory.read_bytes, last[0]))
+        return last_trap(self.harts[self.memory.core])
 
     def _halt(self) -> None:
         self.harts[self.memory.core].halt()
@@ -133,10 +129,7 @@ class ClusterSession:
         try:
             end = self._turn(hart, begin, min(self._quantum, limit - self.executed))
         except AccessError as error:
-            pc = iss.state.pc
-            if error.kind == "fetch":
-                return self._of_core(bad_fetch(pc, iss.last_pc, self._name_of))
-            return self._of_core(bad_access(error.kind, error.address, error.size, pc, self._name_of))
+            return self._of_core(outside_memory(error, iss, self._name_of))
         if self._channel.final is not None:
             assert iss.last_pc is not None
             end = reported(self._channel.final, iss.last_pc, self._name_of)

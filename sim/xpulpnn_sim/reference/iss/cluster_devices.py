@@ -304,6 +304,10 @@ class Devices:
             found = self.events.read(core, offset)
         else:
             found = 0 if self.events.write(core, offset, value) else None
+        return self._held(core, address, found)
+
+    def _held(self, core: int, address: int, found: int | None) -> int | None:
+        """An answer; without one the access is held."""
         if found is None:
             self._outstanding[core] = address
         else:
@@ -318,11 +322,7 @@ class Devices:
             raise LookupError
         if value is None:
             word = dma.answer(port) if core in self._outstanding else dma.read(port, offset)
-            if word is None:
-                self._outstanding[core] = address
-            else:
-                self._outstanding.pop(core, None)
-            return word
+            return self._held(core, address, word)
         for line, told in zip((EventLine.DMA, EventLine.DMA_INTERRUPT), dma.write(port, offset, value), strict=True):
             for listener in range(self._cores):
                 if told >> listener & 1:

@@ -12,6 +12,7 @@ from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
 from xpulpnn_sim.reference.programs.exits import (
     FROMHOST_DONE,
     Exit,
+    NameOf,
     Output,
     Trapped,
     bad_access,
@@ -73,6 +74,20 @@ def fill(memory: Memory, executable: Executable) -> None:
         memory.write_bytes(segment.address, segment.data)
 
 
+def outside_memory(error: AccessError, iss: Iss, name_of: NameOf) -> Exit:
+    """The end of a run by an access outside memory."""
+    pc = iss.state.pc
+    if error.kind == "fetch":
+        return bad_fetch(pc, iss.last_pc, name_of)
+    return bad_access(error.kind, error.address, error.size, pc, name_of)
+
+
+def last_trap(iss: Iss) -> Trapped | None:
+    """The last exception of a hart."""
+    last = iss.last_exception
+    return None if last is None else Trapped(*last, fetched_word(iss.memory.read_bytes, last[0]))
+
+
 class Session:
     """One run of a program."""
 
@@ -113,10 +128,7 @@ class Session:
                     reported_at = iss.executed
                     progress(reported_at)
         except AccessError as error:
-            pc = iss.state.pc
-            if error.kind == "fetch":
-                return bad_fetch(pc, iss.last_pc, self._name_of)
-            return bad_access(error.kind, error.address, error.size, pc, self._name_of)
+            return outside_memory(error, iss, self._name_of)
         return end or out_of_time(limit, "instructions", iss.state.pc, self._name_of)
 
     @property
@@ -127,10 +139,7 @@ class Session:
     @property
     def trapped(self) -> Trapped | None:
         """The last exception; of a loop of traps the one that led to it."""
-        if self.iss.last_exception is None:
-            return None
-        pc, cause = self.iss.last_exception
-        return Trapped(pc, cause, fetched_word(self.memory.read_bytes, pc))
+        return last_trap(self.iss)
 
     def _step(self) -> Exit | None:
         """One exact step; the end if from here on nothing can change."""
