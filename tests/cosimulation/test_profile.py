@@ -9,8 +9,7 @@ from xpulpnn.config import preset
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.schema import STALLS
-from xpulpnn_sim.cosimulation.workloads.profile import MEANING, Profile
-from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
+from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program, text_window
 
 pytestmark = pytest.mark.cosim
 

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn_sim.api.configuration import resolved_target
+from xpulpnn_sim.api.cosimulation import resolved_target
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program

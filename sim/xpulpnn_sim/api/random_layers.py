@@ -10,7 +10,7 @@ from random import Random
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.api.configuration import core_for
+from xpulpnn_sim.api.cosimulation import core_for
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, largest_share, reference
 from xpulpnn_sw.kernels.kinds import Kind, kind

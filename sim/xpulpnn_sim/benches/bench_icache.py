@@ -15,7 +15,7 @@ from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, Together, d
 from xpulpnn_sim.benches.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ALL_BYTES, PROMPT, ObiTiming
-from xpulpnn_sim.reference.golden.icache import CacheLevel
+from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 from xpulpnn_sim.reference.stimuli import near_offsets
 
 _FETCHES = 150

@@ -24,7 +24,7 @@ from xpulpnn_sim.benches.cadence import (
 from xpulpnn_sim.benches.fetching import NEVER, Asked, ChangingCode, Fetch, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, ObiTiming
-from xpulpnn_sim.reference.golden.icache import CacheLevel
+from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiTiming
+from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import U32, Sources
-from xpulpnn_sim.reference.golden.quant import quantise
 
 _GAP_PROBABILITY = 0.3
 _ABANDON_PROBABILITY = 0.15

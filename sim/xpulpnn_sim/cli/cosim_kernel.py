@@ -10,12 +10,12 @@ from rich.table import Table
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ConfigError, InputError
-from xpulpnn_sim.api.configuration import able_variants
 from xpulpnn_sim.api.cosimulation import (
     BEYOND_CONFIG,
     DEFAULT_CONFIG,
     DEFAULT_WIDTHS,
     MOST_CYCLES,
+    able_variants,
     kernel_cases,
     run_cases,
 )

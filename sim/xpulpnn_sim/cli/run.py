@@ -35,8 +35,7 @@ from xpulpnn_sim.cli.values import Count, NewFile, Repeated
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Target, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.profile import MEANING, Profile
-from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.retirement import Records

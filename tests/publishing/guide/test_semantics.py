@@ -13,8 +13,8 @@ from xpulpnn.isa.machine import REGISTERS, WORD_MASK
 from xpulpnn.isa.operations import OPERATIONS
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, find
+from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import Sources
-from xpulpnn_sim.reference.golden.quant import quantise
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.statements.machine import Hart, Statements
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word

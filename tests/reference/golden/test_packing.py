@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.reference.golden.packing import pack, unpack
+from xpulpnn_sim.reference.golden.layers import pack, unpack
 
 pytestmark = pytest.mark.unit
 

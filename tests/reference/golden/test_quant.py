@@ -7,9 +7,9 @@ import pytest
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.table import find
+from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
-from xpulpnn_sim.reference.golden.quant import quantise
 
 pytestmark = pytest.mark.unit
 

@@ -7,10 +7,9 @@ import pytest
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.table import INSNS
-from xpulpnn_sim.reference.golden.dotp import FIRST_WEIGHT
+from xpulpnn_sim.reference.golden.dotp import FIRST_WEIGHT, quantise
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import SEQUENCER_OPS, execute
-from xpulpnn_sim.reference.golden.quant import quantise
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word

@@ -12,7 +12,7 @@ import numpy as np
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.insn import NN_FORM_OPS, REQUANTISE_OPS, Insn
-from xpulpnn_sim.reference.golden import bitmanip, dotp, quant, scalar, simd
+from xpulpnn_sim.reference.golden import dotp, scalar, simd
 from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources, is3
 from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
 
@@ -101,10 +101,10 @@ HANDLERS: dict[str, Handler] = {
     **_all(("mac", "msu"), scalar.multiply_accumulate),
     **_all(("lui", "auipc"), scalar.upper_immediate),
     **_all(("jal", "jalr"), scalar.jump),
-    **_all(bitmanip.COUNTS, bitmanip.count),
-    **_all(("clip", "clipu"), bitmanip.clip),
-    **_all(bitmanip.FIELD_OPERATIONS, bitmanip.bit_field),
-    "ror": bitmanip.rotate,
+    **_all(scalar.COUNTS, scalar.count),
+    **_all(("clip", "clipu"), scalar.clip),
+    **_all(scalar.FIELD_OPERATIONS, scalar.bit_field),
+    "ror": scalar.rotate,
     **ADDITIONS,
     **MULTIPLICATIONS,
     **_all(scalar.LOADS, scalar.load),
@@ -119,8 +119,8 @@ HANDLERS: dict[str, Handler] = {
     **_all((f"pv.{s}dot{signs}" for s in ("", "s") for signs in ("up", "usp", "sp")), dotp.dot_product),
     **_all(NN_FORM_OPS, dotp.mac_load_nn),
     "pv.cusdot": dotp.mac_load_cu,
-    "pv.rqld": quant.load_parameter,
-    **_all(REQUANTISE_OPS, quant.requantise),
+    "pv.rqld": dotp.load_parameter,
+    **_all(REQUANTISE_OPS, dotp.requantise),
     **_all(SEQUENCER_OPS, _no_effect),
 }
 """Reference function of each table op but ``pv.qnt``, which needs a memory: see ``golden.quant``."""

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.golden.effects import I32, I64
-from xpulpnn_sim.reference.golden.layers import AnyInt, Pads, Window, views
-from xpulpnn_sim.reference.golden.packing import element_range
+from xpulpnn_sim.reference.golden.layers import AnyInt, Pads, Window, element_range, views
 
 _EXACT = ((np.float32, 24), (np.float64, 53))  # Floating point, and the bits of the integers that it has all of
 

@@ -1,8 +1,11 @@
 """Instruction-set simulator: one hart, one instruction per step."""
 
+from dataclasses import dataclass
+
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
+from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import (
     HALF_BYTES,
     HALF_MASK,
@@ -25,7 +28,28 @@ from xpulpnn_sim.reference.iss.fetched import (
     followed,
 )
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
-from xpulpnn_sim.reference.iss.state import State, Step
+
+
+@dataclass(slots=True)
+class State:
+    """Architectural state next to the CSRs and the memory."""
+
+    pc: int  # address of the next instruction
+    regs: list[int]  # GP-RF; entry 0 stays 0
+    nn: list[int]  # NN-RF: activations 0 and 1, weights 2 to 5; with the requantisation its factor 6 and its summand 7
+    asleep: bool = False  # A wfi waits for an interrupt
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Outcome of one step."""
+
+    pc: int  # address of the instruction, or the one at which the interrupt was taken
+    insn: Insn | None = None  # the row executed, compressed rows expanded; None for interrupts, sleep and illegal words
+    word: int = 0  # the instruction word, compressed ones expanded; 0 for interrupts and sleep
+    cause: int | None = None  # mcause of the trap taken, if any
+    endless: bool = False  # it jumped to itself and will do so until an interrupt comes
+
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
