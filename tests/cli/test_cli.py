@@ -20,8 +20,6 @@ from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.old_names import current
 from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, complete
 from xpulpnn_sim.cosimulation.model import build
-from xpulpnn_sim.tools import doctor as tools
-from xpulpnn_sim.tools import user_cache
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.tools.top_names import ALL_TOPS

@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.user_cache import ignore_before
-from xpulpnn_sim.cli.common import single_interrupt
 from xpulpnn_sim.exploration.cache import sources_digest
 from xpulpnn_sim.exploration.mapping import FlowError
 from xpulpnn_sim.exploration.results import (
@@ -27,6 +26,7 @@ from xpulpnn_sim.exploration.results import (
 from xpulpnn_sim.exploration.space import Point, folder_name
 from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.interrupts import single_interrupt
 from xpulpnn_sim.tools.jobs import Call, executor, versions_of
 from xpulpnn_sim.tools.worker_process import CallError
 
