@@ -26,12 +26,7 @@ SHARED_BYTES = PRIVATE_EVENT_UNIT - CONTROL  # size of the peripherals that the 
 class Destination(enum.Enum, shape=3):
     """The block that answers an access."""
 
-    TCDM = 0
-    EVENT_UNIT = 1
-    DMA = 2
-    PERIPHERALS = 3
-    EXT = 4
-    HOLE = 5
+    TCDM, EVENT_UNIT, DMA, PERIPHERALS, EXT, HOLE = range(6)
 
 
 class CoreDemux(Component):

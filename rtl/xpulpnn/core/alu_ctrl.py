@@ -80,10 +80,7 @@ class AluShift(enum.Enum, shape=3):
 class AluField(enum.Enum, shape=2):
     """Operation on the bit field of ``op_b``."""
 
-    EXTRACT = 0
-    INSERT = 1
-    CLEAR = 2
-    SET = 3
+    EXTRACT, INSERT, CLEAR, SET = range(4)
 
 
 class AluFieldPlace(enum.Enum, shape=2):
@@ -97,20 +94,13 @@ class AluFieldPlace(enum.Enum, shape=2):
 class AluCount(enum.Enum, shape=2):
     """Bit count of ``op_a``: lowest set bit, highest set bit, redundant sign bits, set bits."""
 
-    FF1 = 0
-    FL1 = 1
-    CLB = 2
-    CNT = 3
+    FF1, FL1, CLB, CNT = range(4)
 
 
 class AluMove(enum.Enum, shape=3):
     """Lane move: selection from ``op_a``, from ``op_a`` and ``op_c``, and the three packs."""
 
-    SHUFFLE = 0
-    SHUFFLE2 = 1
-    PACK = 2
-    PACKHI = 3
-    PACKLO = 4
+    SHUFFLE, SHUFFLE2, PACK, PACKHI, PACKLO = range(5)
 
 
 class AluCtrl(data.Struct):

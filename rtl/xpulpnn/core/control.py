@@ -11,28 +11,19 @@ from xpulpnn.dotp.ctrl import DotpCtrl, FmtField
 class OpASel(enum.Enum, shape=3):
     """Source of EX operand a."""
 
-    RS1 = 0
-    RD = 1
-    PC = 2
-    ZERO = 3
-    ZIMM = 4
+    RS1, RD, PC, ZERO, ZIMM = range(5)
 
 
 class OpBSel(enum.Enum, shape=2):
     """Source of EX operand b; ``RD`` is the offset register of stores."""
 
-    RS2 = 0
-    RS1 = 1
-    IMM = 2
-    RD = 3
+    RS2, RS1, IMM, RD = range(4)
 
 
 class OpCSel(enum.Enum, shape=2):
     """Source of EX operand c: old rd, store data, or the target of a branch."""
 
-    RD = 0
-    RS2 = 1
-    TARGET = 2
+    RD, RS2, TARGET = range(3)
 
 
 class ImmSel(enum.Enum, shape=4):
@@ -58,78 +49,49 @@ class TargetSel(enum.Enum, shape=3):
     ``LOOP`` and ``LOOP_SHORT`` are those of hardware loops, of 12 bits and, of lp.setupi, of 5.
     """
 
-    BRANCH = 0
-    JAL = 1
-    JALR = 2
-    LOOP = 3
-    LOOP_SHORT = 4
+    BRANCH, JAL, JALR, LOOP, LOOP_SHORT = range(5)
 
 
 class Unit(enum.Enum, shape=3):
     """Unit whose result leaves the EX stage through write port B."""
 
-    ALU = 0
-    MULT = 1
-    DIV = 2
-    DOTP = 3
-    CSR = 4
+    ALU, MULT, DIV, DOTP, CSR = range(5)
 
 
 class WriteSel(enum.Enum, shape=2):
     """Register written by a port: none, the one in field rd, or the base in field rs1."""
 
-    NONE = 0
-    RD = 1
-    RS1 = 2
+    NONE, RD, RS1 = range(3)
 
 
 class MacLoad(enum.Enum, shape=2):
     """Form of Mac&Load (guide, "Mac&Load")."""
 
-    NONE = 0
-    NN = 1
-    CU = 2
+    NONE, NN, CU = range(3)
 
 
 class System(enum.Enum, shape=3):
     """Instructions that the core's controller executes, not the back end."""
 
-    NONE = 0
-    FENCE = 1
-    FENCE_I = 2
-    MRET = 3
-    WFI = 4
-    ECALL = 5
-    EBREAK = 6
+    NONE, FENCE, FENCE_I, MRET, WFI, ECALL, EBREAK = range(7)
 
 
 class HwLoopOp(enum.Enum, shape=3):
     """Hardware-loop set-up instructions (guide, "Loop set-up")."""
 
-    NONE = 0
-    STARTI = 1
-    ENDI = 2
-    COUNT = 3
-    COUNTI = 4
-    SETUP = 5
-    SETUPI = 6
+    NONE, STARTI, ENDI, COUNT, COUNTI, SETUP, SETUPI = range(7)
 
 
 class CsrOp(enum.Enum, shape=2):
     """CSR access: none, swap, set bits, clear bits."""
 
-    NONE = 0
-    WRITE = 1
-    SET = 2
-    CLEAR = 3
+    NONE, WRITE, SET, CLEAR = range(4)
 
 
 class MemSize(enum.Enum, shape=2):
     """Size of a memory access."""
 
-    BYTE = 0
-    HALF = 1
-    WORD = 2
+    BYTE, HALF, WORD = range(3)
 
 
 class LsuCtrl(data.Struct):

@@ -28,37 +28,17 @@ from xpulpnn.isa.table import Insn
 
 Fields = dict[str, Any]
 
-_MEMORY: Mapping[str, tuple[MemSize, bool]] = {
-    "lb": (MemSize.BYTE, True),
-    "lbu": (MemSize.BYTE, False),
-    "lh": (MemSize.HALF, True),
-    "lhu": (MemSize.HALF, False),
-    "lw": (MemSize.WORD, False),
-    "elw": (MemSize.WORD, False),
-    "sb": (MemSize.BYTE, False),
-    "sh": (MemSize.HALF, False),
-    "sw": (MemSize.WORD, False),
+_MEMORY = {
+    **dict.fromkeys(("lb", "lbu", "sb"), MemSize.BYTE),
+    **dict.fromkeys(("lh", "lhu", "sh"), MemSize.HALF),
+    **dict.fromkeys(("lw", "elw", "sw"), MemSize.WORD),
 }
 
-_SYSTEM: Mapping[str, System] = {
-    "fence": System.FENCE,
-    "fence.i": System.FENCE_I,
-    "mret": System.MRET,
-    "wfi": System.WFI,
-    "ecall": System.ECALL,
-    "ebreak": System.EBREAK,
-}
+_SYSTEM = {kind.name.lower().replace("_", "."): kind for kind in System if kind is not System.NONE}
 
 _CSR: Mapping[str, CsrOp] = {"csrrw": CsrOp.WRITE, "csrrs": CsrOp.SET, "csrrc": CsrOp.CLEAR}
 
-_HWLOOP: Mapping[str, HwLoopOp] = {
-    "lp.starti": HwLoopOp.STARTI,
-    "lp.endi": HwLoopOp.ENDI,
-    "lp.count": HwLoopOp.COUNT,
-    "lp.counti": HwLoopOp.COUNTI,
-    "lp.setup": HwLoopOp.SETUP,
-    "lp.setupi": HwLoopOp.SETUPI,
-}
+_HWLOOP = {f"lp.{op.name.lower()}": op for op in HwLoopOp if op is not HwLoopOp.NONE}
 
 _IMMEDIATES: Mapping[str, ImmSel] = {
     "imm12": ImmSel.I_TYPE,
@@ -129,8 +109,8 @@ def _second_operand(insn: Insn) -> Fields:
 
 def _memory(insn: Insn) -> Fields:
     """Loads and stores: base in operand a, offset in operand b, store data in operand c."""
-    size, signed = _MEMORY[insn.op]
-    fields: Fields = {"lsu.valid": True, "lsu.we": insn.is_store, "lsu.size": size, "lsu.signed": signed}
+    fields: Fields = {"lsu.valid": True, "lsu.we": insn.is_store, "lsu.size": _MEMORY[insn.op]}
+    fields["lsu.signed"] = insn.op in ("lb", "lh")
     fields["elw"] = insn.op == "elw"
     fields |= {"lsu.post": insn.writes_base, "ex_write": WriteSel.RS1 if insn.writes_base else WriteSel.NONE}
     if insn.is_store:

@@ -27,9 +27,7 @@ def div_control(insn: Insn) -> dict[str, bool] | None:
 
 
 class _State(enum.Enum, shape=2):
-    IDLE = 0
-    DIVIDE = 1
-    FINISH = 2
+    IDLE, DIVIDE, FINISH = range(3)
 
 
 class Divider(Component):

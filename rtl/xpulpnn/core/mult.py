@@ -20,9 +20,7 @@ class MultOp(enum.Enum, shape=2):
     ``HIGH``: high word of 32 x 32 bit (mulh, mulhsu, mulhu).
     """
 
-    WORD = 0
-    HALF = 1
-    HIGH = 2
+    WORD, HALF, HIGH = range(3)
 
 
 class MultCtrl(data.Struct):

@@ -43,12 +43,7 @@ def statements(insn: Insn) -> tuple[str, ...]:
 
 def _operands(insn: Insn) -> dict[str, object]:
     """Return the names and texts that fill the braces of the templates."""
-    found: dict[str, object] = {"entry": insn.entry}
-    if insn.fmt is None:
-        found |= _scalar_operands(insn)
-    else:
-        found |= _lane_operands(insn, insn.fmt)
-    return found
+    return {"entry": insn.entry} | (_scalar_operands(insn) if insn.fmt is None else _lane_operands(insn, insn.fmt))
 
 
 def _last(insn: Insn) -> str:
@@ -79,17 +74,11 @@ def _scalar_operands(insn: Insn) -> dict[str, object]:
         "s": "rs2[4:0]" if is_register else "Is2",
     }
     if insn.op.endswith(("N", "NR")):
-        return found | _normalised(insn, names)
+        # operands and shift amount of additions and multiplications with normalisation
+        if "Is3" in names:
+            return found | {"x": "rs1", "y": "rs2", "n": "Is3"}
+        return found | ({"n": "0"} if insn.alias else {"x": "rd", "y": "rs1", "n": "rs2[4:0]"})
     return found
-
-
-def _normalised(insn: Insn, names: set[str]) -> dict[str, object]:
-    """Operands and shift amount of additions and multiplications with normalisation."""
-    if "Is3" in names:
-        return {"x": "rs1", "y": "rs2", "n": "Is3"}
-    if insn.alias:
-        return {"n": "0"}
-    return {"x": "rd", "y": "rs1", "n": "rs2[4:0]"}
 
 
 def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:

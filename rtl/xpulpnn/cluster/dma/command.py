@@ -1,5 +1,8 @@
 """Registers of the DMA engine."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Mux, Signal
 from amaranth.utils import exact_log2
 
@@ -79,18 +82,11 @@ class CommandPorts(Component):
             writer.req.eq(wants & ~(within | self.full).replicate(ports)),
             self.port.eq(Mux(within, wants & owner, writer.gnt)),
             self.write.eq(self.port.any()),
-            self.word.eq(_either(words)),
-            self.number.eq(_either(numbers)),
-            self.free.eq(_either(freed)),
+            self.word.eq(reduce(or_, words)),
+            self.number.eq(reduce(or_, numbers)),
+            self.free.eq(reduce(or_, freed)),
             receiver.req.eq(waits & self.available.replicate(ports)),
             self.allocate.eq(receiver.gnt.any()),
         ]
         with m.If(self.write):
             m.d.sync += [within.eq(~self.last), owner.eq(self.port)]
-
-
-def _either(values):
-    found = values[0]
-    for value in values[1:]:
-        found = found | value
-    return found

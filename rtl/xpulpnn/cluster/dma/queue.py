@@ -19,13 +19,7 @@ TCDM_ADDRESS_BITS = exact_log2(TCDM_SPACE)
 class Word(enum.Enum, shape=3):
     """Words of a command, in their order."""
 
-    COMMAND = 0
-    TCDM_ADDRESS = 1
-    EXT_ADDRESS = 2
-    EXT_COUNT = 3
-    EXT_STRIDE = 4
-    TCDM_COUNT = 5
-    TCDM_STRIDE = 6
+    COMMAND, TCDM_ADDRESS, EXT_ADDRESS, EXT_COUNT, EXT_STRIDE, TCDM_COUNT, TCDM_STRIDE = range(7)
 
 
 WIDTHS = {

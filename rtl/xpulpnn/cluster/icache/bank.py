@@ -15,10 +15,7 @@ from xpulpnn.config import ClusterConfig
 class BankState(enum.Enum, shape=2):
     """Lookups, or a line from memory: asked for, under way, being stored."""
 
-    LOOKUP = 0
-    ASKING = 1
-    WAITING = 2
-    STORING = 3
+    LOOKUP, ASKING, WAITING, STORING = range(4)
 
 
 class CacheBank(Component):

@@ -18,9 +18,7 @@ _WORD = exact_log2(WORD_BYTES)
 class FetchState(enum.Enum, shape=2):
     """State of the fetch from the next level: nothing before this cycle, a line not granted yet, or one under way."""
 
-    READY = 0
-    ASKING = 1
-    WAITING = 2
+    READY, ASKING, WAITING = range(3)
 
 
 class PrivateCache(Component):
