@@ -56,6 +56,7 @@ def test_every_legal_word_expands_to_the_operation_of_its_row():
     for half in (half for half in range(1 << 16) if half & 3 != 3):
         row = compressed_insn(half)
         assert decoder.decode(half) is row
+        assert sum(other.matches(half) for other in COMPRESSED_ROWS) == (row is not None)
         if row is None:
             with pytest.raises(EncodingError):
                 expand_compressed(half)

@@ -75,11 +75,7 @@ def test_half_bits(name: str, bits: dict[int, int]):
         ("beq", {"rs1": 1, "rs2": 2, "boff13": 3}, "boff13 must be -4096..4094 and a multiple of 2, not 3"),
         ("c.and", {"rs1": 7, "rs2": 8}, "rs1 must be x8..x15, not x7"),
         ("c.lui", {"rd": 2, "clui6": 1}, "rd must be x0..x31 except x2, not x2"),
-        (
-            "c.addi4spn",
-            {"rd": 8, "ciw10": 0},
-            "ciw10 must be 0..1020 and a multiple of 4 except 0, not 0",
-        ),
+        ("c.addi4spn", {"rd": 8, "ciw10": 0}, "ciw10 must be 0..1020 and a multiple of 4 except 0, not 0"),
         (
             "pv.mlsdotup.n",
             {"rd": 1, "rs1": 2, "nnimm5": 24},

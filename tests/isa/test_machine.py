@@ -9,34 +9,12 @@ from xpulpnn_sim.reference.programs.retirement import RETIREMENT, WORD_FIELDS
 
 pytestmark = pytest.mark.unit
 
-COSTS = {
-    "MULTIPLY_HIGH": 5,
-    "MISALIGNED_ACCESS": 2,
-    "LOAD_USE": 2,
-    "MAC_LOAD_USE": 2,
-    "PARAMETER_USE": 2,
-    "REQUANTISE_USE": 2,
-    "TAKEN_BRANCH": 3,
-    "JUMP": 2,
-    "JUMP_REGISTER": 2,
-    "MISALIGNED_TARGET": 2,
-    "TRAP": 2,
-    "INTERRUPT": 4,
-    "CSR_WRITE": 2,
-    "FENCE_I": 2,
-}
-"""Cycles with the instruction's own."""
+COSTS = {"MULTIPLY_HIGH": 5, "TAKEN_BRANCH": 3, "INTERRUPT": 4}
+"""Cycles with the instruction's own, where they are not 2."""
 
 
 def test_traps_and_interrupts():
-    assert [(cause.name, cause.value) for cause in ExceptionCause] == [
-        ("INSTRUCTION_ACCESS_FAULT", 1),
-        ("ILLEGAL_INSTRUCTION", 2),
-        ("BREAKPOINT", 3),
-        ("LOAD_ACCESS_FAULT", 5),
-        ("STORE_ACCESS_FAULT", 7),
-        ("ENVIRONMENT_CALL", 11),
-    ]
+    assert [cause.value for cause in ExceptionCause] == [1, 2, 3, 5, 7, 11]
     assert (Interrupt.SOFTWARE, Interrupt.TIMER, Interrupt.EXTERNAL) == (3, 7, 11)
     assert machine.IRQ_PRIORITY == (31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 11, 3, 7)
     assert machine.IRQ_BITS == 0xFFFF_0888
@@ -47,20 +25,13 @@ def test_memory_map():
 
 
 def test_costs():
-    assert {cost.name: 1 + cost.cycles for cost in Cost} == COSTS
+    assert {cost.name: 1 + cost.cycles for cost in Cost} == dict.fromkeys(Cost.__members__, 2) | COSTS
     assert all(cost.cause is not WaitCause.NONE and cost.meaning for cost in Cost)
 
 
 @pytest.mark.parametrize(
     ("divisor", "signed", "cycles"),
-    [
-        (0, False, 35),
-        (1, False, 34),
-        (1 << 31, False, 3),
-        (0xFFFFFFFF, True, 34),
-        (1 << 31, True, 3),
-        (7, True, 32),
-    ],
+    [(0, False, 35), (1, False, 34), (1 << 31, False, 3), (0xFFFFFFFF, True, 34), (1 << 31, True, 3), (7, True, 32)],
 )
 def test_division_formula(divisor, signed, cycles):
     assert division_cycles(divisor, signed=signed) == cycles

@@ -35,6 +35,15 @@ def tool(name: str) -> str:
     return found
 
 
+def simulate(dut, testbench, *, clocked: bool = False) -> None:
+    """Run a test bench on a circuit in Amaranth's own simulator."""
+    simulator = Simulator(dut)
+    if clocked:
+        simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
 def _simulated(component: wiring.Component, cycles: int, rng: random.Random, draw: Draw) -> list[str]:
     """Bits of all inputs and outputs of every cycle, in port order."""
     rows: list[str] = []
@@ -50,10 +59,7 @@ def _simulated(component: wiring.Component, cycles: int, rng: random.Random, dra
             rows.append("".join(f"{value:0{p.width}b}" for p, value in zip(ports, shown, strict=True)))
             await ctx.tick()
 
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(component, bench, clocked=True)
     return rows
 
 

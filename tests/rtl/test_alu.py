@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Cat
-from amaranth.sim import Simulator
+from tests.rtl.replay import simulate
 
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig
 from xpulpnn.core.alu import Alu
@@ -56,6 +56,4 @@ def test_every_instruction(name: str) -> None:
                 right = {output: int(values[number]) for output, values in wanted.items()}
                 assert got == right, f"{insn.mnemonic} {given} (seed {SEED})"
 
-    simulator = Simulator(dut)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    simulate(dut, testbench)

@@ -2,7 +2,8 @@ import random
 
 import pytest
 from amaranth.hdl import Fragment, Module, Signal
-from amaranth.sim import Simulator, SimulatorContext
+from amaranth.sim import SimulatorContext
+from tests.rtl.replay import simulate
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
@@ -10,12 +11,6 @@ from xpulpnn.arith.prefix_adder import PrefixAdder
 pytestmark = pytest.mark.unit
 
 SEED = 29
-
-
-def simulate(m, testbench) -> None:
-    simulator = Simulator(m)
-    simulator.add_testbench(testbench)
-    simulator.run()
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 32, 46])

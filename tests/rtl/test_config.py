@@ -35,6 +35,7 @@ class Outer:
 
 def test_every_type():
     texts = {"banks": "16", "sizes": "3,0x10", "shape": "SQUARE", "on": "true", "inner.depth": "2", "word": "b"}
+    assert apply_settings(Outer(), {"sizes": "3+0x10"}).sizes == {3, 16}
     assert apply_settings(Outer(), texts) == Outer(16, frozenset({3, 16}), Shape.SQUARE, True, Inner(2, "b"))
 
 
@@ -78,10 +79,6 @@ def test_choices_are_checked_in_code_too(name):
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("ON", True), ("0", False), ("off", False)])
 def test_truth(text, value):
     assert apply_settings(Outer(on=not value), {"on": text}).on is value
-
-
-def test_lists_may_be_joined_by_plus():
-    assert apply_settings(Outer(), {"sizes": "3+0x10"}).sizes == {3, 16}
 
 
 @pytest.mark.parametrize(

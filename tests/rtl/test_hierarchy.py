@@ -1,18 +1,14 @@
 """Components that elaborate alike are converted once, and only those."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from amaranth.hdl import ClockDomain, DomainRenamer, EnableInserter, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from xpulpnn.config import PRESETS
-from xpulpnn.core.core import Core
 from xpulpnn.emit import hierarchy
 from xpulpnn.verilog import emit
-
-SMALL = replace(PRESETS["ri5cy"], xpulpv2=False)
 
 
 @dataclass(frozen=True)
@@ -196,34 +192,3 @@ def test_different_circuits_are_different_modules():
         first, second = DIFFERENT[case]
         manifest = emit(Group(first(), second()), "group", config={}).manifest
         assert manifest["hierarchy"]["group.child0"] != manifest["hierarchy"]["group.child1"]
-
-
-class FourCores(wiring.Component):
-    """Four cores side by side, their ports brought out."""
-
-    def __init__(self) -> None:
-        signature = Core(SMALL).signature
-        super().__init__({f"core{index}": Out(signature) for index in range(4)})
-
-    def elaborate(self, platform):
-        m = Module()
-        for index in range(4):
-            core = Core(SMALL)
-            m.submodules[f"core{index}"] = core
-            outside = core.signature.flatten(getattr(self, f"core{index}"))
-            for (_, member, inner), (_, _, outer) in zip(core.signature.flatten(core), outside, strict=True):
-                target, value = (inner, outer) if member.flow is In else (outer, inner)
-                m.d.comb += Value.cast(target).eq(value)
-        return m
-
-
-@pytest.mark.flow
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
-def test_four_cores_are_converted_once(conversions):
-    emit(Core(SMALL), "core", config={})
-    single = sorted(conversions)
-    conversions.clear()
-    emitted = emit(FourCores(), "four", config={})
-    assert sorted(conversions) == sorted([*single, "FourCores"])
-    assert emitted.manifest["modules"]["four"]["instances"] == {f"core{index}": "core" for index in range(4)}
-    assert len(emitted.manifest["modules"]) == emitted.text.count("\nmodule ")

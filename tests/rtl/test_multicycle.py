@@ -1,7 +1,7 @@
 """Hand-computed results and cycles of the multiplier and the divider; their benches run everything else."""
 
 import pytest
-from amaranth.sim import Simulator
+from tests.rtl.replay import simulate
 
 from xpulpnn.core.div import Divider, div_control
 from xpulpnn.core.mult import Mult, mult_control
@@ -45,7 +45,4 @@ def test_hand_values(mnemonic: str, a: int, b: int, shift: int, result: int, cyc
             await ctx.tick()
         assert (done, found) == ([0] * (cycles - 1) + [1], result)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    simulate(dut, testbench, clocked=True)

@@ -36,6 +36,7 @@ CASES += [("dotp", name, replace(FULL, dotp=dotp)) for name, dotp in STRUCTURES.
 # more cores and banks are more instances of the same modules
 CASES += [("cluster", "whole", replace(CLUSTER_PRESETS["cluster"], cores=3, banks=8, icache_private=512))]
 CASES += [("tcdm", "options", ClusterConfig(cores=5, banks=1, arbiter="strict", broadcast=True, rvfi=True))]
+CASES += [("dma", "least", ClusterConfig(cores=1, dma_transfers=1)), ("dma", "most", ClusterConfig(cores=16))]
 CASES += [(top, "alone", FULL) for top in TOPS if top not in ("core", "backend", "ex-stage")]
 
 

