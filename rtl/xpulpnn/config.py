@@ -34,7 +34,6 @@ IF_SET: Mapping[str, bool] = {"if_set": True}
 """Metadata of a field that descriptions of a configuration leave out while it has its default value."""
 
 DMA_TCDM_PORTS = 4  # Two that read, two that write.
-
 TCDM_SPACE = 1 << 20  # Addresses that belong to the TCDM.
 
 

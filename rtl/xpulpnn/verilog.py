@@ -29,9 +29,7 @@ RESETS: tuple[Reset, ...] = ("sync", "async-low")
 """Reset of registers: synchronously by ``rst``, active high, or asynchronously by ``rst_n``, active low."""
 
 _CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)  # Modules that are instantiated in RTLIL.
-
 _KEPT = 1 << 10  # Modules of which the text is kept for designs to come.
-
 LICENCE = "Apache-2.0"  # SPDX identifier of the licence of emitted text.
 
 

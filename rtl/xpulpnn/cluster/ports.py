@@ -23,7 +23,6 @@ WRITE_BLOCK_BYTES = 64
 """The transfers of a run of writes to an aligned block of this size follow each other, with no read between."""
 
 REQUEST_FIELDS = ("addr", "we", "be", "wdata")  # what belongs to a request of OBI
-
 RESPONSE_FIELDS = ("rdata", "err")  # what belongs to a response of OBI
 
 

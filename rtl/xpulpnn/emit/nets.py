@@ -11,7 +11,6 @@ from xpulpnn.emit.operators import COMPARISONS, REDUCTIONS
 from xpulpnn.emit.rtlil import MEMORY_WRITE, REGISTER, Cell, Module, Sig, Slice, Statement, process_target, wires_of
 
 _MAX_OPERATORS = 6  # operators in one expression, beyond which an intermediate net reads better
-
 _MAX_COPIES = 3  # places where a single operator is repeated rather than given a net
 
 

@@ -9,7 +9,6 @@ from xpulpnn.emit.rtlil import Assign, Sig, Slice, bits, sig_width
 from xpulpnn.emit.tree import PRIORITY_WIDTH, Case, Choice, Node, covers_all, disjoint, grouped, is_empty
 
 _NOTE = 16  # Columns below which a note that is cut off says too little
-
 Path = tuple[tuple[str, ...], ...]  # the way to a case: for each choice on it the patterns, of which one matched
 
 Note = Callable[[Path], Sequence[str]]

@@ -9,7 +9,6 @@ LOAD, STORE, BRANCH, OP_IMM, OP = "0000011", "0100011", "1100011", "0010011", "0
 LUI, AUIPC, JAL, JALR, MISC_MEM, SYSTEM = "0110111", "0010111", "1101111", "1100111", "0001111", "1110011"
 
 LOADS = {"lb": "000", "lh": "001", "lw": "010", "lbu": "100", "lhu": "101"}  # funct3 of the loads.
-
 STORES = {"sb": "000", "sh": "001", "sw": "010"}  # funct3 of the stores.
 
 _BRANCHES = {"beq": "000", "bne": "001", "blt": "100", "bge": "101", "bltu": "110", "bgeu": "111"}
@@ -39,7 +38,6 @@ _REGISTER = {
 }
 
 _MULDIV = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")  # In the order of funct3.
-
 _CSR = {"csrrw": "01", "csrrs": "10", "csrrc": "11"}  # Low bits of funct3; the high bit selects the immediate form.
 
 _PRIVILEGED = {
@@ -84,5 +82,4 @@ def _system() -> Iterator[Insn]:
 
 
 INTEGER_ROWS = tuple(_rv32im())  # RV32I and RV32M.
-
 SYSTEM_ROWS = tuple(_system())  # Zicsr, Zifencei and the privileged instructions.

@@ -13,7 +13,6 @@ MAX_CORES = 16
 
 TCDM_BASE = DATA_BASE
 TCDM_ALIAS = 0x0000_0000  # The TCDM answers here too.
-
 TEST_SET_BIT = 20  # Address bit that makes a load of the TCDM a test&set.
 
 L2_BASE = TEXT_BASE
@@ -25,13 +24,9 @@ EVENT_UNIT = 0x1020_0800  # Shared view: a block per core, the barriers, the tri
 
 ICACHE_CONTROL = 0x1020_1400
 DMA = 0x1020_1800  # Shared command port.
-
 PRIVATE_EVENT_UNIT = 0x1020_4000  # A core reads and writes its own registers here.
-
 PRIVATE_DMA = 0x1020_4400  # Command port of the core itself.
-
 BLOCK_BYTES = 0x400  # Size of each block of peripheral registers.
-
 EVENT_UNIT_BYTES = 2 * BLOCK_BYTES  # Size of the shared view of the event unit.
 
 

@@ -14,7 +14,6 @@ MCAUSE_INTERRUPT_BIT = XLEN - 1
 MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
 
 MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # Bits of mcountinhibit that stop mcycle and minstret.
-
 MTVEC_VECTORED = 1  # Mode bit of mtvec: interrupts go to entries of a table, exceptions to its first.
 
 MTVEC_BASE_LSB = 8

@@ -36,7 +36,6 @@ RELOADS_ACTIVATION, RELOADS_WEIGHT = 0b01000, 0b10000
 """Selector of a Mac&Load (guide, "Rules of both forms"): the entries it multiplies, and which one it reloads."""
 
 INCREMENT = 4  # Bytes a Mac&Load advances its base register, whatever the format.
-
 QUANTISED_PIXELS = 2  # Pixels of pv.qnt, each with a threshold to load for every bit of its code.
 
 
@@ -71,7 +70,6 @@ IRQ_PRIORITY = (
 """Usable interrupt lines, the most urgent first."""
 
 IRQ_BITS = sum(1 << line for line in IRQ_PRIORITY)  # The usable lines as bits of mie and mip.
-
 MACHINE_MODE = 3  # Code of the only privilege mode.
 
 VECTOR_BYTES = 4
@@ -81,7 +79,6 @@ TEXT_BASE = 0x1C00_0000
 """Address at which programs start, with their vector table: the L2 memory of the PULP platforms."""
 
 ENTRY = TEXT_BASE + VECTORS * VECTOR_BYTES  # First instruction, behind the vector table.
-
 DATA_BASE = 0x1000_0000  # Address at which data starts: the L1 scratchpad of the PULP platforms.
 
 

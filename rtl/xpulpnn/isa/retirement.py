@@ -99,5 +99,4 @@ MEANINGS = {
 """Meaning of every port as a sentence, by its name without prefix."""
 
 CAUSE_INTERRUPT = 1 << 5  # Interrupt bit of field ``cause``.
-
 CAUSE_CODE = CAUSE_INTERRUPT - 1  # Code bits of field ``cause``.

@@ -137,7 +137,6 @@ def _tidy(line: str) -> str:
 
 
 MEMORY = {"mem8": 8, "mem16": 16, "mem32": 32}  # Bits of an access, by the name of memory in it.
-
 LOOPS = ("lpstart", "lpend", "lpcount")  # Registers of hardware loops, each by the number of the loop.
 
 

@@ -9,7 +9,6 @@ from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_OFFSET_BITS, REFILL_BI
 from xpulpnn.component import Component, In, Out
 
 OUTSTANDING = 16  # transfers that are under way at most
-
 _INSTRUCTION = 4  # Protection bit of fetches
 
 

@@ -13,9 +13,7 @@ from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 OUTSTANDING = 16  # Accesses under way at most, per port
-
 PLACES = 3  # accesses that wait for grants at most
-
 HALVES = WINDOW_BYTES // WORD_BYTES  # ports to the TCDM, one per word of a window
 
 
