@@ -138,7 +138,7 @@ class Combinational:
         if isinstance(last, Assign):
             whole = last.target.width == self._nets.wires[target].width
             enumeration = self._nets.enumerations.of((last.target,))
-            return self._nets.printer.value(last.value, enumeration).text if whole else None
+            return self._nets.printer.sig(last.value, enumeration).text if whole else None
         if last.selector is not None:
             return None
         parts = []

@@ -71,12 +71,8 @@ class Printer:
         self._memories = memories
         self._enumerations = enumerations
 
-    def sig(self, sig: Sig) -> Text:
-        """A value."""
-        return self.value(sig, None)
-
-    def value(self, sig: Sig, enumeration: Enumeration | None) -> Text:
-        """A value of an enumeration."""
+    def sig(self, sig: Sig, enumeration: Enumeration | None = None) -> Text:
+        """A value, which may be one of an enumeration."""
         constant = const_bits(sig)
         label = self._enumerations.label(enumeration, constant) if constant is not None else None
         if label is not None:
@@ -119,9 +115,9 @@ class Printer:
         if kind in COMPARISONS:
             return self._comparison(cell)
         if kind == "$mux":
-            no = self.value(ports["A"], enumeration)
+            no = self.sig(ports["A"], enumeration)
             otherwise = no.text if no.operator == "?" else no.operand
-            text = f"{self.sig(ports['S']).operand} ? {self.value(ports['B'], enumeration).operand} : {otherwise}"
+            text = f"{self.sig(ports['S']).operand} ? {self.sig(ports['B'], enumeration).operand} : {otherwise}"
             return Text(text, primary=False, operator="?")
         if kind in UNARY:
             return self._unary(UNARY[kind], ports["A"])
@@ -143,27 +139,24 @@ class Printer:
 
     def _unary(self, operator: str, sig: Sig) -> Text:
         if operator != "~" and len(sig) > 1 and all(chunk.width == 1 for chunk in sig):
-            return self._joined(operator, sig)
+            # bits with the operator between them
+            parts = [self._chunk(chunk) for chunk in reversed(sig)]
+            text = f" {operator} ".join(part.left_of(operator) for part in parts)
+            return Text(text, primary=False, operator=operator)
         text = self.sig(sig)
         if operator != "~" and text.text.startswith("~"):
             # one operator after another would be read as one
             return Text(f"{operator}({text.text})", primary=False)
         return Text(f"{operator}{text.operand}", primary=operator == "~" and text.text[0] not in "&|^")
 
-    def _joined(self, operator: str, bits: Sig) -> Text:
-        parts = [self._chunk(chunk) for chunk in reversed(bits)]
-        return Text(f" {operator} ".join(part.left_of(operator) for part in parts), primary=False, operator=operator)
-
-    def _side(self, cell: Cell, port: str) -> str:
-        text = self.sig(cell.ports[port])
+    def _side(self, cell: Cell, port: str, enumeration: Enumeration | None = None) -> str:
+        text = self.sig(cell.ports[port], enumeration)
         # a system function's argument has a width of its own
         return f"$signed({text.text})" if cell.flag(f"{port}_SIGNED") else text.operand
 
     def _comparison(self, cell: Cell) -> Text:
         enumeration = self._enumerations.of(cell.ports["A"], cell.ports["B"])
-        sides = []
-        for port in ("A", "B"):
-            text = self.value(cell.ports[port], enumeration if cell.type in ("$eq", "$ne") else None)
-            sides.append(f"$signed({text.text})" if cell.flag(f"{port}_SIGNED") else text.operand)
+        enumeration = enumeration if cell.type in ("$eq", "$ne") else None
+        left, right = (self._side(cell, port, enumeration) for port in ("A", "B"))
         operator = COMPARISONS[cell.type]
-        return Text(f"{sides[0]} {operator} {sides[1]}", primary=False, operator=operator)
+        return Text(f"{left} {operator} {right}", primary=False, operator=operator)

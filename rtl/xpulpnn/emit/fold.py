@@ -6,6 +6,7 @@ same in every context.
 
 from collections.abc import Iterator
 from itertools import groupby
+from operator import and_, or_, xor
 
 from xpulpnn.emit.operators import BITWISE, COMPARISONS, REDUCTIONS
 from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, bits, const_bits, sig_width
@@ -13,13 +14,9 @@ from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, bits, const_bits, sig_wi
 _MAX_PIECES = 2  # parts of a value up to which it reads better than a mask
 
 _IDENTITY = {"$and": Const("1"), "$or": Const("0"), "$xor": Const("0")}
-_OPPOSITE = {"$eq": "$ne", "$ne": "$eq", "$lt": "$ge", "$ge": "$lt", "$gt": "$le", "$le": "$gt"}
-_TABLES = {
-    "$and": {"00": "0", "01": "0", "10": "0", "11": "1"},
-    "$or": {"00": "0", "01": "1", "10": "1", "11": "1"},
-    "$xor": {"00": "0", "01": "1", "10": "1", "11": "0"},
-}
 _ABSORBING = {"$and": Const("0"), "$or": Const("1")}
+_OPPOSITE = {"$eq": "$ne", "$ne": "$eq", "$lt": "$ge", "$ge": "$lt", "$gt": "$le", "$le": "$gt"}
+_OPERATIONS = {"$and": and_, "$or": or_, "$xor": xor}
 
 
 def resized(sig: Sig, width: int, signed: bool) -> Sig:
@@ -101,17 +98,14 @@ def _known_comparison(cell: Cell) -> bool | None:
     """The result of a comparison that operand widths alone decide."""
     a_min, a_max = _range(cell.ports["A"], cell.flag("A_SIGNED"))
     b_min, b_max = _range(cell.ports["B"], cell.flag("B_SIGNED"))
-    if cell.type in ("$gt", "$le"):
-        always, never = a_min > b_max, a_max <= b_min
-        return (always if cell.type == "$gt" else never) if always or never else None
-    if cell.type in ("$lt", "$ge"):
-        always, never = a_max < b_min, a_min >= b_max
-        return (always if cell.type == "$lt" else never) if always or never else None
-    if a_max < b_min or b_max < a_min:
-        return cell.type == "$ne"
-    if a_min == a_max == b_min == b_max:
-        return cell.type == "$eq"
-    return None
+    always, never = {
+        "$lt": (a_max < b_min, a_min >= b_max),
+        "$gt": (a_min > b_max, a_max <= b_min),
+        "$eq": (a_min == a_max == b_min == b_max, a_max < b_min or b_max < a_min),
+    }[cell.type if cell.type in ("$lt", "$gt", "$eq") else _OPPOSITE[cell.type]]
+    if not always and not never:
+        return None
+    return always == (cell.type in ("$lt", "$gt", "$eq"))
 
 
 def known_result(cell: Cell) -> Sig | None:
@@ -153,8 +147,8 @@ def masked_once(cell: Cell, driver: Cell, port: str) -> None:
     for inner, kept in (("A", "B"), ("B", "A")):
         bits_ = const_bits(driver.ports[inner])
         if bits_ is not None and len(bits_) == len(literal) == sig_width(driver.ports[kept]):
-            pairs = zip(literal, bits_, strict=True)
-            cell.ports[other] = (Const("".join(_TABLES[cell.type][one + two] for one, two in pairs)),)
+            value = _OPERATIONS[cell.type](int(literal, 2), int(bits_, 2))
+            cell.ports[other] = (Const(f"{value:0{len(literal)}b}"),)
             cell.ports[port] = driver.ports[kept]
             return
 

@@ -58,12 +58,6 @@ def _component_of(fragment: Fragment) -> wiring.Component | None:
     return next((origin for origin in origins if isinstance(origin, wiring.Component)), None)
 
 
-def _clocking(name: str) -> Value:
-    """The clock or reset that Amaranth made the port ``name`` for."""
-    domain, _, kind = name.rpartition("_")
-    return {"clk": ClockSignal, "rst": ResetSignal}[kind](domain or "sync")
-
-
 @dataclass(frozen=True, slots=True)
 class Emitted:
     """Module name and implicit clock and reset ports of one component, reported by the caller of :func:`walk`."""
@@ -160,20 +154,18 @@ def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
         for path, member, value in component.signature.flatten(component)
         if len(Value.cast(value))
     }
-    connections |= {f"i_{clock}": _clocking(clock) for clock in emitted.clocking}
+    for name in emitted.clocking:
+        domain, _, kind = name.rpartition("_")
+        connections[f"i_{name}"] = {"clk": ClockSignal, "rst": ResetSignal}[kind](domain or "sync")
     return Instance(emitted.module, **connections)
-
-
-def _is_opened(child: Fragment) -> bool:
-    """Return whether a submodule becomes a part of the module around it: one without a signature of its own."""
-    return not isinstance(child, Instance | MemoryInstance) and _component_of(child) is None
 
 
 def _flatten(component: wiring.Component, fragment: Fragment) -> None:
     """Make bare modules inside a component a part of it."""
     kept = []
     for index, (child, name, src_loc) in enumerate(fragment.subfragments):
-        if not _is_opened(child):
+        # a submodule without a signature of its own becomes a part of the module around it
+        if isinstance(child, Instance | MemoryInstance) or _component_of(child) is not None:
             kept.append((child, name, src_loc))
             continue
         name = name or f"unnamed{index}"

@@ -154,7 +154,7 @@ class ModuleWriter:
                     text = nets.select(sig[0])
                 else:
                     own = nets.enumerations.of((Slice(name, 0, nets.wires[name].width),))
-                    text = nets.printer.value(sig, own).text
+                    text = nets.printer.sig(sig, own).text
                 pieces.append(nets.piece(name, text, nets.sources([sig])))
 
     def _unused(self, clocked: Clocked) -> list[str]:

@@ -43,7 +43,7 @@ class ProcessPrinter:
 
     def _node(self, node: Node, path: Path) -> list[str]:
         if isinstance(node, Assign):
-            value = self._printer.value(node.value, self._enumerations.of((node.target,))).text
+            value = self._printer.sig(node.value, self._enumerations.of((node.target,))).text
             return [f"{self._target(node.target)} {self._operator} {value};"]
         if node.selector is None:
             return self._chain(node.arms, node.default, path)
