@@ -7,11 +7,11 @@ import pytest
 from tests.designs import FOUR, FULL
 from tests.networks import network_of, wrong_on_the_simulator
 
+from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.deployed_run import deployed_network
-from xpulpnn_sim.cosimulation.networks.network_run import run_network
+from xpulpnn_sim.cosimulation.networks.network_run import deployed_network, run_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sw.networks import planning
@@ -59,7 +59,7 @@ def test_layers_and_their_accounts():
 @pytest.mark.parametrize("bits", [8, 2])
 def test_the_usual_memory_holds_the_network(bits):
     network, image = random_network(bits, seed=bits)
-    case = NetworkCase(network=network, image=image, config=FULL, machine=Machine()).sharing(8)
+    case = NetworkCase(network=network, image=image, config=ClusterConfig(core=FULL), machine=Machine())
     program = deployed_network(case, case.config)
     plan = program.deployment
     assert len(program.data) == plan.extent <= {8: 96, 2: 32}[bits] << 10
@@ -91,7 +91,7 @@ def test_filters_wait_where_memory_is_short(memory):
 @pytest.mark.parametrize(("kib", "meanwhile"), [(128, "conv1"), (60, "pool1")])
 def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
     network, image = random_network(8, seed=8)
-    case = NetworkCase(network=network, image=image, config=FULL, machine=Machine())
+    case = NetworkCase(network=network, image=image, config=ClusterConfig(core=FULL), machine=Machine())
     plan = deployed_program(network, image, case.variants, cores=8, memory=kib << 10).deployment
     (step,) = (step for step in plan.steps if "conv2.weights" in step.loads)
     assert network.stages[step.layer].name == meanwhile
@@ -100,10 +100,10 @@ def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
 @pytest.mark.unit
 def test_a_network_that_does_not_fit():
     network, image = random_network(8, seed=8)
-    case = NetworkCase(network=network, image=image, config=FULL, machine=Machine())
+    case = NetworkCase(network=network, image=image, config=ClusterConfig(core=FULL), machine=Machine())
     # even a row of four channels by a single core
     with pytest.raises(LayerError) as error:
-        deployed_network(case, replace(case.sharing(8).config, tcdm_bytes=1 << 13))
+        deployed_network(case, replace(case.config, tcdm_bytes=1 << 13))
     assert str(error.value) == "conv3: tiles must be at most the TCDM's 8192 bytes with buffers and stacks, not 9136"
 
 

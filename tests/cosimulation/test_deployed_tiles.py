@@ -11,7 +11,7 @@ from tests.networks import network_of, wrong_on_the_simulator
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks import deployed_run
+from xpulpnn_sim.cosimulation.networks import network_run
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sw.networks import deployment, planning
@@ -54,9 +54,9 @@ def within(monkeypatch):
     """Programs for less memory than the cluster has."""
 
     def limit(memory: int) -> None:
-        right = deployed_run.deployed_program
+        right = network_run.deployed_program
         monkeypatch.setattr(
-            deployed_run, "deployed_program", lambda *given, **named: right(*given, **named | {"memory": memory})
+            network_run, "deployed_program", lambda *given, **named: right(*given, **named | {"memory": memory})
         )
 
     return limit

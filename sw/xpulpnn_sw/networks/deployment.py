@@ -14,8 +14,8 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.tiling.division import Division, TileStep, schedule
 from xpulpnn_sw.kernels.tiling.maps import MapDivision, divides_by_rows
 from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, aligned
-from xpulpnn_sw.kernels.tiling.products import ProductDivision, divides
-from xpulpnn_sw.networks.kernels import Edge, buffer_of, edges, input_pieces
+from xpulpnn_sw.kernels.tiling.products import ProductDivision
+from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 
@@ -56,6 +56,23 @@ _ORDERS: tuple[Order, ...] = (
     lambda piece: (piece.first - piece.last, -piece.size),
     lambda piece: (piece.first, -piece.size),
 )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlannedMemory:
+    """Pieces of a memory over time."""
+
+    pieces: tuple[Piece, ...]  # what needs memory in which of the steps
+    places: dict[str, int]  # where, in bytes from the beginning of that memory on
+
+    @property
+    def extent(self) -> int:
+        """Bytes of the memory in use."""
+        return extent(self.pieces, self.places)
+
+    def demand(self, step: int) -> int:
+        """Bytes that are needed in a step."""
+        return demand(self.pieces, step)
 
 
 def demand(pieces: Sequence[Piece], step: int) -> int:
@@ -112,28 +129,22 @@ class Maps:
     stored: frozenset[str]  # results that layers leave in the memory of the cluster and that are needed outside too
     # of each layer and symbol of its kernel the piece of memory, or the map outside for a layer in tiles
     inputs: dict[tuple[int, str], str]
-    results: tuple[str, ...]  # of each layer the piece of memory with its results, or the map outside
-
-
-def _sources_of(network: Network, runs: Sequence[KernelRun]) -> dict[str, list[Edge]]:
-    """Every map by name, those of the network's input first, and who reads it."""
-    found = {name: list(readers) for name, (_, readers) in input_pieces(network, runs).items()}
-    written = {stage.name: results_name(stage.name) for stage in network.stages}
-    found |= {name: [] for name in written.values()}
-    for edge in edges(network, runs):
-        if edge.source != NETWORK_INPUT:
-            found[written[edge.source]].append(edge)
-    return found
 
 
 def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], away: Away) -> Maps:
     """Places of the maps if the layers ``tiled`` read and write outside and those ``away`` leave for a while."""
     writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
+    # every map by name, those of the network's input first, and who reads it
+    maps = {name: readers for name, (_, readers) in input_pieces(network, runs).items()} | {
+        name: [] for name in writers
+    }
+    for edge in edges(network, runs):
+        if edge.source != NETWORK_INPUT:
+            maps[results_name(edge.source)].append(edge)
     residences: list[Residence] = []
     inputs: dict[tuple[int, str], str] = {}
-    results = list(writers)
     stored: set[str] = set()
-    for content, readers in _sources_of(network, runs).items():
+    for content, readers in maps.items():
         writer = writers.get(content)
         own: list[Residence] = []
         if writer is not None and writer not in tiled:
@@ -142,9 +153,8 @@ def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int],
             if edge.reader in tiled:
                 inputs[edge.reader, edge.symbol] = content
                 continue
-            is_new = not own or ((content, edge.reader) in away and edge.reader not in own[-1].readers)
-            if is_new:
-                name = content if not own else f"{content}.{len(own)}"
+            if not own or ((content, edge.reader) in away and edge.reader not in own[-1].readers):
+                name = f"{content}.{len(own)}" if own else content
                 own.append(Residence(name=name, content=content, writer=None))
             if edge.reader not in own[-1].readers:
                 own[-1].readers.append(edge.reader)
@@ -153,7 +163,7 @@ def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int],
         if writer is not None and writer not in tiled and (is_outside or not readers):
             stored.add(content)
         residences += own
-    return Maps(residences=tuple(residences), stored=frozenset(stored), inputs=inputs, results=tuple(results))
+    return Maps(residences=tuple(residences), stored=frozenset(stored), inputs=inputs)
 
 
 # what a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time
@@ -210,21 +220,14 @@ def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: i
     Raises :class:`LayerError`, which names the layer, if it cannot be divided, or no tile is small enough.
     """
     try:
-        division = MapDivision(run, cores) if divides_by_rows(run) else _product(stage, run)
+        division = (
+            MapDivision(run, cores) if divides_by_rows(run) else ProductDivision(run, folded=stage.tensors.folded)
+        )
         plan = division.planned(cores, memory, always + CALL_SLOTS * _call_bytes(run))
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
     steps = tuple(schedule(plan.tiles, overlap=plan.overlap))
     return TiledLayer(name=stage.name, division=division, plan=plan, steps=steps, cores=cores)
-
-
-def can_be_tiled(run: KernelRun) -> bool:
-    """Return whether a layer can be computed in tiles."""
-    return divides(run) or divides_by_rows(run)
-
-
-def _product(stage: Stage, run: KernelRun) -> ProductDivision:
-    return ProductDivision(run, folded=stage.tensors.folded)
 
 
 def _call_bytes(run: KernelRun) -> int:
@@ -243,7 +246,7 @@ class DeployedStep:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Deployment:
+class Deployment(PlannedMemory):
     """Memory of every layer over time."""
 
     network: Network
@@ -251,17 +254,6 @@ class Deployment:
     maps: Maps  # where their inputs and results are
     tiled: Mapping[int, TiledLayer]  # the layers in tiles, by number
     steps: tuple[DeployedStep, ...]  # what happens when
-    pieces: tuple[Piece, ...]  # what needs memory of the cluster in which of the steps
-    places: dict[str, int]  # Where, from the beginning of that memory on
-
-    @property
-    def extent(self) -> int:
-        """Bytes of the memory in use."""
-        return extent(self.pieces, self.places)
-
-    def demand(self, step: int) -> int:
-        """Bytes that are needed in a step."""
-        return demand(self.pieces, step)
 
     def tile_step(self, step: DeployedStep) -> TileStep | None:
         """Return the step of a layer in tiles, None for other steps."""

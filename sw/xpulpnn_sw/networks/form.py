@@ -79,14 +79,13 @@ def description(network: Network, arrays: str, scaling: Scaling | None = None, l
     """The JSON text of a network whose arrays are in a file called ``arrays``."""
     layers: list[dict[str, Any]] = []
     for stage in network.stages:
-        text = {"name": stage.name, "kernel": stage.kind.name, "layer": _without_value(stage.layer)}
+        layer: Any = stage.layer
+        # the value around the map is the pad
+        text = str(replace(layer, outside=0) if hasattr(layer, "outside") else layer)
         rule = getattr(getattr(stage.tensors, "requantisation", None), "rule", Rule.BN32)
-        rest: dict[str, Any] = {} if rule is Rule.BN32 else {"requantise": rule.value}
-        if stage.sources:
-            rest["inputs"] = list(stage.sources)
-        if stage.pad:
-            rest["pad"] = stage.pad
-        layers.append(text | {"precision": str(stage.precision)} | rest)
+        own = {"name": stage.name, "kernel": stage.kind.name, "layer": text, "precision": str(stage.precision)}
+        rest = {"requantise": rule.value * (rule is not Rule.BN32), "inputs": list(stage.sources), "pad": stage.pad}
+        layers.append(own | {name: value for name, value in rest.items() if value})
     whole: dict[str, Any] = {"version": VERSION, "name": network.name, "arrays": arrays}
     if scaling is not None:
         whole["input"] = asdict(scaling)
@@ -125,11 +124,6 @@ def _of_products(stage: Stage) -> dict[str, Any]:
             return own | {"thresholds": rule.values}
         case _:
             return own
-
-
-def _without_value(layer: Any) -> str:
-    """The text of a layer but for the value around its map, which is its pad."""
-    return str(replace(layer, outside=0) if hasattr(layer, "outside") else layer)
 
 
 def _of_maps(stage: Stage) -> dict[str, Any]:
@@ -177,15 +171,14 @@ def _add(
 
 def _scaling(content: Any) -> Scaling:
     entry = _object(content, "input", _INPUT, optional=_INPUT)
-    subtract, shift = entry.get("subtract", []), entry.get("shift", 0)
-    colours = _whole_numbers(subtract)
-    numbers = [_whole_numbers(entry.get(name, default)) for name, default in (("multiply", 1), ("add", 0))]
-    if not _is_whole(shift) or colours is None or isinstance(colours, int) or None in numbers:
+    usual: dict[str, Any] = {"subtract": [], "multiply": 1, "add": 0, "shift": 0}
+    numbers: dict[str, Any] = {name: _whole_numbers(entry.get(name, default)) for name, default in usual.items()}
+    shift = numbers["shift"]
+    if None in numbers.values() or isinstance(numbers["subtract"], int) or not isinstance(shift, int):
         raise InputError("input must be whole numbers, or lists of them by colour, not something else")
     if not 0 <= shift <= MAX_SHIFT:
         raise InputError(f"shift of the input must be 0..{MAX_SHIFT}, not {shift}")
-    multiply, add = (default if found is None else found for found, default in zip(numbers, (1, 0), strict=True))
-    return Scaling(subtract=colours, multiply=multiply, add=add, shift=shift)
+    return Scaling(**numbers)
 
 
 def _is_whole(value: Any) -> bool:

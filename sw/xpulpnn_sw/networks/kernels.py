@@ -22,6 +22,9 @@ BUFFERS = (SHARED, "buffer")  # symbols of that, of which a kernel has one or no
 ARGUMENTS, STACK = "arguments", "stack"  # symbols of a kernel that belong to its call
 
 
+Runs = Sequence[KernelRun] | Mapping[int, KernelRun]  # of all layers, or of some by their numbers
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
     """A map on its way into a layer."""
@@ -41,9 +44,9 @@ def kernels(
     fit together, or of which one does not find its inputs in memory as it needs them.
     """
     check_network(network)
+    assert len(variants) == len(network.stages)
     runs = tuple(
-        _built(network, number, image, name, cores, specialise=specialise)
-        for number, (_, name) in enumerate(zip(network.stages, variants, strict=True))
+        _built(network, number, image, name, cores, specialise=specialise) for number, name in enumerate(variants)
     )
     written = {stage.name: (stage, run) for stage, run in zip(network.stages, runs, strict=True)}
     for edge in edges(network, runs):
@@ -74,13 +77,9 @@ def buffer_of(run: KernelRun) -> str | None:
     return next((name for name in BUFFERS if name in run.image.symbols), None)
 
 
-def edges(network: Network, runs: Sequence[KernelRun]) -> Iterator[Edge]:
+def edges(network: Network, runs: Runs) -> Iterator[Edge]:
     """All maps on their way into layers, by the layers in their order."""
-    yield from _edges(network, dict(enumerate(runs)))
-
-
-def _edges(network: Network, runs: Mapping[int, KernelRun]) -> Iterator[Edge]:
-    for number, run in runs.items():
+    for number, run in runs.items() if isinstance(runs, Mapping) else enumerate(runs):
         for source, symbol in zip(network.sources(number), inputs_of(run), strict=True):
             yield Edge(source=source, reader=number, symbol=symbol)
 
@@ -94,14 +93,6 @@ def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
     return needed
 
 
-def input_pieces(network: Network, runs: Sequence[KernelRun]) -> dict[str, tuple[Words, list[Edge]]]:
-    """The input of the network in memory, by name: its words, and who reads them.
-
-    Layers that read it in different ways have a copy each; the first is called :data:`INPUT`.
-    """
-    return _pieces(network, dict(enumerate(runs)))
-
-
 def packed_input(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> dict[str, Words]:
     """The same words for another input, without kernels of layers that do not read it."""
     readers = {
@@ -109,12 +100,16 @@ def packed_input(network: Network, image: Ints, variants: Sequence[str], *, core
         for number in range(len(network.stages))
         if NETWORK_INPUT in network.sources(number)
     }
-    return {name: words for name, (words, _) in _pieces(network, readers).items()}
+    return {name: words for name, (words, _) in input_pieces(network, readers).items()}
 
 
-def _pieces(network: Network, runs: Mapping[int, KernelRun]) -> dict[str, tuple[Words, list[Edge]]]:
+def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Edge]]]:
+    """The input of the network in memory, by name: its words, and who reads them.
+
+    Layers that read it in different ways have a copy each; the first is called :data:`INPUT`.
+    """
     pieces: dict[tuple[object, ...], tuple[str, Words, list[Edge]]] = {}
-    for edge in _edges(network, runs):
+    for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
             continue
         stage, run = network.stages[edge.reader], runs[edge.reader]

@@ -34,8 +34,12 @@ class Stage:
     @property
     def maps(self) -> tuple[Ints, ...]:
         """The maps among its operands, one or two."""
-        own = self.tensors
-        return (own.first, own.second) if isinstance(own, AddTensors) else (own.activations,)
+        return tuple(getattr(self.tensors, name) for name in self.map_names)
+
+    @property
+    def map_names(self) -> tuple[str, ...]:
+        """Names of these among the operands."""
+        return ("first", "second") if isinstance(self.tensors, AddTensors) else ("activations",)
 
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -66,16 +70,14 @@ class Stage:
 
     def fed(self, *maps: Ints | None) -> Any:
         """The operands with these maps, None for one that stays; raises :class:`LayerError` for another size."""
-        own = self.tensors
-        names = ("first", "second") if isinstance(own, AddTensors) else ("activations",)
         given: dict[str, Ints] = {}
-        for name, shape, values in zip(names, self.input_shapes, maps, strict=True):
+        for name, shape, values in zip(self.map_names, self.input_shapes, maps, strict=True):
             if values is None:
                 continue
             if values.size != prod(shape):
                 raise LayerError(f"inputs of {self.name} must be {shape}, not {values.shape}")
             given[name] = values.reshape(shape)
-        return replace(own, **given)
+        return replace(self.tensors, **given)
 
     def fastest(self, extensions: Collection[Extension], widths: Collection[int]) -> str:
         """The last variant of the kernel, in the order of speed, that a core can run.

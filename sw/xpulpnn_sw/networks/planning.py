@@ -4,13 +4,15 @@ Where too much is needed, filters and maps are fetched later; then maps that a l
 then the layer is computed in tiles, which become smaller until there is room.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.kernels.tiling.maps import divides_by_rows
 from xpulpnn_sw.kernels.tiling.plan import aligned
+from xpulpnn_sw.kernels.tiling.products import divides
 from xpulpnn_sw.networks.deployment import (
     DeployedStep,
     Deployment,
@@ -19,7 +21,6 @@ from xpulpnn_sw.networks.deployment import (
     Residence,
     TiledLayer,
     arranged,
-    can_be_tiled,
     demand,
     first_step,
     last_step,
@@ -99,7 +100,9 @@ def _fetches(
             continue
         reader = one.readers[0]
         is_late = choices.maps.get((one.content, reader), BEFORE) == BETWEEN
-        if reader and (is_late or reader - 1 < _outside_from(one, writers, tiled)):
+        writer = writers.get(one.content, -2)
+        # results leave while the next layer is computed, or have left with the last tile
+        if reader and (is_late or reader - 1 < (writer + 1 if writer in tiled else writer + 2 if writer >= 0 else -1)):
             between[reader].append(one.name)
         else:
             during[reader - 1].append(one.name)
@@ -115,15 +118,6 @@ def _fetches(
                 during[before if when == SOONEST else number - 1].append(name)
         before = number
     return during, between
-
-
-def _outside_from(one: Residence, writers: Mapping[str, int], tiled: Mapping[int, TiledLayer]) -> int:
-    """The first layer during whose last step a map can be fetched."""
-    if one.content not in writers:
-        return -1
-    writer = writers[one.content]
-    # results leave while the next layer is computed, or have left with the last tile
-    return writer + 1 if writer in tiled else writer + 2
 
 
 def pieces_of(
@@ -172,23 +166,26 @@ def deployed(
     ``fixed`` has the bytes of what is needed all the time. Raises :class:`LayerError` for layers that do not fit
     together, or into the memory.
     """
-    return _Planner(network, image, variants, cores, memory, fixed).found()
+    runs = kernels(network, image, variants, cores=cores)
+    choices = FetchChoices([SOONEST for _ in runs])
+    return _Planner(network, variants, runs, cores, memory, fixed, choices, {ARGUMENTS, *fixed(1)}).found()
 
 
+@dataclass(eq=False)
 class _Planner:
     """Tries, and changes what memory is short for."""
 
-    def __init__(
-        self, network: Network, image: Ints, variants: Sequence[str], cores: int, memory: int, fixed: Fixed
-    ) -> None:
-        self._network, self._variants, self._cores = network, variants, cores
-        self._memory, self._fixed = memory, fixed
-        self._runs = kernels(network, image, variants, cores=cores)
-        self._choices = FetchChoices([0 for _ in self._runs])
-        self._tiled: dict[int, TiledLayer] = {}
-        self._general: dict[tuple[int, int], KernelRun] = {}
-        self._always = {ARGUMENTS, *fixed(1)}
-        self._refused: LayerError | None = None
+    _network: Network
+    _variants: Sequence[str]
+    _runs: tuple[KernelRun, ...]
+    _cores: int
+    _memory: int
+    _fixed: Fixed
+    _choices: FetchChoices
+    _always: set[str]  # pieces that are needed all the time
+    _tiled: dict[int, TiledLayer] = field(default_factory=dict[int, TiledLayer])
+    _general: dict[tuple[int, int], KernelRun] = field(default_factory=dict[tuple[int, int], KernelRun])
+    _refused: LayerError | None = None
 
     def found(self) -> Deployment:
         """The first attempt that fits."""
@@ -207,15 +204,7 @@ class _Planner:
         maps = located(network, runs, tiled.keys(), self._choices.away)
         steps = steps_of(network, runs, maps, tiled, self._choices)
         pieces = pieces_of(network, runs, maps, tiled, steps, self._fixed)
-        return Deployment(
-            network=network,
-            runs=runs,
-            maps=maps,
-            tiled=tiled,
-            steps=steps,
-            pieces=pieces,
-            places={},
-        )
+        return Deployment(network=network, runs=runs, maps=maps, tiled=tiled, steps=steps, pieces=pieces, places={})
 
     def _relieved(self, plan: Deployment) -> bool:
         """Change something about where most is needed; False if there is nothing left to change."""
@@ -289,7 +278,7 @@ class _Planner:
     def _divided(self, plan: Deployment, step: int) -> bool:
         """Compute the layer in tiles, or in smaller ones."""
         layer = self._layer(plan, step)
-        if layer is None or not can_be_tiled(self._runs[layer]):
+        if layer is None or not (divides(self._runs[layer]) or divides_by_rows(self._runs[layer])):
             return False
         stage = self._network.stages[layer]
         always = sum(aligned(one.size) for one in plan.pieces if one.name in self._always)
@@ -297,14 +286,15 @@ class _Planner:
         if is_smaller:
             budget = min(int(self._choices.budgets[layer] * _SHRINKING), self._tiled[layer].plan.bytes - 1)
         refused: LayerError | None = None
-        for cores in _fewer(self._cores):
+        cores = self._cores
+        while cores:
             try:
                 self._tiled[layer] = tiled_layer(stage, self._kernel(layer, cores), cores, budget, always)
+                self._choices.budgets[layer] = budget
+                return True
             except LayerError as error:
-                refused = error
-                continue
-            self._choices.budgets[layer] = budget
-            return True
+                # buffers of fewer cores take less
+                refused, cores = error, cores // 2
         self._refused = self._refused if is_smaller else refused
         return False
 
@@ -316,13 +306,6 @@ class _Planner:
                 stage.layer, stage.precision, self._variants[layer], stage.tensors, cores=cores
             )
         return self._general[layer, cores]
-
-
-def _fewer(cores: int) -> Iterator[int]:
-    """All cores, and fewer of them, whose buffers take less."""
-    while cores:
-        yield cores
-        cores //= 2
 
 
 def _too_much(found: Deployment, memory: int) -> str:

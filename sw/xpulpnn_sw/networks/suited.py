@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def filled_input(image: Ints, network: Network) -> Ints:
         ):
             if source == NETWORK_INPUT and prod(shape) > image.size:
                 added = shape[-1] - image.shape[-1]
-                widths = [(0, 0)] * (image.ndim - 1) + [(0, added)]
+                widths: Any = [(0, 0)] * (image.ndim - 1) + [(0, added)]
                 return np.pad(image, widths, constant_values=_filling_of_input(bits))
     return image
 

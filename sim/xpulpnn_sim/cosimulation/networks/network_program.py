@@ -71,7 +71,7 @@ def network_program(
 def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Options:
     """Options to compile the program with; ``others`` are further fields of :class:`Options`."""
     if isinstance(config, ClusterConfig):
-        return Options(config=config.core, cluster=_layout(config), **others)
+        return Options(config=config.core, cluster=ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes), **others)
     return Options(config=config, **others)
 
 
@@ -81,13 +81,9 @@ def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfi
     variants = [stage.fastest(core.extensions, core.widths) for stage in network.stages]
     if isinstance(config, CoreConfig):
         return c_network(original, network, image, variants, specialise=specialise)
-    layout = _layout(config)
+    layout = ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes)
     room = config.tcdm_bytes - layout.stack - (config.cores - 1) * layout.core_stack - _RUNTIME_TCDM
     return c_network(original, network, image, variants, cores=config.cores, memory=room, specialise=specialise)
-
-
-def _layout(config: ClusterConfig) -> ClusterLayout:
-    return ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes)
 
 
 def _check_size(network: CNetwork, inputs: Inputs) -> None:

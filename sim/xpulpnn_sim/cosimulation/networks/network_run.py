@@ -1,6 +1,6 @@
 """A network as a program of one core or of a cluster: cycles layer by layer, the results of every layer checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, QUANTISED_PIXELS, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.networks.deployed_run import build_deployed
 from xpulpnn_sim.cosimulation.networks.network_work import (
     BuiltNetwork,
     LayerResults,
@@ -21,22 +22,162 @@ from xpulpnn_sim.cosimulation.networks.network_work import (
     NetworkResult,
     layer_record,
     memory_plan,
-    require_memory,
+    outside_plan,
 )
-from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of, function_accounts
+from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
+from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of, function_accounts, image_after
 from xpulpnn_sw.kernels.layout import Symbol
-from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.programs.bare import BareProgram, bare_program
+from xpulpnn_sw.kernels.tiling.plan import aligned
 from xpulpnn_sw.networks.chain import Chain, chain
+from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
+from xpulpnn_sw.networks.deployment import Deployment
+from xpulpnn_sw.networks.kernels import OUTPUT, length, weight_bytes
+
+_LOAD, _STORE = "load", "store"  # names of the steps that compute no layer
+
+
+def deployed_network(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgram:
+    """The program of a network on a cluster.
+
+    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into its memory, :class:`InputError` for
+    a cluster without DMA engine.
+    """
+    if not cluster.dma:
+        raise InputError("dma of the cluster must be true for networks, not false")
+    return deployed_program(case.computed, case.given, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BuiltDeployment(BuiltNetwork):
+    """A network as a program of a cluster."""
+
+    cluster: ClusterConfig
+    program: DeployedProgram
+
+    @property
+    def symbols(self) -> Mapping[str, Symbol]:
+        """Places of the operands in the memory outside."""
+        return self.program.outside.symbols
+
+    @property
+    def bytes_needed(self) -> int:
+        """Bytes of code and data outside."""
+        return len(self.program.text) + self.program.outside.data.size
+
+    def results(self, outcome: RunResult) -> LayerResults:
+        """Return the results as the program told them when they were there, the last ones from the memory outside."""
+        program = self.program
+        stored = program.outside.view(program.outputs[-1].symbol, image_after(outcome, program.outside))
+        return [*program.results(outcome.output), program.final(stored.tobytes())]
+
+    def figures(self, case: NetworkCase, outcome: RunResult) -> dict[str, Any]:
+        """Return the part of the record that only clusters have.
+
+        Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
+        """
+        program, plan = self.program, self.program.deployment
+        times = program.times(outcome.memory[TCDM_BASE], image_after(outcome, program.outside))
+        spans = _spans(plan)
+        steps = [_record(program, outcome, times, span) for span in spans]
+        executed = program.starts[-1] - program.text_base
+        rows = np.concatenate([account[: executed // HALF_BYTES] for account in outcome.accounts])
+        return {
+            "instructions": int(rows[:, WaitCause.NONE].sum()),
+            "cycles": sum(step["cycles"] for step in steps),
+            "stalls": stalls_of(rows, devices=True),
+            "tcdm_bytes": self.cluster.tcdm_bytes,
+            "l2_latency": case.machine.l2_latency,
+            "code_bytes": len(program.text),
+            "data_bytes": plan.extent,
+            **{name: sum(step[name] for step in steps) for name in ("loaded", "stored", "moving", "waiting")},
+            "layers": [*self._layers(outcome, spans, steps)],
+            "steps": steps,
+            "plan": [
+                {"name": one.name, "address": TCDM_BASE + plan.places[one.name], "bytes": aligned(one.size)}
+                | {"first": _number(spans, one.first), "last": _number(spans, one.last)}
+                for one in plan.pieces
+            ],
+            "outside": outside_plan(
+                program.outside.symbols, [[one for step in span for one in program.transfers[step]] for span in spans]
+            ),
+        }
+
+    def _layers(
+        self, outcome: RunResult, spans: Sequence[range], steps: Sequence[dict[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
+        """Records of the layers out of those of all steps."""
+        plan = self.program.deployment
+        for span, own in zip(spans, steps, strict=True):
+            layer = plan.steps[span.start].layer
+            if layer is None:
+                continue
+            stage, run = plan.network.stages[layer], plan.runs[layer]
+            accounts = [_rows(self.program, account, span, layer) for account in outcome.accounts]
+            yield (
+                layer_record(stage, run.variant.name, own["cycles"], accounts)
+                | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
+                | {"cores": plan.cores(layer) or self.cluster.cores}
+                | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
+            )
+
+
+def _spans(plan: Deployment) -> list[range]:
+    """The steps that belong together: all of a layer in tiles, else each by itself."""
+    spans: list[range] = []
+    for number, step in enumerate(plan.steps):
+        before = plan.steps[number - 1].layer if number else None
+        if step.layer is not None and step.layer == before:
+            spans[-1] = range(spans[-1].start, number + 1)
+        else:
+            spans.append(range(number, number + 1))
+    return spans
+
+
+def _number(spans: Sequence[range], step: int) -> int:
+    return next(number for number, span in enumerate(spans) if step in span)
+
+
+def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: int) -> NDArray[Any]:
+    """The part of a core's account that belongs to a layer: its function and the steps around the calls."""
+    spans = (program.kernels[layer : layer + 2], (program.starts[steps.start], program.starts[steps.stop]))
+    at = [[(address - program.text_base) // HALF_BYTES for address in span] for span in spans]
+    return np.concatenate([account[first:after] for first, after in at])
+
+
+def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], steps: range) -> dict[str, Any]:
+    """The record of steps that belong together; cycles count from the first of all."""
+    plan, first = program.deployment, program.deployment.steps[steps.start]
+    parts = [_step(program, outcome, times, number) for number in steps]
+    is_tiled = first.tile is not None
+    name = _LOAD if first.loads else _STORE
+    sums = ("cycles", "loaded", "stored", "moving", "waiting")
+    return {
+        "name": name if first.layer is None else plan.network.stages[first.layer].name,
+        "begin": parts[0]["begin"],
+        "tcdm_bytes": max(plan.demand(number) for number in steps),
+        "tiles": sum(plan.computes(plan.steps[number]) for number in steps) if is_tiled else 0,
+        **{name: sum(part[name] for part in parts) for name in sums},
+    }
+
+
+def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, int]:
+    """The figures of one step."""
+    plan, own = program.deployment, times[number]
+    begin, end = int(own[0, RELEASED]), step_end(times, number)
+    computed = int(own[:, DONE if plan.computes(plan.steps[number]) else BEGIN].max())
+    return {
+        "begin": begin - int(times[0, 0, RELEASED]),
+        "cycles": end - begin,
+        "loaded": sum(one.bytes for one in program.transfers[number] if one.inwards),
+        "stored": sum(one.bytes for one in program.transfers[number] if not one.inwards),
+        "moving": moving_cycles(outcome, begin, end),
+        "waiting": max(int(own[0, READY]) - computed, 0) if program.transfers[number] else 0,
+    }
+
 
 _BYTES = {"b": 1, "h": HALF_BYTES, "w": WORD_BYTES}
 _RELOADS = 0b11000  # bits of the selector of a Mac&Load of which one loads an entry
-
-
-def access_bytes(program: Program) -> NDArray[np.int64]:
-    """Bytes that each static instruction loads and stores whenever it is executed, ``[instruction][0 or 1]``."""
-    widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
-    return np.array(widths, np.int64).reshape(-1, 2)
 
 
 def _widths(insn: Insn, word: int) -> tuple[int, int]:
@@ -59,10 +200,23 @@ def build_network(case: NetworkCase) -> BuiltNetwork:
     """
     # before anything is made of them
     bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
-    require_memory(case, bits // BYTE_BITS, "weights")
-    built = build_deployed(case, case.config) if isinstance(case.config, ClusterConfig) else _build_chain(case)
-    require_memory(case, built.bytes_needed, "code and data")
+    _require_memory(case, bits // BYTE_BITS, "weights")
+    if isinstance(case.config, ClusterConfig):
+        program = deployed_network(case, case.config)
+        executable = executable_of(program, case.network.name, [program.outside])
+        built = BuiltDeployment(case=case, cluster=case.config, program=program, executable=executable)
+    else:
+        made = chain(case.computed, case.given, case.variants)
+        alone = bare_program(made.function)
+        built = BuiltChain(case=case, made=made, program=alone, executable=executable_of(alone, case.network.name))
+    _require_memory(case, built.bytes_needed, "code and data")
     return built
+
+
+def _require_memory(case: NetworkCase, needed: int, what: str) -> None:
+    most = case.machine.l2_bytes
+    if needed > most:
+        raise InputError(f"{what} of {case.network.name} must be at most the memory's {most} bytes, not {needed}")
 
 
 def run_network(case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
@@ -73,13 +227,6 @@ def run_network(case: NetworkCase, progress: Progress | None = None) -> NetworkR
     network that does not fit into the memory of the cluster.
     """
     return build_network(case).run(case, progress)
-
-
-def _build_chain(case: NetworkCase) -> "BuiltChain":
-    made = chain(case.computed, case.given, case.variants)
-    program = bare_program(made.function)
-    executable = executable_of(program, case.network.name)
-    return BuiltChain(case=case, made=made, program=program, executable=executable)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,7 +248,10 @@ class BuiltChain(BuiltNetwork):
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
-        return access_bytes(self.made.function.function)
+        """Bytes that each static instruction loads and stores whenever it is executed, ``[instruction][0 or 1]``."""
+        program = self.made.function.function
+        widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
+        return np.array(widths, np.int64).reshape(-1, 2)
 
     def results(self, outcome: RunResult) -> LayerResults:
         """Decode the results, each in memory of its own."""

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result, Workload
@@ -43,10 +42,8 @@ def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> Piece:
     """About ``share`` of a layer with these inputs, away from the edge of the map; all of it if that is 1 or more."""
     whole = int(np.prod(stage.output_shape))
     shaped = tuple(values.reshape(shape) for values, shape in zip(maps, stage.input_shapes, strict=True))
-    tensors = stage.tensors
-    if getattr(tensors, "folded", False):
-        tensors = replace(tensors, folded=False)
-    cut, inputs = replace(stage, tensors=tensors), shaped
+    is_folded = getattr(stage.tensors, "folded", False)
+    cut, inputs = (replace(stage, tensors=replace(stage.tensors, folded=False)) if is_folded else stage), shaped
     if share < 1 and isinstance(cut.layer, Windows):
         cut, inputs = _window_part(cut, inputs, share)
     elif share < 1 and isinstance(cut.layer, MapLayer):
@@ -86,9 +83,7 @@ def _middle(values: Ints, rows: int, columns: int) -> Ints:
 
 def _with_maps(stage: Stage, maps: Sequence[Ints]) -> Stage:
     """The layer with operands for maps of these sizes."""
-    own = stage.tensors
-    names = ("first", "second") if len(maps) > 1 else ("activations",)
-    return replace(stage, tensors=replace(own, **dict(zip(names, maps, strict=True))))
+    return replace(stage, tensors=replace(stage.tensors, **dict(zip(stage.map_names, maps, strict=True))))
 
 
 def _with_outputs(stage: Stage, count: int) -> Stage:
@@ -109,8 +104,7 @@ def _first_of(value: Any, channels: int, count: int) -> Any:
         return values[:count] if values.ndim and len(values) == channels else values
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    parts = {item.name: _first_of(getattr(value, item.name), channels, count) for item in fields(value)}
-    return replace(value, **parts)
+    return replace(value, **{one.name: _first_of(getattr(value, one.name), channels, count) for one in fields(value)})
 
 
 _KEPT = 8  # networks that are kept as they are computed
@@ -137,10 +131,6 @@ class NetworkCase:
     def core(self) -> CoreConfig:
         """One of them."""
         return self.config.core if isinstance(self.config, ClusterConfig) else self.config
-
-    def sharing(self, cores: int) -> "NetworkCase":
-        """The same on a cluster of so many cores, usual in everything else."""
-        return replace(self, config=ClusterConfig(core=self.core, cores=cores))
 
     @property
     def computed(self) -> Network:
@@ -360,10 +350,3 @@ def layer_record(stage: Stage, variant: str, cycles: int, accounts: Sequence[NDA
 def _size(stage: Stage, cycles: int) -> dict[str, Any]:
     macs = stage.layer.macs if stage.multiplies else 0
     return {"macs": macs, "macs_per_cycle": round(macs / max(cycles, 1), DIGITS)}
-
-
-def require_memory(case: NetworkCase, needed: int, what: str) -> None:
-    """Raise :class:`InputError` if ``what`` takes more bytes than the memory for networks has."""
-    most = case.machine.l2_bytes
-    if needed > most:
-        raise InputError(f"{what} of {case.network.name} must be at most the memory's {most} bytes, not {needed}")

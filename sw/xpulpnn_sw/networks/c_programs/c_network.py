@@ -45,6 +45,7 @@ class InputLayout:
     pixel_bits: int  # distance of two pixels
     channel_bits: int  # distance of two channels
     bits: int
+    signed: bool
     around: int
     size: int  # bytes in memory, with what is read ahead
 
@@ -52,7 +53,7 @@ class InputLayout:
     def of(cls, stage: Stage, run: KernelRun, symbol: str, channels: int) -> Self:
         """The layout of what a layer calls ``symbol``, which has so many channels with a meaning."""
         place = inputs_of(run).index(symbol)
-        shape, (bits, _) = stage.input_shapes[place], stage.input_elements[place]
+        shape, (bits, signed) = stage.input_shapes[place], stage.input_elements[place]
         size = length(run, symbol)
         layer = stage.layer
         known = cls(
@@ -65,6 +66,7 @@ class InputLayout:
             pixel_bits=0,
             channel_bits=bits,
             bits=bits,
+            signed=signed,
             around=0,
             size=size,
         )

@@ -5,7 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.networks.deployment import Piece, arranged, buffer_name, demand, extent, results_name, weights_name
+from xpulpnn_sw.networks.deployment import (
+    Piece,
+    PlannedMemory,
+    arranged,
+    buffer_name,
+    extent,
+    results_name,
+    weights_name,
+)
 from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces, length, map_bytes, weight_bytes
 from xpulpnn_sw.networks.network import Network
 
@@ -22,30 +30,19 @@ class PlanStep:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MemoryPlan:
+class MemoryPlan(PlannedMemory):
     """Memory of every layer over time."""
 
     steps: tuple[PlanStep, ...]  # what happens one after the other
-    pieces: tuple[Piece, ...]  # what needs memory in which of the steps
-    places: dict[str, int]  # Where, in bytes from the beginning of that memory on
     outside: tuple[Piece, ...] = ()  # maps and buffers for which there is no room in it
     # where these are, in a piece of memory outside
     outside_places: dict[str, int] = field(default_factory=dict[str, int])
     left: tuple[int, ...] = ()  # numbers of the layers whose weights stay outside for want of room
 
     @property
-    def extent(self) -> int:
-        """Bytes of the memory in use."""
-        return extent(self.pieces, self.places)
-
-    @property
     def outside_extent(self) -> int:
         """Bytes of the memory outside in use."""
         return extent(self.outside, self.outside_places)
-
-    def demand(self, step: int) -> int:
-        """Bytes that are needed in a step."""
-        return demand(self.pieces, step)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -71,11 +68,12 @@ def _record(piece: Piece, place: int) -> dict[str, Any]:
 def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
     """The plan for layers with these kernels."""
     outside: set[str] = set()
+    weighted = [number for number, run in enumerate(runs) if weight_bytes(run)]
+    # weights come during the layer with weights before; before the first 0, as for those of it
+    soonest = dict.fromkeys(range(len(runs)), _ANYTIME) | dict(zip(weighted, [0, *weighted], strict=False))
     while True:
         left = [number for number, stage in enumerate(network.stages) if weights_name(stage.name) in outside]
-        loads = [
-            _ANYTIME if memory is None or number in left else _soonest(runs, number) for number in range(len(runs))
-        ]
+        loads = [_ANYTIME if memory is None or number in left else soonest[number] for number in range(len(runs))]
         while True:
             steps = _steps(loads, is_brought=memory is not None)
             pieces = tuple(_pieces(network, runs, steps))
@@ -89,14 +87,6 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
             others = tuple(piece for piece in pieces if piece.name in outside)
             return replace(found, outside=others, outside_places=arranged(others))
         outside.add(_least_used(found, memory))
-
-
-def _soonest(runs: Sequence[KernelRun], number: int) -> int:
-    """The layer during which weights come: the one with weights before; before the first 0, as for those of it."""
-    if not weight_bytes(runs[number]):
-        return _ANYTIME
-    before = [other for other in range(number) if weight_bytes(runs[other])]
-    return before[-1] if before else 0
 
 
 def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:

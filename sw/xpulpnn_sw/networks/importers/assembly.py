@@ -15,13 +15,16 @@ from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.importers.levels import Channel, Levels, fitted, inner_results, step_sums
 from xpulpnn_sw.networks.importers.plans import (
     LayerPlan,
+    RuleFit,
+    alike,
     plain_sum,
     plan_addition,
     plan_average,
     plan_products,
     precision_text,
 )
-from xpulpnn_sw.networks.importers.values import Map, Sums, identity
+from xpulpnn_sw.networks.importers.policy import Policy
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, constant, dims, identity, live
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 INPUT = "input"
@@ -34,9 +37,11 @@ class NetworkAssembly:
 
     name: str
     note: Callable[[str], None]  # is told what is not as in the model
+    policy: Policy | None = None  # how what has no quantiser is quantised
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)
+    _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
 
     def __post_init__(self) -> None:
         self._builder = NetworkBuilder(self.name)
@@ -55,6 +60,38 @@ class NetworkAssembly:
         self._names.add(name)
         return name
 
+    def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
+        """A value in memory; raises :class:`InputError` if nothing says how it is quantised.
+
+        Unless ``padded`` there may be nothing around it.
+        """
+        value = live(value)
+        if isinstance(value, Map):
+            if not padded:
+                value.check_unpadded()
+            return value
+        if self.policy is None:
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
+        # a map that several layers read is quantised once
+        if value not in self._quantised:
+            self._quantised[value] = self.quantised(value, self.policy.levels(tensor, value))
+        return self._quantised[value]
+
+    def weights_of(self, value: Value | None, tensor: str, *, channel_axis: int | None) -> Quantised:
+        """Constants as integers; ``channel_axis`` has a scale for each number; None: one for all."""
+        if isinstance(value, Quantised):
+            return value
+        values = constant(value, tensor)
+        if self.policy is not None:
+            return self.policy.weights(tensor, values, channel_axis)
+        if (
+            values.dtype.kind not in "fiu"
+            or not np.array_equal(values, np.rint(values))
+            or np.abs(values).max() >= 1 << 31
+        ):
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
+        return Quantised(values=values.astype(np.int64), scale=np.full(values.shape, Fraction(1), object))
+
     def quantised(self, sums: Sums, levels: Levels) -> Map:
         """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
         if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
@@ -65,10 +102,15 @@ class NetworkAssembly:
             # its own ends clip, about where the model does
             sums = replace(sums, channels=tuple(replace(one, low=None, high=None) for one in sums.channels))
         plan = self._plan(sums, levels)
-        if sums.factors is not None and plan.moved and not levels.is_free and (whole := plain_sum(sums, sums.factors)):
+        if (
+            sums.factors is not None
+            and plan.fit.moved
+            and not levels.is_free
+            and (whole := plain_sum(sums, sums.factors))
+        ):
             added, behind = whole
             one = sums.channels[0]
-            again = identity(replace(behind, stage=self._add(added.sums, added.layer, added.precision, added.arrays)))
+            again = identity(Map.of(behind, self._add(added), sums.shape, sums.places))
             channels = tuple(replace(other, low=one.low, high=one.high) for other in again.channels)
             return self.quantised(replace(again, channels=channels), levels)
         if not plan.is_good and levels.bits != SIGN_BITS and not levels.is_free:
@@ -82,17 +124,16 @@ class NetworkAssembly:
         plan = self._plan(sums, levels)
         found = self._done(sums, levels, plan)
         most, top = (1 << levels.bits) - 1, levels.results.stop - 1
-        if plan.reach is not None and plan.reach <= top:
+        if plan.fit.reach is not None and plan.fit.reach <= top:
             return found
         # memory ends where the quantiser does, if everything is greater by this
         raised = most - top
         if not raised:
             return found
-        height, width, channels = found.shape
         precision = precision_text(found, 0, levels.bits, signed=False, second=found)
         name = self.named(f"{sums.name or 'requantise'}_clip")
         arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
-        layer = f"{height}x{width}x{channels}:1x1:scaled"
+        layer = f"{dims(found.shape)}:1x1:scaled"
         self._builder.add(name, "avgpool", layer, precision, arrays, sources=[found.stage])
         return replace(found, stage=name, low=raised, high=most, offset=found.offset - found.scale * raised)
 
@@ -101,30 +142,22 @@ class NetworkAssembly:
             return plan_addition(sums, sums.factors, levels)
         if sums.kernel == "avgpool":
             return plan_average(sums, levels)
-        if self._is_plain(sums):
+        # nothing but the input quantised again, every channel in the same way
+        if not sums.name and alike(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
             plan = plan_average(sums, levels)
-            if not plan.moved:
+            if not plan.fit.moved:
                 return plan
         return plan_products(sums, levels)
 
     def _done(self, sums: Sums, levels: Levels, plan: LayerPlan) -> Map:
-        if plan.moved and plan.worst > 1 and not levels.is_free:
+        if plan.fit.moved and plan.fit.worst > 1 and not levels.is_free:
             raise InputError(
-                f"results must be at most 1 from the quantiser's, not {plan.worst}, as where channels are clipped "
+                f"results must be at most 1 from the quantiser's, not {plan.fit.worst}, as where channels are clipped "
                 "differently inside the range of its numbers"
             )
-        if plan.moved:
-            self.note(f"{sums.name}: {plan.moved} of {plan.total} {plan.what}, by 1 at the most")
-        name = self._add(plan.sums, plan.layer, plan.precision, plan.arrays, plan.rule)
-        return self._after(sums, name, levels)
-
-    def _is_plain(self, sums: Sums) -> bool:
-        """Return whether a layer does nothing but quantise its input again, every channel in the same way."""
-        first = sums.channels[0]
-        same = all(
-            (one.a, one.b, one.low, one.high) == (first.a, first.b, first.low, first.high) for one in sums.channels
-        )
-        return not sums.name and same and first.a > 0 and sums.sources[0].bits != SIGN_BITS
+        if plan.fit.moved:
+            self.note(f"{sums.name}: {plan.fit.moved} of {plan.fit.total} {plan.what}, by 1 at the most")
+        return self._after(sums, self._add(plan), levels)
 
     def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
         """The input itself behind a quantiser; None if no factors, summands and shift have its steps."""
@@ -152,31 +185,20 @@ class NetworkAssembly:
         self._scaled = self._after(sums, INPUT, levels)
         return self._scaled
 
-    def _add(self, sums: Sums, layer: str, precision: str, arrays: dict[str, Any], rule: str = "bn32") -> str:
-        if any(
-            one.stage == INPUT and self._scaled is not None and one.scale != self._scaled.scale for one in sums.sources
-        ):
+    def _add(self, plan: LayerPlan) -> str:
+        sums, fit, scaled = plan.sums, plan.fit, self._scaled
+        if any(one.stage == INPUT and scaled is not None and one.scale != scaled.scale for one in sums.sources):
             raise InputError("input must be quantised everywhere or nowhere, not in parts")
-        name = self.named(sums.name or "requantise")
-        sources = [one.stage for one in sums.sources]
-        self._builder.add(name, sums.kernel, layer, precision, arrays, requantise=rule, sources=sources, pad=sums.pad)
+        name, sources = self.named(sums.name or "requantise"), [one.stage for one in sums.sources]
+        rest: dict[str, Any] = {"requantise": fit.rule.value, "sources": sources, "pad": sums.pad}
+        self._builder.add(name, sums.kernel, sums.layer, plan.precision, fit.arrays, **rest)
         return name
 
     def _after(self, sums: Sums, stage: str, levels: Levels) -> Map:
         low, high = (-1, 1) if levels.bits == SIGN_BITS else (max(levels.low, levels.results.start - 1), levels.high)
         if levels.top is not None:
             high = (1 << levels.bits) - 1
-        found = Map(
-            stage=stage,
-            places=sums.places,
-            shape=sums.shape,
-            bits=levels.bits,
-            signed=levels.signed,
-            low=low,
-            high=high,
-            scale=levels.scale,
-            offset=levels.offset,
-        )
+        found = replace(Map.of(levels, stage, sums.shape, sums.places), low=low, high=high)
         for layer in sums.pools:
             found = replace(found, stage=self.channelwise("maxpool", layer, found))
         return found
@@ -210,4 +232,4 @@ class NetworkAssembly:
                 self.note("biases of the last layer are rounded to whole sums")
         layer = f"{sums.layer}:raw" if sums.kernel == "linear" else sums.layer
         precision = precision_text(sums.sources[0], sums.weight_bits, ACCUMULATOR_BITS, signed=True)
-        self._add(sums, layer, precision, arrays)
+        self._add(LayerPlan(sums=replace(sums, layer=layer), precision=precision, fit=RuleFit(arrays=arrays)))

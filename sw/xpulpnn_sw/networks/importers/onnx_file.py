@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.onnx_input import ModelInput
-from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ImportContext, OnnxNode, window_of
+from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
 from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probed, Tensors, evaluated, reason_of
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
@@ -56,7 +56,8 @@ def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
         # the import itself says what is wrong
         return np.empty((0, 0))
     top, bottom, left, right = window.pads
-    around = np.pad(values[0], ((0, 0), (top, bottom), (left, right)))
+    margins: Any = ((0, 0), (top, bottom), (left, right))
+    around = np.pad(values[0], margins)
     down, across = window.strides
     seen = np.lib.stride_tricks.sliding_window_view(around, window.reach, axis=(1, 2))[:, ::down, ::across]
     seen = seen[..., :: window.dilations[0], :: window.dilations[1]]
@@ -97,6 +98,8 @@ class OnnxModel:
         if len(inputs) != 1 or len(graph.output) != 1:
             raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
         nodes = tuple(_node(one) for one in graph.node)
+        for node in nodes:
+            node.check(model)
         return cls(proto=model, constants=constants, nodes=nodes, input=ModelInput.of(inputs[0]))
 
     @property
@@ -132,8 +135,7 @@ class OnnxModel:
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
         """The network; raises what :func:`import_onnx` raises."""
-        assembly = NetworkAssembly(options.name, options.note)
-        context = ImportContext(assembly=assembly, policy=policy, note=options.note)
+        assembly = NetworkAssembly(options.name, options.note, policy)
         image = self.input.value(options, assembly, quantises=policy is not None)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
         nodes, output = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
@@ -144,10 +146,10 @@ class OnnxModel:
                 values[node.outputs[0]] = values[node.inputs[0]]
                 continue
             clip = clips.get(node.outputs[:1])
-            _compute(node if clip is None else _clipping(node, clip, values), values, context, self.proto)
+            _compute(node if clip is None else _clipping(node, clip, values), values, assembly, self.proto)
         if output not in values:
             raise InputError(f"output of the model must be that of a node, not {output}")
-        return _finished(values[output], context, output)
+        return _finished(values[output], assembly, output)
 
 
 def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:
@@ -187,24 +189,23 @@ def _without_end(nodes: Sequence[OnnxNode], output: str, note: Callable[[str], N
     return [node for node in nodes if not any(node is one for one in removed)], output
 
 
-def _finished(result: Value, context: ImportContext, output: str) -> Described:
+def _finished(result: Value, net: NetworkAssembly, output: str) -> Described:
     if isinstance(result, Sums):
         try:
-            if context.policy is not None and result.weights is None:
-                context.map_of(result, output)
+            if net.policy is not None and result.weights is None:
+                net.map_of(result, output)
             else:
-                context.assembly.raw(result)
+                net.raw(result)
         except (InputError, LayerError) as error:
             raise InputError(f"end of the model behind {result.name or output}: {error}") from None
     elif isinstance(result, Map) and result.stage != INPUT:
         result.check_unpadded()
     else:
         raise InputError("output of the model must depend on its input through a layer at least, not without any")
-    return context.assembly.finish()
+    return net.finish()
 
 
-def _compute(node: OnnxNode, values: dict[str, Value], context: ImportContext, model: Any) -> None:
-    node.check(model)
+def _compute(node: OnnxNode, values: dict[str, Value], net: NetworkAssembly, model: Any) -> None:
     for name in node.inputs:
         if name and name not in values:
             raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
@@ -220,7 +221,7 @@ def _compute(node: OnnxNode, values: dict[str, Value], context: ImportContext, m
     if not entry.on_codes and any(isinstance(one, Map) and one.codes for one in live):
         raise InputError(f"{node}: inputs must be those of DequantizeLinear, not integers with a scale")
     try:
-        values[node.outputs[0]] = entry.compute(context, node, given)
+        values[node.outputs[0]] = entry.compute(net, node, given)
     except (InputError, LayerError) as error:
         raise InputError(f"{node}: {error}") from None
     except (ValueError, IndexError) as error:

@@ -1,6 +1,6 @@
 """The input of an ONNX model: images, whose samples stand for numbers or are the model's integers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -61,17 +61,8 @@ class ModelInput:
             return self._codes(options, assembly, stored, places)
         if options.high <= options.low:
             raise InputError(f"range of the input must be ascending, not {float(options.low)}..{float(options.high)}")
-        image = Map(
-            stage=INPUT,
-            places=places,
-            shape=stored,
-            bits=SAMPLE_BITS,
-            signed=False,
-            low=0,
-            high=_SAMPLES,
-            scale=Fraction(options.high - options.low, _SAMPLES),
-            offset=Fraction(options.low),
-        )
+        levels = uniform_levels(Fraction(options.high - options.low, _SAMPLES), Fraction(0), 0, _SAMPLES, "ROUND")
+        image = replace(Map.of(levels, INPUT, stored, places), offset=Fraction(options.low))
         spread = options.by_colour(stored[2])
         if not spread:
             return image
@@ -90,18 +81,8 @@ class ModelInput:
         low = -(1 << (SAMPLE_BITS - 1)) if is_signed else 0
         if is_signed:
             assembly.scaling = Scaling(add=low)
-        return Map(
-            stage=INPUT,
-            places=places,
-            shape=stored,
-            bits=SAMPLE_BITS,
-            signed=is_signed,
-            low=low,
-            high=low + _SAMPLES,
-            scale=Fraction(1),
-            offset=Fraction(0),
-            codes=INPUT_CODES,
-        )
+        levels = uniform_levels(Fraction(1), Fraction(0), low, low + _SAMPLES, "ROUND")
+        return replace(Map.of(levels, INPUT, stored, places), codes=INPUT_CODES)
 
 
 def _widest(sums: Sums) -> Any:

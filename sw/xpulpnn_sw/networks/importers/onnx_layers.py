@@ -10,13 +10,12 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import SIGN_BITS
-from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS
+from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS, Affine
 from xpulpnn_sw.networks.importers.onnx_node import (
     MAP_AXES,
     SEQUENCE_AXES,
     Given,
-    ImportContext,
     OnnxNode,
     PlacedWindow,
     planar,
@@ -31,6 +30,8 @@ from xpulpnn_sw.networks.importers.values import (
     Sums,
     Value,
     by_channel,
+    dims,
+    live,
     moved,
     standard_places,
     whole_constants,
@@ -45,11 +46,11 @@ def _dense(window: PlacedWindow) -> PlacedWindow:
     return window
 
 
-def maximum_pool(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``MaxPool``: of sums, whose quantiser does not change which is the greatest, behind that."""
-    value = given[0]
-    if not isinstance(value, Map | Sums) or len(node.outputs) > 1:
-        raise InputError("input must depend on that of the model, and the output must be one")
+    value = live(given[0])
+    if len(node.outputs) > 1:
+        raise InputError("output must be one, not more")
     axes = value.places.ndim
     node, value = planar(node, value)
     shape, around = standard(value), NO_PADS
@@ -69,12 +70,12 @@ def maximum_pool(context: ImportContext, node: OnnxNode, given: Given) -> Value:
         return replace(value, pools=(*value.pools, layer), shape=after, places=places)
     if value.scale < 0:
         raise InputError("scale of the input must be greater than 0, not less")
-    stage = context.assembly.channelwise("maxpool", layer, value, node.name)
+    stage = net.channelwise("maxpool", layer, value, node.name)
     return replace(value, stage=stage, shape=after, places=places, pads=NO_PADS)
 
 
-def _average(context: ImportContext, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
-    source = context.map_of(value, node.inputs[0])
+def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
+    source = net.map_of(value, node.inputs[0])
     axes = source.places.ndim
     node, plane = planar(node, source)
     assert isinstance(plane, Map)
@@ -104,25 +105,23 @@ def _average(context: ImportContext, node: OnnxNode, value: Value | None, kernel
     )
 
 
-def average_pool(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def average_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``AveragePool``."""
-    return _average(context, node, given[0], node.numbers("kernel_shape", ()))
+    return _average(net, node, given[0], node.numbers("kernel_shape", ()))
 
 
-def global_average_pool(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def global_average_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``GlobalAveragePool``."""
-    return _average(context, node, given[0], None)
+    return _average(net, node, given[0], None)
 
 
-def mean(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def mean(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``ReduceMean`` over rows and columns."""
-    value = given[0]
-    if not isinstance(value, Map | Sums):
-        raise InputError("input must depend on that of the model, not be a constant")
+    value = live(given[0])
     axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
     if sorted(axes) not in _ROWS_AND_COLUMNS or value.places.ndim != len(NO_PADS):
         raise InputError(f"axes must be rows and columns, 2 and 3 of four, not {', '.join(map(str, axes)) or 'all'}")
-    found = _average(context, node, value, None)
+    found = _average(net, node, value, None)
     if node.number("keepdims", 1):
         return found
     return replace(found, places=found.places[:, :, 0, 0])
@@ -199,10 +198,10 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
     return moved(sums, [Fraction(1)] * channels, by_channel(flat, column, channels))
 
 
-def convolution(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Conv`` in two directions or one, depthwise if each channel is a group."""
-    source = context.map_of(given[0], node.inputs[0], padded=True)
-    weights = context.weights_of(given[1], node.inputs[1], channel_axis=0)
+    source = net.map_of(given[0], node.inputs[0], padded=True)
+    weights = net.weights_of(given[1], node.inputs[1], channel_axis=0)
     is_sequence = weights.values.ndim == source.places.ndim == SEQUENCE_AXES
     if is_sequence:
         node, source, weights = _sequence(node, source, weights)
@@ -215,11 +214,11 @@ def convolution(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     window = window_of(node, shape, kernel, source.pads)
     if window.dilations != (1, 1):
         weights = _spread(weights, window, source)
-        context.note(f"{node}: gaps of its filters become weights of 0, {prod(window.reach)} for {prod(kernel)}")
+        net.note(f"{node}: gaps of its filters become weights of 0, {prod(window.reach)} for {prod(kernel)}")
     is_depthwise = groups == shape[2] == size[0] and groups > 1
     if groups > 1 and not is_depthwise:
         weights = _whole(weights, groups, source)
-        context.note(f"{node}: its {groups} groups become one with weights of 0")
+        net.note(f"{node}: its {groups} groups become one with weights of 0")
     is_image = source.stage == INPUT and source.bits == SAMPLE_BITS and shape[2] <= IMAGE_CHANNELS and not is_depthwise
     after, reach = (*window.results, size[0]), "x".join(map(str, window.reach))
     if is_depthwise:
@@ -293,19 +292,19 @@ def _linear(node: OnnxNode, source: Map, weights: Quantised) -> Sums:
     )
 
 
-def matrix_product(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def matrix_product(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``MatMul`` of a row with a constant."""
-    source = context.map_of(given[0], node.inputs[0])
-    weights = context.weights_of(given[1], node.inputs[1], channel_axis=None)
+    source = net.map_of(given[0], node.inputs[0])
+    weights = net.weights_of(given[1], node.inputs[1], channel_axis=None)
     if weights.values.ndim != 2:
         raise InputError(f"weights must be [in][out], not of shape {weights.values.shape}")
     return _linear(node, source, weights.turned((1, 0)))
 
 
-def gemm(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def gemm(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Gemm`` of a row with a constant."""
-    source = context.map_of(given[0], node.inputs[0])
-    weights = context.weights_of(given[1], node.inputs[1], channel_axis=None)
+    source = net.map_of(given[0], node.inputs[0])
+    weights = net.weights_of(given[1], node.inputs[1], channel_axis=None)
     if weights.values.ndim != 2 or node.number("transA", 0):
         raise InputError("Gemm must be of a row and a matrix, not transposed")
     alpha, beta = (node.real(name, 1) for name in ("alpha", "beta"))
@@ -318,19 +317,19 @@ def gemm(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     return _biased(sums, bias)
 
 
-def add_maps(context: ImportContext, node: OnnxNode, given: Given, sign: int) -> Value:
+def add_maps(net: NetworkAssembly, node: OnnxNode, given: Given, sign: int) -> Value:
     """The sum of two maps, or their difference: each times a factor, the smallest that are whole numbers."""
-    first, second = (context.map_of(one, name) for one, name in zip(given, node.inputs, strict=True))
+    first, second = (net.map_of(one, name) for one, name in zip(given, node.inputs, strict=True))
     if first.shape != second.shape or not np.array_equal(first.places, second.places):
         raise InputError(f"maps must have one shape, not {first.places.shape} and {second.places.shape}")
     if SIGN_BITS in (first.bits, second.bits):
         raise InputError("summands must have two bits at least, not one")
-    height, width, channels = first.shape
+    channels = first.shape[2]
     common = Affine(a=Fraction(1), b=first.offset + sign * second.offset)
     return Sums(
         name=node.name,
         kernel="add",
-        layer=f"{height}x{width}x{channels}:shift",
+        layer=f"{dims(first.shape)}:shift",
         sources=(first, second),
         channels=(common,) * channels,
         factors=(first.scale, sign * second.scale),

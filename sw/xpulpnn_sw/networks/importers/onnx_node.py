@@ -1,22 +1,19 @@
 """A node of an ONNX graph, and what its operator works in."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.text import join
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
-from xpulpnn_sw.networks.importers.policy import Policy
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
     Map,
     Pads,
-    Quantised,
     Shape,
     Sums,
     Value,
@@ -94,55 +91,8 @@ _RUNTIME = "com.microsoft"
 _MOST = 1 << 31  # of attributes that are whole numbers
 
 
-@dataclass(eq=False, kw_only=True)
-class ImportContext:
-    """The network so far and the policy, for reading the next node."""
-
-    assembly: NetworkAssembly  # the network so far
-    policy: Policy | None  # how what has no quantiser is quantised
-    note: Callable[[str], None]  # is told what the network has not of the model
-    _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
-
-    def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
-        """A value in memory; raises :class:`InputError` if nothing says how it is quantised.
-
-        Unless ``padded`` there may be nothing around it.
-        """
-        if isinstance(value, Map):
-            if not padded:
-                value.check_unpadded()
-            return value
-        if not isinstance(value, Sums):
-            raise InputError(f"{tensor or 'input'} must depend on the input of the model, not be a constant")
-        if self.policy is None:
-            raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
-        # a map that several layers read is quantised once
-        if value not in self._quantised:
-            self._quantised[value] = self.assembly.quantised(value, self.policy.levels(tensor, value))
-        return self._quantised[value]
-
-    def weights_of(self, value: Value | None, tensor: str, *, channel_axis: int | None) -> Quantised:
-        """Constants as integers; ``channel_axis`` has a scale for each number; None: one for all."""
-        if isinstance(value, Quantised):
-            return value
-        if not isinstance(value, np.ndarray):
-            raise InputError(f"{tensor} must be a constant, not depend on the input of the model")
-        if self.policy is not None:
-            return self.policy.weights(tensor, value, channel_axis)
-        if value.dtype.kind not in "fiu" or not np.array_equal(value, np.rint(value)) or np.abs(value).max() >= _MOST:
-            raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
-        return whole(value)
-
-
-def whole(value: NDArray[Any]) -> Quantised:
-    """Constants that are whole numbers."""
-    from fractions import Fraction
-
-    return Quantised(values=value.astype(np.int64), scale=np.full(value.shape, Fraction(1), object))
-
-
 Given = Sequence[Value | None]  # the inputs of a node; None: left out
-OnnxOperator = Callable[[ImportContext, OnnxNode, Given], Value]
+OnnxOperator = Callable[[NetworkAssembly, OnnxNode, Given], Value]
 
 MAP_AXES, SEQUENCE_AXES = 4, 3
 

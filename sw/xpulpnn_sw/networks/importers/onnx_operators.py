@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.networks.importers.assembly import INPUT
+from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
@@ -21,7 +21,7 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     maximum_pool,
     mean,
 )
-from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
     INPUT_CODES,
     bipolar,
@@ -38,8 +38,11 @@ from xpulpnn_sw.networks.importers.values import (
     Value,
     by_channel,
     clamped,
+    constant,
+    dims,
     exact,
     identity,
+    live,
     moved,
     whole_constants,
 )
@@ -55,9 +58,7 @@ def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
         raise InputError("biases must be constants and integers, not others")
     factor: Any = np.full(1, 1, object)
     for one in scales:
-        if not isinstance(one, np.ndarray):
-            raise InputError("scales must be constants, not depend on the input")
-        factor = factor * np.array([exact(number) for number in one.ravel()], object)
+        factor = factor * np.array([exact(number) for number in constant(one, "scale").ravel()], object)
     whole = values.astype(np.int64).ravel()
     return Quantised(values=whole, scale=np.broadcast_to(factor, whole.shape))
 
@@ -68,7 +69,7 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
     The scale of the results is at ``result``; without one there, if ``least`` inputs end before, they stay sums.
     """
 
-    def operator(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         if len(given) < least:
             raise InputError(f"inputs must be {least} at least, not {len(given)}")
         if node.number("channels_last", 0):
@@ -77,7 +78,7 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
         places = [3 * number for number in range(len(axes))]
         operands: list[Value | None] = [
             dequantise(
-                context,
+                net,
                 replace(node, attributes={"axis": axis if isinstance(axis, int) else axis(node)}),
                 every[place : place + 3],
             )
@@ -87,10 +88,10 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
             places.append(bias)
             operands.append(_bias(every[bias], every[1], every[4]))
         inputs = tuple(node.inputs[place] for place in places if place < len(node.inputs))
-        found = compute(context, replace(node, inputs=inputs), operands)
+        found = compute(net, replace(node, inputs=inputs), operands)
         if every[result] is None and result >= least:
             return found
-        return quantise(context, replace(node, attributes={}), [found, *every[result : result + 2]])
+        return quantise(net, replace(node, attributes={}), [found, *every[result : result + 2]])
 
     return operator
 
@@ -98,21 +99,14 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
 _ROOT_BITS = 400  # of square roots, which have twice as many digits as any number that they are compared with
 
 
-def _live(value: Value | None) -> Map | Sums:
-    """A value that depends on the input; raises :class:`InputError` for a constant."""
-    if not isinstance(value, Map | Sums):
-        raise InputError("first input must depend on the input of the model, not be a constant")
-    return value
-
-
 def _moved_by(value: Map | Sums, factor: Value | None, summand: Value | None) -> Value:
     channels = value.shape[2]
 
-    def numbers(constant: Value | None, default: int) -> list[Fraction]:
-        if constant is None:
+    def numbers(own: Value | None, default: int) -> list[Fraction]:
+        if own is None:
             return [Fraction(default)] * channels
-        assert isinstance(constant, np.ndarray | Quantised)
-        return by_channel(constant, value.places, channels)
+        assert isinstance(own, np.ndarray | Quantised)
+        return by_channel(own, value.places, channels)
 
     return moved(value, numbers(factor, 1), numbers(summand, 0))
 
@@ -122,43 +116,38 @@ def _constant_of(given: Given) -> tuple[Map | Sums, Any, bool]:
     first, second = given[:2]
     if isinstance(first, Map | Sums) and not isinstance(second, Map | Sums):
         return first, second, True
-    return _live(second), first, False
+    return live(second), first, False
 
 
 def _sum(sign: int) -> OnnxOperator:
     """The sum or the difference of two maps, or of a map and a constant."""
 
-    def operator(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+    def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         if all(isinstance(one, Map | Sums) for one in given):
-            return add_maps(context, node, given, sign)
-        value, constant, is_second = _constant_of(given)
+            return add_maps(net, node, given, sign)
+        value, own, is_second = _constant_of(given)
         if sign < 0 and is_second:
-            constant = np.asarray(-constant.real if isinstance(constant, Quantised) else -constant)
+            own = np.asarray(-own.real if isinstance(own, Quantised) else -own)
         elif sign < 0:
-            value = _times(value, Fraction(sign))
-        return _moved_by(value, None, constant)
+            value = moved(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
+        return _moved_by(value, None, own)
 
     return operator
 
 
-def _times(value: Map | Sums, factor: Fraction) -> Map | Sums:
-    channels = value.shape[2]
-    return moved(value, [factor] * channels, [Fraction(0)] * channels)
-
-
-def _multiply(_context: ImportContext, _node: OnnxNode, given: Given) -> Value:
+def _multiply(_net: NetworkAssembly, _node: OnnxNode, given: Given) -> Value:
     if all(isinstance(one, Map | Sums) for one in given):
         raise InputError("one factor must be a constant, not both depend on the input")
-    value, constant, _ = _constant_of(given)
-    return _moved_by(value, constant, None)
+    value, own, _ = _constant_of(given)
+    return _moved_by(value, own, None)
 
 
-def _divide(_: ImportContext, __: OnnxNode, given: Given) -> Value:
-    value, constant, is_second = _constant_of(given)
-    if not is_second or isinstance(constant, Map | Sums):
+def _divide(_: NetworkAssembly, __: OnnxNode, given: Given) -> Value:
+    value, own, is_second = _constant_of(given)
+    if not is_second or isinstance(own, Map | Sums):
         raise InputError("divisor must be a constant, not depend on the input")
     channels = value.shape[2]
-    numbers = by_channel(constant, value.places, channels)
+    numbers = by_channel(own, value.places, channels)
     if not all(numbers):
         raise InputError("divisor must be other than 0, not 0")
     return moved(value, [1 / one for one in numbers], [Fraction(0)] * channels)
@@ -169,16 +158,14 @@ def _root(value: Fraction) -> Fraction:
     return Fraction(isqrt((value.numerator << 2 * _ROOT_BITS) // value.denominator), 1 << _ROOT_BITS)
 
 
-def _batch_normalisation(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+def _batch_normalisation(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """A factor and a summand for each channel."""
-    value = _live(given[0])
+    value = live(given[0])
     channels = value.shape[2]
     axis = np.array([1, -1, *[1] * (value.places.ndim - 2)])
     if node.number("training_mode", 0):
         raise InputError("training_mode must be 0, not 1")
-    if any(not isinstance(one, np.ndarray) for one in given[1:5]):
-        raise InputError("parameters must be constants in floating point, not others")
-    arrays = [np.asarray(one).reshape(axis) for one in given[1:5]]
+    arrays = [constant(one, "parameter").reshape(axis) for one in given[1:5]]
     scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
     epsilon = exact(node.real("epsilon", 1e-5))
     if any(one + epsilon <= 0 for one in variance):
@@ -188,45 +175,38 @@ def _batch_normalisation(_: ImportContext, node: OnnxNode, given: Given) -> Valu
     return moved(value, factors, summands)
 
 
-def _clipped(context: ImportContext, value: Map | Sums, low: Fraction | None, high: Fraction | None) -> Value:
+def _clipped(net: NetworkAssembly, value: Map | Sums, low: Fraction | None, high: Fraction | None) -> Value:
     if isinstance(value, Sums):
         return clamped(value, low, high)
     ends = [value.scale * end + value.offset for end in (value.low, value.high)]
     if (low is None or min(ends) >= low) and (high is None or max(ends) <= high):
         return value
     if value.signed and low == 0 and high is None and not value.offset and value.scale > 0:
-        height, width, channels = value.shape
-        stage = context.assembly.channelwise("relu", f"{height}x{width}x{channels}", value)
+        stage = net.channelwise("relu", dims(value.shape), value)
         return replace(value, stage=stage, low=0)
     return clamped(identity(value), low, high)
 
 
-def _relu(context: ImportContext, _: OnnxNode, given: Given) -> Value:
-    return _clipped(context, _live(given[0]), Fraction(0), None)
+def _relu(net: NetworkAssembly, _: OnnxNode, given: Given) -> Value:
+    return _clipped(net, live(given[0]), Fraction(0), None)
 
 
-def _clip(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def _clip(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
     def end(place: int, name: str) -> Fraction | None:
         value = given[place] if len(given) > place else None
         if value is None:
             return exact(node.real(name, 0)) if name in node.attributes else None
-        if not isinstance(value, np.ndarray):
-            raise InputError(f"{name} must be a constant, not depend on the input")
-        return exact(value.reshape(-1)[0])
+        return exact(constant(value, name).reshape(-1)[0])
 
-    return _clipped(context, _live(given[0]), end(1, "min"), end(2, "max"))
+    return _clipped(net, live(given[0]), end(1, "min"), end(2, "max"))
 
 
-def _same(_: ImportContext, __: OnnxNode, given: Given) -> Value:
-    return _live(given[0])
-
-
-def _cast(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+def _cast(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """The input in floating point: of a model whose input has whole numbers, these."""
     from onnx import TensorProto
 
-    value, wanted = _live(given[0]), node.number("to", TensorProto.FLOAT)
+    value, wanted = live(given[0]), node.number("to", TensorProto.FLOAT)
     if wanted not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
         raise InputError("numbers that depend on the input must be cast to floating point, not to integers")
     if isinstance(value, Map) and value.codes:
@@ -254,7 +234,7 @@ def _shape(value: Value | None) -> tuple[int, ...]:
     return value.values.shape if isinstance(value, Quantised) else value.shape
 
 
-def _reshape(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+def _reshape(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     wanted = whole_constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
     shape = _shape(value)
@@ -263,13 +243,13 @@ def _reshape(_: ImportContext, node: OnnxNode, given: Given) -> Value:
     return _placed(value, lambda one: one.reshape(wanted))
 
 
-def _flatten(_: ImportContext, node: OnnxNode, given: Given) -> Value:
-    value, axis = _live(given[0]), node.number("axis", 1)
+def _flatten(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    value, axis = live(given[0]), node.number("axis", 1)
     rows = int(np.prod(value.places.shape[:axis]))
     return _placed(value, lambda one: one.reshape(rows, -1))
 
 
-def _transpose(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+def _transpose(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     axes = node.numbers("perm", ()) or None
     return _placed(given[0], lambda one: one.transpose(axes))
 
@@ -277,15 +257,11 @@ def _transpose(_: ImportContext, node: OnnxNode, given: Given) -> Value:
 def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
     """A change of the axes that the node names, or of all."""
 
-    def operator(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+    def operator(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
-        return _placed(_live(given[0]), lambda one: change(one, tuple(axes) or None))
+        return _placed(live(given[0]), lambda one: change(one, tuple(axes) or None))
 
     return operator
-
-
-def _shape_of(_: ImportContext, __: OnnxNode, given: Given) -> Value:
-    return np.array(_live(given[0]).places.shape, np.int64)
 
 
 def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
@@ -297,12 +273,12 @@ def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
     return number == (0 if value.codes is None else value.codes[1])
 
 
-def _pad(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def _pad(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """Zeros around a map, which become those of the layer behind."""
     pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):
-        return _live(given[0])
-    value = context.map_of(given[0], node.inputs[0])
+        return live(given[0])
+    value = net.map_of(given[0], node.inputs[0])
     axes = value.places.ndim
     if node.text("mode", "constant") != "constant":
         raise InputError(f"mode must be constant, not {node.text('mode', 'constant')}")
@@ -372,9 +348,9 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Transpose": KnownOperator(_transpose, on_codes=True, on_constants=True),
     "Squeeze": KnownOperator(_of_axes(np.squeeze), on_codes=True),
     "Unsqueeze": KnownOperator(_of_axes(lambda one, axes: np.expand_dims(one, axes or ())), on_codes=True),
-    "Shape": KnownOperator(_shape_of, on_codes=True),
-    "Identity": KnownOperator(_same, on_codes=True),
-    "Dropout": KnownOperator(_same, on_codes=True),
+    "Shape": KnownOperator(lambda _, __, given: np.array(live(given[0]).places.shape, np.int64), on_codes=True),
+    "Identity": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
+    "Dropout": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Cast": KnownOperator(_cast, on_codes=True),
     "Pad": KnownOperator(_pad, on_codes=True),
 }

@@ -11,18 +11,16 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
-from xpulpnn_sw.networks.importers.assembly import INPUT
+from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import Bound, Levels, narrowest, sign_levels, uniform_levels
-from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, exact, identity
+from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant, exact, live, sums_of
 
 INPUT_CODES = (Fraction(1), Fraction(0))  # of a model's input of integers, until the model says what they stand for
 
 
 def _number(value: Value | None, what: str) -> Fraction:
-    real = value.real if isinstance(value, Quantised) else value
-    if not isinstance(real, np.ndarray):
-        raise InputError(f"{what} must be a constant, not depend on the input")
+    real = constant(value.real if isinstance(value, Quantised) else value, what)
     if not real.size or not bool(np.all(real == real.ravel()[0])):
         raise InputError(f"{what} of activations must be one number, not one for each channel")
     return exact(real.ravel()[0])
@@ -35,16 +33,12 @@ def _rounded(values: Any, mode: str) -> Any:
     return rules[mode](values)
 
 
-def _end(value: Value | None, levels: Levels, context: ImportContext) -> Value:
-    if isinstance(value, Map):
-        if all(
-            _result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)
-        ):
-            return value
-        value = identity(value)
-    if not isinstance(value, Sums):
-        raise InputError("input must depend on the input of the model, not be a constant")
-    return context.assembly.quantised(value, levels)
+def _end(value: Value | None, levels: Levels, net: NetworkAssembly) -> Value:
+    if isinstance(value, Map) and all(
+        _result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)
+    ):
+        return value
+    return net.quantised(sums_of(live(value)), levels)
 
 
 def _range(value: Map) -> list[int]:
@@ -60,7 +54,7 @@ def _result(levels: Levels, real: Fraction) -> Fraction | None:
     return real if near.denominator == 1 and levels.low <= near <= levels.high else None
 
 
-def quant(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def quant(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Quant`` of QONNX."""
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
@@ -72,7 +66,7 @@ def quant(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     if isinstance(value, np.ndarray):
         return _constants(value, scale, zero, (low, high), mode)
     levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, mode)
-    return _end(value, levels, context)
+    return _end(value, levels, net)
 
 
 def _constants(
@@ -84,41 +78,39 @@ def _constants(
     *,
     rounds_first: bool = False,
 ) -> Quantised:
-    low, high = limits
-    if not isinstance(scale, np.ndarray) or not isinstance(zero, np.ndarray):
-        raise InputError("scale and zero point must be constants, not depend on the input")
+    (low, high), scale, zero = limits, constant(scale, "scale"), constant(zero, "zero point")
     if not (np.isfinite(scale) & (scale > 0)).all() or not np.isfinite(values).all():
         raise InputError("scales must be greater than 0 and weights finite, not others")
     # quotients of two numbers in 24 bits are no nearer to a half than this, unless they are a half
     quotients = values.astype(np.float64) / scale.astype(np.float64)
     whole = _rounded(quotients, mode) + zero if rounds_first else _rounded(quotients + zero, mode)
     whole = np.clip(whole, low, high).astype(np.int64)
+    return _scaled(np.broadcast_to(whole - np.rint(zero).astype(np.int64), values.shape), scale)
+
+
+def _scaled(values: Any, scale: Any) -> Quantised:
     numbers = np.vectorize(exact, otypes=[object])(scale)
-    return Quantised(
-        values=np.broadcast_to(whole - np.rint(zero).astype(np.int64), values.shape),
-        scale=np.broadcast_to(numbers, values.shape),
-    )
+    return Quantised(values=values, scale=np.broadcast_to(numbers, values.shape))
 
 
-def bipolar(context: ImportContext, _: OnnxNode, given: Given) -> Value:
+def bipolar(net: NetworkAssembly, _: OnnxNode, given: Given) -> Value:
     """``BipolarQuant`` of QONNX: a sign."""
     value, scale = given[:2]
     if isinstance(value, np.ndarray):
         if not isinstance(scale, np.ndarray) or not (scale > 0).all():
             raise InputError("scales must be greater than 0, not others")
-        numbers = np.vectorize(exact, otypes=[object])(scale)
-        return Quantised(values=np.where(value >= 0, 1, -1), scale=np.broadcast_to(numbers, value.shape))
+        return _scaled(np.where(value >= 0, 1, -1), scale)
     number = _number(scale, "scale")
     if number <= 0:
         raise InputError(f"scale must be greater than 0, not {float(number)}")
-    return _end(value, sign_levels(number), context)
+    return _end(value, sign_levels(number), net)
 
 
-def multi_threshold(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``MultiThreshold`` of QONNX: how many thresholds of its channel a number is not below."""
-    value, table = given[:2]
-    if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
-        raise InputError("thresholds must be a constant [channel][level], not another value")
+    value, table = live(given[0]), constant(given[1], "thresholds")
+    if table.ndim != 2:
+        raise InputError("thresholds must be [channel][level], not another value")
     scale, bias = (exact(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
@@ -139,14 +131,14 @@ def multi_threshold(context: ImportContext, node: OnnxNode, given: Given) -> Val
         levels = Levels(
             bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
         )
-    return context.assembly.quantised(identity(value) if isinstance(value, Map) else value, levels)
+    return net.quantised(sums_of(value), levels)
 
 
 # of both versions: value, scale, zero point, bits before, in the second the scale behind, bits behind
 _TRUNC_INPUTS = (5, 6)
 
 
-def truncation(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Trunc`` of QONNX: without its lower bits, of a number that is whole in the scale it names."""
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
@@ -154,13 +146,11 @@ def truncation(context: ImportContext, node: OnnxNode, given: Given) -> Value:
     after, mode = more[-1], node.text("rounding_mode", "FLOOR").upper()
     if scale <= 0 or min(before, after) < 1 or max(before, after) > ACCUMULATOR_BITS or max(more) <= 0:
         raise InputError("scales must be greater than 0 and widths 1..32, not others")
-    if not isinstance(value, Map | Sums):
-        raise InputError("input must depend on the input of the model, not be a constant")
     is_second = len(more) > 1
     lower = round(log2(more[0] / scale)) if is_second else int(before - after)
     if lower < 0:
         raise InputError(f"Trunc must take bits away, not add {-lower}")
-    sums = identity(value) if isinstance(value, Map) else value
+    sums = sums_of(live(value))
     if is_second:
         is_signed, is_narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
         low, high = _limits_of(int(after), signed=is_signed, narrow=is_narrow)
@@ -183,7 +173,7 @@ def truncation(context: ImportContext, node: OnnxNode, given: Given) -> Value:
         offset=-zero * scale,
         bound=_truncated(scale, zero, unit, mode),
     )
-    found = context.assembly.quantised(sums, levels)
+    found = net.quantised(sums, levels)
     behind = more[0] if is_second else scale
     ratio = behind / levels.scale
     # the zero point loses its lower bits too, in the second version
@@ -218,7 +208,7 @@ def _limits_of(bits: int, *, signed: bool, narrow: bool) -> tuple[int, int]:
     return (-(1 << (bits - 1)) + narrow if signed else 0), high
 
 
-def quantise(context: ImportContext, node: OnnxNode, given: Given) -> Value:
+def quantise(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``QuantizeLinear``: what it gives stands for what ``DequantizeLinear`` makes of that."""
     value, scale = given[:2]
     least, most = _limits(node, given[2] if len(given) > 2 else None)
@@ -232,11 +222,11 @@ def quantise(context: ImportContext, node: OnnxNode, given: Given) -> Value:
         spread_scale, spread_zero = _along(scale, value.ndim, axis), _along(zero, value.ndim, axis)
         return _constants(value, spread_scale, spread_zero, (low, high), "ROUND", rounds_first=True)
     own = _number(scale, "scale"), _number(zero, "zero point")
-    found = _end(value, uniform_levels(*own, low, high, "ROUND", rounds_first=True), context)
+    found = _end(value, uniform_levels(*own, low, high, "ROUND", rounds_first=True), net)
     return replace(found, codes=own) if isinstance(found, Map) else found
 
 
-def dequantise(_: ImportContext, node: OnnxNode, given: Given) -> Value:
+def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``DequantizeLinear``: of integers that stand for themselves already, or constants with a scale."""
     value, scale = given[:2]
     if isinstance(value, Map):
@@ -258,19 +248,14 @@ def dequantise(_: ImportContext, node: OnnxNode, given: Given) -> Value:
         raise InputError("input must be that of a quantiser or integers, not in floating point")
     axis = node.number("axis", 1)
     zero = _along(given[2], value.ndim, axis) if len(given) > 2 and given[2] is not None else np.zeros((), np.int64)
-    numbers = np.vectorize(exact, otypes=[object])(_along(scale, value.ndim, axis))
-    return Quantised(values=value.astype(np.int64) - zero.astype(np.int64), scale=np.broadcast_to(numbers, value.shape))
+    return _scaled(value.astype(np.int64) - zero.astype(np.int64), _along(scale, value.ndim, axis))
 
 
 def _along(value: Value | None, axes: int, axis: int) -> Any:
     """A number for each place of an axis, in a shape that goes with the whole tensor."""
-    if not isinstance(value, np.ndarray):
-        raise InputError("scale and zero point must be constants, not depend on the input")
-    if value.size == 1:
-        return value.reshape(())
-    shape = [1] * axes
-    shape[axis % axes] = -1
-    return value.reshape(shape)
+    numbers = constant(value, "scale and zero point")
+    shape = [-1 if place == axis % axes else 1 for place in range(axes)]
+    return numbers.reshape(() if numbers.size == 1 else shape)
 
 
 _LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint4": (0, 15), "int4": (-8, 7), "uint2": (0, 3), "int2": (-2, 1)}

@@ -12,29 +12,28 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
-from xpulpnn_sw.networks.importers.levels import Affine, Channel, Fit, Levels, fitted, step_sums
-from xpulpnn_sw.networks.importers.values import Map, Sums
+from xpulpnn_sw.networks.importers.levels import Affine, Channel, Fit, Levels, fitted, step_sums, uniform_levels
+from xpulpnn_sw.networks.importers.values import Map, Sums, dims
 
 _EXACT_BITS = 62  # of numbers that numpy computes with
 _TRIES = 6  # shifts that are tried, the largest first
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Addition:
-    """``clip((factors[0] * x0 + factors[1] * x1 + summand) >> shift)``."""
+class RuleFit:
+    """A rule and its arrays, as ``xpulpnn pack`` takes them, and how near results are to the quantiser's."""
 
-    factors: tuple[int, int]  # of both maps
-    summand: int
-    shift: int
-    differing: int  # pairs of numbers whose result is not the quantiser's
-    pairs: int  # all pairs of numbers
-    worst: int  # how far results are from the quantiser's, at the most
-    reach: int  # the greatest result before memory clips it
+    arrays: dict[str, Any]
+    rule: Rule = Rule.BN32
+    moved: int = 0  # steps, or pairs of numbers, whose results are others
+    total: int = 0  # steps or pairs that were compared
+    worst: int = 0  # how far results are from the quantiser's, at the most
+    reach: int | None = None  # the greatest result before memory clips it; None: that is what memory holds
 
 
-def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Addition:
-    """The addition with the fewest results that are not those of the quantiser ``levels`` for
-    ``factors[0] * x0 + factors[1] * x1 + common.b``, clipped as ``common`` says.
+def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> RuleFit:
+    """``clip((factors[0] * x0 + factors[1] * x1 + summand) >> shift)`` with the fewest results that are not those of
+    the quantiser ``levels`` for ``factors[0] * x0 + factors[1] * x1 + common.b``, clipped as ``common`` says.
 
     Raises :class:`InputError` for results of one bit, or numbers that no 32 bits hold.
     """
@@ -49,38 +48,25 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
     middle = levels.results.start
     real, _ = levels.bound(max(levels.low + 1, middle), 0)
     begins = max(levels.low + 1, middle) - (real - levels.offset) / levels.scale
-    best: Addition | None = None
+    best: RuleFit | None = None
     reach = sum(abs(ratio) * max(abs(one.low), abs(one.high)) for ratio, one in zip(ratios, maps, strict=True))
     most_shift = MAX_SHIFT
     while most_shift and (reach + abs(offset) + 1) * (1 << most_shift) >= 1 << (ACCUMULATOR_BITS - 2):
         most_shift -= 1
     for shift in range(most_shift, max(most_shift - _TRIES, -1), -1):
-        whole = (round(ratios[0] * (1 << shift)), round(ratios[1] * (1 << shift)))
+        whole = [round(ratio * (1 << shift)) for ratio in ratios]
         sums = whole[0] * first[:, np.newaxis] + whole[1] * second
-        ideal = round((offset + begins) * (1 << shift))
+        ideal, further = round((offset + begins) * (1 << shift)), 1 << max(shift - 8, 0)
         # bounds that belong to the result below them are met a little earlier
-        for summand in (
-            ideal,
-            ideal - 1,
-            ideal + 1,
-            ideal - (1 << max(shift - 8, 0)),
-            ideal + (1 << max(shift - 8, 0)),
-        ):
+        for summand in (ideal, ideal - 1, ideal + 1, ideal - further, ideal + further):
             shifted = (sums + summand) >> shift
             results = np.clip(shifted, least, most)
-            differing = int((results != expected).sum())
-            if best is None or differing < best.differing:
-                best = Addition(
-                    factors=whole,
-                    summand=summand,
-                    shift=shift,
-                    differing=differing,
-                    pairs=sums.size,
-                    worst=int(np.abs(results - expected).max()),
-                    reach=int(shifted.max()),
-                )
-        assert best is not None
-        if not best.differing:
+            moved = int((results != expected).sum())
+            if best is None or moved < best.moved:
+                arrays = {"factors": np.array(whole), "summand": np.array(summand), "shift": np.array(shift)}
+                worst, reached = int(np.abs(results - expected).max()), int(shifted.max())
+                best = RuleFit(arrays=arrays, moved=moved, total=sums.size, worst=worst, reach=reached)
+        if best and not best.moved:
             break
     assert best is not None
     return best
@@ -106,17 +92,6 @@ def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], com
 _THRESHOLD_BITS = 16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Chosen:
-    """A rule and its arrays, as ``xpulpnn pack`` takes them."""
-
-    rule: Rule
-    arrays: dict[str, Any]
-    moved: int = 0  # steps that are not where the quantiser has them
-    worst: int = 0  # how far results are from the quantiser's then, at the most
-    reach: int | None = None  # the greatest result before memory clips it; None: that is what memory holds
-
-
 # rules with a factor and a summand, their bits and the longest shift; the cheapest first
 _NORMALISING = (
     (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
@@ -124,7 +99,7 @@ _NORMALISING = (
 )
 
 
-def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
+def rule_of(levels: Levels, channels: Sequence[Channel]) -> RuleFit:
     """The cheapest rule that is the quantiser for every sum in the range, or free to be; without any the nearest one.
 
     Raises :class:`InputError` for sums of more bits than a rule has.
@@ -135,7 +110,7 @@ def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
             if found is not None:
                 return _normalising(rule, found, channels)
     if levels.top is None and (values := _thresholds(channels)) is not None:
-        return Chosen(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
+        return RuleFit(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
     for rule, bits, longest in () if levels.bits == SIGN_BITS else _NORMALISING:
         found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
         if found is not None:
@@ -155,11 +130,11 @@ def _thresholds(channels: Sequence[Channel]) -> Any:
     return values if bool(is_same.all()) else None
 
 
-def _normalising(rule: Rule, found: Fit, channels: Sequence[Channel]) -> Chosen:
+def _normalising(rule: Rule, found: Fit, channels: Sequence[Channel]) -> RuleFit:
     kappa, lam, shift = found
     arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
     reach = max(one.most * factor + rest >> shift for one, factor, rest in zip(channels, kappa, lam, strict=True))
-    return Chosen(rule=rule, arrays=arrays, reach=reach)
+    return RuleFit(rule=rule, arrays=arrays, reach=reach)
 
 
 def distance(found: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
@@ -189,21 +164,15 @@ class LayerPlan:
     """A layer that is not there yet."""
 
     sums: Sums
-    layer: str  # text of the layer, as on the command line
     precision: str  # text of the precision, as on the command line
-    arrays: dict[str, Any]
-    rule: str = Rule.BN32.value  # how results come of sums
-    moved: int = 0  # results that are not as in the model
-    total: int = 0  # results that were compared
-    worst: int = 0  # how far results are from the model's, at the most
-    what: str = _STEPS
-    reach: int | None = None  # the greatest result before memory clips it, if that is known
+    fit: RuleFit
+    what: str = _STEPS  # was compared
     is_slow: bool = False  # whether results come of thresholds of 8 bits
 
     @property
     def is_good(self) -> bool:
         """Return whether it is exact, and by what takes no longer than another layer."""
-        return not self.moved and not self.is_slow
+        return not self.fit.moved and not self.is_slow
 
 
 def _letter(bits: int, *, signed: bool, usual: bool) -> str:
@@ -222,23 +191,17 @@ def plan_products(sums: Sums, levels: Levels) -> LayerPlan:
     weights = sums.weights
     assert weights is not None
     weights, channels, is_turned = _rising(sums, weights, levels)
-    chosen = rule_of(levels, channels)
-    arrays: dict[str, Any] = {"weights": weights, **chosen.arrays}
+    fit = rule_of(levels, channels)
+    arrays: dict[str, Any] = {"weights": weights, **fit.arrays}
     if is_turned.any():
         if "kappa" not in arrays:
             raise InputError("weights of a channel with a negative factor must be above their least number")
         arrays["kappa"] = np.where(is_turned, -arrays["kappa"], arrays["kappa"])
     return LayerPlan(
         sums=sums,
-        layer=sums.layer,
         precision=precision_text(sums.sources[0], sums.weight_bits, levels.bits, signed=levels.signed),
-        arrays=arrays,
-        rule=chosen.rule.value,
-        moved=chosen.moved,
-        total=len(channels) * len(levels.results),
-        worst=chosen.worst,
-        reach=chosen.reach,
-        is_slow=chosen.rule is Rule.THRESHOLDS and levels.bits == _BYTE,
+        fit=replace(fit, arrays=arrays, total=len(channels) * len(levels.results)),
+        is_slow=fit.rule is Rule.THRESHOLDS and levels.bits == _BYTE,
     )
 
 
@@ -259,13 +222,15 @@ def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel
     return weights * signs, channels, stuck
 
 
+def alike(sums: Sums) -> bool:
+    """Return whether the sums of all channels stand for the same numbers."""
+    return len({(one.a, one.b, one.low, one.high) for one in sums.channels}) == 1
+
+
 def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
     """An average, or a map quantised again: one factor, summand and shift."""
     source, one = sums.sources[0], sums.channels[0]
-    is_average = sums.kernel == "avgpool"
-    if one.a < 0 or any(
-        (two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels
-    ):
+    if one.a < 0 or not alike(sums):
         raise InputError("what follows an average must be one factor for all channels, not negative")
     if levels.bits == SIGN_BITS:
         raise InputError("results of an average must have two bits at least, not one")
@@ -280,17 +245,14 @@ def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
         if rule is None:
             raise InputError("sums of an average must have 32 bits with a factor, not more")
         moved, worst = distance(rule, [channel], levels.results, sums.area)
-    kappa, lam, shift = rule
-    height, width, channels = source.shape
+    (kappa,), (lam,), shift = rule
+    arrays = {"factor": np.array(kappa), "summand": np.array(lam), "shift": np.array(shift)}
+    reach = (kappa * channel.most // sums.area + lam) >> shift
+    layer = sums.layer if sums.kernel == "avgpool" else f"{dims(source.shape)}:1x1:scaled"
     return LayerPlan(
-        sums=replace(sums, kernel="avgpool", name=sums.name or "requantise"),
-        layer=sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled",
+        sums=replace(sums, kernel="avgpool", layer=layer, name=sums.name or "requantise"),
         precision=precision_text(source, 0, levels.bits, signed=levels.signed, second=source),
-        arrays={"factor": np.array(kappa[0]), "summand": np.array(lam[0]), "shift": np.array(shift)},
-        moved=moved,
-        total=len(levels.results),
-        worst=worst,
-        reach=(kappa[0] * channel.most // sums.area + lam[0]) >> shift,
+        fit=RuleFit(arrays=arrays, moved=moved, total=len(levels.results), worst=worst, reach=reach),
     )
 
 
@@ -298,60 +260,28 @@ def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels
     """The sum of two maps."""
     first, second = sums.sources
     one = sums.channels[0]
-    if any((two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels):
+    if not alike(sums):
         raise InputError("what follows an addition must be the same for all channels")
     if not one.a:
         raise InputError("factor of a sum must be other than 0, not 0")
-    found = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
-    return LayerPlan(
-        sums=sums,
-        layer=sums.layer,
-        precision=precision_text(first, 0, levels.bits, signed=levels.signed, second=second),
-        arrays={
-            "factors": np.array(found.factors),
-            "summand": np.array(found.summand),
-            "shift": np.array(found.shift),
-        },
-        moved=found.differing,
-        total=found.pairs,
-        worst=found.worst,
-        what=_PAIRS,
-        reach=found.reach,
-    )
+    fit = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
+    precision = precision_text(first, 0, levels.bits, signed=levels.signed, second=second)
+    return LayerPlan(sums=sums, precision=precision, fit=fit, what=_PAIRS)
 
 
-def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[LayerPlan, Map] | None:
-    """The sum of two maps in numbers of 8 bits that lose nothing, without what it is clipped to; None if it has more.
-
-    Of the map only the layer is still missing.
-    """
+def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[LayerPlan, Levels] | None:
+    """The sum of two maps in numbers of 8 bits that lose nothing, unclipped; None if it has more."""
     first, second = sums.sources
-    one = sums.channels[0]
-    real = [factor * one.a for factor in factors]
+    real = [factor * sums.channels[0].a for factor in factors]
     divisor = lcm(*(number.denominator for number in real))
     unit = Fraction(gcd(*(int(number * divisor) for number in real)), divisor)
     whole = [int(number / unit) for number in real]
-    ends = [
-        sorted((number * source.low, number * source.high)) for number, source in zip(whole, sums.sources, strict=True)
-    ]
+    ends = [sorted((number * one.low, number * one.high)) for number, one in zip(whole, sums.sources, strict=True)]
     least, most = (sum(end[place] for end in ends) for place in (0, 1))
     if most - least >= 1 << _BYTE or max(map(abs, whole)) >= 1 << _BYTE:
         return None
-    found = Map(
-        stage="",
-        places=sums.places,
-        shape=sums.shape,
-        bits=_BYTE,
-        signed=False,
-        low=0,
-        high=most - least,
-        scale=unit,
-        offset=one.b + unit * least,
-    )
+    zero = -(sums.channels[0].b + unit * least) / unit
+    levels = replace(uniform_levels(unit, zero, 0, (1 << _BYTE) - 1, "ROUND"), high=most - least)
     arrays = {"factors": np.array(whole), "summand": np.array(-least), "shift": np.array(0)}
-    return LayerPlan(
-        sums=sums,
-        layer=sums.layer,
-        precision=precision_text(first, 0, _BYTE, signed=False, second=second),
-        arrays=arrays,
-    ), found
+    precision = precision_text(first, 0, _BYTE, signed=False, second=second)
+    return LayerPlan(sums=sums, precision=precision, fit=RuleFit(arrays=arrays)), levels

@@ -18,6 +18,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.fixed_point import Range, fixed_point, shifted_mean, shifted_sum, sum_ranges
 from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
@@ -29,11 +30,11 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     global_average_pool,
     maximum_pool,
 )
-from xpulpnn_sw.networks.importers.onnx_node import Given, ImportContext, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.plans import LayerPlan, precision_text
+from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.plans import LayerPlan, RuleFit, precision_text
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, standard_places
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, standard_places
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 _BYTE = 8
@@ -98,7 +99,7 @@ class _Assembly(NetworkAssembly):
         return super().finish()
 
     def _plan(self, sums: Sums, levels: Levels) -> LayerPlan:
-        zero, source, rule = _zero(levels), sums.sources[0], "bn32"
+        zero, source, rule = _zero(levels), sums.sources[0], Rule.BN32
         if sums.factors is not None:
             factors = [float(factor / levels.scale) for factor in sums.factors]
             arrays = shifted_sum(factors, [(Range(one.low, one.high), _zero(one)) for one in sums.sources], zero)
@@ -111,11 +112,11 @@ class _Assembly(NetworkAssembly):
             ranges = sum_ranges(sums.least, sums.most, bias.tolist())
             found = fixed_point([float(one.a / levels.scale) for one in sums.channels], zero, ranges, wide=self.wide)
             arrays = {"weights": sums.weights, "bias": bias, "kappa": found.kappa, "lambda": found.lam}
-            arrays["shift"], rule = np.array(found.shift), "bn64" if self.wide else "bn32"
+            arrays["shift"], rule = np.array(found.shift), Rule.BN64 if self.wide else Rule.BN32
         second = None if sums.factors is None else sums.sources[1]
         precision = precision_text(source, _BYTE, _BYTE, signed=levels.signed, second=second)
         arrays = {name: np.asarray(values) for name, values in arrays.items()}
-        return LayerPlan(sums=sums, layer=sums.layer, precision=precision, arrays=arrays, rule=rule)
+        return LayerPlan(sums=sums, precision=precision, fit=RuleFit(arrays=arrays, rule=rule))
 
 
 def _zero(value: Map | Levels) -> int:
@@ -127,7 +128,7 @@ def _codes(tensor: TfliteTensor) -> Levels:
     """The codes of a tensor as the network has them."""
     _require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
     _require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
-    _require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {_dims(tensor.shape)}")
+    _require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
     zero = int(tensor.zeros[0])
     ends = f"{_LEAST}..{_GREATEST}"
     _require(_LEAST <= zero <= _GREATEST, f"zero point of {tensor.name} must be {ends}, not {zero}")
@@ -139,17 +140,13 @@ def _codes(tensor: TfliteTensor) -> Levels:
 def _shaped(value: Map, shape: tuple[int, ...]) -> Map:
     """The same elements, which are one after the other in memory, in another shape."""
     elements = prod(value.shape)
-    _require(prod(shape) == elements, f"shape must be of {elements} elements, not {_dims(shape)}")
+    _require(prod(shape) == elements, f"shape must be of {elements} elements, not {dims(shape)}")
     value.check_unpadded()
     stored = (*(1,) * (_MAP_AXES - len(shape)), *shape)
     if len(stored) == _MAP_AXES:
         value = replace(value, shape=(stored[0], stored[1], stored[2]))
     is_map = len(shape) == _MAP_AXES
     return replace(value, places=standard_places(value.shape) if is_map else np.arange(elements).reshape(1, *shape))
-
-
-def _dims(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "nothing"
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -164,7 +161,6 @@ class _Import:
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
         self._assembly = _Assembly(options.name, options.note, wide=options.wide)
-        self._context = ImportContext(assembly=self._assembly, policy=None, note=options.note)
         self._values: dict[int, Map] = {}
         self._output = model.outputs[0]
         self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {
@@ -242,17 +238,7 @@ class _Import:
         """A tensor whose codes a layer computes."""
         own = self._model.tensors[tensor]
         levels, shape = _codes(own), own.shape[1:]
-        found = Map(
-            stage=stage,
-            places=np.arange(0),
-            shape=(1, 1, prod(shape)),
-            bits=_BYTE,
-            signed=levels.signed,
-            low=levels.low,
-            high=levels.high,
-            scale=levels.scale,
-            offset=levels.offset,
-        )
+        found = Map.of(levels, stage, (1, 1, prod(shape)), np.arange(0))
         return _shaped(found, shape)
 
     def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
@@ -302,7 +288,7 @@ class _Import:
     def _output_of(self, operator: TfliteOperator, found: Map) -> Map:
         shape = self._model.tensors[operator.outputs[0]].shape[1:]
         right = _plain(found.shape)
-        _require(_plain(shape) == right, f"output must be {_dims(found.shape)}, not {_dims(shape)}")
+        _require(_plain(shape) == right, f"output must be {dims(found.shape)}, not {dims(shape)}")
         return _shaped(found, shape)
 
     def _check_same_codes(self, operator: TfliteOperator) -> None:
@@ -330,7 +316,7 @@ class _Import:
             attributes=attributes,
             proto=None,
         )
-        return compute(self._context, node, given)
+        return compute(self._assembly, node, given)
 
     def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
         """Weights whose channels lie along ``axis``, with their axes in another order, channels first."""

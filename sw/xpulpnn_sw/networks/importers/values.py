@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.networks.importers.levels import Affine
+from xpulpnn_sw.networks.importers.levels import Affine, Levels
 
 Shape = tuple[int, int, int]
 Pads = tuple[int, int, int, int]  # at top, bottom, left and right
@@ -39,7 +39,7 @@ class Quantised:
         return self.values.astype(object) * self.scale
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Map:
     """Integers in memory that stand for ``scale * q + offset``."""
 
@@ -55,6 +55,12 @@ class Map:
     pads: Pads = NO_PADS  # rows and columns of zeros that a node has put around it, and no layer yet
     # scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has that
     codes: tuple[Fraction, Fraction] | None = None
+
+    @classmethod
+    def of(cls, levels: Levels, stage: str, shape: Shape, places: Ints) -> "Map":
+        """The results of a quantiser."""
+        own = (levels.bits, levels.signed, levels.low, levels.high, levels.scale, levels.offset)
+        return cls(stage, places, shape, *own)
 
     def check_unpadded(self) -> None:
         """Raise :class:`InputError` if there are zeros around it."""
@@ -120,11 +126,33 @@ def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
     return [exact(value) for value in found]
 
 
+def dims(shape: Sequence[int]) -> str:
+    """A shape as layers and messages have it."""
+    return "x".join(map(str, shape)) or "nothing"
+
+
+def live(value: Value | None) -> Map | Sums:
+    """A value that depends on the input of the model; raises :class:`InputError` for a constant."""
+    if not isinstance(value, Map | Sums):
+        raise InputError("input must depend on the input of the model, not be a constant")
+    return value
+
+
+def sums_of(value: Map | Sums) -> Sums:
+    """A value that can be quantised again."""
+    return identity(value) if isinstance(value, Map) else value
+
+
+def constant(value: Value | None, what: str) -> NDArray[Any]:
+    """A constant that is not quantised; raises :class:`InputError` for another value."""
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"{what} must be a constant, not depend on the input")
+    return value
+
+
 def whole_constants(value: Value | None) -> list[int]:
     """Whole numbers of a constant; raises :class:`InputError` for other values."""
-    if not isinstance(value, np.ndarray):
-        raise InputError("shape and axes must be constants, not depend on the values of the input")
-    return [int(one) for one in value.ravel()]
+    return [int(one) for one in constant(value, "shape and axes").ravel()]
 
 
 def exact(value: Any) -> Fraction:
@@ -159,11 +187,11 @@ def clamped(value: Sums, low: Fraction | None, high: Fraction | None) -> Sums:
 def identity(value: Map) -> Sums:
     """Each element as a sum by itself, so that it can be quantised again: a depthwise layer with filters of one."""
     value.check_unpadded()
-    height, width, channels = value.shape
+    channels = value.shape[2]
     return Sums(
         name="",
         kernel="depthwise",
-        layer=f"{height}x{width}x{channels}:1x1:p=0",
+        layer=f"{dims(value.shape)}:1x1:p=0",
         sources=(value,),
         weights=np.ones((channels, 1, 1), np.int64),
         weight_bits=2,

@@ -68,13 +68,14 @@ def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], 
     first, second = source(0, 15, 4, signed=False), source(-8, 7, 4, signed=True)
     levels = uniform_levels(Fraction(4, 5), Fraction(3), -8, 7, "ROUND")
     found = addition((first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low), levels)
+    first_factor, second_factor = found.arrays["factors"]
     wrong = 0
     for x0 in range(16):
         for x1 in range(-8, 8):
             real = factors[0] * x0 + factors[1] * x1 + Fraction(1, 7)
             real = real if low is None else max(real, low)
             expected = min(max(round(real / Fraction(4, 5) + 3), -8), 7)
-            got = found.factors[0] * x0 + found.factors[1] * x1 + found.summand >> found.shift
+            got = int(first_factor * x0 + second_factor * x1 + found.arrays["summand"] >> found.arrays["shift"])
             wrong += min(max(got, -8), 7) != expected
-    assert (found.pairs, found.differing) == (256, wrong)
+    assert (found.total, found.moved) == (256, wrong)
     assert (wrong == 0) == (low is None)
