@@ -15,7 +15,7 @@ from xpulpnn_sim.cli.kernel_options import Requantising, forms
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Json
 from xpulpnn_sim.cli.values import NewFile
 from xpulpnn_sim.tools.files import write_bytes, write_text
-from xpulpnn_sw.kernels.kinds import Kind, kind
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz, read_arrays
 from xpulpnn_sw.library.packing import MAP_KERNELS, PACKED_KERNELS, packed
@@ -56,7 +56,10 @@ def run(options: PackOptions) -> int:
         raise InputError(f"--output must be called like a name in C, not {path.name}")
     computing = kind(options.kernel)
     layer = computing.layer.parse(options.layer)
-    variant = options.variant or _fastest(computing)
+    # the variant that a library for the usual core has
+    extensions = preset(DEFAULT_PRESET).extensions
+    fastest = [name for name, level in computing.variants.items() if level.extensions <= extensions][-1]
+    variant = options.variant or fastest
     has_weights = computing.name in PACKED_KERNELS
     usual = Precision.uniform(_USUAL_BITS) if has_weights else computing.uniform(_USUAL_BITS)
     precision = usual if options.precision is None else Precision.parse(options.precision)
@@ -75,12 +78,6 @@ def run(options: PackOptions) -> int:
         },
     )
     return OK
-
-
-def _fastest(computing: Kind) -> str:
-    """The variant that a library for the usual core has."""
-    extensions = preset(DEFAULT_PRESET).extensions
-    return [name for name, level in computing.variants.items() if level.extensions <= extensions][-1]
 
 
 def _write(result: PackedLayer, path: Path) -> list[Path]:

@@ -82,10 +82,6 @@ def _canonical_mnemonic(mnemonic: str) -> str:
     return "pv.pack.h" if name == "pv.pack" else name
 
 
-def _takes_register(insn: Insn) -> bool:
-    return all(token.field.kind is FieldKind.REGISTER for token in insn.tokens)
-
-
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
     """The rows a written mnemonic may mean; the operands decide among them.
 
@@ -96,7 +92,8 @@ def candidates(mnemonic: str) -> tuple[Insn, ...]:
     rows = by_mnemonic(name) + by_mnemonic(f"{name}i")
     stem = name.removesuffix("r")
     if not rows and stem != name and by_mnemonic(f"{stem}i"):
-        rows = tuple(insn for insn in by_mnemonic(stem) if _takes_register(insn))
+        found = by_mnemonic(stem)
+        rows = tuple(row for row in found if all(token.field.kind is FieldKind.REGISTER for token in row.tokens))
     return rows
 
 

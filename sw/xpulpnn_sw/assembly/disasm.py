@@ -42,11 +42,6 @@ def register_number(text: str) -> int:
 FENCE_LETTERS = "iorw"  # letters of a fence set from bit 3 down to bit 0
 
 
-def _fence_set(value: int) -> str:
-    width = len(FENCE_LETTERS)
-    return "".join(letter for i, letter in enumerate(FENCE_LETTERS) if value >> (width - 1 - i) & 1) or "0"
-
-
 def _value(token: Token, values: dict[str, int]) -> str:
     value = values[token.field.name]
     match token.field.kind:
@@ -57,7 +52,9 @@ def _value(token: Token, values: dict[str, int]) -> str:
         case FieldKind.CSR:
             return CSR_BY_ADDRESS[value].name if value in CSR_BY_ADDRESS else f"0x{value:03x}"
         case FieldKind.FENCE:
-            return _fence_set(value)
+            return (
+                "".join(letter for bit, letter in zip((8, 4, 2, 1), FENCE_LETTERS, strict=True) if value & bit) or "0"
+            )
         case FieldKind.LOOP | FieldKind.IMMEDIATE:
             return str(value)
 

@@ -164,7 +164,8 @@ def _of_samples(selection: Selection, computing: Kind, precision: Precision, var
     around = _OUTSIDE_SAMPLES.get(computing.name, ()) if is_around else ()
     for sample in (*_SAMPLES[computing.name], *around):
         for window in selection.windows if "{window}" in sample else ("",):
-            layer = computing.layer.parse(sample.format(window=window, side=_side_for(window)))
+            side = max(8, *map(int, window.partition(":")[0].split("x"))) if window else 0
+            layer = computing.layer.parse(sample.format(window=window, side=side))
             try:
                 widths = computing.precision(layer, precision)
                 computing.variant(variant).check_precision(widths)
@@ -173,7 +174,3 @@ def _of_samples(selection: Selection, computing: Kind, precision: Precision, var
                 continue
             tensors = computing.tensors(layer, widths, rng, selection.rule)
             yield library_run(computing.build(layer, widths, variant, tensors))
-
-
-def _side_for(window: str) -> int:
-    return max(8, *(int(size) for size in window.partition(":")[0].split("x"))) if window else 0

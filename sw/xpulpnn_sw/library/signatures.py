@@ -14,11 +14,7 @@ _SIZES = (
     "uint16_t padding_x_left, uint16_t padding_x_right, uint16_t stride_x, uint16_t stride_y"
 )
 _FLAGS = "uint8_t flag_relu, uint8_t flag_batch_norm"
-_POOL_SIZES = (
-    "uint16_t dim_in_x, uint16_t dim_in_y, uint16_t ch_in, uint16_t dim_out_x, uint16_t dim_out_y, "
-    "uint16_t dim_kernel_x, uint16_t dim_kernel_y, uint16_t padding_y_top, uint16_t padding_y_bottom, "
-    "uint16_t padding_x_left, uint16_t padding_x_right, uint16_t stride_x, uint16_t stride_y"
-)
+_POOL_SIZES = _SIZES.replace("uint16_t ch_out, ", "")
 
 # parameters of the functions, by kind
 SIGNATURES: Mapping[str, str] = {

@@ -79,7 +79,10 @@ class _Build:
             chosen += [] if "-MT" in chosen else ["-MT", str(place)]
         text, printed = self._assembly(source, output, chosen)
         if source.suffix in C_SUFFIXES and self.options.loop_pass and self.options.config.xpulpv2:
-            text = self._optimised(text, source)
+            # without -o the text comes on the standard output, after warnings that have been printed already
+            preprocessed = run([*self._flags(), *self._chosen(), "-w", "-E", str(source)])
+            swap_loads = not has_volatile(preprocessed)
+            text = optimise(text, self.options.config, swap_loads=swap_loads, report=self.options.report)
         if stage is Stage.ASSEMBLY:
             _write(output, text)
             return printed
@@ -100,30 +103,22 @@ class _Build:
         printed = run([*command, *dependencies])
         return _read(written), printed
 
-    def _optimised(self, text: str, source: Path) -> str:
-        """The assembly text of a C source with hardware loops and post-increment accesses."""
-        # without -o the text comes on the standard output, after warnings that have been printed already
-        preprocessed = run([*self._flags(), *self._chosen(), "-w", "-E", str(source)])
-        options = self.options
-        return optimise(text, options.config, swap_loads=not has_volatile(preprocessed), report=options.report)
-
     def _assemble(self, text: str, source: Path, output: Path) -> str:
         translated, problems = translate(text, self.options.config)
         places = SourcePlaces(text, source)
         if problems:
             raise CompileError("".join(f"{places.of(item.line)}: error: {item.text}\n" for item in problems))
         written = self._beside(output, ".s")
-        _write(written, translated + self._notes())
+        options = self.options
+        note = core_note(options.config, options.core or core_name(options.config))
+        if options.cluster is not None:
+            note += cluster_note(options.cluster.cores, options.cluster.tcdm)
+        _write(written, translated + note)
         command = [*self.compiler.command, *TARGETS[self.compiler.kind], "-c", str(written), "-o", str(output)]
         try:
             return places.in_messages(run(command), written)
         except CompileError as error:
             raise CompileError(places.in_messages(error.messages, written)) from None
-
-    def _notes(self) -> str:
-        options = self.options
-        note = core_note(options.config, options.core or core_name(options.config))
-        return note if options.cluster is None else note + cluster_note(options.cluster.cores, options.cluster.tcdm)
 
     def _beside(self, output: Path, suffix: str) -> Path:
         """A file of our own for a step toward ``output``."""

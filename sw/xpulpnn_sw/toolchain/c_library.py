@@ -15,8 +15,9 @@ _WHEEL = "pythondata-software-picolibc"
 _HEADERS = ("libc/tinystdio", "libc/include", "libc/machine/riscv")
 _PRIVATE_HEADERS = "libm/common"
 _INCLUDED = ("libc/locale/*.h", "libc/tinystdio/ultoa_invert.c")  # by sources, besides the headers beside them
+# trunc, and floor and ceil of double precision, are in our runtime
 _REAL_FUNCTIONS = (
-    *("fabs", "copysign", "fmin", "fmax", "floor", "ceil", "round", "fmod", "modf", "frexp", "ldexp", "sqrt"),
+    *("fabs", "copysign", "fmin", "fmax", "round", "fmod", "modf", "frexp", "ldexp", "sqrt"),
     *("exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "atan", "atan2", "tanh"),
     # what these are made of
     *("expm1", "scalbn", "rem_pio2", "finite", "fpclassify", "issignaling"),
@@ -35,10 +36,13 @@ _SOURCES = {
     "libc/ctype": ("is[!w]*[!l]", "iscntrl", "tolower", "toupper", "ctype_"),
     "libc/errno": ("errno",),
     "libc/machine/riscv": ("setjmp",),
-    "libm/math": (*(f"s{kind}_{name}" for name in _REAL_FUNCTIONS for kind in ("", "f")), "k_*", "kf_*"),
+    "libm/math": (
+        *(f"s{kind}_{name}" for name in _REAL_FUNCTIONS for kind in ("", "f")),
+        *("sf_floor", "sf_ceil", "k_*", "kf_*"),
+    ),
     "libm/common": (
         *(form.format(name) for name in _REAL_FUNCTIONS for form in ("s_{}", "sf_{}", "{}", "{}f")),
-        *("sf_trunc", "math_err*", "*_data"),  # trunc itself is in our runtime
+        *("math_err*", "*_data"),
     ),
 }
 

@@ -34,14 +34,6 @@ def _is_multiplication(insn: Insn) -> bool:
     return insn.op in ("mac", "msu") or (_is_normalising(insn) and insn.op.startswith(("mul", "mac")))
 
 
-def _is_dot(insn: Insn) -> bool:
-    return insn.op.startswith(("pv.dot", "pv.sdot"))
-
-
-def _is_move(insn: Insn) -> bool:
-    return insn.op.startswith(("pv.extract", "pv.insert", "pv.shuffle", "pv.pack"))
-
-
 GROUPS: dict[str, Callable[[Insn], bool]] = {
     "rv32i": _extension(Extension.RV32I),
     "rv32m": _extension(Extension.RV32M),
@@ -52,8 +44,8 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "branches": lambda insn: _is_scalar(insn) and insn.is_branch,
     "multiply": _is_multiplication,
     "normalise": lambda insn: _is_normalising(insn) and not _is_multiplication(insn),
-    "dots": _is_dot,
-    "moves": _is_move,
+    "dots": lambda insn: insn.op.startswith(("pv.dot", "pv.sdot")),
+    "moves": lambda insn: insn.op.startswith(("pv.extract", "pv.insert", "pv.shuffle", "pv.pack")),
     "mac-load-nn": _extension(Extension.XPULPML_NN),
     "mac-load-cu": _extension(Extension.XPULPML_CU),
     "mac-load-cross": _extension(Extension.XPULPML_CROSS),
@@ -91,11 +83,6 @@ def shown_presets(insn: Insn) -> str:
     """Presets in a few words."""
     names = presets_of(insn)
     return "all" if len(names) == len(PRESETS) else ", ".join(names) or "none; an option"
-
-
-def shown_operands(insn: Insn) -> str:
-    """Operands as they are written in assembly, with the names of the statements."""
-    return insn.operands.replace(",", ", ")
 
 
 def c_call(insn: Insn) -> str:
@@ -187,7 +174,7 @@ def _families(group: str) -> dict[str, list[Insn]]:
 
 def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
     name = f'<span class="mnemonic" id="{anchor(insn)}">{html.code(insn.mnemonic)}</span> '
-    name += f'<span class="operands">{escape(shown_operands(insn))}</span>'
+    name += f'<span class="operands">{escape(insn.operands.replace(",", ", "))}</span>'
     call = c_call(insn)
     name += f'<br><span class="c-name">{html.code(call)}</span>' if call else ""
     if insn.alias:

@@ -9,7 +9,6 @@ from xpulpnn.isa.cluster import Barrier, Control, EventLine, EventRegister, Time
 from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, ZERO_CSRS, Csr, ResetSource
 from xpulpnn.isa.fields import HALF_FIELDS, WORD_FIELDS, Field, FieldKind
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
-from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT, Cost, ExceptionCause
 from xpulpnn.isa.retirement import RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn.isa.table import INSNS, find
@@ -127,23 +126,15 @@ def formats() -> str:
 def signs() -> str:
     """Signed factors of a dot product, as the table has them."""
     shown = (
-        ("pv.dotup.b", "rs1", "rs2 or immediate"),
-        ("pv.dotusp.b", "rs1", "rs2 or immediate"),
-        ("pv.dotsp.b", "rs1", "rs2 or immediate"),
-        ("pv.mlsdotup.b", "weight", "activation"),
-        ("pv.mlsdotusp.b", "weight", "activation"),
-        ("pv.mlsdotsup.b", "weight", "activation"),
-        ("pv.mlsdotsp.b", "weight", "activation"),
-        ("pv.cusdotup.b.0", "weight (NN-RF)", "rs2"),
-        ("pv.cusdotusp.b.0", "weight (NN-RF)", "rs2"),
-        ("pv.cusdotsp.b.0", "weight (NN-RF)", "rs2"),
+        *((f"pv.dot{signs}.b", "rs1", "rs2 or immediate") for signs in ("up", "usp", "sp")),
+        *((f"pv.mlsdot{signs}.b", "weight", "activation") for signs in ("up", "usp", "sup", "sp")),
+        *((f"pv.cusdot{signs}.b.0", "weight (NN-RF)", "rs2") for signs in ("up", "usp", "sp")),
     )
     words = {True: "<strong>signed</strong>", False: "unsigned"}
     rows: list[list[str]] = []
     for mnemonic, first, second in shown:
-        insn = find(mnemonic, _vector(mnemonic))
-        names = ".".join(mnemonic.split(".")[:2])
-        names = f"pv.(s){names.removeprefix('pv.')}" if "dot" in names and names[3] == "d" else names
+        insn = find(mnemonic, "rd,rs1,rs2" if mnemonic.startswith("pv.dot") else None)
+        names = ".".join(mnemonic.split(".")[:2]).replace("pv.dot", "pv.(s)dot")
         aliases = sorted(
             {
                 other.mnemonic.rsplit(".", 1)[0]
@@ -151,19 +142,9 @@ def signs() -> str:
                 if other.alias and other.match == insn.match and other.mask == insn.mask
             }
         )
-        rows.append(
-            [
-                html.code(names),
-                f"{first}: {words[insn.a_signed]}",
-                f"{second}: {words[insn.b_signed]}",
-                ", ".join(html.code(alias) for alias in aliases),
-            ]
-        )
+        factors = (f"{first}: {words[insn.a_signed]}", f"{second}: {words[insn.b_signed]}")
+        rows.append([html.code(names), *factors, ", ".join(map(html.code, aliases))])
     return html.table(("instruction", "first factor", "second factor", "second name"), rows)
-
-
-def _vector(mnemonic: str) -> str | None:
-    return "rd,rs1,rs2" if mnemonic.startswith("pv.dot") else None
 
 
 def _bit_list(text: str) -> str:
@@ -171,11 +152,8 @@ def _bit_list(text: str) -> str:
 
 
 def _field_row(name: str, field: Field) -> list[str]:
-    sign = (
-        ""
-        if field.kind is not FieldKind.IMMEDIATE and field.kind is not FieldKind.TARGET
-        else ("signed" if field.signed else "unsigned")
-    )
+    has_sign = field.kind in (FieldKind.IMMEDIATE, FieldKind.TARGET)
+    sign = ("signed" if field.signed else "unsigned") if has_sign else ""
     value = _bit_list(field.value_bits)
     return [html.code(name), field.kind.value, _bit_list(field.word_bits), value, sign, escape(field.rule)]
 
@@ -199,11 +177,10 @@ def selectors() -> str:
     token = next(token for token in find("pv.mlsdotup.b").tokens if token.field is field)
     rows: list[list[str]] = []
     for value in range(field.high + 1):
-        if not token.accepts(value):
-            continue
-        activation, weight = _entries(value)
-        reload = f"NN[{activation}]" if value & 8 else f"NN[{weight}]" if value & 16 else "nothing"
-        rows.append(_selector(value, reload))
+        if token.accepts(value):
+            activation, weight = _entries(value)
+            reload = f"NN[{activation}]" if value & 8 else f"NN[{weight}]" if value & 16 else "nothing"
+            rows.append(_selector(value, reload))
     return _in_two_columns(rows)
 
 
@@ -353,15 +330,11 @@ def intrinsics() -> str:
     for insn in INSNS:
         call = "" if insn.reloads_other else c_call(insn)
         if call:
-            rows.append([html.code(call), html.code(insn.mnemonic), escape(_group_link(insn))])
+            rows.append([html.code(call), html.code(insn.mnemonic), escape(insn.extension.value)])
     return html.table(("C", "instruction", "extension"), rows)
 
 
-def _group_link(insn: Insn) -> str:
-    return insn.extension.value
-
-
-def preset_table() -> str:
+def presets() -> str:
     """Presets with what differs from the first."""
     names = ("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "requantise")
     names += ("widths", "nnrf_entries")

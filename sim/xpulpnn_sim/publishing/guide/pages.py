@@ -10,37 +10,16 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import drawings, machine, settings
 from xpulpnn_sim.publishing.guide.instructions import instructions
 
-_PLAIN: dict[str, Callable[[], str]] = {
-    "addresses": machine.addresses,
-    "causes": machine.causes,
-    "cluster-presets": machine.cluster_presets,
-    "costs": machine.costs,
-    "csrs": machine.csrs,
-    "event-lines": machine.event_lines,
-    "events": machine.events,
-    "extensions": machine.extensions,
-    "fields": machine.fields,
-    "formats": machine.formats,
-    "house": drawings.house,
-    "intrinsics": machine.intrinsics,
-    "nnrf": drawings.nnrf,
-    "other-selectors": machine.other_selectors,
-    "pipeline": drawings.pipeline,
-    "presets": machine.preset_table,
-    "retirement": machine.retirement,
-    "samples": machine.samples,
-    "selectors": machine.selectors,
-    "signs": machine.signs,
-    "timer-settings": machine.timer_settings,
-    "waits": machine.waits,
-}
-
+_TABLES = (
+    *(machine.addresses, machine.causes, machine.cluster_presets, machine.costs, machine.csrs, machine.event_lines),
+    *(machine.events, machine.extensions, machine.fields, machine.formats, machine.intrinsics, machine.other_selectors),
+    *(machine.presets, machine.retirement, machine.samples, machine.selectors, machine.signs, machine.timer_settings),
+    *(machine.waits, drawings.house, drawings.nnrf, drawings.pipeline),
+)
+_PLAIN: dict[str, Callable[[], str]] = {table.__name__.replace("_", "-"): table for table in _TABLES}
 _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
-    "instructions": instructions,
-    "ports": settings.ports,
-    "registers": machine.registers,
-    "settings": settings.settings,
-    "timing": drawings.timing,
+    table.__name__: table
+    for table in (instructions, settings.ports, machine.registers, settings.settings, drawings.timing)
 }
 
 _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)

@@ -34,16 +34,10 @@ def ports(top: str) -> str:
     component = TOPS[top](preset("xpulpnn")) if of_cluster is None else of_cluster(CLUSTER_PRESETS["cluster"])
     meanings = member_meanings(component)
     rows = [[html.code(name), "input", "1", escape(text)] for name, text in _CLOCKING]
-    rows += [
-        [
-            html.code(port_name(port.name)),
-            port.direction,
-            str(port.width),
-            escape(meanings.get(port.name, "")).replace("``", ""),
-        ]
-        for port in component_ports(component)
-        if port.width and not any(isinstance(part, int) and part for part in port.path)
-    ]
+    for port in component_ports(component):
+        if port.width and not any(isinstance(part, int) and part for part in port.path):
+            meaning = escape(meanings.get(port.name, "")).replace("``", "")
+            rows.append([html.code(port_name(port.name)), port.direction, str(port.width), meaning])
     return html.table(("port", "direction", "bits", "meaning"), rows)
 
 
@@ -81,12 +75,6 @@ def settings(name: str) -> str:
     texts, rows = declared_meanings(kind), []
     for item in fields(kind):
         default = item.default_factory() if item.default_factory is not MISSING else item.default
-        rows.append(
-            [
-                html.code(item.name),
-                escape(_values(item.type)),
-                html.code(_shown(default)) if _shown(default) else "",
-                marked(texts[item.name]),
-            ]
-        )
+        shown = html.code(_shown(default)) if _shown(default) else ""
+        rows.append([html.code(item.name), escape(_values(item.type)), shown, marked(texts[item.name])])
     return html.table(("setting", "values", "default", "meaning"), rows)

@@ -192,13 +192,6 @@ def has_banks(design: Design) -> bool:
     return "banks__0__req" in design.by_name
 
 
-def _memory_step(design: Design) -> str:
-    """Return the step of the README about the banks of the TCDM, if there are any."""
-    if has_banks(design):
-        return _BANKS
-    return _ARRAYS if design.top in _WITH_BANKS else ""
-
-
 def write_package(design: Design, folder: Path) -> list[Path]:
     """Write the package into ``folder``, all texts being there before the first is written; returns the paths."""
     files = package_files(design)
@@ -240,6 +233,6 @@ def _readme(design: Design) -> str:
         testbench=_RUNS.format(vlnv=vlnv, meaning=testbench.meaning) if testbench is not None else "",
         prefix=prefix,
         clocking=clocking,
-        banks=_memory_step(design),
+        banks=_BANKS if has_banks(design) else _ARRAYS if design.top in _WITH_BANKS else "",
         constant=f"; {' and '.join(f'`{name}`' for name in constant)} count as constant" if constant else "",
     )

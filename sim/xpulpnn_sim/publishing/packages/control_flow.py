@@ -66,13 +66,9 @@ def compressed(checks: Checks) -> None:
     checks.expect("a2", 256, "c.mv, c.add, c.sub")
     checks.expect("a4", 257, "32-bit instruction after compressed ones")
     # the instructions that follow are aligned again
-    checks.code("    c.nop" if _odd(checks) else "")
-
-
-def _odd(checks: Checks) -> bool:
-    """Return whether an odd number of compressed instructions has been written."""
-    statements = [part.strip() for line in checks.lines for part in line.split("#")[0].split(";")]
-    return sum(part.split(":")[-1].strip().startswith("c.") for part in statements) % 2 == 1
+    statements = [part for line in checks.lines for part in line.split("#")[0].split(";")]
+    count = sum(part.split(":")[-1].strip().startswith("c.") for part in statements)
+    checks.code("    c.nop" if count % 2 else "")
 
 
 def hardware_loops(checks: Checks) -> None:

@@ -1,7 +1,7 @@
 """IP-XACT (IEEE 1685-2014) description of the component: ports, OBI and AXI4 interfaces, files."""
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, Design, Port
 from xpulpnn_sim.publishing.packages.port_documents import field_text, plain_text
@@ -36,24 +36,25 @@ _ALWAYS = ("req", "gnt", "addr", "rvalid", "rdata")
 _FILE_TYPES = {".v": "verilogSource-2001", ".sdc": "SDC"}
 
 
-def _name(tag: str) -> str:
-    return f"{{{NAMESPACE}}}{tag}"
-
-
-def _add(parent: ElementTree.Element, tag: str, text: str | None = None, **attributes: str) -> ElementTree.Element:
-    element = ElementTree.SubElement(parent, _name(tag), attributes)
-    element.text = text
+def _node(tag: str, *content: str | ElementTree.Element, **attributes: str) -> ElementTree.Element:
+    """An element with its text, or with the elements in it."""
+    element = ElementTree.Element(f"{{{NAMESPACE}}}{tag}", attributes)
+    for item in content:
+        if isinstance(item, str):
+            element.text = item
+        else:
+            element.append(item)
     return element
 
 
-def _root(tag: str, library: str, name: str, version: str) -> ElementTree.Element:
-    root = ElementTree.Element(_name(tag), {f"{{{_INSTANCE}}}schemaLocation": _SCHEMA})
-    for part, text in (("vendor", VENDOR), ("library", library), ("name", name), ("version", version)):
-        _add(root, part, text)
-    return root
+def _nodes(**texts: str) -> list[ElementTree.Element]:
+    """Elements that hold a text each."""
+    return [_node(tag, text) for tag, text in texts.items()]
 
 
-def _text(root: ElementTree.Element) -> str:
+def _document(tag: str, library: str, name: str, version: str, content: Iterable[ElementTree.Element]) -> str:
+    root = _node(tag, *_nodes(vendor=VENDOR, library=library, name=name, version=version), *content)
+    root.set(f"{{{_INSTANCE}}}schemaLocation", _SCHEMA)
     ElementTree.register_namespace("ipxact", NAMESPACE)
     ElementTree.register_namespace("xsi", _INSTANCE)
     ElementTree.indent(root)
@@ -61,128 +62,115 @@ def _text(root: ElementTree.Element) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<!-- {GENERATED} -->\n{body}\n'
 
 
-def _buses(design: Design) -> Mapping[str, list[Port]]:
-    """OBI interfaces with 32-bit data: ports by the name before the last two underscores."""
-    groups: dict[str, list[Port]] = {}
-    for port in design.ports:
-        bus, separator, signal = port.name.rpartition("__")
-        if separator and signal in OBI_SIGNALS and port.width == OBI_SIGNALS[signal][1]:
-            groups.setdefault(bus, []).append(port)
-    return {bus: ports for bus, ports in groups.items() if {_signal(port) for port in ports} >= set(_ALWAYS)}
-
-
 def _signal(port: Port) -> str:
     """The signal of its bus that a port is."""
     return port.name.rpartition("__")[2]
 
 
-def _axi_buses(design: Design) -> Mapping[str, list[Port]]:
-    """AXI4 interfaces: ports by the name before the last two underscores."""
+def _buses(ports: Iterable[Port], signals: Iterable[str]) -> dict[str, list[Port]]:
+    """Interfaces that have these signals at least: ports by the name before the last two underscores."""
     groups: dict[str, list[Port]] = {}
-    for port in design.ports:
-        bus, separator, _signal_name = port.name.rpartition("__")
+    for port in ports:
+        bus, separator, _name = port.name.rpartition("__")
         if separator:
             groups.setdefault(bus, []).append(port)
-    return {bus: ports for bus, ports in groups.items() if {_signal(port) for port in ports} >= _AXI_READS}
+    return {bus: found for bus, found in groups.items() if {_signal(port) for port in found}.issuperset(signals)}
+
+
+def _obi_buses(design: Design) -> dict[str, list[Port]]:
+    """OBI interfaces with 32-bit data."""
+    ports = [port for port in design.ports if port.width == OBI_SIGNALS.get(_signal(port), (True, 0))[1]]
+    return _buses(ports, _ALWAYS)
 
 
 def has_obi(design: Design) -> bool:
     """Return whether the component has an OBI interface."""
-    return bool(_buses(design))
+    return bool(_obi_buses(design))
 
 
 def component(design: Design, files: Sequence[str]) -> str:
     """The component; ``files`` are paths from the root of the package, the document lies in ``doc``."""
-    root = _root("component", LIBRARY, design.module, design.version)
-    buses, axi_buses = _buses(design), _axi_buses(design)
-    if buses or axi_buses:
-        interfaces = _add(root, "busInterfaces")
-        for bus, ports in buses.items():
-            is_target = any(port.is_input and _signal(port) == "req" for port in ports)
-            _bus_interface(interfaces, bus, ports, "obi", _OBI_BUS, "slave" if is_target else "master")
-        for bus, ports in axi_buses.items():
-            _bus_interface(interfaces, bus, ports, "AXI4", _AXI_BUS, "master")
-    model = _add(root, "model")
-    view = _add(_add(model, "views"), "view")
-    _add(view, "name", "rtl")
-    _add(view, "envIdentifier", "verilog:any:")
-    _add(view, "componentInstantiationRef", "rtl")
-    instantiation = _add(_add(model, "instantiations"), "componentInstantiation")
-    _add(instantiation, "name", "rtl")
-    _add(instantiation, "language", "verilog")
-    _add(instantiation, "moduleName", design.module)
-    _add(_add(instantiation, "fileSetRef"), "localName", "rtl")
-    ports = _add(model, "ports")
-    for port in design.ports:
-        _port(ports, port, design)
-    sets = _add(root, "fileSets")
+    interfaces: list[ElementTree.Element] = []
+    for bus, ports in _obi_buses(design).items():
+        is_target = any(port.is_input and _signal(port) == "req" for port in ports)
+        interfaces.append(_bus_interface(bus, ports, "obi", _OBI_BUS, "slave" if is_target else "master"))
+    for bus, ports in _buses(design.ports, _AXI_READS).items():
+        interfaces.append(_bus_interface(bus, ports, "AXI4", _AXI_BUS, "master"))
+    view = _node("view", *_nodes(name="rtl", envIdentifier="verilog:any:", componentInstantiationRef="rtl"))
+    instantiation = _node("componentInstantiation", *_nodes(name="rtl", language="verilog", moduleName=design.module))
+    instantiation.append(_node("fileSetRef", _node("localName", "rtl")))
+    sets: list[ElementTree.Element] = []
     for name in ("rtl", "constraints"):
-        chosen = [path for path in files if path.startswith(f"{name}/")]
-        if chosen:
-            file_set = _add(sets, "fileSet")
-            _add(file_set, "name", name)
-            for path in chosen:
-                file = _add(file_set, "file")
-                _add(file, "name", f"../{path}")
-                _add(file, "fileType", _FILE_TYPES[path[path.rindex(".") :]])
-    _add(root, "description", f"{design.top} of the xpulpnn generator: {design.command}")
-    return _text(root)
+        chosen = [
+            _node("file", *_nodes(name=f"../{path}", fileType=_FILE_TYPES[path[path.rindex(".") :]]))
+            for path in files
+            if path.startswith(f"{name}/")
+        ]
+        sets += [_node("fileSet", _node("name", name), *chosen)] if chosen else []
+    content = [
+        *([_node("busInterfaces", *interfaces)] if interfaces else []),
+        _node(
+            "model",
+            _node("views", view),
+            _node("instantiations", instantiation),
+            _node("ports", *(_port(port, design) for port in design.ports)),
+        ),
+        _node("fileSets", *sets),
+        _node("description", f"{design.top} of the xpulpnn generator: {design.command}"),
+    ]
+    return _document("component", LIBRARY, design.module, design.version, content)
 
 
 def _bus_interface(
-    parent: ElementTree.Element, bus: str, ports: Sequence[Port], kind: str, reference: Mapping[str, str], side: str
-) -> None:
+    bus: str, ports: Sequence[Port], kind: str, reference: Mapping[str, str], side: str
+) -> ElementTree.Element:
     """An interface of the bus ``kind``; the signals of AXI4 have capital letters in its definition."""
-    interface = _add(parent, "busInterface")
-    _add(interface, "name", bus)
-    _add(interface, "busType", None, name=kind, **reference)
-    abstraction = _add(_add(interface, "abstractionTypes"), "abstractionType")
-    _add(abstraction, "abstractionRef", None, name=f"{kind}_rtl", **reference)
-    maps = _add(abstraction, "portMaps")
-    for port in ports:
-        mapping = _add(maps, "portMap")
-        signal = _signal(port)
-        _add(_add(mapping, "logicalPort"), "name", signal.upper() if reference is _AXI_BUS else signal)
-        _add(_add(mapping, "physicalPort"), "name", port.name)
-    _add(interface, side)
+    maps = [
+        _node(
+            "portMap",
+            _node("logicalPort", *_nodes(name=_signal(port).upper() if reference is _AXI_BUS else _signal(port))),
+            _node("physicalPort", *_nodes(name=port.name)),
+        )
+        for port in ports
+    ]
+    abstraction = _node("abstractionRef", name=f"{kind}_rtl", **reference)
+    return _node(
+        "busInterface",
+        _node("name", bus),
+        _node("busType", name=kind, **reference),
+        _node("abstractionTypes", _node("abstractionType", abstraction, _node("portMaps", *maps))),
+        _node(side),
+    )
 
 
-def _port(parent: ElementTree.Element, port: Port, design: Design) -> None:
-    element = _add(parent, "port")
-    _add(element, "name", port.name)
+def _port(port: Port, design: Design) -> ElementTree.Element:
     fields = field_text(port)
-    _add(element, "description", plain_text(port.meaning) + (f" Bits {fields}." if fields else ""))
-    wire = _add(element, "wire")
-    _add(wire, "direction", "in" if port.is_input else "out")
+    wire = _node("wire", _node("direction", "in" if port.is_input else "out"))
     if port.width > 1:
-        vector = _add(_add(wire, "vectors"), "vector")
-        _add(vector, "left", str(port.width - 1))
-        _add(vector, "right", "0")
+        wire.append(_node("vectors", _node("vector", *_nodes(left=str(port.width - 1), right="0"))))
     if port.name == CLOCK:
-        driver = _add(_add(_add(wire, "drivers"), "driver"), "clockDriver", None, clockName=CLOCK)
-        half = design.clock_ns / 2
-        for tag, value in (("clockPeriod", design.clock_ns), ("clockPulseOffset", 0), ("clockPulseValue", 1)):
-            _add(driver, tag, f"{value:g}")
-        _add(driver, "clockPulseDuration", f"{half:g}")
+        times = {"clockPeriod": design.clock_ns, "clockPulseOffset": 0, "clockPulseValue": 1}
+        times["clockPulseDuration"] = design.clock_ns / 2
+        driver = _node("clockDriver", *_nodes(**{tag: f"{value:g}" for tag, value in times.items()}), clockName=CLOCK)
+        wire.append(_node("drivers", _node("driver", driver)))
+    meaning = plain_text(port.meaning) + (f" Bits {fields}." if fields else "")
+    return _node("port", _node("name", port.name), _node("description", meaning), wire)
 
 
 def obi_definitions() -> dict[str, str]:
     """The bus and its signals, by file name."""
-    bus = _root("busDefinition", _BUS_LIBRARY, "obi", _BUS_VERSION)
-    _add(bus, "directConnection", "true")
-    _add(bus, "isAddressable", "true")
-    _add(bus, "description", "Open Bus Interface, version 1 with 32-bit address and data.")
-    abstraction = _root("abstractionDefinition", _BUS_LIBRARY, "obi_rtl", _BUS_VERSION)
-    _add(abstraction, "busType", None, vendor=VENDOR, library=_BUS_LIBRARY, name="obi", version=_BUS_VERSION)
-    ports = _add(abstraction, "ports")
+    about = "Open Bus Interface, version 1 with 32-bit address and data."
+    bus = _nodes(directConnection="true", isAddressable="true", description=about)
+    ports: list[ElementTree.Element] = []
     for name, (driven, width, meaning) in OBI_SIGNALS.items():
-        port = _add(ports, "port")
-        _add(port, "logicalName", name)
-        _add(port, "description", meaning)
-        wire = _add(port, "wire")
+        wire = _node("wire")
         for side, outward in (("onMaster", driven), ("onSlave", not driven)):
-            element = _add(wire, side)
-            _add(element, "presence", "required" if name in _ALWAYS else "optional")
-            _add(element, "width", str(width))
-            _add(element, "direction", "out" if outward else "in")
-    return {"obi.xml": _text(bus), "obi_rtl.xml": _text(abstraction)}
+            presence = "required" if name in _ALWAYS else "optional"
+            wire.append(_node(side, *_nodes(presence=presence, width=str(width), direction="out" if outward else "in")))
+        ports.append(_node("port", *_nodes(logicalName=name, description=meaning), wire))
+    reference = {"vendor": VENDOR, "library": _BUS_LIBRARY, "name": "obi", "version": _BUS_VERSION}
+    content = [_node("busType", **reference), _node("ports", *ports)]
+    return {
+        "obi.xml": _document("busDefinition", _BUS_LIBRARY, "obi", _BUS_VERSION, bus),
+        "obi_rtl.xml": _document("abstractionDefinition", _BUS_LIBRARY, "obi_rtl", _BUS_VERSION, content),
+    }

@@ -16,9 +16,11 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def template(name: str) -> str:
-    """The text of the file ``name`` under ``templates``, with the head and the task ``fail`` that all of them share."""
+    """The text of the file ``name`` under ``templates``, with the head and the parts that several of them share."""
     text = _source(name).replace("{{generated}}", GENERATED)
-    return text.replace("{{fail}}\n", _source("fail.v"))
+    for part in ("fail", "options"):
+        text = text.replace(f"{{{{{part}}}}}\n", _source(f"{part}.v"))
+    return text
 
 
 def _source(name: str) -> str:

@@ -75,11 +75,6 @@ def cluster_map(generator: str) -> str:
     return _MAP.format(generator=generator, defines="\n".join(_defines()))
 
 
-def cluster_defines(cores: int, tcdm_bytes: int) -> list[str]:
-    """Lines for ``xp_config.h``."""
-    return ["#define XP_CLUSTER 1", f"#define XP_CORES {cores}", f"#define XP_TCDM_BYTES {tcdm_bytes}"]
-
-
 GENERATOR = "xpulpnn_sw.toolchain.headers.generate"
 
 _MACROS = {
@@ -190,7 +185,8 @@ def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> s
     if CsrGroup.PERFORMANCE in config.csr_groups:
         defines.append("#define XP_HAVE_PERFORMANCE_COUNTERS 1")
     if cluster is not None:
-        defines += cluster_defines(cluster.cores, cluster.tcdm)
+        numbers = {"CLUSTER": 1, "CORES": cluster.cores, "TCDM_BYTES": cluster.tcdm}
+        defines += [f"#define XP_{name} {number}" for name, number in numbers.items()]
     return _CONFIG.format(generator=GENERATOR, defines="\n".join(defines) or "/* RV32IMC only */")
 
 

@@ -1,6 +1,15 @@
-/* Instead of picolibc's, which is wrong from 2^64 up: it shifts a mask by more bits than that has. */
+/* Instead of those of this picolibc: its trunc shifts large numbers by more bits than there are, and its floor and ceil
+   compare a carry as a signed number. */
 
 #include <math.h>
 #include <stdint.h>
 
 double trunc(double x) { return fabs(x) < 0x1p52 ? copysign((double)(int64_t)x, x) : x; }
+float truncf(float x) { return (float)trunc(x); }
+
+double floor(double x) {
+    double whole = trunc(x);
+    return x < whole ? whole - 1 : whole;
+}
+
+double ceil(double x) { return -floor(-x); }
