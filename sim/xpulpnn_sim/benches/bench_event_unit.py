@@ -58,8 +58,7 @@ class RandomTraffic:
     """Random accesses and events of a cycle."""
 
     def __init__(self, rng: Random, config: ClusterConfig, habit: str) -> None:
-        self._rng = rng
-        self._config = config
+        self._rng, self._config = rng, config
         self._kinds = list(_HABITS[habit])
         self._weights = list(_HABITS[habit].values())
         self._rate = rng.choice((0.1, 0.4, 0.9))

@@ -52,9 +52,7 @@ class Pipeline:
     """
 
     def __init__(self, dut: Dut, size_at: Callable[[int], int], speed: Speed, rng: Random) -> None:
-        self.dut = dut
-        self.size_at = size_at
-        self.speed = speed
+        self.dut, self.size_at, self.speed = dut, size_at, speed
         self.rng = rng
         self.board = Scoreboard()
         self.ops: dict[str, int] = bench_data()["ops"]

@@ -44,8 +44,7 @@ class RandomCode(WordMemory):
         super().__init__()
         self._failing = failing
         self._failures: dict[int, bool] = {}
-        self._rng = rng
-        self._full_length = full_length
+        self._rng, self._full_length = rng, full_length
 
     def __missing__(self, address: int) -> int:
         """Draw the word."""

@@ -119,8 +119,7 @@ class RandomExecution:
     }
 
     def __init__(self, base: int, rng: Random) -> None:
-        self.base = base
-        self.rng = rng
+        self.base, self.rng = base, rng
         self._sizes: dict[int, int] = {}
         self._recent = [base]
 

@@ -154,9 +154,7 @@ class StreamDriver:
     """
 
     def __init__(self, dut: Dut, rng: Random, pause: float) -> None:
-        self.dut = dut
-        self.rng = rng
-        self.pause = pause
+        self.dut, self.rng, self.pause = dut, rng, pause
         self.cycle = 0
         self.accepted: list[int] = []
 

@@ -1,6 +1,6 @@
 """Random programs for several harts, and the phases in which some of them wait for others."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from xpulpnn.config import ClusterConfig
@@ -18,7 +18,7 @@ from xpulpnn_sim.verification.clusters.program import (
 from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks, Transfers
 from xpulpnn_sim.verification.random.control import Context, Control
 from xpulpnn_sim.verification.random.draw import Draw
-from xpulpnn_sim.verification.random.generator import initial_registers
+from xpulpnn_sim.verification.random.generator import initial_registers, weights_of
 from xpulpnn_sim.verification.random.program import Block, Handlers
 
 _UNIT = f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"
@@ -32,9 +32,7 @@ class Meetings:
     """Adds meetings to the parts of the harts. All harts have met before and will meet afterwards."""
 
     def __init__(self, rng: Random, config: ClusterConfig, signals: Sequence[int]) -> None:
-        self._rng = rng
-        self._config = config
-        self._signals = signals
+        self._rng, self._config, self._signals = rng, config, signals
         self.kinds = {"nothing": lambda parts: None, "event": self._event, "tasks": self._tasks, "timer": self._timer}
         if config.barriers > 1:
             self.kinds["barrier"] = self._barrier
@@ -141,27 +139,6 @@ class Meetings:
 
 BUDGET = 16_000  # instructions that a program of eight harts executes, about
 
-_ALONE: Mapping[str, float] = {
-    "arithmetic": 3,
-    "memory": 10,
-    "Mac&Load": 4,
-    "mixed": 6,
-    "csr": 1,
-    "trap": 0.6,
-    "fence": 0.3,
-    "mret": 0.2,
-    "stack": 0.3,
-    "branch": 2,
-    "exit": 0.4,
-    "jump": 0.8,
-    "subroutine": 0.5,
-    "call": 0.6,
-    "counted": 0.8,
-    "loop": 2.5,
-}
-"""Frequency of each kind of block of programs for one hart."""
-
-_REQUANTISING: Mapping[str, float] = {"requantise": 5}  # the same of those only for cores with pv.rq*
 _ALONE_CHANCE = 0.6
 _FUNCTIONS = 2
 _FUNCTION = 60  # instructions of a function, about
@@ -185,7 +162,7 @@ class _Writer:
     def __init__(self, config: ClusterConfig, rng: Random) -> None:
         self._config, self._rng = config, rng
         self.draw = Draw(rng, config.core)
-        kinds = {**_ALONE, **(_REQUANTISING if config.core.requantise else {})}
+        kinds = weights_of(config.core, "cluster")
         weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in kinds.items()}
         self._control = Control(self.draw, weights)
         self._context = Context(loops=frozenset({0, 1}))

@@ -49,6 +49,28 @@ _LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE}) 
 _NEEDS = {WaitCause.MAC_LOAD: Kind.MAC_LOAD, WaitCause.LOOP: Kind.LOOP}  # kinds without which there is no such wait
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
 _BYTES = frozenset({"lb", "lbu", "sb"})
+_WRITTEN = "an operand written by the last instruction"
+_MEANINGS = {
+    "instruction": "retired, or trapped where it always does",
+    "operand": "read from a register that one of the three instructions before has written",
+    "overwrite": "writes a register that one of the two instructions before has written, without reading it",
+    "NN-RF": "reads an entry that one of the three instructions before has loaded",
+    "wait": "what it waited for",
+    "interrupt": "interrupted right behind it or right before it",
+    "loop end": "at a jump back of a hardware loop",
+    "access fault": "around a data access that the bus answers with an error",
+    "timing": "kind of instruction, where an operand comes from, and whether there was a cycle in between",
+    "across an interrupt": f"{_WRITTEN} before an interrupt, read by the first behind it",
+    "across a loop end": f"{_WRITTEN} of a body, read by its first behind the jump back",
+    "interrupt in a loop": "right behind or before the last instruction of a hardware loop that jumps back",
+    "interrupt and wait": "what was waited for when it came",
+    "CSR": "read only, or written; one that cannot be written traps",
+    "reserved word": "fits an instruction but for an operand that it does not take, and traps",
+    "interrupt line": "taken",
+}
+"""Meaning of each family of crosses, for people."""
+
+Axis = tuple[Sequence[Any], Callable[[Any], str]]  # values, and how to show one
 Judge = Callable[..., str | None]
 """Takes the values of all axes at a place: an empty text if it is to be reached, None if it is no cross, else why it
 cannot be reached."""
@@ -74,9 +96,7 @@ class Family:
         return tuple(map(int, np.unravel_index(place, self.states.shape)))
 
 
-def _family(
-    name: str, meaning: str, axes: Sequence[tuple[Sequence[Any], Callable[[Any], str]]], judge: Judge
-) -> Family:
+def _family(name: str, meaning: str, axes: Sequence[Axis], judge: Judge) -> Family:
     shape = tuple(len(values) for values, _ in axes)
     states, reasons = np.zeros(shape, np.int8), list[str]()
     for place in product(*map(range, shape)):
@@ -139,88 +159,43 @@ class Crosses:
         return self._reads[row.key]
 
     def _all(self, config: CoreConfig) -> Iterator[Family]:
-        rows = (self.rows, row_name)
-        producers = (tuple(Producer), _text)
-        kinds = (tuple(Kind), _text)
-        distances = (tuple(range(1, DISTANCES + 1)), _back)
-        causes = (CAUSES, _text)
-        yield _family("instruction", "retired, or trapped where it always does", (rows,), lambda row: "")
-        yield _family(
-            "operand",
-            "read from a register that one of the three instructions before has written",
-            (rows, (SLOTS, str), producers, distances),
-            self._operand,
+        rows, kinds, producers, causes = (
+            (self.rows, row_name),
+            (tuple(Kind), _text),
+            (tuple(Producer), _text),
+            (CAUSES, _text),
         )
-        yield _family(
-            "overwrite",
-            "writes a register that one of the two instructions before has written, without reading it",
-            (rows, producers, (tuple(range(1, OVERWRITES + 1)), _back)),
-            self._overwrite,
-        )
-        yield _family(
-            "NN-RF",
-            "reads an entry that one of the three instructions before has loaded",
-            (rows, (ENTRIES, str), distances),
-            lambda row, entry, distance: "" if entry in self.reads(row).entries else None,
-        )
-        yield _family("wait", "what it waited for", (rows, causes), self._wait)
-        yield _family(
-            "interrupt",
-            "interrupted right behind it or right before it",
-            (rows, (("last retired", "first not retired"), str)),
-            self._interrupt,
-        )
-        yield _family(
-            "loop end",
-            "at a jump back of a hardware loop",
-            (rows, (("last of the body", "first of the body"), str)),
-            self._loop,
-        )
-        yield _family(
-            "access fault",
-            "around a data access that the bus answers with an error",
-            (rows, (("fails", "behind what fails"), str)),
-            lambda row, place: "" if place == "behind what fails" or self.kind(row) in MEMORY else None,
-        )
-        yield _family(
-            "timing",
-            "kind of instruction, where an operand comes from, and whether there was a cycle in between",
-            (kinds, producers, distances, (("at once", "after a wait"), str)),
-            self._timing,
-        )
-        yield _family(
-            "across an interrupt",
-            "an operand written by the last instruction before an interrupt, read by the first behind it",
-            (kinds, producers),
-            self._across_interrupt,
-        )
-        yield _family(
-            "across a loop end",
-            "an operand written by the last instruction of a body, read by its first behind the jump back",
-            (kinds, producers),
-            self._across_loop,
-        )
-        yield _family(
-            "interrupt in a loop",
-            "right behind or before the last instruction of a hardware loop that jumps back",
-            (kinds, (("behind it", "before it"), str)),
-            self._interrupted_loop,
-        )
-        yield _family("interrupt and wait", "what was waited for when it came", (causes,), self._interrupt_wait)
-        csrs = tuple(csr for csr in CSRS if csr.group in config.csr_groups)
-        yield _family(
-            "CSR",
-            "read only, or written; one that cannot be written traps",
-            ((csrs, _text), (("read", "written"), str)),
-            lambda csr, access: "",
-        )
-        yield _family(
-            "reserved word",
-            "fits an instruction but for an operand that it does not take, and traps",
-            (rows,),
-            lambda row: "" if reserved_words(row, self._decoder) else None,
-        )
-        yield _family("interrupt line", "taken", ((IRQ_PRIORITY, str),), lambda line: "")
+        back, twice = (((*range(1, most + 1),), "{} before".format) for most in (DISTANCES, OVERWRITES))
+        csrs = tuple(csr for csr in CSRS if csr.group in config.csr_groups), _text
+
+        def sides(*names: str) -> Axis:
+            return names, str
+
+        families: dict[str, tuple[tuple[Axis, ...], Judge]] = {
+            "instruction": ((rows,), _always),
+            "operand": ((rows, sides(*SLOTS), producers, back), self._operand),
+            "overwrite": ((rows, producers, twice), self._overwrite),
+            "NN-RF": ((rows, sides(*ENTRIES), back), self._entry),
+            "wait": ((rows, causes), self._wait),
+            "interrupt": ((rows, sides("last retired", "first not retired")), self._interrupt),
+            "loop end": ((rows, sides("last of the body", "first of the body")), self._loop),
+            "access fault": ((rows, sides("fails", "behind what fails")), self._fault),
+            "timing": ((kinds, producers, back, sides("at once", "after a wait")), self._timing),
+            "across an interrupt": ((kinds, producers), self._across_interrupt),
+            "across a loop end": ((kinds, producers), self._across_loop),
+            "interrupt in a loop": ((kinds, sides("behind it", "before it")), self._interrupted_loop),
+            "interrupt and wait": ((causes,), self._interrupt_wait),
+            "CSR": ((csrs, sides("read", "written")), _always),
+            "reserved word": ((rows,), lambda row: "" if reserved_words(row, self._decoder) else None),
+            "interrupt line": (((IRQ_PRIORITY, str),), _always),
+        }
+        return (_family(name, _MEANINGS[name], *shape) for name, shape in families.items())
+
+    def _entry(self, row: Insn, entry: str, distance: int) -> str | None:
+        return "" if entry in self.reads(row).entries else None
+
+    def _fault(self, row: Insn, place: str) -> str | None:
+        return "" if place == "behind what fails" or self.kind(row) in MEMORY else None
 
     def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> str | None:
         return "" if slot in self.reads(row).slots and producer in self._made else None
@@ -308,5 +283,5 @@ def _text(value: object) -> str:
     return value.text if isinstance(value, Kind | Producer) else str(getattr(value, "name", value)).lower()
 
 
-def _back(distance: object) -> str:
-    return f"{distance} before"
+def _always(*values: object) -> str:
+    return ""

@@ -1,6 +1,5 @@
 """Constrained-random programs: a seed decides everything."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
@@ -13,56 +12,51 @@ from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, s
 from xpulpnn_sim.verification.random.program import Block, Handlers, Program, count_statements, random_handlers
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
-_BASE: Mapping[str, float] = {
-    "arithmetic": 6,
-    "memory": 4,
-    "Mac&Load": 3,
-    "mixed": 3,
-    "csr": 2,
-    "trap": 1.5,
-    "unfetched": 0.5,
-    "failing": 1.5,
-    "wfi": 0.4,
-    "fence": 0.4,
-    "modify": 0.4,
-    "mtvec": 0.3,
-    "mret": 0.4,
-    "interrupts": 0.6,
-    "stack": 0.3,
-    "branch": 3,
-    "exit": 0.8,
-    "jump": 1.2,
-    "subroutine": 0.8,
-    "call": 0.8,
-    "counted": 0.6,
-    "loop": 2,
-}
-"""Frequency of each kind of block."""
+_WEIGHTS = """
+kind        base  memory  Mac&Load  control  loops  system  arithmetic  cluster
+arithmetic  6     3       .         .        .      .       30          3
+memory      4     14      .         .        .      .       .           10
+Mac&Load    3     .       16        .        .      .       .           4
+mixed       3     10      8         .        .      .       .           6
+csr         2     .       .         .        .      8       .           1
+trap        1.5   .       .         .        .      6       .           0.6
+unfetched   0.5   .       .         .        .      2       .           .
+failing     1.5   .       .         .        .      5       .           .
+wfi         0.4   .       .         .        .      2       .           .
+fence       0.4   .       .         .        .      2       .           0.3
+modify      0.4   .       .         .        .      2       .           .
+mtvec       0.3   .       .         .        .      1       .           .
+mret        0.4   .       .         .        .      2       .           0.2
+interrupts  0.6   .       .         .        .      2       .           .
+stack       0.3   .       .         .        .      .       .           0.3
+branch      3     .       .         10       .      .       .           2
+exit        0.8   .       .         3        2      .       .           0.4
+jump        1.2   .       .         6        .      .       .           0.8
+subroutine  0.8   .       .         4        .      .       .           0.5
+call        0.8   .       .         4        .      .       .           0.6
+counted     0.6   .       .         2        1.5    .       .           0.8
+loop        2     .       .         .        12     .       .           2.5
+quantise    4     .       .         .        .      .       .           .
+requantise  6     .       .         .        .      .       .           5
+"""
+"""Frequency of each kind of block: of programs for one core, changed by their style, and for the harts of a cluster."""
 
-_QUANTISING: Mapping[str, float] = {"quantise": 4}  # the same of those only for cores with pv.qnt
-_REQUANTISING: Mapping[str, float] = {"requantise": 6}  # and for cores with pv.rq*
 
-STYLES: Mapping[str, Mapping[str, float]] = {
-    "balanced": {},
-    "memory": {"memory": 14, "mixed": 10, "arithmetic": 3},
-    "Mac&Load": {"Mac&Load": 16, "mixed": 8},
-    "control": {"branch": 10, "exit": 3, "jump": 6, "subroutine": 4, "call": 4, "counted": 2},
-    "loops": {"loop": 12, "exit": 2, "counted": 1.5},
-    "system": {
-        "csr": 8,
-        "trap": 6,
-        "unfetched": 2,
-        "failing": 5,
-        "wfi": 2,
-        "fence": 2,
-        "modify": 2,
-        "mtvec": 1,
-        "mret": 2,
-        "interrupts": 2,
-    },
-    "arithmetic": {"arithmetic": 30},
-}
-"""Weights that a style of program changes."""
+def _columns() -> dict[str, dict[str, float]]:
+    head, *rows = (line.split() for line in _WEIGHTS.strip().splitlines())
+    return {name: {row[0]: float(row[at]) for row in rows if row[at] != "."} for at, name in enumerate(head[1:], 1)}
+
+
+_COLUMNS = _columns()
+STYLES = ("balanced", *list(_COLUMNS)[1:-1])
+
+
+def weights_of(config: CoreConfig, style: str) -> dict[str, float]:
+    """Frequencies of the blocks that a core can execute, in programs of a style or of a cluster."""
+    weights = _COLUMNS[style] if style == "cluster" else {**_COLUMNS["base"], **_COLUMNS.get(style, {})}
+    absent = {"quantise": not config.qnt, "requantise": not config.requantise}
+    return {kind: weight for kind, weight in weights.items() if not absent.get(kind)}
+
 
 BUDGET = 4000  # instructions that a program executes, about
 _LONGEST = 900  # Statements after which no block is added
@@ -82,9 +76,8 @@ def initial_registers(draw: Draw) -> Block:
 def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> Program:
     """The random program number ``seed``."""
     rng = Random(f"program {seed}")
-    draw, style = Draw(rng, config), rng.choice([*STYLES])
-    optional = {**(_QUANTISING if config.qnt else {}), **(_REQUANTISING if config.requantise else {})}
-    control = Control(draw, {**_BASE, **optional, **STYLES[style]}, interrupts=interrupts)
+    draw, style = Draw(rng, config), rng.choice(STYLES)
+    control = Control(draw, weights_of(config, style), interrupts=interrupts)
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
     functions = tuple(
         control.function(loops, BUDGET // _FUNCTION_SCALE**2) for _ in range(rng.randrange(_FUNCTIONS + 1))

@@ -53,9 +53,7 @@ class Shrinker:
         progress: Callable[[int], None] | None = None,
         runs: int = RUNS,
     ) -> None:
-        self._fails = fails
-        self._keep = keep
-        self._progress = progress
+        self._fails, self._keep, self._progress = fails, keep, progress
         self._runs = runs
         self._known: dict[tuple[str, Any, int | None], bool] = {}
         self.tried = 0
