@@ -1,16 +1,18 @@
-"""Every benched unit on every simulator."""
+"""Every benched unit on every simulator; failing benches, designs that do not compile and bad seeds are reported."""
 
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.handover import seed_from_environment
-from xpulpnn_sim.benches.runner import available, run_bench
+from xpulpnn_sim.benches.runner import SIMULATORS, available, compile_design, run_bench
 from xpulpnn_sim.benches.units import UNITS
 
 pytestmark = pytest.mark.bench
+
 
 RUNS: list[tuple[str, str, int | None]] = [
     (name, simulator, None) for name, unit in UNITS.items() for simulator in unit.simulators
@@ -34,3 +36,39 @@ def test_unit(unit: str, simulator: str, chosen: int | None, pytestconfig: pytes
     print(f"XPULPNN_SEED={seed}")
     data = UNITS[unit].describe()
     run_bench(design(unit), unit, simulator, cache=cache, results=tmp_path, seed=seed, data=data)
+
+
+SEED = 4711
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_failing_bench_names_the_seed(simulator: str, pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    if not available(simulator):
+        pytest.skip(f"{simulator} is not installed")
+    unit = UNITS["div"]
+    data = dict(unit.describe())
+    controls = [control for _, _, control in data["rows"]]
+    data["rows"] = [
+        (mnemonic, operands, control)
+        for (mnemonic, operands, _), control in zip(data["rows"], reversed(controls), strict=True)
+    ]
+    cache = pytestconfig.rootpath / "build" / "benches"
+    with pytest.raises(ToolError, match=f"bench of div on {simulator} must pass, not fail .XPULPNN_SEED={SEED}"):
+        run_bench(unit.emit(), "div", simulator, cache=cache, results=tmp_path, seed=SEED, data=data)
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_build_failure_shows_the_log(simulator: str, tmp_path: Path) -> None:
+    if not available(simulator):
+        pytest.skip(f"{simulator} is not installed")
+    manifest = {"top": "broken", "ports": [{"name": "clk", "direction": "input"}]}
+    text = "module broken(input clk); assign missing = clk +; endmodule\n"
+    broken = EmittedVerilog(header="// broken\n", modules={"broken": text}, manifest=manifest, rtlil={})
+    with pytest.raises(ToolError, match=rf"build of broken for {simulator} must succeed, not fail:\n(.|\n)*error"):
+        compile_design(broken, simulator, tmp_path)
+
+
+def test_seed_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPULPNN_SEED", "x")
+    with pytest.raises(ToolError, match=r"^XPULPNN_SEED must be an integer, not x$"):
+        seed_from_environment()
