@@ -82,8 +82,6 @@ def _summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
     total = Reached()
     for result in found:
         total.merge(result.coverage)
-    sums = totals(found)
-    speed = sums.pop("instructions_per_s")
     rows: dict[str, dict[str, int]] = {}
     for result in found:
         row = rows.setdefault(result.plan.label, {"programs": 0, "instructions": 0, "cycles": 0})
@@ -91,14 +89,13 @@ def _summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
         row["instructions"] += result.verdict.instructions
         row["cycles"] += result.verdict.cycles
     return {
-        **sums,
+        **totals(found),
         "configurations": rows,
         "accesses": total.accesses,
         "misaligned": total.misaligned,
         "traps": total.traps,
         "phases": dict(sorted(total.meetings.items())),
         "stalls": total.stalls,
-        "instructions_per_s": speed,
     }
 
 

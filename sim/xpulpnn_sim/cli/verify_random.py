@@ -180,7 +180,7 @@ def keep_failure(
 
 
 def totals(found: Sequence[Any]) -> dict[str, Any]:
-    """Sums over programs, as the first fields of their record; the last is the speed of a process."""
+    """Sums over programs, as fields of their record, and the speed of a process."""
     wall = sum(result.wall_s for result in found)
     instructions = sum(result.verdict.instructions for result in found)
     failing = [result.seed for result in found if result.verdict.reason is not Reason.PASS]
@@ -199,18 +199,14 @@ def _summary(found: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict
     for result in found:
         total.merge(result.coverage)
     rows: dict[str, list[int]] = {}
-    missing: set[tuple[str, str]] | None = None
     for plan in plans:
-        absent = set(total.missing(plan.config))
-        missing = absent if missing is None else missing | absent
         for extension, figures in total.by_extension(plan.config).items():
             rows[extension] = max(rows.get(extension, [0, 0, 0]), list(figures))
-    sums = totals(found)
-    speed = sums.pop("instructions_per_s")
+    sums, missing = totals(found), {key for plan in plans for key in total.missing(plan.config)}
     return {
         **sums,
         "rows": {name: dict(zip(("rows", "executed", "retirements"), row, strict=True)) for name, row in rows.items()},
-        "missing_rows": sorted(" ".join(key) for key in missing or ()),
+        "missing_rows": sorted(" ".join(key) for key in missing),
         "traps": {str(cause): number for cause, number in sorted(total.traps.items())},
         "interrupts": {str(line): number for line, number in sorted(total.interrupts.items())},
         "loop_ends": total.loop_ends,
@@ -220,19 +216,14 @@ def _summary(found: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict
         "requantised_inside": total.inside,
         "compressed": total.compressed,
         "stalls": sums["cycles"] - sums["instructions"],
-        "instructions_per_s": speed,
     }
 
 
 def _print(summary: dict[str, Any]) -> None:
     rows = ([name, row["rows"], row["executed"], row["retirements"]] for name, row in summary["rows"].items())
-    console = output()
-    console.print(table(("extension", "rows", "executed", "retirements"), rows, title="instructions executed"))
+    output().print(table(("extension", "rows", "executed", "retirements"), rows, title="instructions executed"))
     lines = summary["interrupts"]
-    figures = {
-        "programs": summary["programs"],
-        "instructions": summary["instructions"],
-        "cycles": summary["cycles"],
+    figures = {name: summary[name] for name in ("programs", "instructions", "cycles")} | {
         "traps": ", ".join(f"cause {cause}: {number}" for cause, number in summary["traps"].items()) or "0",
         "interrupts": f"{sum(lines.values())} on {len(lines)} lines",
     }
@@ -241,4 +232,4 @@ def _print(summary: dict[str, Any]) -> None:
     if summary["requantised"]:
         inside = summary["requantised_inside"]
         figures["results of pv.rq*"] = f"{summary['requantised']}, {inside} of them within the bounds"
-    console.print(pairs(figures | {"differences": summary["differences"]}))
+    output().print(pairs(figures | {"differences": summary["differences"]}))

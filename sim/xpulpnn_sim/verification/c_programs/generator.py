@@ -132,12 +132,12 @@ class _Piece:
         counter, bound, step = self._new("i"), self._new("e"), rng.choice([1, 1, 1, 2, 3, 4, 7])
         outside = rng.random() < 0.4
         self._say(f"{kind} {bound} = ({kind})({self._count(most)});")
-        declared = kind
+        declared = "" if outside else kind
+        form = rng.choice(["up", "up", "up", "to", "down", "down0", "while", "do", "do", "unequal"])
         if outside:
             self._say(f"{kind} {counter} = ({kind})n;")
-            declared = ""
-
-        form = rng.choice(["up", "up", "up", "to", "down", "down0", "while", "do", "do", "unequal"])
+        elif form in ("down0", "while", "do"):
+            self._say(f"{'int32_t' if form == 'down0' else kind} {counter};")
 
         def body() -> None:
             self._variables.append(counter)
@@ -154,23 +154,17 @@ class _Piece:
             case "down":
                 self._block(f"for ({declared} {counter} = {bound}; {counter} > 0; {counter}--) {{", body)
             case "down0":
-                if not outside:
-                    self._say(f"int32_t {counter};")
                 self._block(f"for ({counter} = {bound}; {counter}-- > 0;) {{", body)
             case "while":
-                if not outside:
-                    self._say(f"{kind} {counter};")
                 self._say(f"{counter} = {bound};")
                 self._block(f"while ({counter}) {{", lambda: (self._say(f"{counter}--;"), self._body()))
             case "do":
-                if not outside:
-                    self._say(f"{kind} {counter};")
                 self._say(f"{counter} = ({kind})({bound} + 1);")
                 self._block("do {", lambda: self._body(continues=False), f"}} while (--{counter});")
             case _:
                 self._say(f"{bound} = ({kind})({bound} * {step} + 2);")
                 head = f"for ({declared} {counter} = 2; {counter} != {bound}; {counter} += {step}) {{"
-                self._block(head, lambda: self._body())
+                self._block(head, self._body)
         if outside:
             self._say(f"ADD({counter});")
 

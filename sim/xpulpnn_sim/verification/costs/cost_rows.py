@@ -15,6 +15,7 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow
 from xpulpnn_sim.verification.random.draw import ARITHMETIC, group_of
 from xpulpnn_sim.verification.random.layout import FAR, WINDOW
+from xpulpnn_sim.verification.random.memory_run import memory_operand
 
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
 """Address of bodies that begin far away."""
@@ -152,7 +153,7 @@ def _access(insn: Insn, base: str = "a1") -> tuple[str, int]:
     """A load or store, and the offset that its text adds to the base."""
     registers = {"rd": "a3", "rs1": base, "rs2": "a3" if insn.is_store else "a2", "rs3": "a2"}
     text = _instance(insn, **registers)
-    memory = next(operand for operand in insn.forms if operand.is_memory)
+    memory = memory_operand(insn)
     if memory.increment or memory.value is None:
         return text, 0
     if memory.value.field.name in ("rs2", "rs3"):
@@ -182,10 +183,7 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 def _jump_over(text: str, short: bool, misaligned: bool) -> str:
     """``text`` with ``{}`` as its target, something skipped, and the target on or off a word boundary."""
-    if not short:
-        skipped = "c.nop" if misaligned else "addi zero, zero, 0"
-    else:
-        skipped = "addi zero, zero, 0" if misaligned else "c.nop"
+    skipped = "c.nop" if short != misaligned else "addi zero, zero, 0"
     lines = [text.format("77f"), skipped, "77: addi zero, zero, 0"]
     return "\n".join([*lines, *["c.nop"] * misaligned])
 
@@ -240,23 +238,21 @@ def _jumps() -> Iterator[CostRow]:
 
 def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     """Mac&Load alone, and each result used by the next instruction."""
-    forms: list[tuple[str, str, str]] = []
-    if config.mac_load_nn:
-        forms.append(("nn", "pv.mlsdotsup.b {}, (a1!), 16", "pv.mlsdotsup.b {}, (a2!), 16"))
-    if config.mac_load_cu:
-        forms.append(("C&U", "pv.cusdotusp.b.0 {}, (a1!), a3", "pv.cusdotusp.b.0 {}, (a2!), a3"))
     setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n mv a3, zero\n mv a4, zero\n mv a5, zero"
-    other = {"nn": "pv.mlsdotsup.b a4, (a2!), 18", "C&U": "pv.cusdotusp.b.1 a4, (a2!), a3"}
-    for name, first, second in forms:
-        once = first.format("a4")
+    forms = (
+        ("nn", config.mac_load_nn, "pv.mlsdotsup.b {}, ({}!), 16", "pv.mlsdotsup.b a4, (a2!), 18"),
+        ("C&U", config.mac_load_cu, "pv.cusdotusp.b.0 {}, ({}!), a3", "pv.cusdotusp.b.1 a4, (a2!), a3"),
+    )
+    for name, form, other in ((name, form, other) for name, present, form, other in forms if present):
+        once = form.format("a4", "a1")
         crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
         yield CostRow("Mac&Load, misaligned address", name, once, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
         late = _due(Cost.MAC_LOAD_USE)
         uses = (
             ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", FREE),
-            ("rd used by a Mac&Load of other entries", f"{once}\n {other[name]}", FREE),
+            ("rd used by a Mac&Load of other entries", f"{once}\n {other}", FREE),
             ("rs1 used", f"{once}\n addi a5, a1, 1", late),
-            ("reloaded entry used", f"{once}\n {second.format('a5')}", late),
+            ("reloaded entry used", f"{once}\n {form.format('a5', 'a2')}", late),
         )
         for use, code, waits in uses:
             yield _extra(f"Mac&Load, {use} in the next instruction", name, code, waits, setup)

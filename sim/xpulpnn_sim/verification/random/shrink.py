@@ -62,10 +62,8 @@ class Shrinker:
         """The smallest case found; ``case`` itself must fail."""
         while True:
             before = case
-            case = self._machine(case)
-            case = self._skeleton(case)
-            case = self._blocks(case)
-            case = self._numbers(case)
+            for step in (self._machine, self._skeleton, self._blocks, self._numbers):
+                case = step(case)
             if case == before or self.tried >= self._runs:
                 return case
 
@@ -86,8 +84,8 @@ class Shrinker:
             self._progress(case.program.statements)
         return self._known[key]
 
-    def _first(self, case: Case, candidates: Iterator[Case]) -> Case:
-        """Every candidate that fails replaces the case; candidates are made from the original."""
+    def _first(self, case: Case, *candidates: Case) -> Case:
+        """The first candidate that fails in place of the case."""
         return next((candidate for candidate in candidates if self._try(candidate)), case)
 
     def _machine(self, case: Case) -> Case:
@@ -101,10 +99,10 @@ class Shrinker:
         if self._try(plain):
             return plain
         for name, value in defaults.items():
-            case = self._first(case, iter([Case(case.program, replace(case.machine, **{name: value}))]))
+            case = self._first(case, Case(case.program, replace(case.machine, **{name: value})))
         # a short program must be interrupted early
         faster = [rate for rate in _RATES if 0 < case.machine.irq_rate < rate]
-        return self._first(case, (Case(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
+        return self._first(case, *(Case(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
 
     def _skeleton(self, case: Case) -> Case:
         """The simplest handlers, zeros as data."""
@@ -118,11 +116,11 @@ class Shrinker:
             replace(handlers, filler=()),
         ):
             if simpler != handlers:
-                case = self._first(case, iter([_with(case, handlers=simpler)]))
+                case = self._first(case, _with(case, handlers=simpler))
             if case.program.handlers != handlers:
                 break
         if case.program.data_seed is not None:
-            case = self._first(case, iter([_with(case, data_seed=None)]))
+            case = self._first(case, _with(case, data_seed=None))
         return case
 
     def _blocks(self, case: Case) -> Case:
@@ -150,13 +148,8 @@ class Shrinker:
                 position = 0
                 continue
 
-            def with_block(
-                changed: Block, before: tuple[Block, ...] = before, after: tuple[Block, ...] = after
-            ) -> tuple[Block, ...]:
-                return (*before, changed, *after)
-
-            block = self._inside(block, lambda changed, rebuild=with_block: fails(rebuild(changed)))
-            blocks = with_block(block)
+            block = self._inside(block, lambda changed, before=before, after=after: fails((*before, changed, *after)))
+            blocks = (*before, block, *after)
             position += 1
         return blocks
 
