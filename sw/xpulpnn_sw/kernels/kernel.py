@@ -83,7 +83,6 @@ _WINDOW = (
     ArgumentField("pad_left", "zero columns left of the input"),
 )
 
-MATMUL_ARGUMENTS = _structure("matmul", *_OPERANDS, *_RESULTS, ArgumentField("pixels", "activation rows"), _ROW_WORDS)
 CONV_ARGUMENTS = _structure(
     "conv",
     *_OPERANDS,
@@ -97,11 +96,12 @@ CONV_ARGUMENTS = _structure(
     _OUT_WIDTH,
     *_WINDOW,
 )
+CONV_OUTSIDE_ARGUMENTS = _with_outside(CONV_ARGUMENTS)
 CONV1D_ARGUMENTS = _structure(
     "conv1d", *CONV_ARGUMENTS.fields, ArgumentField("dilation", "input rows from one filter row to the next")
 )
-CONV_OUTSIDE_ARGUMENTS = _with_outside(CONV_ARGUMENTS)
 CONV1D_OUTSIDE_ARGUMENTS = _with_outside(CONV1D_ARGUMENTS)
+MATMUL_ARGUMENTS = _structure("matmul", *_OPERANDS, *_RESULTS, ArgumentField("pixels", "activation rows"), _ROW_WORDS)
 LINEAR_ARGUMENTS = _structure(
     "linear", *_OPERANDS, ArgumentField("out_channels", "output neurons"), _WEIGHT_STRIDE, _SHIFT, _ROW_WORDS
 )
@@ -196,23 +196,7 @@ TRANSPOSE_ARGUMENTS = _structure(
     ArgumentField("row_bytes", "bytes from one output row to the next"),
 )
 
-STRUCTURES = (
-    CONV_ARGUMENTS,
-    CONV_OUTSIDE_ARGUMENTS,
-    CONV1D_ARGUMENTS,
-    CONV1D_OUTSIDE_ARGUMENTS,
-    MATMUL_ARGUMENTS,
-    LINEAR_ARGUMENTS,
-    DEPTHWISE_ARGUMENTS,
-    DEPTHWISE_OUTSIDE_ARGUMENTS,
-    ADD_ARGUMENTS,
-    ADD_SHIFT_ARGUMENTS,
-    MAXPOOL_ARGUMENTS,
-    AVGPOOL_ARGUMENTS,
-    AVGPOOL_SCALED_ARGUMENTS,
-    RELU_ARGUMENTS,
-    TRANSPOSE_ARGUMENTS,
-)
+STRUCTURES = tuple(found for found in list(globals().values()) if isinstance(found, Structure))
 """Structures of all kernels, in the order of the C header."""
 
 

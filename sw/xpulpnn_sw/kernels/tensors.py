@@ -1,6 +1,7 @@
 """Operands of a layer as numpy arrays, and random ones."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,13 +60,8 @@ class LayerTensors:
         """
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
-        if isinstance(layer, ConvLayer):
-            shape = (layer.height, layer.width, layer.channels)
-            weights = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
-        else:
-            shape = (layer.pixels, layer.reduction)
-            weights = (layer.out_channels, layer.reduction)
-        self.check_shapes(activations or shape, weights)
+        shape, filters = _shapes(layer)
+        self.check_shapes(activations or shape, filters)
         per_channel = {} if self.requantisation is None else self.requantisation.per_channel()
         if precision.y == SIGN_BITS and self.rule is not Rule.THRESHOLDS:
             found = self.rule.value if self.rule else None
@@ -82,6 +78,15 @@ def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
     """Raise :class:`LayerError` unless an array has this shape."""
     if values.shape != shape:
         raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
+
+
+def _shapes(layer: ProductLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of activations and of weights."""
+    if isinstance(layer, ConvLayer):
+        channels = layer.channels
+        filters = (layer.out_channels, layer.kernel_height, layer.kernel_width, channels)
+        return (layer.height, layer.width, channels), filters
+    return (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
 
 
 def _met(layer: ConvLayer) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -134,11 +139,7 @@ def random_tensors(
     Lambda centres the results: ``(2**(bits - 1) << shift) - kappa * mean`` with the expected mean of the accumulator;
     rules without such an offset are centred by the bias.
     """
-    if isinstance(layer, ConvLayer):
-        shape = (layer.height, layer.width, layer.channels)
-        filters = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
-    else:
-        shape, filters = (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
+    shape, filters = _shapes(layer)
     # sums have a standard deviation of sqrt(products) / 6 of the largest product
     most = 6 / np.sqrt(layer.reduction) * (1 << _SPREAD_BITS >> precision.x)
     half = min(1 << (precision.w - 1), max(1, int(most)))
@@ -156,8 +157,9 @@ def random_tensors(
         whole = weights.reshape(layer.out_channels, -1).sum(axis=1).mean() * (1 << precision.x) / 2
         spread = int(np.hypot(spread, 0 if precision.x_signed else whole * _inside(layer).std()))
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
+    operands = partial(LayerTensors, activations=activations, weights=weights)
     if not precision.requantised:
-        return LayerTensors(activations=activations, weights=weights, bias=offsets)
+        return operands(bias=offsets)
     coverage = _coverage(layer)
     # twice the mean of an activation
     middle = 0 if precision.x == SIGN_BITS else -1 if precision.x_signed else (1 << precision.x) - 1
@@ -166,12 +168,10 @@ def random_tensors(
     mean = sums.sum(axis=1).astype(np.int64) + (0 if offsets is None else offsets)
     spreading = Spreading(layer.out_channels, mean, spread, precision, rng)
     if rule in (Rule.BN32, Rule.BN64) and precision.y != SIGN_BITS:
-        return LayerTensors(
-            activations=activations, weights=weights, bias=offsets, requantisation=spreading.normalising(rule)
-        )
+        return operands(bias=offsets, requantisation=spreading.normalising(rule))
     after, target = spreading.without_offset(Rule.THRESHOLDS if precision.y == SIGN_BITS else rule)
     centred = target - mean + (0 if offsets is None else offsets)
-    return LayerTensors(activations=activations, weights=weights, bias=centred if bias else None, requantisation=after)
+    return operands(bias=centred if bias else None, requantisation=after)
 
 
 @dataclass(frozen=True, eq=False)

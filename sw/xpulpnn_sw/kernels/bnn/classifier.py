@@ -6,7 +6,7 @@ layer before, and meets that of a filter once. Sums are kept there, not their si
 convolution, half-words after the second.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -54,6 +54,17 @@ class WindowClassifierCode(ClassifierCode):
     fields = (*FIELDS, "windows", "sums")
     map_pixel = CHANNELS
     strip_row = FRAME_ROW
+
+    def operands(self, memory: ImageBuilder, weights: Weights, cores: int) -> dict[str, int]:
+        """Place what only this order of bits has."""
+        return {
+            "strips": memory.reserve("strips", FRAME_ROWS * FRAME_ROW),
+            "filters1": memory.place("filters1", network.window_filters(weights.conv1, 1)),
+            "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * CHANNELS),
+            "filters2": memory.place("filters2", network.window_filters(weights.conv2, TOGETHER)),
+            "windows": memory.reserve("windows", WINDOW_BUFFER_WORDS * WORD),
+            "sums": memory.reserve("sums", network.FEATURES * 2),
+        }
 
     def _terms(self) -> dict[str, Term]:
         # the frame takes the place of the strips; the windows' first pixel lies before the row of the image
@@ -219,6 +230,7 @@ STREAM_WORDS = banked_words(CHANNELS // VARIANT.weight_streams * ROW_WORDS, _PLA
 _REACH = POOL + WINDOW - 1
 _LINE = _REACH * PIXEL_WORDS  # words of a line of the four receptive fields
 _HALVES = 0x5555_5555
+_MINUS_ONES = 0xFFFF_FFFF  # a word of crumbs that are -1
 
 
 class CrumbClassifierCode(ClassifierCode):
@@ -226,9 +238,20 @@ class CrumbClassifierCode(ClassifierCode):
 
     fields = (*FIELDS, "buffer")
     map_pixel = PIXEL_WORDS * WORD
+    extensions = ClassifierCode.extensions | {Extension.XPULPNN, Extension.XPULPML_NN}
 
-    def __init__(self) -> None:
-        super().__init__(software=False)
+    def operands(self, memory: ImageBuilder, weights: Weights, cores: int) -> dict[str, int]:
+        """Place what only this order of bits has."""
+        filters = network.crumb_filters(weights, VARIANT.nch, VARIANT.weight_streams, STREAM_WORDS)
+        # around the map are -1
+        empty = np.full(MAP_SIDE * MAP_SIDE * PIXEL_WORDS, _MINUS_ONES, np.uint32)
+        return {
+            "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
+            "filters1": memory.place("filters1", network.first_filters(weights)),
+            "map1": memory.place("map1", empty),
+            "filters2": memory.place("filters2", filters, spare=VARIANT.nch),
+            "buffer": memory.reserve("buffer", cores * BUFFER_WORDS * WORD),
+        }
 
     def _terms(self) -> dict[str, Term]:
         rows = Argument("buffer") + Argument("core") * (BUFFER_WORDS * WORD)
@@ -297,11 +320,12 @@ class CrumbClassifierCode(ClassifierCode):
 # where the weights of the first fully connected layer lie, which no usual TCDM has room for
 _OUTSIDE = TEXT_BASE + (1 << 20)
 
-CLASSIFIER_VARIANTS: Mapping[str, frozenset[Extension]] = {
-    "window": frozenset({Extension.XPULPV2}),
-    "dense": frozenset({Extension.XPULPV2}),
-    "crumbs": frozenset({Extension.XPULPV2, Extension.XPULPNN, Extension.XPULPML_NN}),
+_CODES: Mapping[str, type[ClassifierCode]] = {
+    "window": WindowClassifierCode,
+    "dense": ClassifierCode,
+    "crumbs": CrumbClassifierCode,
 }
+CLASSIFIER_VARIANTS: Mapping[str, frozenset[Extension]] = {name: code.extensions for name, code in _CODES.items()}
 """Order of bits in words, and the core it needs: a window of one channel to a word, as in the paper; 32
 channels to a word; the same, and in the second convolution 16 channels of two bits."""
 
@@ -325,8 +349,8 @@ def classifier(
     structure, ``arguments`` and ``stack``.
     """
     memory = ImageBuilder()
-    code, addresses = _WRITERS[variant](memory, weights, software, cores)
-    addresses |= {
+    code = _CODES[variant](software=software)
+    addresses = code.operands(memory, weights, cores) | {
         "input": memory.place("input", pack_words(image.reshape(1, -1), BYTE_BITS)),
         "map2": memory.reserve("map2", network.LAST * network.LAST * WORD),
         "rows1": _OUTSIDE,
@@ -343,59 +367,10 @@ def classifier(
         cores,
         name=f"bnn_{variant}{'_software' if software else ''}",
         function=code.write(),
-        extensions=CLASSIFIER_VARIANTS[variant],
+        extensions=code.extensions,
         output=OutputLayout(
             symbol="output", bits=WORD_BITS, shape=(1, network.CLASSES), pixel_bytes=network.CLASSES * WORD
         ),
         macs=network.MACS,
     )
     return Classifier(function=function, outside=network.dense(weights.fc1, 4), outside_base=_OUTSIDE)
-
-
-_Operands = tuple[ClassifierCode, dict[str, int]]  # the code of a variant and where what only it has lies
-
-
-def _window(memory: ImageBuilder, weights: Weights, software: bool, cores: int) -> _Operands:
-    del cores
-    return WindowClassifierCode(software=software), {
-        "strips": memory.reserve("strips", FRAME_ROWS * FRAME_ROW),
-        "filters1": memory.place("filters1", network.window_filters(weights.conv1, 1)),
-        "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * network.CHANNELS),
-        "filters2": memory.place("filters2", network.window_filters(weights.conv2, TOGETHER)),
-        "windows": memory.reserve("windows", WINDOW_BUFFER_WORDS * WORD),
-        "sums": memory.reserve("sums", network.FEATURES * 2),
-    }
-
-
-def _dense(memory: ImageBuilder, weights: Weights, software: bool, cores: int) -> _Operands:
-    del cores
-    return ClassifierCode(software=software), {
-        "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
-        "filters1": memory.place("filters1", network.first_filters(weights)),
-        "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * WORD),
-        "filters2": memory.place("filters2", network.second_filters(weights, 1 if software else TOGETHER)),
-    }
-
-
-def _crumbs(memory: ImageBuilder, weights: Weights, software: bool, cores: int) -> _Operands:
-    assert not software
-    chosen = VARIANT
-    filters = network.crumb_filters(weights, chosen.nch, chosen.weight_streams, STREAM_WORDS)
-    # around the map are -1
-    empty = np.full(MAP_SIDE * MAP_SIDE * PIXEL_WORDS, _MINUS_ONES, np.uint32)
-    return CrumbClassifierCode(), {
-        "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
-        "filters1": memory.place("filters1", network.first_filters(weights)),
-        "map1": memory.place("map1", empty),
-        "filters2": memory.place("filters2", filters, spare=chosen.nch),
-        "buffer": memory.reserve("buffer", cores * BUFFER_WORDS * WORD),
-    }
-
-
-_MINUS_ONES = 0xFFFF_FFFF  # A word of crumbs that are -1
-
-_WRITERS: Mapping[str, Callable[[ImageBuilder, Weights, bool, int], _Operands]] = {
-    "window": _window,
-    "dense": _dense,
-    "crumbs": _crumbs,
-}

@@ -6,6 +6,7 @@ differing bits, which the sign of the pooled result follows from.
 """
 
 from xpulpnn.isa.cluster import PRIVATE_EVENT_UNIT, Barrier, EventRegister
+from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.bnn.network import (
     BORDER,
@@ -22,10 +23,14 @@ from xpulpnn_sw.kernels.bnn.network import (
     TAPS,
     THRESHOLDS,
     WINDOW,
+    Weights,
     dense_words,
+    first_filters,
+    second_filters,
 )
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Frame, FreeRegisters
+from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS
@@ -56,6 +61,7 @@ class ClassifierCode:
     fields = FIELDS
     map_pixel = WORD
     strip_row = POOLED * WORD
+    extensions = frozenset({Extension.XPULPV2})
 
     def __init__(self, *, software: bool) -> None:
         self._software = software
@@ -65,8 +71,17 @@ class ClassifierCode:
         self._words: list[int] = []
         self._part = ZERO
 
+    def operands(self, memory: ImageBuilder, weights: Weights, cores: int) -> dict[str, int]:
+        """Place what only this order of bits has."""
+        del cores
+        return {
+            "strips": memory.reserve("strips", STRIP_ROWS * POOLED * WORD),
+            "filters1": memory.place("filters1", first_filters(weights)),
+            "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * WORD),
+            "filters2": memory.place("filters2", second_filters(weights, 1 if self._software else TOGETHER)),
+        }
+
     def _terms(self) -> dict[str, Term]:
-        """All numbers of the function, from its arguments."""
         core, cores = Argument("core"), Argument("cores")
         terms: dict[str, Term] = {"core": core, "cores": cores}
         for name, count in _SHARED.items():

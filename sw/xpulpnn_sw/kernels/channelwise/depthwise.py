@@ -73,6 +73,7 @@ def random_depthwise(
     activations = random_elements(layer, precision.x, rng, signed=precision.x_signed)
     filters = (layer.channels, layer.kernel_height, layer.kernel_width)
     weights = random_values(precision.w, rng, filters, signed=precision.w_signed)
+    operands = partial(DepthwiseTensors, activations=activations, weights=weights)
     squares = (weights.astype(np.float64) ** 2).sum(axis=(1, 2))
     spreads = np.maximum(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x), 1)
     bias = (spreads * rng.uniform(-1, 1, layer.channels)).astype(np.int64)
@@ -85,19 +86,14 @@ def random_depthwise(
         else:
             after, target = spreading.without_offset(rule)
             bias = target - mean + bias
-        return DepthwiseTensors(activations=activations, weights=weights, bias=bias, requantisation=after)
+        return operands(bias=bias, requantisation=after)
     # kappa of the channel with the narrowest sums still has few bits
     scales = (1 << precision.y) / (_DEVIATIONS * spreads)
     shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, MAX_SHIFT))
     kappa = np.maximum(np.rint(scales * (1 << shift)), 1).astype(np.int64)
     centre = 0 if precision.y_signed else 1 << (precision.y - 1)
     lam = (centre << shift) - kappa * mean
-    return DepthwiseTensors(
-        activations=activations,
-        weights=weights,
-        bias=bias,
-        requantisation=Requantisation(kappa=kappa, lam=lam, shift=shift),
-    )
+    return operands(bias=bias, requantisation=Requantisation(kappa=kappa, lam=lam, shift=shift))
 
 
 def depthwise_kernel(request: KernelRequest) -> KernelRun:
