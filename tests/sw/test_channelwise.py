@@ -11,6 +11,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import largest_share, referen
 from xpulpnn_sim.reference.iss.kernel import kernel_memory
 from xpulpnn_sw.kernels.channelwise.code import reciprocal
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Multiplication, Rule, Shifting, Thresholds, WideRequantisation
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS
@@ -314,6 +315,8 @@ def test_rejected(name: str, text: str, precision: str):
 @pytest.mark.parametrize(
     ("name", "text", "most"),
     [
+        # less than a tenth of the depthwise convolution of 3x3 behind it, which takes more than 110,000
+        ("transpose", "16x16x32", (10_300, 8_400, 6_400)),
         ("depthwise", "16x16x4:3x3", (13_500, 16_500, 16_500)),
         ("add", "4x4x32", (3_920, 3_790, 3_730)),
         ("maxpool", "8x32x32:3x3:s=2,p=0x1x0x1", (9_200, 4_700, 2_460)),
@@ -322,5 +325,31 @@ def test_rejected(name: str, text: str, precision: str):
     ],
 )
 def test_instructions_stay_few(name: str, text: str, most: tuple[int, int, int]):
+    level = "xpulpnn" if name != "transpose" else "xpulpv2"
     for bits, limit in zip((8, 4, 2), most, strict=True):
-        assert check_named(name, text, kind(name).uniform(bits), "xpulpnn")[2] <= limit
+        assert check_named(name, text, kind(name).uniform(bits), level)[2] <= limit
+
+
+@pytest.mark.parametrize("level", kind("transpose").variants)
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_transpositions(element: str, level: str):
+    """Rows that fill their words and others, and so channels."""
+    for number, text in enumerate(("4x16x16", "3x5x9", "1x1x1", "2x9x33", "5x3x2")):
+        options = {"cores": (1, 2, 3, 8, 1)[number], "specialise": number % 2 == 0}
+        check_named("transpose", text, f"{element}x8x{element}", level, seed=7, **options)
+
+
+def test_what_a_depthwise_convolution_reads_is_a_transposed_map():
+    """Its input in memory, word by word, is the output of the transposition."""
+    (depthwise, transpose), precision = map(kind, ("depthwise", "transpose")), Precision.parse("4x4x4")
+    layer = depthwise.layer.parse("5x7x8:3x3")
+    tensors = depthwise.random(layer, precision, np.random.default_rng(8))
+    wanted = depthwise.build(layer, precision, "xpulpnn", tensors).image.view("input")
+    map_ = MapTensors(activations=tensors.activations)
+    run = transpose.build(transpose.layer.parse("5x7x8"), Precision(4, 4, 4), "xpulpv2", map_)
+    memory, output = kernel_memory(run), run.image.symbols["output"]
+    run_share(run, 0, 1, memory)
+    found = np.frombuffer(memory.read_bytes(output.address, output.length), np.uint8)
+    # what is behind a row counts for neither
+    rows, mask = (8 * 5, 4), np.array([255, 255, 255, 15], np.uint8)
+    np.testing.assert_array_equal(found.reshape(rows) & mask, wanted[: 8 * 5 * 4].reshape(rows) & mask)

@@ -25,6 +25,7 @@ from xpulpnn_sw.kernels.requantisation import (
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.convolution import ConvLayer, ImageConvLayer
 from xpulpnn_sw.layers.precision import Precision
 
 from .runs import built, check, check_named, run_share
@@ -274,6 +275,34 @@ def test_a_pointwise_layer_needs_no_buffer():
             assert "im2col" not in built("pointwise", "2x2x8:4", text, name).image.symbols
 
 
+IMAGES = {
+    "5x6x3:4x5x5:p=2:image": "i8x8xi8",
+    "4x7x3:5x3x2:s=1x2,p=1x0x0x1:image": "8x8x4",
+    "5x5x1:4x3x3:image": "8x8x8",
+    "3x9x5:3x2x3:s=2,p=0:image": "8x8x2",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name not in ("xpulpv2_1x2", "xpulpv2_2x2", "simd_4x2")])
+@pytest.mark.parametrize("text", IMAGES)
+def test_images(text, name):
+    layer, precision = ImageConvLayer.parse(text), Precision.parse(IMAGES[text])
+    run, _, _ = check(layer, precision, name, cores=3, seed=len(text), specialise=name != "nn_4x2")
+    if text.startswith("5x6x3"):
+        # five times 15 bytes in whole words, of which every filter reads one after the other
+        filters = 5 * 4 * 4 * (-(-4 // run.variant.nch) * run.variant.nch)
+        assert filters <= run.image.symbols["weights"].length < filters + 4 * 160
+
+
+def test_an_image_takes_fewer_products_than_channels_in_words():
+    """RGB in words of four channels: 25 words a filter instead of 20."""
+    precision = Precision.parse("i8x8xi8")
+    image = ImageConvLayer.parse("8x8x3:4x5x5:p=2:image")
+    plain = ConvLayer.parse(str(image).removesuffix(":image"))
+    words = [check(layer, precision, "nn_4x4")[1] // (4 * 64 * 4) for layer in (image, plain)]
+    assert words == [20, 25]
+
+
 CONV = ("conv", "3x3x8:4x2x2")
 
 
@@ -287,6 +316,10 @@ CONV = ("conv", "3x3x8:4x2x2")
         ("thresholds", lambda: SearchedThresholds(values=np.array([[0, 1, 32767]]))),
         ("weights of cu_4x2", lambda: VARIANTS["cu_4x2"].check_precision(Precision.parse("i8xu4x8"))),
         ("inputs and weights", lambda: VARIANTS["nn_4x4"].check_precision(Precision.parse("16x8x8"))),
+        (
+            "inputs and weights of an image",
+            lambda: check(ImageConvLayer.parse("4x4x3:4x3x3:image"), Precision.parse("8x4x8"), "nn_4x4"),
+        ),
         ("results of the rule qnt", lambda: check_named(*CONV, "8x8x8", "nn_4x4", rule=Rule.QNT)),
         ("variant of the rule qnt", lambda: check_named(*CONV, "8x8x4", "rv32im_2x2", rule=Rule.QNT)),
     ],

@@ -32,6 +32,8 @@ class KernelCode:
     ) -> None:
         variant, precision = blocking.variant, blocking.precision
         self._blocking, self._im2col = blocking, im2col
+        # whether results are accumulators that need no start
+        self._is_bare = blocking.is_fresh and not blocking.requantises
         # a byte of single bits is put together by the products of eight channels, written out
         is_long = blocking.by_sign and not variant.xpulp
         self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp, is_long=is_long)
@@ -93,7 +95,6 @@ class KernelCode:
         return dict(zip(("out_stride", "out_back"), steps, strict=False))
 
     def _terms(self) -> dict[str, Term]:
-        """All numbers of the kernel, from its arguments."""
         blocking, variant, inner = self._blocking, self._blocking.variant, self._inner
         npx = variant.npx
         row_words, rows = Argument("row_words"), Argument("input")
@@ -111,10 +112,14 @@ class KernelCode:
         if variant.unrolled > 1:
             words = (words + (variant.unrolled - 1)) // variant.unrolled
         if variant.xpulp:
-            terms["iterations"] = self._iterations(words)
+            # at least one, and of sums that begin with products besides the turns around the loop
+            least = blocking.least_turns
+            terms["iterations"] = positive(words - least) + 1 if blocking.is_fresh else words
         else:
             terms["row_end"] = Name("row0") + words * (inner.expansion * WORD)
-        plane_words = (self._turns if variant.xpulp else words) * variant.unrolled
+        if variant.xpulp:
+            words = Name("iterations") + variant.turns_around if blocking.is_fresh else Name("iterations")
+        plane_words = words * variant.unrolled
         if self._planes > 1:
             terms["plane_words"], plane_words = plane_words, Name("plane_words")
         row_bytes = plane_words * (WORD * blocking.rows_per_stream)
@@ -131,7 +136,14 @@ class KernelCode:
         for lane in range(1, max(inner.lanes) + 1):
             terms[f"weights{lane}"] = Name(f"weights{lane - 1}") + Name("weight_stride")
         if blocking.by_channels:
-            return terms | self._of_first_step()
+            # starts of the core's channel steps
+            first, parameters = Name("first_step"), variant.nch * WORD + blocking.rule_bytes
+            return terms | {
+                "out0": Argument("output") + first * blocking.step_bytes,
+                "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
+                "shift": Argument("shift"),
+                **({} if self._im2col is None else self._im2col.terms()),
+            }
         out_stride, steps = Argument("out_stride"), Name("steps")
         for pixel in range(len(self._out)):
             terms[f"out{pixel}"] = Argument("output") + (Name("first_pixel") + pixel) * out_stride
@@ -146,21 +158,6 @@ class KernelCode:
         if self._walks:
             terms["out_back"] = Number(blocking.stored_bits // BYTE_BITS) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
-
-    def _iterations(self, group_turns: Term) -> Term:
-        """Iterations of the inner loop for so many turns over words of the rows, at least one."""
-        return positive(group_turns - self._blocking.least_turns) + 1 if self._blocking.is_fresh else group_turns
-
-    @property
-    def _is_bare(self) -> bool:
-        # results are accumulators that need no start
-        return self._blocking.is_fresh and not self._blocking.requantises
-
-    @property
-    def _turns(self) -> Term:
-        """Turns that a block takes over words of the rows."""
-        iterations = Name("iterations")
-        return iterations + self._blocking.variant.turns_around if self._blocking.is_fresh else iterations
 
     def _shares(self) -> dict[str, Term]:
         npx, step = self._blocking.variant.npx, self._blocking.channel_step
@@ -180,17 +177,6 @@ class KernelCode:
             **(group_shares() if self._im2col is None else group_turns()),
             "first_pixel": Name("first_group") * npx,
         }
-
-    def _of_first_step(self) -> dict[str, Term]:
-        """Starts of the core's channel steps, but for weights."""
-        blocking, first = self._blocking, Name("first_step")
-        parameters = blocking.variant.nch * WORD + blocking.rule_bytes
-        terms: dict[str, Term] = {
-            "out0": Argument("output") + first * blocking.step_bytes,
-            "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
-            "shift": Argument("shift"),
-        }
-        return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def _ahead(self) -> list[int]:
         """Bytes that each weight pointer is ahead of what has been multiplied."""

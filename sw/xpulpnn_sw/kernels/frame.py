@@ -262,7 +262,6 @@ class Frame:
             del self._homes[name]
 
     def _free(self) -> list[int]:
-        """Registers to compute with before the kernel begins."""
         taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES} | ({*SAVED} - {*self._saved})
         return [register for register in FREE if register not in taken]
 
@@ -278,7 +277,6 @@ class Frame:
         return self._size - (number + 1) * WORD
 
     def _fold(self, value: Term) -> int | None:
-        """The number if everything in it is known."""
         match value:
             case Number(number):
                 return number

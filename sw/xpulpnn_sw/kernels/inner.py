@@ -66,7 +66,6 @@ class InnerLoop(ABC):
             self.body(b, signed=signed)
 
     def _dot(self, accumulator: int, x: int, w: int, *, signed: bool) -> LoopInstruction:
-        """Sum of the products of words in registers."""
         if signed != self.is_signed:
             # the unsigned factor comes first
             factors = (w, x) if signed else (x, w)
@@ -164,7 +163,6 @@ class _EndedLoop(InnerLoop):
             self.body(b, signed=signed)
 
     def _move(self, b: Builder, weights: int, activations: int) -> None:
-        """Move the pointers by so many bytes."""
         for lane in range(self.variant.nch):
             b("addi", self.weights[lane], self.weights[lane], weights)
         for pixel in range(self.variant.npx):

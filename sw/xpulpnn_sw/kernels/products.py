@@ -61,7 +61,6 @@ class _Product:
         self.widened = level.row_bits(self.precision.w) // self.precision.w
 
     def operands(self, rows: Words) -> dict[str, int]:
-        """Lay out weights, of packed filter rows, parameters and output; returns their arguments."""
         return place_operands(
             self.memory, self.blocking, self.layer, self.request.tensors, rows, self.request.placement
         )
@@ -89,7 +88,6 @@ class _Product:
     def finish(
         self, name: str, structure: Structure, arguments: dict[str, int], im2col: Im2col | None = None
     ) -> KernelRun:
-        """The kernel."""
         blocking = self.blocking
         marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
         return self.request.finish(

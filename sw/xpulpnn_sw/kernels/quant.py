@@ -205,7 +205,6 @@ class Store(BlockStore):
         self.b.access("lw", register, WORD, self._biases + offset, self.parameters)
 
     def _search(self, channel: int, results: list[int]) -> None:
-        """Count the thresholds below each accumulator."""
         b, table = self.b, self._biases * (not self._xpulp) + channel * self.blocking.table_bytes
         for first in range(0, len(results), _PAIR):
             pair = results[first : first + _PAIR]

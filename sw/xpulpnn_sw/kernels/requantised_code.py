@@ -91,7 +91,6 @@ class RequantisedCode(KernelCode):
     """:class:`KernelCode` for a blocking that requantises."""
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
-        """Take the registers of what follows the inner loop; those in which numbers live are returned."""
         blocking, inner = self._blocking, self._inner
         variant, precision = blocking.variant, blocking.precision
         assert isinstance(inner, CrossLoop)
@@ -125,7 +124,6 @@ class RequantisedCode(KernelCode):
         return homes
 
     def _terms(self) -> dict[str, Term]:
-        """All numbers of the kernel, from its arguments."""
         terms = super()._terms()
         if self._words:
             terms["word_steps"] = Name("steps") // self._per_word

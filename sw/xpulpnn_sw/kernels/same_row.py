@@ -109,7 +109,6 @@ class SameRow:
         self._move()
 
     def _move(self) -> None:
-        """Go on to the next group, in the next row if this one is complete."""
         b, frame = self._b, self._frame
         moves = ((self._x, "x_back"), (self._y, "stride_y"), (self._source, "line_step"))
         temporaries = (self._rows, self._first, self._start)
@@ -215,7 +214,6 @@ class SameRow:
         self._set_start()
 
     def _set_start(self) -> None:
-        """The rows begin behind those above the input."""
         run = self._frame.register("written_run", self._start)
         self._b("mul", self._start, self._above, run)
         self._b("add", self._start, self._start, self._target)

@@ -201,7 +201,6 @@ class WindowClassifierCode(ClassifierCode):
                     b("addi", line, line, 1)
 
     def _first_dense(self, registers: FreeRegisters) -> None:
-        """The signs of the last map, 32 to a word; then the layer."""
         b, taken = self._b, FreeRegisters()
         source, target, word, counter, *bits = taken.take(6)
         self._frame.load_all(sums=source, map2=target)

@@ -128,7 +128,6 @@ class ClassifierCode:
         return b.finish()
 
     def _meet(self) -> None:
-        """Wait for the other cores if there are any."""
         b, alone = self._b, Label()
         cores, one = FreeRegisters().take(2)
         self._frame.load("cores", cores)
@@ -187,7 +186,6 @@ class ClassifierCode:
         b("andi", target, bits, _COUNT_MASK)
 
     def _differ(self, total: int, one: int, other: int, different: int, *, is_first: bool) -> None:
-        """Add the number of bits in which two words differ."""
         b = self._b
         b("xor", different, one, other)
         if is_first:
@@ -309,7 +307,6 @@ class ClassifierCode:
     def _next_pixels(
         self, source: int, target: int, work: list[int], labels: tuple[Label, Label, Label], row_bytes: int
     ) -> None:
-        """Go on in a row of the second map, of so many bytes, or in the next one."""
         b, (limit, moved, *_), (pixels, start, end) = self._b, work, labels
         self._frame.load("conv2_to", limit)
         b("addi", limit, limit, row_bytes)
@@ -351,7 +348,6 @@ class ClassifierCode:
         self._words = words
 
     def _small_dense(self, rows: str, output: str, count: int, registers: FreeRegisters, *, is_last: bool) -> None:
-        """A fully connected layer of 100 inputs, by one core."""
         b = self._b
         pointer, target, counter, total, different = registers.take(5)
         parts = registers.take(HIDDEN_WORDS)

@@ -227,7 +227,6 @@ class _AvgPooling(Pooling):
             self._each(out)
 
     def _shifted(self, shift: int) -> None:
-        """All quotients at once, in the first sum."""
         b = self.b
         first, *others = self._sums
         for number, total in enumerate(self._sums):

@@ -261,7 +261,6 @@ class DepthwiseCode:
         self._b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
 
     def _store(self, finishing: ChannelResults, accumulators: list[int], results: list[int]) -> None:
-        """Requantise the accumulators of the next pixels, which are lost, and store the results."""
         b, bits = self._b, self._precision.y
         finishing.scale(results, accumulators)
         if bits < BYTE_BITS:

@@ -277,7 +277,6 @@ class _Addition:
             b.requantise(self._out, value, shift, lane + number, precision.y, signed=precision.y_signed)
 
     def _scaled(self) -> None:
-        """The sums of the scaled elements, or what is to be added up."""
         b = self._b
         for table, values in zip(self._scales, (self._firsts, self._seconds), strict=True):
             for value in values:
@@ -288,7 +287,6 @@ class _Addition:
             b("add", value, value, other)
 
     def _products(self) -> None:
-        """The shifted sums of the products and of the summand, or the first products."""
         b = self._b
         for value, other in zip(self._firsts, self._seconds, strict=True):
             b("mul", value, value, self._scales[0])

@@ -107,7 +107,6 @@ class _MaxPooling(Pooling):
             self.b.mv(self._common[0], last[0])
 
     def _shift(self) -> None:
-        """Make the last of the common columns free."""
         for register, following in pairwise(self._common):
             self.b.mv(register, following)
 

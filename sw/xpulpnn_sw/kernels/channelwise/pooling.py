@@ -200,7 +200,6 @@ class Pooling(ABC):
         return b.finish()
 
     def _unit(self) -> None:
-        """A word of channels in a row of outputs."""
         b, frame = self.b, self.frame
         first, second, third, *_ = self.values
         y = frame.register("y", first)
@@ -283,7 +282,6 @@ class Pooling(ABC):
         frame.store_all(source=source, target=target, y=y, left=left, count=self._remaining)
 
     def _at_edge(self, count: str) -> None:
-        """Compute the next windows, so many of them."""
         b, frame = self.b, self.frame
         value, skip = frame.value(count, self._remaining), Label()
         if value == 0:

@@ -67,7 +67,6 @@ class _Code(ProductCode):
         super().__init__(product, out, self._w, xpulp=True)
 
     def _blocks(self) -> None:
-        """All blocks of a pixel group, in a hardware loop if it reaches around one."""
         b, frame, (temporary, end, *_) = self._b, self._frame, self._w
         frame.load_all(weights=self._block, row0=self._starts[0])
         b.mv(self._starts[1], self._starts[0])
@@ -107,7 +106,6 @@ class _Code(ProductCode):
             b("addi", self._out, self._out, BLOCK.nch * WORD)
 
     def _pair(self, i: int, j: int) -> None:
-        """Add the bits that bit ``i`` of the weights and bit ``j`` of the activations have in common."""
         b = self._b
         b.mv(self._weights, self._block)
         b.add(self._weights, i * self._words * BLOCK.nch * WORD, self._bits_set)

@@ -77,7 +77,6 @@ class GemmCode(ProductCode):
         b.far_branch("bne", self._weights, end, start)
 
     def _block(self) -> None:
-        """All words of a block: a first chunk, the others, the results."""
         plan, b = self._plan, self._b
         for pixel, row in enumerate(self._rows):
             self._frame.load(f"row{pixel}", row)
@@ -100,7 +99,6 @@ class GemmCode(ProductCode):
     # -- products
 
     def _chunk(self, words: int) -> None:
-        """Set the accumulators to the products of so many words."""
         if not self._method.xpulp:
             self._scalar_chunk(words)
         elif self._plan.is_unrolled:
@@ -132,7 +130,6 @@ class GemmCode(ProductCode):
         self._b(self._method.load, self._x[pixel % len(self._x)], size, self._rows[pixel])
 
     def _scalar_chunk(self, words: int) -> None:
-        """Some words one after the other, the rest in a loop of :data:`SCALAR_WORDS`."""
         rounds = 0 if self._plan.is_unrolled else (words - 1) // SCALAR_WORDS
         self._scalar_words(words - rounds * SCALAR_WORDS, is_first=True)
         if rounds:
