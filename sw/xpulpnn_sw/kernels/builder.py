@@ -197,6 +197,23 @@ class Builder:
         self("mulhsu", rd, a, kappa[0])
         self.add_shifted(rd, total, shift)
 
+    def exchange(self, one: int, other: int, width: int, mask: int, work: int) -> None:
+        """Upper elements of each pair in ``one`` and lower ones in ``other``, of so many bits, change places."""
+        self("srli", work, one, width)
+        self("xor", work, work, other)
+        self("and", work, work, mask)
+        self("xor", other, other, work)
+        self("slli", work, work, width)
+        self("xor", one, one, work)
+
+    def to_bytes(self, rd: int, word: int, first: int, bits: int, elements: Sequence[int], *, signed: bool) -> None:
+        """Four elements of a word, from the one at the bit ``first`` on, as bytes; registers ``elements`` are lost."""
+        extract = "p.extracti" if signed else "p.extractui"
+        for lane, element in enumerate(elements):
+            self(extract, element, word, bits - 1, first + lane * bits)
+        self("pv.packlo.b", rd, elements[1], elements[0])
+        self("pv.packhi.b", rd, elements[3], elements[2])
+
     def requantise(self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool) -> None:
         """Make the result of ``value`` the element ``lane`` of a word; ``shift`` is a register.
 

@@ -18,10 +18,6 @@ from xpulpnn_sw.layers.precision import Precision
 
 LoopInstruction = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and operands
 
-# how four values become the bytes of a word: position of the lower of two, instruction
-PAIRS = ((0, "pv.packlo.b"), (2, "pv.packhi.b"))
-
-
 # bits of a word, every other one, every other two, every other four
 _HALVES, _QUARTERS, _NIBBLES = 0x5555_5555, 0x3333_3333, 0x0F0F_0F0F
 _BYTE_ONES = 0x0101_0101
@@ -135,18 +131,10 @@ class UnpackLoop(SimdLoop):
             for pixel, register in enumerate(self._x):
                 b("p.lw", register, WORD, self.activations[pixel])
             for channel, word in enumerate(self._w):
-                vector = self._unpack(b, word, part)
+                vector, first = self._bytes[0], part * len(self._bytes) * self.bits
+                b.to_bytes(vector, word, first, self.bits, self._bytes, signed=self.is_signed)
                 for pixel, x in enumerate(self._x):
                     b(*self._dot(self.acc[pixel][channel], x, vector, signed=signed))
-
-    def _unpack(self, b: Builder, word: int, part: int) -> int:
-        """Four weights as bytes of the register returned."""
-        for lane, register in enumerate(self._bytes):
-            extract = "p.extracti" if self.is_signed else "p.extractui"
-            b(extract, register, word, self.bits - 1, (part * len(self._bytes) + lane) * self.bits)
-        for low, pack in PAIRS:
-            b(pack, self._bytes[0], self._bytes[low + 1], self._bytes[low])
-        return self._bytes[0]
 
 
 class _EndedLoop(InnerLoop):

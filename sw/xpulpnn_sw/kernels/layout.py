@@ -213,9 +213,3 @@ def takes_folded(layer: MaxPoolLayer) -> bool:
     """Tell whether a pooling can take a folded map."""
     window = (layer.kernel_height, layer.kernel_width)
     return (window, layer.stride, layer.padding) == (_WINDOW, _STRIDE, _PADDING) and not layer.width % FOLDED_COLUMNS
-
-
-def check_folded(layer: MaxPoolLayer) -> None:
-    """Raise :class:`LayerError` unless a pooling can take a folded map."""
-    if not takes_folded(layer):
-        raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of columns, not {layer}")

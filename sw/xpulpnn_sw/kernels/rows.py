@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.inner import PAIRS
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
@@ -171,14 +170,11 @@ class RowWords:
 
     def _unpack(self, packed: list[int], place: int) -> None:
         *elements, vector = self._temporaries[PAIR:]
-        extract = "p.extracti" if self._form.is_signed else "p.extractui"
+        form = self._form
         for register in packed:
-            for part in range(self._form.expansion):
-                for lane, element in enumerate(elements):
-                    position = (part * _BYTES + lane) * self._form.bits
-                    self._b(extract, element, register, self._form.bits - 1, position)
-                for low, pack in PAIRS:
-                    self._b(pack, vector, elements[low + 1], elements[low])
+            for part in range(form.expansion):
+                first = part * _BYTES * form.bits
+                self._b.to_bytes(vector, register, first, form.bits, elements, signed=form.is_signed)
                 self._write([vector], place)
 
     def prepare(self, frame: Frame) -> None:
@@ -229,13 +225,7 @@ class RowWords:
             for lower in range(len(words)):
                 if lower & distance:
                     continue
-                low, high = words[lower], words[lower + distance]
-                b("srli", work, low, shift)
-                b("xor", work, work, high)
-                b("and", work, work, mask)
-                b("xor", high, high, work)
-                b("slli", work, work, shift)
-                b("xor", low, low, work)
+                b.exchange(words[lower], words[lower + distance], shift, mask, work)
             distance //= 2
         top, *others = reversed(words)
         for register, offset in zip(others, self._planes, strict=True):

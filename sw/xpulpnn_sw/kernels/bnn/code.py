@@ -24,7 +24,6 @@ from xpulpnn_sw.kernels.bnn.network import (
     THRESHOLDS,
     WINDOW,
     Weights,
-    dense_words,
     first_filters,
     second_filters,
 )
@@ -45,7 +44,7 @@ a border; those of the second and its map; of the fully connected layers the row
 TOGETHER = 2  # channels of the second convolution computed together
 STRIP_ROWS = SIDE + 2 * BORDER
 MAP_SIDE = POOLED + 2 * BORDER
-HIDDEN_WORDS = dense_words(HIDDEN)
+HIDDEN_WORDS = -(-HIDDEN // WORD_BITS)
 _REACH = POOL + WINDOW - 1  # rows and columns that the windows of four pixels cover
 _GROUP = 4  # results of the first fully connected layer computed together
 _PAIR_BITS = POOL * COLOURS

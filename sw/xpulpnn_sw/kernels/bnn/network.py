@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
-from xpulpnn_sw.kernels.variants import WORD_BITS
 
 # pixels of a side, colours of the image, channels of a map, side of a filter and of a pooling window
 SIDE, COLOURS, CHANNELS, WINDOW, POOL = 96, 3, 32, 5, 2
@@ -107,8 +106,3 @@ def dense(rows: Ints, together: int) -> Words:
     """Rows of a fully connected layer, ``together`` of which alternate word by word."""
     words = pack_words(_bits(rows), 1)
     return words.reshape(-1, together, words.shape[1]).swapaxes(1, 2).astype(np.uint32)
-
-
-def dense_words(inputs: int) -> int:
-    """Words of so many bits."""
-    return -(-inputs // WORD_BITS)

@@ -47,6 +47,7 @@ class DepthwiseCode:
         rule: Rule,
     ) -> None:
         self._b, self._precision, self._kept, self._rule = ElementBuilder(level), precision, rows, rule
+        self._lanes, self._parameter_bytes = BYTE_BITS // precision.y, parameter_bytes(rule, precision.y)
         is_valued = any(field.name == "outside" for field in structure.fields)
         self._strip = Strip(self._b, precision.x, precision.x_signed, is_valued)
         registers = FreeRegisters()
@@ -57,14 +58,6 @@ class DepthwiseCode:
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}
         wanted = ("pitch", "gap") if rows is None else ("pitch",)
         self._frame = self._b.frame(structure, known, self._terms(), homes, registers, wanted)
-
-    @property
-    def _parameter_bytes(self) -> int:
-        return parameter_bytes(self._rule, self._precision.y)
-
-    @property
-    def _lanes(self) -> int:
-        return BYTE_BITS // self._precision.y
 
     def _terms(self) -> dict[str, Term]:
         out_height, out_width, channels = Argument("out_height"), Argument("out_width"), Argument("channels")

@@ -5,12 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
 from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
 from xpulpnn_sw.kernels.kernel import MAXPOOL_ARGUMENTS, KernelRequest, KernelRun
-from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, check_folded, fold
+from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
@@ -38,8 +39,8 @@ def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Gen
 def maxpool_kernel(request: KernelRequest) -> KernelRun:
     """A maximum pooling of ``input`` to ``output`` (both HWC); the function is for windows and strides of the layer."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
-    if tensors.folded:
-        check_folded(layer)
+    if tensors.folded and not takes_folded(layer):
+        raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of columns, not {layer}")
     maps = PlacedMaps(request, precision.x)
     arguments = maps.place_pool(fold(tensors.activations) if tensors.folded else tensors.activations)
     name = f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}"

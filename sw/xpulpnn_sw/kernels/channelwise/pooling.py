@@ -60,11 +60,7 @@ class Pooling(ABC):
         self._pointers = take(layer.kernel_height) if self.is_unrolled else []
         # of the unrolled loop, or of a window at the edge; the arguments are then no longer needed
         self.values = [*ARGUMENT_REGISTERS, *take(_EDGE_REGISTERS - len(ARGUMENT_REGISTERS))]
-
-    @property
-    def out_step(self) -> int:
-        """Output bytes of an input word."""
-        return WORD * self.precision.y // self.precision.x
+        self.most_columns = max(1, len(self.values) // layer.kernel_height)  # that may be loaded together
 
     # -- what a pooling does
 
@@ -114,11 +110,6 @@ class Pooling(ABC):
                 self.b.load(register, pointer, Held(step))
         return columns
 
-    @property
-    def most_columns(self) -> int:
-        """Columns that may be loaded together."""
-        return max(1, len(self.values) // self.layer.kernel_height)
-
     # -- the walk
 
     def _terms(self) -> dict[str, Term]:
@@ -126,7 +117,9 @@ class Pooling(ABC):
         out_width, pad_left = Argument("out_width"), Argument("pad_left")
         words, oy, word = Name("words"), Name("oy"), Name("word")
         left, inner, core, cores = Name("left_edge"), Name("inner"), Argument("core"), Argument("cores")
-        stride_y, stride_x = self.layer.stride
+        (stride_y, stride_x), precision = self.layer.stride, self.precision
+        # output bytes of an input word
+        out_step = WORD * precision.y // precision.x
         # columns at which windows that end inside begin, from the left padding on
         inside = positive(width + pad_left + (1 - self.layer.kernel_width))
         before = (pad_left + (stride_x - 1)) // stride_x
@@ -146,7 +139,7 @@ class Pooling(ABC):
             "row_step": quotient(cores, words),
             "word_step": cores - Name("row_step") * words,
             "source_step": Name("word_step") * WORD,
-            "target_step": Name("word_step") * self.out_step + Name("row_step") * (out_width * out_pixel),
+            "target_step": Name("word_step") * out_step + Name("row_step") * (out_width * out_pixel),
             "y_step": Name("row_step") * stride_y,
             "height": Argument("height"),
             "width": width,
@@ -155,19 +148,15 @@ class Pooling(ABC):
             "y": oy * stride_y - Argument("pad_top"),
             "left": words - word,
             "source": Argument("input") + word * WORD,
-            "target": Argument("output") + oy * (out_width * out_pixel) + word * self.out_step,
+            "target": Argument("output") + oy * (out_width * out_pixel) + word * out_step,
             "out_row": (out_width - 1) * out_pixel,
-            **({} if self._all_inside else {"out_width": out_width}),
+            **({} if self.is_unrolled and self._repeats_rows else {"out_width": out_width}),
             "left_edge": out_width - positive(out_width - before),
             "inner": positive((inside + (stride_x - 1)) // stride_x - left),
             "right_edge": out_width - left - inner,
             "inner_offset": (left * stride_x - pad_left) * pixel,
             "inner_x": inner * stride_x,
         }
-
-    @property
-    def _all_inside(self) -> bool:
-        return self.is_unrolled and self._repeats_rows
 
     def write(self) -> Program:
         """The whole function."""

@@ -147,7 +147,8 @@ class TransposeCode:
         for distance, mask in enumerate(self._masks):
             for number, word in enumerate(self._words):
                 if not number >> distance & 1:
-                    self._exchange(word, self._words[number + (1 << distance)], self._bits << distance, mask)
+                    other, width = self._words[number + (1 << distance)], self._bits << distance
+                    self._b.exchange(word, other, width, mask, self._work)
         # by place of the word in a group; what is no longer needed is free for the next
         free, made = self._work, list[list[int]]()
         for number in range(self._lanes):
@@ -163,16 +164,6 @@ class TransposeCode:
                         self._b("srli", word, word, bits)
                     step = "back" if (word, place) == last else "plane"
                     self._b.store(word, self._target, Held(self._steps[step]), bits=bits)
-
-    def _exchange(self, one: int, other: int, width: int, mask: int) -> None:
-        """Upper elements of each pair in ``one`` and lower ones in ``other``, of so many bits, change places."""
-        b, work = self._b, self._work
-        b("srli", work, one, width)
-        b("xor", work, work, other)
-        b("and", work, work, mask)
-        b("xor", other, other, work)
-        b("slli", work, work, width)
-        b("xor", one, one, work)
 
     def _together(self, words: list[int], free: int) -> tuple[list[int], int]:
         """Words with the same bytes of all words side by side, first bytes first, and a register that is free then."""

@@ -66,78 +66,46 @@ def most_depth(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) ->
     return max(legal_depths(scheme, register, w, a, lanes), default=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """A way to pack, checked to be legal."""
+    """A way to pack, checked to be legal: ``depth`` weights of ``w`` bits, or activations of ``a``, to an operand.
 
-    scheme: Scheme  # where the elements stand
-    register: int  # bits of a packed operand: 32, 16 or 8
-    depth: int
-    w: int  # bits of a weight, 1..8
-    a: int  # bits of an activation, 1..8
-    lanes: int = 1  # packed operands in a word, whose products one instruction adds up
+    A packed operand has ``register`` bits, 32, 16 or 8. There are ``lanes`` of them in a word, whose products one
+    instruction adds up.
+    """
 
-    def __post_init__(self) -> None:
-        for name, bits in (("weights", self.w), ("activations", self.a)):
+    def __init__(self, *, scheme: Scheme, register: int, depth: int, w: int, a: int, lanes: int = 1) -> None:
+        self.scheme, self.register, self.depth, self.w, self.a, self.lanes = scheme, register, depth, w, a, lanes
+        # scheme and register, such as P1-32, or bytes
+        self.name = scheme.value if scheme is Scheme.BYTES else f"{scheme.value}-{register}"
+        for name, bits in (("weights", w), ("activations", a)):
             if not 1 <= bits <= _WIDEST:
                 raise LayerError(f"{name} must be 1..{_WIDEST} bits, not {bits}")
-        legal = legal_depths(self.scheme, self.register, self.w, self.a, self.lanes)
-        if self.depth not in legal:
+        legal = legal_depths(scheme, register, w, a, lanes)
+        if depth not in legal:
             shown = ", ".join(map(str, legal)) or "left out: nothing fits"
-            lanes = f" in {self.lanes} lanes" if self.lanes > 1 else ""
-            raise LayerError(f"depth of {self.name}{lanes} at W{self.w}A{self.a} must be {shown}, not {self.depth}")
-
-    @property
-    def name(self) -> str:
-        """Scheme and register, such as ``P1-32``, or ``bytes``."""
-        if self.scheme is Scheme.BYTES:
-            return self.scheme.value
-        return f"{self.scheme.value}-{self.register}"
-
-    @property
-    def pitch(self) -> int:
-        """Bits from one element to the next, and of the result's field."""
-        return pitch(self.scheme, self.register, self.depth, self.w, self.a)
-
-    @property
-    def iterations(self) -> int:
-        """Multiplying instructions that may be accumulated before the result is taken out."""
-        return most_iterations(self.scheme, self.register, self.depth, self.w, self.a) // self.lanes
-
-    @property
-    def raised(self) -> int:
-        """Bits by which weights are shifted up, so that the field ends with the word and nothing stands above it."""
-        return WORD_BITS - self.depth * self.pitch if self.register == WORD_BITS else 0
-
-    @property
-    def position(self) -> int:
-        """Lowest bit of the result's field in the sum of products."""
-        return (self.depth - 1) * self.pitch + self.raised
-
-    @property
-    def elements(self) -> int:
-        """Elements in a word (in an operand narrower than a word if that is loaded by itself)."""
-        return self.depth * self.lanes
-
-    @property
-    def is_bytes(self) -> bool:
-        """Tell whether packed activations are the bytes they came from."""
-        return self.pitch == _WIDEST and self.elements * _WIDEST == self.register * self.lanes
-
-    @property
-    def columns(self) -> int:
-        """Words of memory that elements of an operand come from, a byte of each; 0 if elements follow one another.
-
-        Operands of 32 bits take two bytes of each word, so their depth is even.
-        """
-        if self.is_bytes or (self.register, self.lanes, self.depth) == (_HALF_BITS, 2, 2):
+            many = f" in {lanes} lanes" if lanes > 1 else ""
+            raise LayerError(f"depth of {self.name}{many} at W{w}A{a} must be {shown}, not {depth}")
+        # bits from one element to the next, and of the result's field
+        self.pitch = pitch(scheme, register, depth, w, a)
+        # multiplying instructions that may be accumulated before the result is taken out
+        self.iterations = most_iterations(scheme, register, depth, w, a) // lanes
+        # bits by which weights are shifted up, so that the field ends with the word and nothing stands above it
+        self.raised = WORD_BITS - depth * self.pitch if register == WORD_BITS else 0
+        # lowest bit of the result's field in the sum of products
+        self.position = (depth - 1) * self.pitch + self.raised
+        # elements in a word (in an operand narrower than a word if that is loaded by itself)
+        self.elements = depth * lanes
+        # whether packed activations are the bytes they came from
+        self.is_bytes = self.pitch == _WIDEST and self.elements * _WIDEST == register * lanes
+        # words of memory that elements of an operand come from, a byte of each; 0 if elements follow one another
+        self.columns = depth
+        if self.is_bytes or (register, lanes, depth) == (_HALF_BITS, 2, 2):
             # half-words of two bytes each need no mask
-            return 0
-        if self.register < WORD_BITS:
-            return self.depth
-        columns, odd = divmod(self.depth, 2)
-        fits = (columns - 1) * self.pitch + self.a <= _HALF_BITS
-        return 0 if odd or not fits else columns
+            self.columns = 0
+        elif register == WORD_BITS:
+            # two bytes of each word, so that the depth is even
+            fits = (depth // 2 - 1) * self.pitch + a <= _HALF_BITS
+            self.columns = 0 if depth % 2 or not fits else depth // 2
 
     @property
     def order(self) -> Ints:
