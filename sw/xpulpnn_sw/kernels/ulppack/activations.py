@@ -1,6 +1,6 @@
 """Activations from bytes to packed words, and the sums that offsets of the weights call for."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
@@ -10,93 +10,16 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 _SCALAR_WORDS = 4  # packed words of an iteration where every loop costs a branch
 _SCALAR_COLUMNS = 8  # words of memory of an iteration, likewise
 _HALVES = 2  # half-words of a word
+_HALF_BITS = WORD_BITS // 2
 _EVEN_BYTES = 0x00FF_00FF  # mask of bytes 0 and 2
 _ONES = 0x0101_0101
 
 
-@dataclass(frozen=True, slots=True)
-class WordColumn:
-    """Words of memory that become one packed word, or two."""
-
-    words: int  # words of memory, from the lowest elements to the highest
-    pitch: int  # bits from the elements of one word to those of the next
-    # whether packed operands are bytes, so that words are put upon each other as they are; else bytes at even and at
-    # odd places, which become half-words, apart
-    narrow: bool
-    mask: int  # register that keeps the bytes at even places
-    factor: int  # register with two to the power of the pitch, where there is a multiplication that adds
-    # register with the factor that brings the upper half-word, added, to the elements of the lower one; None: they meet
-    # as they are
-    upper: int | None
-
-    def emit(self, b: Builder, count: int, source: int, target: int, registers: list[int]) -> None:
-        """Pack ``count`` groups from ``source`` to ``target``, which move; overwrites ``registers``, seven or more."""
-        results = 1 if self.narrow else 2
-        for number in range(count):
-            packed = self._group(b, number, source, registers)
-            for place, register in enumerate(packed):
-                b.access("sw", register, WORD, (number * results + place) * WORD, target)
-        if not b.xpulp:
-            b("addi", source, source, count * self.words * WORD)
-            b("addi", target, target, count * results * WORD)
-
-    def _group(self, b: Builder, number: int, source: int, registers: list[int]) -> list[int]:
-        """The registers of the packed words; a word is loaded while the one before it is worked on."""
-        loaded, (temporary, *free) = registers[:2], registers[2:]
-        self._load(b, number, self.words - 1, source, loaded[0])
-        sums: list[int] = []
-        for turn in range(self.words):
-            word = loaded[turn % 2]
-            if turn + 1 < self.words:
-                self._load(b, number, self.words - 2 - turn, source, loaded[(turn + 1) % 2])
-            if self.narrow:
-                parts = [word]
-            else:
-                # two sets of two, by turns
-                parts = free[turn % 2 * 2 :][:2]
-                b("and", parts[0], word, self.mask)
-                if b.xpulp:
-                    b("pv.srl.sci.h", parts[1], word, BYTE_BITS)
-                else:
-                    b("srli", parts[1], word, BYTE_BITS)
-                    b("and", parts[1], parts[1], self.mask)
-            for part, total in zip(parts, sums, strict=False):
-                if b.xpulp:
-                    b("p.mac", part, total, self.factor)
-                else:
-                    b("slli", total, total, self.pitch)
-                    b("or", part, part, total)
-            sums = parts
-        for register in sums if self.upper is not None else ():
-            self._join(b, register, temporary)
-        return sums
-
-    def _load(self, b: Builder, number: int, place: int, source: int, register: int) -> None:
-        """The lowest word comes last, with which the pointer moves."""
-        if b.xpulp and place == 0:
-            b("p.lw", register, self.words * WORD, source)
-        else:
-            # where the pointer moves with every group, the group is at it
-            first = 0 if b.xpulp else number * self.words
-            b("lw", register, (first + place) * WORD, source)
-
-    def _join(self, b: Builder, register: int, temporary: int) -> None:
-        """The upper half's elements follow those of the lower half."""
-        assert self.upper is not None
-        b("srli", temporary, register, _HALF_BITS)
-        if b.xpulp:
-            b("p.mac", register, temporary, self.upper)
-        else:
-            b("mul", temporary, temporary, self.upper)
-            b("add", register, register, temporary)
-
-
-@dataclass(frozen=True, slots=True)
 class ActivationRows:
-    """Rows of activations."""
+    """Rows of activations of a plan whose weights are stored with an offset if ``signed``."""
 
-    plan: PackedPlan
-    signed: bool  # whether the weights are stored with an offset
+    def __init__(self, plan: PackedPlan, *, signed: bool) -> None:
+        self.plan, self.signed = plan, signed
 
     def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
         """Pack the rows of all groups of a core, from ``source`` to ``row0``, and fill ``corrections``.
@@ -125,16 +48,10 @@ class ActivationRows:
             self._columns(b, source, target, registers)
         elif b.xpulp and (self.plan.packing.lanes, self.plan.packing.depth) == (_HALVES, _HALVES):
             self._pairs(b, source, target, registers)
-        elif b.xpulp:
-            with b.loop(self.plan.words, counter, level=0):
-                self._words(b, 1, source, target, others)
         else:
-            rounds, rest = divmod(self.plan.words, _SCALAR_WORDS)
-            if rest:
-                self._words(b, rest, source, target, others)
-            if rounds:
-                with b.loop(rounds, counter):
-                    self._words(b, _SCALAR_WORDS, source, target, others)
+            self._repeat(
+                b, self.plan.words, _SCALAR_WORDS, counter, lambda n: self._words(b, n, source, target, others)
+            )
         b.add(source, self.plan.source_bytes - self.plan.words * self.plan.packing.elements, counter)
 
     def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
@@ -152,33 +69,89 @@ class ActivationRows:
                         b("p.mac", register, moved, factor)
                     b.store_words(values[:length], target)
 
+    @staticmethod
+    def _repeat(b: Builder, count: int, unrolled: int, counter: int, write: Callable[[int], None]) -> None:
+        """Write so many one by one in a hardware loop, or the rest, then several at a time in a loop of branches."""
+        rounds, rest = divmod(count, 1 if b.xpulp else unrolled)
+        if rest:
+            write(rest)
+        if rounds:
+            with b.loop(rounds, counter, level=0):
+                write(1 if b.xpulp else unrolled)
+
     def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Words of memory, one upon the other: their bytes, or those at even and at odd places, all at once."""
-        packing = self.plan.packing
-        counter, mask, factor, upper, *others = registers
-        narrow = packing.register == BYTE_BITS
+        """Words of memory, one upon the other: their bytes, or those at even and at odd places, all at once.
+
+        Where packed operands are bytes, words are put upon each other as they are; else bytes at even and at odd
+        places, which become half-words, apart.
+        """
+        packing, (counter, mask, factor, upper, *others) = self.plan.packing, registers
+        narrow, size = packing.register == BYTE_BITS, packing.columns * WORD
         if not narrow:
             b.li(mask, _EVEN_BYTES)
         if b.xpulp:
             b.li(factor, 1 << packing.pitch)
         # elements of the upper half move to where those of the lower half end
         ends = packing.columns * packing.pitch
-        is_split = packing.register == WORD_BITS and ends != WORD_BITS // _HALVES
+        is_split = packing.register == WORD_BITS and ends != _HALF_BITS
         if is_split:
-            b.li(upper, (1 << ends) - (1 << WORD_BITS // _HALVES))
-        column = WordColumn(packing.columns, packing.pitch, narrow, mask, factor, upper if is_split else None)
-        groups = self.plan.source_bytes // (packing.columns * WORD)
-        if b.xpulp:
-            with b.loop(groups, counter, level=0):
-                column.emit(b, 1, source, target, others)
-            return
-        unrolled = max(1, _SCALAR_COLUMNS // packing.columns)
-        rounds, rest = divmod(groups, unrolled)
-        if rest:
-            column.emit(b, rest, source, target, others)
-        if rounds:
-            with b.loop(rounds, counter):
-                column.emit(b, unrolled, source, target, others)
+            b.li(upper, (1 << ends) - (1 << _HALF_BITS))
+        results = 1 if narrow else 2
+
+        def write(count: int) -> None:
+            for number in range(count):
+                packed = self._column(b, number, source, (mask, factor, upper if is_split else None), others)
+                for place, register in enumerate(packed):
+                    b.access("sw", register, WORD, (number * results + place) * WORD, target)
+            if not b.xpulp:
+                b("addi", source, source, count * size)
+                b("addi", target, target, count * results * WORD)
+
+        self._repeat(b, self.plan.source_bytes // size, _SCALAR_COLUMNS // packing.columns or 1, counter, write)
+
+    def _column(
+        self, b: Builder, number: int, source: int, factors: tuple[int, int, int | None], registers: list[int]
+    ) -> list[int]:
+        """The registers of the packed words of a column; a word is loaded while the one before it is worked on."""
+        packing, (mask, factor, upper) = self.plan.packing, factors
+        loaded, (temporary, *free), words = registers[:2], registers[2:], packing.columns
+
+        def load(place: int, register: int) -> None:
+            # the lowest word comes last, with which the pointer moves
+            if b.xpulp and place == 0:
+                b("p.lw", register, words * WORD, source)
+            else:
+                first = 0 if b.xpulp else number * words
+                b("lw", register, (first + place) * WORD, source)
+
+        load(words - 1, loaded[0])
+        sums: list[int] = []
+        for turn in range(words):
+            word = loaded[turn % 2]
+            if turn + 1 < words:
+                load(words - 2 - turn, loaded[(turn + 1) % 2])
+            parts = [word]
+            if packing.register != BYTE_BITS:
+                # two sets of two, by turns
+                parts = free[turn % 2 * 2 :][:2]
+                b("and", parts[0], word, mask)
+                if b.xpulp:
+                    b("pv.srl.sci.h", parts[1], word, BYTE_BITS)
+                else:
+                    b("srli", parts[1], word, BYTE_BITS)
+                    b("and", parts[1], parts[1], mask)
+            for part, total in zip(parts, sums, strict=False):
+                if b.xpulp:
+                    b("p.mac", part, total, factor)
+                else:
+                    b("slli", total, total, packing.pitch)
+                    b("or", part, part, total)
+            sums = parts
+        for register in [] if upper is None else sums:
+            # the upper half's elements follow those of the lower half
+            b("srli", temporary, register, _HALF_BITS)
+            b.accumulate(register, temporary, upper or ZERO, temporary)
+        return sums
 
     def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
         """Pack some words; an element is loaded one instruction before it is needed."""
@@ -235,6 +208,3 @@ class ActivationRows:
         for register in values[:WORD]:
             b("add", total, total, register)
         b("addi", pointer, pointer, WORD)
-
-
-_HALF_BITS = WORD_BITS // 2
