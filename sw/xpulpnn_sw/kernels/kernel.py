@@ -274,7 +274,7 @@ class KernelRun(SharedFunction):
         return self.variant.extensions | searched
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class KernelRequest:
     """A kernel that is to be written, and the memory in which its operands are laid out."""
 

@@ -120,16 +120,8 @@ class Kind:
         """
         level = self.variant(name)
         level.check_precision(precision)
-        request = KernelRequest(
-            layer=layer,
-            precision=self.precision(layer, precision),
-            level=level,
-            tensors=tensors,
-            cores=cores,
-            specialise=specialise,
-            placement=placement,
-        )
-        return self.write(request)
+        chosen = self.precision(layer, precision)
+        return self.write(KernelRequest(layer, chosen, level, tensors, cores, specialise, placement))
 
 
 def _unsigned(bits: int) -> Precision:

@@ -12,7 +12,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
+from xpulpnn_sw.kernels.im2col import SPARE_WORDS
 from xpulpnn_sw.kernels.kernel import (
     CONV1D_ARGUMENTS,
     CONV1D_OUTSIDE_ARGUMENTS,
@@ -85,16 +85,14 @@ class _Product:
         buffer = self.memory.reserve("im2col", self.request.cores * stride)
         return {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
 
-    def finish(
-        self, name: str, structure: Structure, arguments: dict[str, int], im2col: Im2col | None = None
-    ) -> KernelRun:
+    def finish(self, name: str, structure: Structure, arguments: dict[str, int], *, inside: bool = False) -> KernelRun:
         blocking = self.blocking
         marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
         return self.request.finish(
             f"{name}{marks}",
             structure,
             arguments,
-            lambda known: product_program(blocking, structure, known, im2col),
+            lambda known: product_program(blocking, structure, known, inside=inside),
             pixel_bytes=arguments["out_stride"],
             rule=blocking.rule,
         )
@@ -204,7 +202,7 @@ def image_kernel(request: KernelRequest) -> KernelRun:
         "pad_top": 0,
         "pad_left": 0,
     }
-    return product.finish("image", CONV_ARGUMENTS, arguments, Im2col(product.variant, precision, inside=True))
+    return product.finish("image", CONV_ARGUMENTS, arguments, inside=True)
 
 
 def _receptive_fields(
@@ -238,8 +236,7 @@ def _receptive_fields(
     structure = CONV1D_ARGUMENTS if dilation else CONV_ARGUMENTS
     if valued:
         structure = CONV1D_OUTSIDE_ARGUMENTS if dilation else CONV_OUTSIDE_ARGUMENTS
-    im2col = Im2col(product.variant, precision, dilated=dilation > 0, valued=valued)
-    return product.finish(f"{name}_outside" if valued else name, structure, arguments, im2col)
+    return product.finish(f"{name}_outside" if valued else name, structure, arguments)
 
 
 def _computed(request: KernelRequest) -> KernelRequest:

@@ -218,8 +218,15 @@ class OneFactorCode(KernelCode):
 
 
 def product_program(
-    blocking: Blocking, structure: Structure, known: Mapping[str, int], im2col: Im2col | None = None
+    blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool = False
 ) -> Program:
-    """The function around the blocks of a MatMul, of whose arguments those ``known`` are constants."""
+    """The function around the blocks of a MatMul, of whose arguments those ``known`` are constants.
+
+    ``inside`` tells whether fields never reach beyond the input.
+    """
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
+    im2col, names = None, structure.names
+    if "buffer" in names:
+        dilated, valued = "dilation" in names, "outside" in names
+        im2col = Im2col(blocking.variant, blocking.precision, dilated=dilated, valued=valued, inside=inside)
     return code(blocking, structure, known, im2col).write()

@@ -6,7 +6,6 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.kernel import (
     CONV1D_ARGUMENTS,
     CONV1D_OUTSIDE_ARGUMENTS,
@@ -199,12 +198,8 @@ class ProductDivision(Division):
         run = self.run
         known = {field.name for field in run.structure.fields if not field.pointer}
         constants = {name: calls[0][name] for name in known if len({values[name] for values in calls}) == 1}
-        im2col = None
-        if self._is_map:
-            is_image = isinstance(run.layer, ImageConvLayer)
-            dilated, valued = "dilation" in known, "outside" in known
-            im2col = Im2col(self._variant, run.precision, dilated=dilated, valued=valued, inside=is_image)
-        return product_program(self._blocking, run.structure, constants, im2col)
+        is_image = isinstance(run.layer, ImageConvLayer)
+        return product_program(self._blocking, run.structure, constants, inside=is_image)
 
     def function(self, calls: Sequence[Mapping[str, int]]) -> Words:
         """Code with what all tiles have in common as constants."""
