@@ -19,7 +19,7 @@ from xpulpnn_sim.cli.option_groups import Configuration, Json
 from xpulpnn_sim.cli.values import Count, NewFolder, Repeated
 from xpulpnn_sim.tools.files import require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
-from xpulpnn_sw.toolchain.build import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources
+from xpulpnn_sw.toolchain.build import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources, write_all
 from xpulpnn_sw.toolchain.build_options import (
     DEFAULT_CORE_STACK,
     DEFAULT_CORES,
@@ -35,7 +35,6 @@ from xpulpnn_sw.toolchain.build_options import (
     parse_size,
 )
 from xpulpnn_sw.toolchain.compilers import CompileError, find
-from xpulpnn_sw.toolchain.foreign_build import write_all
 
 
 def loop_record(report: PassReport) -> dict[str, Any]:

@@ -13,8 +13,15 @@ from xpulpnn_sw.kernels.rows import element_order
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ONE_PIXEL, Variant
 from xpulpnn_sw.layers.channelwise import AvgPoolLayer, MaxPoolLayer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.library.functions import WINDOWS, Selection, library_functions, runs_on
-from xpulpnn_sw.library.signatures import Parameter, layer_fields, parameters_of
+from xpulpnn_sw.library.functions import (
+    WINDOWS,
+    Parameter,
+    Selection,
+    layer_fields,
+    library_functions,
+    parameters_of,
+    runs_on,
+)
 
 # of the same functions for several instruction sets; the first one names the function, the others are aliases
 PREFIXES = ("pulp_nn", "xpulp_nn", "xpulp_nn_mix")

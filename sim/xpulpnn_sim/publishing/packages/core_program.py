@@ -8,8 +8,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import ENTRY, FIRST_PARAMETER, VECTORS, WORD_BYTES, WORD_MASK, XLEN, ExceptionCause
 from xpulpnn_sim.publishing.packages import arithmetic, control_flow
-from xpulpnn_sim.publishing.packages.arithmetic import hart
-from xpulpnn_sim.publishing.packages.checks import (
+from xpulpnn_sim.publishing.packages.arithmetic import (
     EXPECTED_AT,
     MEMORY_BASE,
     MEMORY_WORDS,
@@ -17,6 +16,7 @@ from xpulpnn_sim.publishing.packages.checks import (
     OPERANDS_AT,
     RESULTS_AT,
     Checks,
+    hart,
     places,
 )
 from xpulpnn_sim.publishing.packages.listing import listing, little_endian_words

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.publishing.packages.checks import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, NOWHERE, RESULTS_AT
+from xpulpnn_sim.publishing.packages.arithmetic import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, NOWHERE, RESULTS_AT
 from xpulpnn_sim.publishing.packages.control_flow import DRIVEN_HART_ID
 from xpulpnn_sim.publishing.packages.core_program import core_program
 from xpulpnn_sim.publishing.packages.design import Design, Port, clocking

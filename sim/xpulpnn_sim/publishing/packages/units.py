@@ -18,8 +18,7 @@ from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.publishing.packages.arithmetic import computes
-from xpulpnn_sim.publishing.packages.checks import CORNERS
+from xpulpnn_sim.publishing.packages.arithmetic import CORNERS, computes
 from xpulpnn_sim.publishing.packages.design import Port
 from xpulpnn_sim.reference.statements.machine import result, sx, zx
 
