@@ -298,10 +298,8 @@ def random_traffic(rng: Random, runs: int, first: int) -> Traffic:
 @cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(stalls=list(_STALLS))
 async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
-    """Random runs, with errors in the middle: data, answers and the memory afterwards.
-
-    The memory is in three places, one of which has a 1 in each bit of the address where another has a 0.
-    """
+    """Random runs, with errors in the middle: data, answers and the memory afterwards."""
+    # the memory is in three places, one of which has a 1 in each bit of the address where another has a 0
     rng = await start(dut)
     anywhere = rng.getrandbits(32) & -_BYTES
     places = (anywhere, anywhere ^ ADDRESSES - _BYTES, L2_BASE)

@@ -159,10 +159,8 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
 
 
 def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
-    """Words of pairs of classes times dependences, in random order; sometimes rd is x0.
-
-    If there are more than ``limit``, all pairs of Mac&Loads stay and a random choice of the others.
-    """
+    """Words of pairs of classes times dependences, in random order; sometimes rd is x0."""
+    # if there are more than `limit`, all pairs of Mac&Loads stay and a random choice of the others
     mac_loads: list[list[int]] = []
     others: list[list[int]] = []
     present = {insn.key: insn for insn in enabled(config.extensions, config.widths)}

@@ -316,10 +316,8 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
 
 
 async def run_program(dut: Dut, around: Surroundings, rng: Random, *, reset_after: int | None = None) -> None:
-    """Run a freshly drawn program to its end and check it, or reset the core on the way.
-
-    No access is under way while the core sleeps: its answer would be lost without a clock.
-    """
+    """Run a freshly drawn program to its end and check it, or reset the core on the way."""
+    # no access is under way while the core sleeps: its answer would be lost without a clock
     config, board, memory = _configuration(), Scoreboard(), WordMemory((FAILING,))
     executable = program(config, rng)
     memory.update(words_of(executable))

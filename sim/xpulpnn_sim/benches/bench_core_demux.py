@@ -51,11 +51,6 @@ def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
     return near + anywhere + inside
 
 
-def _word(port: str, address: int) -> int:
-    """The initial word of a port's memory: it tells the ports apart."""
-    return (address ^ sum(port.encode()) << 16) & WORD_MASK
-
-
 class PortMemory(WordMemory):
     """Memory behind one port."""
 
@@ -64,8 +59,8 @@ class PortMemory(WordMemory):
         self._port = port
 
     def __missing__(self, address: int) -> int:
-        """The initial value."""
-        return _word(self._port, address)
+        """The initial word, which tells the ports apart."""
+        return (address ^ sum(self._port.encode()) << 16) & WORD_MASK
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

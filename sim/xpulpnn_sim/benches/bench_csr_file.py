@@ -32,10 +32,9 @@ LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsrCycle:
-    """Inputs of the file in one cycle, by port; ``op`` is WRITE, SET or CLEAR.
+    """Inputs of the file in one cycle, by port; ``op`` is WRITE, SET or CLEAR."""
 
-    Accesses and ``retire`` come only with ``retire_final``, ``retire_cancel`` only without.
-    """
+    # accesses and `retire` come only with `retire_final`, `retire_cancel` only without
 
     csr__addr: int = 0
     op: str = "WRITE"

@@ -13,10 +13,8 @@ IDLE_PROBABILITY = 0.25
 
 
 def with_latency(batch: Batch, rng: Random) -> Batch:
-    """The batch for a unit that samples factors and control word with ``enable``, one beat before ``rd``.
-
-    Some beats are idle: other factors and another control word without ``enable``, which must change nothing.
-    """
+    """The batch for a unit that samples factors and control word with ``enable``, one beat before ``rd``."""
+    # some beats are idle: other factors and another control word without `enable`, which must change nothing
     count = len(batch.row)
     sampled: list[int] = []
     shown: list[int] = []

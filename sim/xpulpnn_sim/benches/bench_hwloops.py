@@ -46,10 +46,9 @@ class InId:
 
 
 class Pipeline:
-    """IF, ID and EX around the unit, without instructions: only addresses, sizes and when they advance.
+    """IF, ID and EX around the unit, without instructions: only addresses, sizes and when they advance."""
 
-    The only writer of the inputs. Counts ``corrections``: fetching was not where the unit wanted it.
-    """
+    # the only writer of the inputs. Counts `corrections`: fetching was not where the unit wanted it
 
     def __init__(self, dut: Dut, size_at: Callable[[int], int], speed: Speed, rng: Random) -> None:
         self.dut, self.size_at, self.speed = dut, size_at, speed
@@ -193,10 +192,6 @@ async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
         pipeline.board.equal(pipeline.registers(), (0,) * len(NAMES), "registers after reset")
 
 
-def _goes_back(step: LoopStep) -> bool:
-    return step.sequel != (step.pc + step.size) & WORD_MASK
-
-
 _GIVES_BACK_OFTEN = 10  # Faults, of all rounds, that must have found iterations to be given back
 
 
@@ -222,7 +217,9 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
             machine.registers = list(steps[0].before)
             continue
         # there is most to see where loops go back
-        place = max(places, key=lambda place: sum(_goes_back(step) for step in steps[place : place + 2]))
+        place = max(
+            places, key=lambda at: sum(one.sequel != (one.pc + one.size) & WORD_MASK for one in steps[at : at + 2])
+        )
         steps = steps[: place + 2]
         await pipeline.run(steps, last_stays=True)
         await Timer(SETTLE_NS, unit="ns")
@@ -239,10 +236,8 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_bit_of_a_count_counts(dut: Dut) -> None:
-    """With any power of two but 1 iterations left, the end of a loop leads to its start, and one less is left.
-
-    What leaves ID counts at once, and a fault gives it back; what is decided late counts when it leaves EX.
-    """
+    """With any power of two but 1 iterations left, the end of a loop leads to its start, and one less is left."""
+    # what leaves ID counts at once, and a fault gives it back; what is decided late counts when it leaves EX
     rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
     for loop, bit in product(range(loops.HARDWARE_LOOPS), range(XLEN)):

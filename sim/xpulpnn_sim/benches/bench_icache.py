@@ -140,8 +140,7 @@ def _first_line(rng: Random) -> int:
 
 
 def _visits(rng: Random, number: int) -> list[int]:
-    """Two words of each of so many lines, half of them of more lines than the shared cache holds, the others of a
-    few more than that of a core."""
+    """Two words of each of so many lines: more lines than the shared cache holds, or few more than that of a core."""
     first, data = _first_line(rng), bench_data()
     spans = [2 * data["shared"] // ICACHE_LINE_BYTES, 3 * data["private"] // 2 // ICACHE_LINE_BYTES]
     words = range(0, ICACHE_LINE_BYTES, WORD_BYTES)

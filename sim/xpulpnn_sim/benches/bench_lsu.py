@@ -114,10 +114,8 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
 
 
 async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | None:
-    """Present an access, and the same behind it; whether it faults as a store, None if it does not fault at all.
-
-    Behind a fault EX must ask for nothing in the same cycle, and is emptied.
-    """
+    """Present an access, and the same behind it; whether it faults as a store, None if it does not fault at all."""
+    # behind a fault EX must ask for nothing in the same cycle, and is emptied
     drive(dut, access.ports)
     under_way = False
     for _ in range(_CYCLE_LIMIT):

@@ -71,10 +71,8 @@ class OperationDriver:
         await self.idle(1)
 
     async def execute(self, operation: dict[str, int], hold: int) -> tuple[int, int]:
-        """Run an operation to the end; its result waits ``hold`` cycles, unchanged, until EX advances.
-
-        Returns the result and the cycles to the first ``done``.
-        """
+        """Run an operation to the end; its result waits ``hold`` cycles, unchanged, until EX advances."""
+        # returns the result and the cycles to the first `done`
         dut = self._dut
         drive(dut, operation)
         self._start.value = 1

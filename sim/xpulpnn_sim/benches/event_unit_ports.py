@@ -13,10 +13,9 @@ from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnit
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Inputs of one cycle: accesses by core, event lines, an access of the shared view, fetches under way.
+    """Inputs of one cycle: accesses by core, event lines, an access of the shared view, fetches under way."""
 
-    A core that waits may request as well: it is not granted.
-    """
+    # a core that waits may request as well: it is not granted
 
     accesses: Mapping[int, Access] = field(default_factory=dict[int, Access])
     lines: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -69,18 +69,9 @@ class ReadResponder(Responder):
     """Memory on a read-only port."""
 
     def __init__(
-        self,
-        dut: Dut,
-        port: str,
-        code: ChangingCode,
-        timing: ObiTiming,
-        rng: Random,
-        *,
-        size: int,
-        shift: int = 0,
-        outstanding: int,
+        self, dut: Dut, port: str, code: ChangingCode, timing: ObiTiming, rng: Random, **transfers: int
     ) -> None:
-        super().__init__(dut, port, timing, rng, size=size, shift=shift, outstanding=outstanding)
+        super().__init__(dut, port, timing, rng, **transfers)
         self.asked: list[Asked] = []
         self._code, self._answers_given = code, 0
 
@@ -104,10 +95,9 @@ class ReadResponder(Responder):
 
 @dataclass(slots=True)
 class Fetch:
-    """A fetch: byte address, cycles of its first request, grant and answer, the answer, and whether it is an error.
+    """A fetch: byte address, cycles of its first request, grant and answer, the answer, and whether it is an error."""
 
-    ``oldest`` and ``newest`` are the generations of the code that the word may be of.
-    """
+    # `oldest` and `newest` are the generations of the code that the word may be of
 
     address: int
     requested: int
@@ -160,10 +150,8 @@ class Fetcher(Requester[Fetch]):
 
 
 def wandering(rng: Random, count: int, *, idle: float = 0.0, spread: int = 4) -> Iterator[int | None]:
-    """Addresses as a program fetches them: straight on, short loops, and jumps within ``spread`` stretches of code.
-
-    ``count`` addresses, with ``idle`` as the probability of a cycle without one before each.
-    """
+    """Addresses as a program fetches them: straight on, short loops, and jumps within ``spread`` stretches of code."""
+    # `count` addresses, with `idle` as the probability of a cycle without one before each
     stretches = [rng.randrange(1 << 20) * ICACHE_LINE_BYTES * 8 + at for at in range(0, spread * 256, 256)]
     stretches.append(WORD_MASK & -64)
     first = length = turns = 0

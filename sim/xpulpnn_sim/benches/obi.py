@@ -83,10 +83,9 @@ class Grant(NamedTuple):
 
 
 class Responder(Stepwise):
-    """Memory on a port: the only writer of grant and response. Rejects requests that break the protocol.
+    """Memory on a port: the only writer of grant and response. Rejects requests that break the protocol."""
 
-    When it ends it forgets what is outstanding: the unit must be reset.
-    """
+    # when it ends it forgets what is outstanding: the unit must be reset
 
     def __init__(
         self,
@@ -231,10 +230,8 @@ class Transfer:
 
 
 def expected_data(transfer: Transfer, memory: WordMemory, *, absent: bool) -> int:
-    """Data that a transfer must read, in the order of the grants; what does not matter is as it was seen.
-
-    Nothing is there if it is ``absent``.
-    """
+    """Data that a transfer must read, in the order of the grants; what does not matter is as it was seen."""
+    # nothing is there if it is `absent`
     if memory.fails(transfer.address):
         return transfer.data
     if transfer.write:
@@ -325,10 +322,9 @@ class Requester(Stepwise, Generic[Request]):
 
 
 class ObiInitiator(Requester[Transfer]):
-    """Makes transfers in order, the next one in the cycle of the answer to the last at the earliest.
+    """Makes transfers in order, the next one in the cycle of the answer to the last at the earliest."""
 
-    One that does not ``wait`` leaves it to the unit to grant nothing before its answer.
-    """
+    # one that does not `wait` leaves it to the unit to grant nothing before its answer
 
     def __init__(
         self, dut: Dut, port: str, *, wait: bool = True, pause: float = 0.0, rng: Random | None = None

@@ -104,11 +104,9 @@ def operands_of(insn: Insn, src: Sources) -> OperandColumns:
 
 
 def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
-    """Everything that a unit of the EX stage may receive for ``insn``, its dot product included.
-
-    ``rs1 rs2 rd`` of the dot-product unit are ``dotp_a dotp_b op_c`` of the stage: factors and accumulator, whatever
-    they come from.
-    """
+    """Everything that a unit of the EX stage may receive for ``insn``, its dot product included."""
+    # `rs1 rs2 rd` of the dot-product unit are `dotp_a dotp_b op_c` of the stage: factors and accumulator, whatever they
+    # come from
     operands = operands_of(insn, src)
     first, second = operands["op_a"], operands["op_b"]
     if insn.is_mac_load:
@@ -127,10 +125,8 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Outputs of the ALU for ``insn``: the branch condition, the new base or address, or the value of rd.
-
-    Bases and addresses are taken from ``sum``, past the choice of the result.
-    """
+    """Outputs of the ALU for ``insn``: the branch condition, the new base or address, or the value of rd."""
+    # bases and addresses are taken from `sum`, past the choice of the result
     if insn.is_branch:
         assert effects.taken is not None
         return {"comparison": effects.taken.astype(np.uint32)}

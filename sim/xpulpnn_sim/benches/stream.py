@@ -64,10 +64,8 @@ def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
 def check_retirements(
     lockstep: Lockstep, records: Records, log: Sequence[Grant], board: Scoreboard, lines: npt.ArrayLike | None = None
 ) -> None:
-    """Raise ``AssertionError`` at the first record that is not what the simulator does there.
-
-    The data bus must have granted what the records accessed, in their order, and nothing else.
-    """
+    """Raise ``AssertionError`` at the first record that is not what the simulator does there."""
+    # the data bus must have granted what the records accessed, in their order, and nothing else
     difference = lockstep.compare(records, lines)
     assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
     board.compare({"order": range(len(records))}, {"order": records["order"]})

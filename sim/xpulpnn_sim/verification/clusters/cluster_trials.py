@@ -127,10 +127,8 @@ def run_seed(seed: int, plan: ClusterPlan) -> ClusterResult:
 def shrink(
     result: ClusterResult, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> tuple[ClusterProgram, Verdict]:
-    """The shortest program found that fails in the same way as ``result``, and how it fails.
-
-    Whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure.
-    """
+    """The shortest program found that fails in the same way as ``result``, and how it fails."""
+    # whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure
     plan, full = result.plan, generate(result.plan.config, result.seed)
     machine = replace(plan.machine(result.seed), max_cycles=2 * result.verdict.cycles + 1000)
     best = full, result.verdict

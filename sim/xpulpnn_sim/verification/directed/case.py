@@ -21,11 +21,10 @@ _RESULT = "=>"
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """A program that stores its results and the results it must have.
+    """A program that stores its results and the results it must have."""
 
-    The text runs after the usual prologue; ``s11`` points to the results. Exceptions are skipped by the usual handler,
-    so ``mcause`` and ``mepc`` tell afterwards what happened.
-    """
+    # the text runs after the usual prologue; `s11` points to the results. Exceptions are skipped by the usual handler,
+    # so `mcause` and `mepc` tell afterwards what happened
 
     name: str  # group and content
     text: str

@@ -53,10 +53,8 @@ def _given_up(number: int) -> str:
 
 
 def _bits(number: int) -> Directed:
-    """Each bit of a count, and ends that differ in one bit from an address that is executed.
-
-    A loop leaves its body with a count of 0. An access that fails at the end gives its pass back.
-    """
+    """Each bit of a count, and ends that differ in one bit from an address that is executed."""
+    # a loop leaves its body with a count of 0. An access that fails at the end gives its pass back
     # the end is met with each count, and an address next to it; all counts but 1 go back, and an end keeps no bit 0
     return directed(
         f"hardware loops: each bit of counts and ends, loop {number}",

@@ -90,10 +90,8 @@ _NOPS = "c.nop; "
 
 
 def _from(start: str) -> str:
-    """Lines that let both counters run from a1 on, and note in a5 where the upper half of the cycles is wrong.
-
-    It counts if the lower one goes through 0; whether it has, is not known if that happens between the reads.
-    """
+    """Lines that let both counters run from a1 on, and note in a5 where the upper half of the cycles is wrong."""
+    # it counts if the lower one goes through 0; whether it has, is not known if that happens between the reads
     return f"""{start}
     csrrw zero, minstreth, a6; csrrw zero, minstret, a1
     csrrwi zero, mcycle, 0; csrrw zero, mcycleh, a6; csrrw zero, mcycle, a1

@@ -97,10 +97,8 @@ def run_reference(
     seed: int = 0,
     fault: Fault | None = None,
 ) -> tuple[Exit, Records, Iss]:
-    """Run a program on the simulator until it reports its end, leaves its memory, or ``limit`` steps are done.
-
-    Interrupt lines rise at random and fall when taken.
-    """
+    """Run a program on the simulator until it reports its end, leaves its memory, or ``limit`` steps are done."""
+    # interrupt lines rise at random and fall when taken
     iss = Iss.of(config, executable.entry, memory=loaded_memory(executable, errors=BUS_ERRORS))
     channel = HostChannel(executable, iss.memory, iss.halt, lambda printed: None)
     observer, rng, name_of = Observer(iss), Random(seed), executable.symbol_at

@@ -64,10 +64,8 @@ def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:
 
 
 def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
-    """Both parameters loaded, and a pv.rq with an aimed result, as close to each other as chance will have it.
-
-    Registers of ``keep`` stay as they are.
-    """
+    """Both parameters loaded, and a pv.rq with an aimed result, as close to each other as chance will have it."""
+    # registers of `keep` stay as they are
     rng, insn = draw.rng, draw.deal(Group.REQUANTISE)
     operands = aimed(insn, rng)
     accumulator, shift, *pointers = rng.sample([register for register in POOL if register not in keep], 4)

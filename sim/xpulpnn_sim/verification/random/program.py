@@ -137,11 +137,10 @@ def _bytes(line: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some assembly lines around the blocks they control.
+    """Some assembly lines around the blocks they control."""
 
-    A block can be left out, and its children can stand in its place: what remains may behave differently but is a
-    program. Targets are labels in the head or tail of the block itself or of one that encloses it.
-    """
+    # a block can be left out, and its children can stand in its place: what remains may behave differently but is a
+    # program. Targets are labels in the head or tail of the block itself or of one that encloses it
 
     kind: str  # what the generator meant; a comment of the listing
     head: tuple[str, ...] = ()  # lines before the children

@@ -129,11 +129,9 @@ class System:
         self._rng = draw.rng
 
     def csr(self, *, last: bool = False) -> Block:
-        """A CSR access: readable, writable, read-only or missing registers.
-
-        The ``last`` instruction of a loop must not clear bits of its count: the old value, before it counts down, would
-        stay for ever.
-        """
+        """A CSR access: readable, writable, read-only or missing registers."""
+        # the `last` instruction of a loop must not clear bits of its count: the old value, before it counts down, would
+        # stay for ever
         draw, rng = self._draw, self._rng
         insn = draw.deal(Group.CSR)
         values = draw.values(insn)
