@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from cocotb.triggers import RisingEdge
 
@@ -69,7 +70,7 @@ class ReadResponder(Responder):
     """Memory on a read-only port."""
 
     def __init__(
-        self, dut: Dut, port: str, code: ChangingCode, timing: ObiTiming, rng: Random, **transfers: int
+        self, dut: Dut, port: str, code: ChangingCode, timing: ObiTiming, rng: Random, **transfers: Any
     ) -> None:
         super().__init__(dut, port, timing, rng, **transfers)
         self.asked: list[Asked] = []
