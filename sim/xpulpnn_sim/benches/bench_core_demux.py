@@ -9,20 +9,10 @@ from cocotb.triggers import ClockCycles
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sim.benches import obi
 from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import (
-    ALL_BYTES,
-    PROMPT,
-    SLOW,
-    Grant,
-    ObiInitiator,
-    ObiResponder,
-    ObiTiming,
-    Transfer,
-    WordMemory,
-    expected_data,
-)
+from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Transfer, WordMemory
 from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 
 _TRANSFERS = 600
@@ -64,7 +54,7 @@ class PortMemory(WordMemory):
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, SLOW])
+@cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
 async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     """Each access is seen by its destination alone, and the answer is that of the destination."""
     config = ClusterConfig(**bench_data()["config"])
@@ -78,7 +68,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         Transfer(
             address,
             int(rng.random() < 0.4),
-            rng.choice((ALL_BYTES, rng.getrandbits(4))),
+            rng.choice((obi.ALL_BYTES, rng.getrandbits(4))),
             rng.getrandbits(32),
             rng.choice((0, 0, 0, 1, 3)),
         )
@@ -92,19 +82,19 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     places = [destination(transfer.address, config) for transfer in transfers]
     for port in ports:
         expected = [
-            Grant(t.address, t.write, t.enables, t.value)
+            obi.Grant(t.address, t.write, t.enables, t.value)
             for t, place in zip(transfers, places, strict=True)
             if place == port
         ]
         board.equal(responders[port].log, expected, f"accesses of {port}")
     before = {place: PortMemory(place, bad) for place in set(places)}
     expected = [
-        expected_data(t, before[place], absent=place == "hole") for t, place in zip(transfers, places, strict=True)
+        obi.expected_data(t, before[place], absent=place == "hole") for t, place in zip(transfers, places, strict=True)
     ]
     board.equal([t.data for t in core.done], expected, "data read")
     failing = [place == "hole" or memories[place].fails(t.address) for t, place in zip(transfers, places, strict=True)]
     board.equal([t.failed for t in core.done], failing, "failed accesses")
-    if timing is PROMPT:
+    if timing is obi.PROMPT:
         board.equal({t.answered - t.requested for t in core.done}, {1}, "cycles to the answer")
     _check_events(transfers, places, [events for (events,) in monitor.rows], board)
 

@@ -13,18 +13,10 @@ from cocotb.task import Task
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn_sim.benches import obi
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, Together, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import (
-    ALL_BYTES,
-    Grant,
-    ObiInitiator,
-    ObiResponder,
-    ObiTiming,
-    Transfer,
-    WordMemory,
-    expected_data,
-)
+from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Transfer, WordMemory
 from xpulpnn_sim.reference.golden.tcdm import Queue
 
 _TRANSFERS = 40
@@ -56,7 +48,7 @@ class Words:
             Transfer(
                 address,
                 rng.getrandbits(1),
-                rng.choice((ALL_BYTES, rng.getrandbits(4))),
+                rng.choice((obi.ALL_BYTES, rng.getrandbits(4))),
                 rng.getrandbits(32),
                 0 if eager else rng.choice((0, 0, 1, 5)),
             )
@@ -133,11 +125,11 @@ async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
         await ClockCycles(dut.clk, 2)
     everything = [transfer for plan in bus.plans for transfer in plan]
     for block, (port, responder) in zip(_blocks(), bus.ports.items(), strict=True):
-        wanted = [Grant(t.address, t.write, t.enables, t.value) for t in everything if t.address in block]
+        wanted = [obi.Grant(t.address, t.write, t.enables, t.value) for t in everything if t.address in block]
         board.equal(sorted(responder.log), sorted(wanted), f"accesses of {port}")
     for number, (initiator, plan) in enumerate(zip(bus.initiators, bus.plans, strict=True)):
         memory = bus.words.memory()
-        expected = [expected_data(one, memory, absent=one.address in bus.words.holes) for one in plan]
+        expected = [obi.expected_data(one, memory, absent=one.address in bus.words.holes) for one in plan]
         board.equal([transfer.data for transfer in initiator.done], expected, f"data of initiator {number}")
         failing = [t.address in bus.words.failing or t.address in bus.words.holes for t in plan]
         board.equal([transfer.failed for transfer in initiator.done], failing, f"errors of initiator {number}")

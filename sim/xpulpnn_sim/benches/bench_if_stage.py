@@ -8,25 +8,17 @@ from random import Random
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
+from xpulpnn_sim.benches import bench_prefetch as prefetch
 from xpulpnn_sim.benches.bench_compressed_decoder import expanded
-from xpulpnn_sim.benches.bench_prefetch import (
-    FETCH_TIMINGS,
-    HALF_BYTES,
-    SILENCE_LIMIT,
-    SLOWEST,
-    FetchHabits,
-    RandomCode,
-    check_idle,
-    random_target,
-)
+from xpulpnn_sim.benches.bench_prefetch import FetchHabits, RandomCode, random_target
 from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, PortMonitor, Scoreboard, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming
 
 _CYCLES = 500
 _QUIET = 4
 STRAIGHT, LOOPING, ROUGH = FetchHabits(0.04, 1.0), FetchHabits(0.02, 1.0, 0.4), FetchHabits(0.25, 0.5, 0.2)
-_RUNS = [(PROMPT, STRAIGHT, 0.0), (PROMPT, LOOPING, 0.0)] + [(timing, ROUGH, 0.0) for timing in FETCH_TIMINGS]
-_RUNS += [(PROMPT, LOOPING, 1 / 6), (SLOWEST, ROUGH, 1 / 6)]
+_RUNS = [(PROMPT, STRAIGHT, 0.0), (PROMPT, LOOPING, 0.0)] + [(timing, ROUGH, 0.0) for timing in prefetch.FETCH_TIMINGS]
+_RUNS += [(PROMPT, LOOPING, 1 / 6), (prefetch.SLOWEST, ROUGH, 1 / 6)]
 
 
 _INSN = "insn__ready insn__valid insn__payload__word insn__payload__pc insn__payload__compressed insn__payload__error"
@@ -59,7 +51,7 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
         return fetched
     return fetched | {
         "insn__payload__word": expanded(code.instruction_at(pc)),
-        "insn__payload__compressed": int(code.size_at(pc) == HALF_BYTES),
+        "insn__payload__compressed": int(code.size_at(pc) == prefetch.HALF_BYTES),
         "id_after": code.after(pc),
     }
 
@@ -75,7 +67,7 @@ def _check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Score
         if pc is not None:
             board.equal(ports.pc, pc, f"pc {where}")
         silence = 0 if ports.insn__valid or ports.redirect else silence + 1
-        assert silence < SILENCE_LIMIT, f"no instruction {where} (seed {board.seed})"
+        assert silence < prefetch.SILENCE_LIMIT, f"no instruction {where} (seed {board.seed})"
         if ports.insn__valid:
             board.equal({name: getattr(ports, name) for name in shown}, shown, f"ID {where}")
         if ports.redirect:
@@ -120,7 +112,7 @@ async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHab
                 await drive_stage(dut, rng, habits)
         cycles = [StagePorts(*row) for row in monitor.rows]
         _check_delivery(cycles, code, board)
-        check_idle(cycles, board)
+        prefetch.check_idle(cycles, board)
         if timing is PROMPT and not failing:
             _check_promptness(cycles, code, board)
         await pulse_reset(dut)

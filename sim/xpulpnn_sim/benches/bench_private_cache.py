@@ -10,17 +10,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.cadence import (
-    Background,
-    Driven,
-    Dut,
-    PortMonitor,
-    Scoreboard,
-    Together,
-    drive,
-    pulse_reset,
-    start,
-)
+from xpulpnn_sim.benches import cadence
+from xpulpnn_sim.benches.cadence import Background, Dut, PortMonitor, Scoreboard, Together, drive
 from xpulpnn_sim.benches.fetching import NEVER, Asked, ChangingCode, Fetch, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, ObiTiming
@@ -102,7 +93,7 @@ class Flusher(Background):
 
     async def _run(self) -> None:
         rng, cycle = self._rng, 0
-        control = Driven(self._dut, "control__")
+        control = cadence.Driven(self._dut, "control__")
         while True:
             flush = rng.random() < _FLUSH_PROBABILITY
             recent = self._fetcher.fetches[-1].address if self._fetcher.fetches else 0
@@ -119,7 +110,7 @@ class Flusher(Background):
 
 
 async def _start(dut: Dut, *, prefetch: int = 0) -> Random:
-    rng = await start(dut)
+    rng = await cadence.start(dut)
     drive(dut, {"control__enable": 1, "control__prefetch": prefetch})
     return rng
 
@@ -150,7 +141,7 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
         board.equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
         last = fetcher.fetches[-1].answered
         board.equal([(one.cycle, one.address) for one in line.asked if one.cycle <= last], wanted, "lines asked for")
-        await pulse_reset(dut)
+        await cadence.pulse_reset(dut)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

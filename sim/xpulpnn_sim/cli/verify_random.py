@@ -27,24 +27,12 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult
+from xpulpnn_sim.verification.random import trials
 from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.designs import DESIGNS, prepare
 from xpulpnn_sim.verification.random.elf_file import elf_bytes
 from xpulpnn_sim.verification.random.program import BareProgram
-from xpulpnn_sim.verification.random.trials import (
-    Plan,
-    Result,
-    Runner,
-    Trier,
-    enough,
-    excerpt,
-    listing,
-    run_case,
-    run_on,
-    runner,
-    shrink,
-    work,
-)
+from xpulpnn_sim.verification.random.trials import Plan, Result, Runner, Trier
 
 
 @arguments
@@ -94,7 +82,7 @@ def run(options: RandomOptions) -> int:
         require_dask(options.dask)
     else:
         prepare(options.engine, [plan.config for plan in plans])
-    outcome = gather(options, plans, partial(run_on, engine=options.engine), dask=options.dask)
+    outcome = gather(options, plans, partial(trials.run_on, engine=options.engine), dask=options.dask)
     write_json(options.json, report(options, plans, outcome, options.engine))
     return outcome.code()
 
@@ -134,9 +122,9 @@ def gather(
     found = Gathered([])
     with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
         try:
-            with runner(run, jobs=options.jobs, dask=dask) as pool:
-                source = programs(pool) if programs else pool.each(work(options.seed, plans))
-                for result in enough(source, options.instructions, keep_going=options.keep_going):
+            with trials.runner(run, jobs=options.jobs, dask=dask) as pool:
+                source = programs(pool) if programs else pool.each(trials.work(options.seed, plans))
+                for result in trials.enough(source, options.instructions, keep_going=options.keep_going):
                     found.results.append(result)
                     bar.advance(result.verdict.instructions)
         except WorkersLostError as lost:
@@ -161,11 +149,11 @@ def _report(failed: Result | CoveredResult, options: RandomPrograms, engine: str
     case = failure.plan.case(failure.seed)
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
-            case = shrink(failure, design, bar.reach)
-        failure.verdict = run_case(case, failure.plan, design)
-    tell(excerpt(case, failure))
+            case = trials.shrink(failure, design, bar.reach)
+        failure.verdict = trials.run_case(case, failure.plan, design)
+    tell(trials.excerpt(case, failure))
     hint = "tables, handlers and prologue around it: use --output DIR\n"
-    keep_failure(options, failure.seed, lambda: listing(case, failure), case.program, hint)
+    keep_failure(options, failure.seed, lambda: trials.listing(case, failure), case.program, hint)
 
 
 def keep_failure(

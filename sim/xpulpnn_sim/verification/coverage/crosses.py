@@ -21,18 +21,8 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import IRQ_PRIORITY
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import Decoder, enabled
-from xpulpnn_sim.verification.coverage.kinds import (
-    ENTRIES,
-    MEMORY,
-    SLOTS,
-    Kind,
-    Producer,
-    Reads,
-    kind_of,
-    producers_of,
-    reads_of,
-    reserved_words,
-)
+from xpulpnn_sim.verification.coverage import kinds as kinds_of
+from xpulpnn_sim.verification.coverage.kinds import MEMORY, Kind, Producer, Reads
 
 DISTANCES = 3  # instructions between which values are forwarded or waited for, at most
 OVERWRITES = 2  # the same for a register that is written again
@@ -122,9 +112,9 @@ class Crosses:
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
         self._decoder = Decoder(self.rows)
-        self._kinds = {row.key: kind_of(row) for row in self.rows}
-        self._reads = {row.key: reads_of(row) for row in self.rows}
-        self._made = {producer for row in self.rows for producer in producers_of(row)}
+        self._kinds = {row.key: kinds_of.kind_of(row) for row in self.rows}
+        self._reads = {row.key: kinds_of.reads_of(row) for row in self.rows}
+        self._made = {producer for row in self.rows for producer in kinds_of.producers_of(row)}
         self._present = set(self._kinds.values())
         self._reading = {self.kind(row) for row in self.rows if self.reads(row).slots}
         self.families = {family.name: family for family in self._all(config)}
@@ -173,9 +163,9 @@ class Crosses:
 
         families: dict[str, tuple[tuple[Axis, ...], Judge]] = {
             "instruction": ((rows,), _always),
-            "operand": ((rows, sides(*SLOTS), producers, back), self._operand),
+            "operand": ((rows, sides(*kinds_of.SLOTS), producers, back), self._operand),
             "overwrite": ((rows, producers, twice), self._overwrite),
-            "NN-RF": ((rows, sides(*ENTRIES), back), self._entry),
+            "NN-RF": ((rows, sides(*kinds_of.ENTRIES), back), self._entry),
             "wait": ((rows, causes), self._wait),
             "interrupt": ((rows, sides("last retired", "first not retired")), self._interrupt),
             "loop end": ((rows, sides("last of the body", "first of the body")), self._loop),
@@ -186,7 +176,7 @@ class Crosses:
             "interrupt in a loop": ((kinds, sides("behind it", "before it")), self._interrupted_loop),
             "interrupt and wait": ((causes,), self._interrupt_wait),
             "CSR": ((csrs, sides("read", "written")), _always),
-            "reserved word": ((rows,), lambda row: "" if reserved_words(row, self._decoder) else None),
+            "reserved word": ((rows,), lambda row: "" if kinds_of.reserved_words(row, self._decoder) else None),
             "interrupt line": (((IRQ_PRIORITY, str),), _always),
         }
         return (_family(name, _MEANINGS[name], *shape) for name, shape in families.items())
