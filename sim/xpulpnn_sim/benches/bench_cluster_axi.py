@@ -14,21 +14,16 @@ from xpulpnn_sim.benches.cadence import Background, Dut, Together, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ObiInitiator, Transfer, WordMemory
 from xpulpnn_sw.assembly.asm import assemble
-from xpulpnn_sw.kernels.programs.cluster_check import (
-    OPERANDS,
-    RESULTS_AT,
-    TCDM_RESULTS_AT,
-    TCDM_USED,
-    ClusterCheck,
-    cluster_check,
-)
+from xpulpnn_sw.kernels.programs import cluster_check as check
+from xpulpnn_sw.kernels.programs.cluster_check import ClusterCheck
 
 _L2_WORDS = 1 << 11
 _PATIENCE = 6000
 _PLACES = 32  # words that the host uses while the cores work
 _WAITER_AT = 0x1C00  # place of the program that waits for events, in bytes from the start of L2
 _DETOUR_AT = 0x1E00  # place of a jump to the program
-_SEEN = TCDM_USED  # place in the TCDM where that program counts, a word per core; behind them what it was told last
+# place in the TCDM where that program counts, a word per core; behind them what it was told last
+_SEEN = check.TCDM_USED
 
 _WAITER = """
     csrr s0, mhartid; andi s0, s0, 31
@@ -50,7 +45,8 @@ class Surroundings(Together):
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
         self.dut, self.rng = dut, rng
         self.config = ClusterConfig(**bench_data()["config"])
-        self.program: ClusterCheck = cluster_check(self.config, [rng.getrandbits(32) for _ in range(OPERANDS)])
+        operands = [rng.getrandbits(32) for _ in range(check.OPERANDS)]
+        self.program: ClusterCheck = check.cluster_check(self.config, operands)
         self.l2 = np.array(self.program.image(_L2_WORDS), np.uint32)
         self._waiter()
         content = self.l2.view(np.uint8)
@@ -106,7 +102,7 @@ class HostTraffic(Background):
 
     async def _run(self) -> None:
         parts, rng = self._parts, self._parts.rng
-        places = rng.sample(range(TCDM_USED, parts.config.tcdm_bytes, WORD_BYTES), _PLACES)
+        places = rng.sample(range(check.TCDM_USED, parts.config.tcdm_bytes, WORD_BYTES), _PLACES)
         for place in places:
             await parts.host.write(isa.TCDM_BASE + place, self._memory[place])
         while True:
@@ -148,11 +144,11 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
         # an access of the traffic may still be under way: the next one comes behind it
         assert await parts.host.read(isa.CONTROL + isa.Control.EOC) == 1
         assert await parts.host.read(isa.CONTROL + isa.Control.RETURN) == parts.program.return_value
-        place = RESULTS_AT // WORD_BYTES
+        place = check.RESULTS_AT // WORD_BYTES
         results = list(parts.program.results)
         assert parts.l2[place : place + len(results)].tolist() == results, "results outside"
         inside = [
-            await parts.host.read(isa.TCDM_BASE + TCDM_RESULTS_AT + WORD_BYTES * number)
+            await parts.host.read(isa.TCDM_BASE + check.TCDM_RESULTS_AT + WORD_BYTES * number)
             for number in range(len(results))
         ]
         assert inside == results, "results in the TCDM"

@@ -14,18 +14,11 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
+from xpulpnn_sim.benches import row_batches as batches
 from xpulpnn_sim.benches.bench_nnrf import accesses, words_read
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.row_batches import (
-    Batch,
-    OperandColumns,
-    batch_of,
-    batch_of_rows,
-    rows_with_controls,
-    sources,
-    value_of_rd,
-)
+from xpulpnn_sim.benches.row_batches import Batch, OperandColumns
 from xpulpnn_sim.benches.stream import arithmetic_cycles
 from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
 
@@ -48,7 +41,7 @@ def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str,
     """The value of rd; of a requantisation the sum that is to be shifted and clipped."""
     if insn.requantises:
         return {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
-    return value_of_rd(insn, effects, operands)
+    return batches.value_of_rd(insn, effects, operands)
 
 
 class OperationDriver:
@@ -114,9 +107,9 @@ async def run(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def results_match_golden(dut: Dut) -> None:
     """All rows interleaved, with flushes, waiting results and gaps; then a part of them after a reset in flight."""
-    rng, board, rows = await start(dut), Scoreboard(), rows_with_controls()
+    rng, board, rows = await start(dut), Scoreboard(), batches.rows_with_controls()
     for chosen in (rows, rng.sample(rows, -(-len(rows) // _PARTS))):
-        await run(dut, batch_of_rows(rng, _result, chosen), rng, board)
+        await run(dut, batches.batch_of_rows(rng, _result, chosen), rng, board)
         # EX is not empty in the reset
         getattr(dut, bench_data()["handshake"][0]).value = 1
         await pulse_reset(dut)
@@ -132,16 +125,16 @@ async def divisors_have_every_length(dut: Dut) -> None:
     lengths = list(range(XLEN))
     rng.shuffle(lengths)
     drawn: list[tuple[Insn, dict[str, int], Sources]] = []
-    for insn, control in rows_with_controls():
+    for insn, control in batches.rows_with_controls():
         if insn.mnemonic in _DIVISIONS:
             unsigned = insn.mnemonic.endswith("u")
             # quotients of one half of the lengths, remainders of the other
             mine = lengths[insn.mnemonic.startswith("rem") :: 2]
             divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in mine]
             rs2 = np.array(divisors if unsigned else [~divisor & WORD_MASK for divisor in divisors], dtype=np.uint32)
-            drawn.append((insn, control, replace(sources(insn, len(mine), rng), rs2=rs2)))
+            drawn.append((insn, control, replace(batches.sources(insn, len(mine), rng), rs2=rs2)))
     if drawn:
-        await run(dut, batch_of(drawn, rng), rng, Scoreboard())
+        await run(dut, batches.batch_of(drawn, rng), rng, Scoreboard())
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

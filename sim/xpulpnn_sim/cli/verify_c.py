@@ -15,18 +15,11 @@ from xpulpnn_sim.cli.common import finish, output, pairs, progress_bar, tell
 from xpulpnn_sim.cli.option_groups import Configuration, Jobs, Json, Seed
 from xpulpnn_sim.cli.values import Count, Natural, listed
 from xpulpnn_sim.tools.jobs import completed, executor
-from xpulpnn_sim.verification.c_programs.comparison import (
-    BATCH,
-    LEVELS,
-    Comparison,
-    Setting,
-    host_compiler,
-    run_seeds,
-    shrink,
-)
+from xpulpnn_sim.verification.c_programs import comparison
+from xpulpnn_sim.verification.c_programs.comparison import Comparison, Setting
 from xpulpnn_sw.toolchain.compilers import COMPILERS, find
 
-_NAMES = tuple(level.removeprefix("-O") for level in LEVELS)
+_NAMES = tuple(level.removeprefix("-O") for level in comparison.LEVELS)
 
 
 @arguments
@@ -48,16 +41,16 @@ def run(options: CProgramsOptions) -> int:
     config = options.core
     if not config.xpulpv2:
         raise InputError("--preset must have XpulpV2, not leave it out")
-    host_compiler()
+    comparison.host_compiler()
     settings = _settings(options, config)
     total = Comparison()
-    groups = range(options.seed, options.seed + options.programs, BATCH)
+    groups = range(options.seed, options.seed + options.programs, comparison.BATCH)
     with progress_bar("programs", options.programs) as bar:
         for result in _results(options, groups, settings):
             total.merge(result)
             bar.advance(result.programs)
     for failure in total.failures:
-        small = failure if options.no_shrink else shrink(failure)
+        small = failure if options.no_shrink else comparison.shrink(failure)
         tell(small.text)
     summary = _summary(total)
     output().print(_table(summary))
@@ -81,14 +74,14 @@ def _results(options: CProgramsOptions, groups: range, settings: list[Setting]) 
         setting = settings[number % len(settings)]
         if options.rtl and number % options.rtl == 0:
             setting = replace(setting, engine="rtl")
-        work.append((range(start, min(start + BATCH, groups.stop)), setting))
+        work.append((range(start, min(start + comparison.BATCH, groups.stop)), setting))
     with executor(options.jobs) as pool:
         for _, result in completed(pool, _run_group, work):
             yield result
 
 
 def _run_group(group: tuple[range, Setting]) -> Comparison:
-    return run_seeds(*group)
+    return comparison.run_seeds(*group)
 
 
 def _summary(total: Comparison) -> dict[str, Any]:

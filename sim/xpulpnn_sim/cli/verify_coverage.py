@@ -9,14 +9,8 @@ from xpulpnn_sim.cli.common import output, table, tell, write_json
 from xpulpnn_sim.cli.option_groups import Report
 from xpulpnn_sim.cli.values import Numbers
 from xpulpnn_sim.cli.verify_random import StressedPrograms, gather, report
-from xpulpnn_sim.verification.coverage.covered_trials import (
-    CoveredResult,
-    Total,
-    aimed,
-    module_table,
-    run_covered,
-    steered,
-)
+from xpulpnn_sim.verification.coverage import covered_trials as covered
+from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
 from xpulpnn_sim.verification.random.trials import Plan, Runner, work
@@ -42,7 +36,7 @@ class CoverageOptions(StressedPrograms, Report):
         states = crosses_of(plan.config).states
         if any(aim >= len(states) or states[aim] for aim in self.aim):
             raise InputError(f"--aim must be numbers of crosses to reach, not {'+'.join(map(str, self.aim))}")
-        return aimed(plan, self.aim)
+        return covered.aimed(plan, self.aim)
 
 
 @command
@@ -53,13 +47,15 @@ def run(options: CoverageOptions) -> int:
 
     def programs(pool: Runner) -> Iterator[CoveredResult]:
         """Results without end, which the next programs may depend on."""
-        steers = not options.aim and not options.no_steering
-        aims = steered(pool, plan, options.seed, total.collector) if steers else pool.each(work(options.seed, [plan]))
-        for result in aims:
+        if options.aim or options.no_steering:
+            results = pool.each(work(options.seed, [plan]))
+        else:
+            results = covered.steered(pool, plan, options.seed, total.collector)
+        for result in results:
             total.add(result)
             yield result
 
-    outcome = gather(options, [plan], run_covered, programs)
+    outcome = gather(options, [plan], covered.run_covered, programs)
     summary = report(options, [plan], outcome, "rtl")
     reached = _reached(total)
     _show(reached)
@@ -82,7 +78,7 @@ def run(options: CoverageOptions) -> int:
 def _reached(total: Total) -> dict[str, Any]:
     """All of it for ``--json``."""
     collector, families = total.collector, total.families()
-    modules = module_table(total.points, total.used, total.components)
+    modules = covered.module_table(total.points, total.used, total.components)
     verilog: dict[str, dict[str, int]] = {}
     for kind in ("lines", "branches", "changes"):
         pairs = [getattr(module, kind) for module in modules]

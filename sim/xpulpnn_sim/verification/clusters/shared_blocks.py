@@ -4,17 +4,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, Dma, DmaCommand, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.verification.clusters.program import (
-    ARENA,
-    COUNTERS,
-    COUNTS,
-    L2_ARENA,
-    L2_SHARED_PIECE,
-    LOCKS,
-    SHARED_PIECE,
-    SLOT,
-    windows,
-)
+from xpulpnn_sim.verification.clusters import program as layout
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.layout import BASE
 from xpulpnn_sim.verification.random.program import Block
@@ -36,12 +26,12 @@ class Transfers:
         rng = self._rng
         by_event = rng.randrange(2)
         commands = [self._command(event=bool(by_event)) for _ in range(rng.choice((1, 1, 1, 2)))]
-        head = [f"li t1, 0x{isa.PRIVATE_DMA:x}", "lw s0, 0(t1)", f"sw s0, 0x{SLOT:x}(sp)"]
+        head = [f"li t1, 0x{isa.PRIVATE_DMA:x}", "lw s0, 0(t1)", f"sw s0, 0x{layout.SLOT:x}(sp)"]
         for words in commands:
             for word in words:
                 head += [f"li s1, 0x{word:x}", "sw s1, 0(t1)"]
         again, done = self._draw.label("transfer"), self._draw.label("moved")
-        tail = [f"lw s0, 0x{SLOT:x}(sp)", "addi s3, zero, 1", "sll s3, s3, s0", f"li t1, 0x{isa.PRIVATE_DMA:x}"]
+        tail = [f"lw s0, 0x{layout.SLOT:x}(sp)", "addi s3, zero, 1", "sll s3, s3, s0", f"li t1, 0x{isa.PRIVATE_DMA:x}"]
         tail += [f"li s4, 0x{isa.PRIVATE_EVENT_UNIT:x}"]
         if by_event:
             tail += [f"li s1, 0x{1 << EventLine.DMA:x}", f"sw s1, {EventRegister.MASK}(s4)"]
@@ -55,10 +45,11 @@ class Transfers:
         rng = self._rng
         length = rng.choice((rng.randrange(1, 9), rng.randrange(1, 40), rng.randrange(1, _LONGEST)))
         to_tcdm = bool(rng.randrange(2))
-        inside, outside = rng.choice((ARENA, ARENA, SHARED_PIECE)), rng.choice((L2_ARENA, L2_ARENA, L2_SHARED_PIECE))
+        inside = rng.choice((layout.ARENA, layout.ARENA, layout.SHARED_PIECE))
+        outside = rng.choice((layout.L2_ARENA, layout.L2_ARENA, layout.L2_SHARED_PIECE))
         if rng.randrange(6) == 0:
             # within the TCDM; the halves of the arena do not overlap
-            base, size = ARENA
+            base, size = layout.ARENA
             inside, outside = (base, size // 2), (base + size // 2, size // 2)
         command = length | DmaCommand.INCREMENT
         command |= DmaCommand.FROM_EXTERNAL if to_tcdm else 0
@@ -111,7 +102,7 @@ class SharedBlocks:
 
     def window(self, hart: int) -> Block:
         """From here on base registers point into another window."""
-        found = windows(hart)
+        found = layout.windows(hart)
         name = self._rng.choice([*found, "shared", "shared test&set"])
         return Block(f"window: {name}", (f"li {_BASE}, 0x{found[name]:x}",))
 
@@ -121,14 +112,14 @@ class SharedBlocks:
         load, store = ("lw", "sw") if number < TEST_SET_LOCKS - 1 else ("lbu", "sb")
         again = self._draw.label("lock")
         lines = (
-            f"li t1, 0x{(LOCKS + WORD_BYTES * number) | 1 << isa.TEST_SET_BIT:x}",
+            f"li t1, 0x{(layout.LOCKS + WORD_BYTES * number) | 1 << isa.TEST_SET_BIT:x}",
             f"{again}: {load} s0, 0(t1)",
             f"bne s0, zero, {again}",
             *self._count(number),
-            f"li t1, 0x{LOCKS + WORD_BYTES * number | (rng.randrange(2) << isa.TEST_SET_BIT):x}",
+            f"li t1, 0x{layout.LOCKS + WORD_BYTES * number | (rng.randrange(2) << isa.TEST_SET_BIT):x}",
             f"{store} zero, 0(t1)",
         )
-        return Block(f"{COUNTS}{number}", lines)
+        return Block(f"{layout.COUNTS}{number}", lines)
 
     def mutex(self) -> Block:
         """A counter counted up under a mutex of the event unit, whose message changes."""
@@ -142,12 +133,12 @@ class SharedBlocks:
             "addi s2, s2, 3",
             f"sw s2, 0x{at:x}(t1)",
         )
-        return Block(f"{COUNTS}{TEST_SET_LOCKS + number}", lines)
+        return Block(f"{layout.COUNTS}{TEST_SET_LOCKS + number}", lines)
 
     def _count(self, counter: int) -> tuple[str, ...]:
         between = ("addi s3, s3, 1",) * self._rng.randrange(4)
         return (
-            f"li t1, 0x{COUNTERS + WORD_BYTES * counter:x}",
+            f"li t1, 0x{layout.COUNTERS + WORD_BYTES * counter:x}",
             "lw s0, 0(t1)",
             *between,
             "addi s0, s0, 1",
