@@ -12,6 +12,7 @@ from xpulpnn_sim.api.cosimulation import (
     DEFAULT_WIDTHS,
     MOST_CYCLES,
     kernel_cases,
+    told,
 )
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -115,12 +116,7 @@ def cosim_cluster(
         icache=icache,
         tiling=tiling,
     )
-    results: list[Result] = []
-    for result in run_cluster_cases(clustered, jobs):
-        results.append(result)
-        if progress is not None:
-            progress(result)
-    return tuple(results)
+    return told(run_cluster_cases(clustered, jobs), progress)
 
 
 def cluster_of(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> ClusterConfig:

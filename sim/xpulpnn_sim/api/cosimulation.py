@@ -148,12 +148,17 @@ def cosim(
         specialise=specialise,
         rule=rule,
     )
-    results: list[Result] = []
-    for result in run_cases(cases, engine, jobs):
-        results.append(result)
+    return told(run_cases(cases, engine, jobs), progress)
+
+
+def told(results: Iterable[Result], progress: Callable[[Result], None] | None) -> tuple[Result, ...]:
+    """The results, each told as it is there."""
+    found: list[Result] = []
+    for result in results:
+        found.append(result)
         if progress is not None:
             progress(result)
-    return tuple(results)
+    return tuple(found)
 
 
 def kernel_cases(

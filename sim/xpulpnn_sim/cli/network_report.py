@@ -105,7 +105,7 @@ def memory_table(record: Record) -> Table:
         **(_MOVED if is_cluster else _ACCESSED),
     }
     if "energy_nj" in record:
-        columns["nJ"] = lambda step: _energy(layers.get(step["name"], {}))
+        columns["nJ"] = lambda step: f"{layers[step['name']]['energy_nj']:.1f}"
         columns["fJ/MAC"] = lambda step: _energy_of_mac(layers.get(step["name"], {}))
     return record_table(columns, record["steps"] if is_cluster else record["layers"], title=title)
 
@@ -118,10 +118,6 @@ _MOVED = {
     "waiting": "{[waiting]}",
 }
 _ACCESSED = {"loaded": "{[read]}", "stored": "{[written]}"}
-
-
-def _energy(layer: Record) -> str:
-    return f"{layer['energy_nj']:.1f}"
 
 
 def _energy_of_mac(layer: Record) -> str:

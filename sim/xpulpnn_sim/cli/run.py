@@ -11,7 +11,6 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
@@ -37,7 +36,6 @@ from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Target, 
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
-from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.retirement import Records
 from xpulpnn_sim.tools.files import require_folder, require_writable
 
@@ -137,7 +135,9 @@ def run(options: RunOptions) -> int:
             waves=waves,
         )
     if options.waves is not None:
-        _write_save_file(options.waves, executable, config)
+        from xpulpnn_sim.cosimulation.model.waves import write_save_file
+
+        write_save_file(options.waves, executable, config)
     profile = Profile(executable, result.account) if options.profile else None
     summary = f"{result.cycles} cycles, {result.instructions} instructions"
     record = report(executable, result.exit, result.trapped, target.core, options.title, summary)
@@ -185,12 +185,6 @@ def _require_waves(path: Path | None) -> None:
     require_folder(folder, "--waves")
 
 
-def _write_save_file(path: Path, executable: Executable, config: CoreConfig | ClusterConfig) -> None:
-    from xpulpnn_sim.cosimulation.model.waves import write_save_file
-
-    write_save_file(path, executable, config)
-
-
 @contextmanager
 def _tracing(path: Path, target: Target) -> Generator[Callable[[Sequence[Records]], None]]:
     alone = target.cluster is None
@@ -234,6 +228,8 @@ def _tell(result: RunResult, record: dict[str, Any]) -> None:
     console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
     if result.difference is not None:
         tell(result.difference)
+    conditions = record["conditions"]
+    checked = conditions["check"] or conditions["lockstep"]
     rows = {
         "cycles": result.cycles,
         "instructions": result.instructions,
@@ -241,8 +237,8 @@ def _tell(result: RunResult, record: dict[str, Any]) -> None:
         **_stall_rows(record),
         "interrupts": result.interrupts,
         "simulation": f"{result.sim_cycles_per_s / _MILLION:.2f} Mcycles/s",
-        "mismatches": _mismatches(record),
-        "conditions": _conditions(record["conditions"]),
+        "mismatches": record["mismatches"] if checked else "not checked",
+        "conditions": _conditions(conditions),
     }
     console.print(pairs(rows))
 
@@ -256,12 +252,6 @@ def _stall_rows(record: dict[str, Any]) -> dict[str, str]:
         for cause, cycles in record["stalls"].items()
         if cycles
     }
-
-
-def _mismatches(record: dict[str, Any]) -> str:
-    conditions = record["conditions"]
-    checked = conditions["check"] or conditions["lockstep"]
-    return str(record["mismatches"]) if checked else "not checked"
 
 
 def _conditions(conditions: dict[str, Any]) -> str:

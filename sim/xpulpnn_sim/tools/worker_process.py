@@ -123,7 +123,8 @@ class WorkerProcess:
                 return self._code
             until = monotonic() + grace_s
             # its number stays its own as long as nobody has asked for its exit code
-            while not (ended := self._is_dead()) and monotonic() < until:
+            how = os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+            while not (ended := os.waitid(*how) is not None) and monotonic() < until:
                 sleep(0.01)
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -132,9 +133,6 @@ class WorkerProcess:
             self._code = self._process.wait()
             os.close(self._alive)
             return self._code if ended else None
-
-    def _is_dead(self) -> bool:
-        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _why(code: int | None) -> str:

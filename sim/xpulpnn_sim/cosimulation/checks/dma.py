@@ -202,7 +202,7 @@ class DmaCheck(FirstDifference):
         assert port is not None
         if one.address % BLOCK_BYTES == Dma.COMMAND:
             owner = self._owners.get(one.data)
-            if owner is not None or any(transfer.pending for transfer in self._of(one.data)):
+            if owner is not None or any(each.pending for each in self._transfers if each.number == one.data):
                 raise WrongError(
                     f"{one.where(self._name_of)}\n"
                     f"  DMA engine: the identifier given away must be free, not {one.data}, which port "
@@ -219,17 +219,10 @@ class DmaCheck(FirstDifference):
                 raise WrongError(
                     f"{one.where(self._name_of)}\n  DMA engine: identifier {number} must be allocated, not free"
                 )
-        for number in range(_STATUS_IDS):
-            if not status >> number & 1:
-                self._require_done(number, one.where(self._name_of))
-
-    def _of(self, number: int) -> list[_Transfer]:
-        return [transfer for transfer in self._transfers if transfer.number == number]
-
-    def _require_done(self, number: int, where: str) -> None:
-        for transfer in self._of(number):
-            if transfer.pending:
-                raise WrongError(_missing(transfer, where))
+        for transfer in self._transfers:
+            # the engine says that it has done all transfers of an identifier
+            if transfer.pending and not status >> transfer.number & 1:
+                raise WrongError(_missing(transfer, one.where(self._name_of)))
 
     def _told(self, cycle: int, kind: int, cores: int) -> None:
         where = f"difference in cycle {cycle}"

@@ -125,10 +125,6 @@ class Block:
         """The accesses, an array of GRANT in the order of the buses."""
         return self._grants[: self.granted]
 
-    def drop_last(self, hart: int) -> None:
-        """Forget the last retirement of a hart."""
-        self.filled[hart] -= 1
-
 
 class Model:
     """A simulated design with its memory, interrupt lines and instruction stream."""

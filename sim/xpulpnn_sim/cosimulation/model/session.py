@@ -133,7 +133,7 @@ class Session:
         block = self._blocks[0]
         hart = int(self.model.status["hart"])
         if self.model.events & OUTSIDE and block.filled[hart]:
-            block.drop_last(hart)
+            block.filled[hart] -= 1
         if self._observer is not None and any(block.filled):
             self._observer([block.records(hart) for hart in self._harts])
         self.checks.feed(block)

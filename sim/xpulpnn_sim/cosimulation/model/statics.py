@@ -131,7 +131,9 @@ def _fill(table: NDArray[Any], rows: Sequence[Insn]) -> None:
     def of_rows(values: Iterable[int]) -> NDArray[np.uint32]:
         return np.array(list(values), np.uint32)
 
-    access = of_rows(_access_bytes(row) for row in rows)
+    access = of_rows(
+        WORD_BYTES if row.is_mac_load or row.loads_parameter else _ACCESS_BYTES.get(row.op, 0) for row in rows
+    )
     properties = of_rows(int(_properties(row)) for row in rows)
     selector = table["rs2"].astype(np.uint32)
     nn_form = (properties & Property.READS_ACT) != 0
@@ -145,10 +147,6 @@ def _fill(table: NDArray[Any], rows: Sequence[Insn]) -> None:
     table["reloaded"] = np.where(of_rows(row.loads_parameter for row in rows), FIRST_PARAMETER + selector, reloaded)
     table["access"] = np.where(idle, 0, access)
     table["properties"] = np.where(idle, properties & ~np.uint32(_UPDATE), properties)
-
-
-def _access_bytes(insn: Insn) -> int:
-    return WORD_BYTES if insn.is_mac_load or insn.loads_parameter else _ACCESS_BYTES.get(insn.op, 0)
 
 
 def _properties(insn: Insn) -> Property:

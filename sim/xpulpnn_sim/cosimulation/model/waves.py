@@ -143,15 +143,11 @@ def write_save_file(waveform: Path, executable: Executable, config: CoreConfig |
             for name, signals in inside:
                 group = name.rpartition(_NESTED)[2]
                 with save.group(group, closed=group in _CLOSED):
-                    _write_signals(save, signals, folder)
+                    for shown in signals:
+                        names = None if shown.filter is None else str(folder / shown.filter)
+                        alias = f"{shown.instance.rpartition('.')[2]}.{shown.name}"
+                        save.trace(shown.path, alias=alias, translate_filter_file=names)
     write_text(save_file, text.getvalue())
-
-
-def _write_signals(save: GTKWSave, signals: Iterable[WaveSignal], folder: Path) -> None:
-    for shown in signals:
-        place = None if shown.filter is None else str(folder / shown.filter)
-        alias = f"{shown.instance.rpartition('.')[2]}.{shown.name}"
-        save.trace(shown.path, alias=alias, translate_filter_file=place)
 
 
 def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]]:
@@ -182,7 +178,7 @@ def contents(
         INSTRUCTION: instruction_names(executable),
         REGISTER: dict(enumerate(ABI_NAMES)),
         CSR: {address: csr.name for address, csr in CSR_BY_ADDRESS.items()},
-        CAUSE: _cause_names(),
+        CAUSE: EXCEPTIONS | {CAUSE_INTERRUPT | line: f"interrupt {line}" for line in range(CAUSE_INTERRUPT)},
     }
     filters: dict[str, str] = {}
     groups: dict[str, list[WaveSignal]] = {}
@@ -270,8 +266,3 @@ def _program_words(executable: Executable) -> Iterator[int]:
                 size = WORD_BYTES if word & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
                 yield word & ((1 << BYTE_BITS * size) - 1)
                 at += size
-
-
-def _cause_names() -> dict[int, str]:
-    lines = {CAUSE_INTERRUPT | line: f"interrupt {line}" for line in range(CAUSE_INTERRUPT)}
-    return EXCEPTIONS | lines

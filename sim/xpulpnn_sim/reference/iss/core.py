@@ -327,7 +327,9 @@ class Iss:
         operation = self._operation(pc, fetched)
         if insn.op in LOOP_OPS:
             return None if is_end else lambda: self._set_loop(fetched, pc)
-        if operation is None or (insn.is_branch and is_end) or fetched.jumps_to_itself:
+        fields = fetched.operands
+        to_itself = fields.get("boff13", fields.get("joff21")) == 0
+        if operation is None or (insn.is_branch and is_end) or to_itself:
             return None
         if insn.op == "jalr":
             return lambda: self._jump_register(operation, pc)

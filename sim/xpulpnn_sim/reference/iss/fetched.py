@@ -172,11 +172,6 @@ class Fetched:
         return make(regs, (), None, None, 0, self.length, _NOT_TAKEN, **self.operands)() != _NOT_TAKEN
 
     @cached_property
-    def jumps_to_itself(self) -> bool:
-        """Return whether it is a jump or branch whose target is its own address."""
-        return self.operands.get("boff13", self.operands.get("joff21")) == 0
-
-    @cached_property
     def events(self) -> tuple[int, ...]:
         """Events of the performance counters that each execution causes; more may depend on the operands."""
         insn = self.insn

@@ -34,25 +34,14 @@ class Retired:
     weight: int | None = None  # NN-RF factors
     nn: int | None = None  # NN-RF entry that takes `data`
 
-    @property
-    def mask(self) -> int:
-        """A bit for each byte of the access."""
-        return (1 << self.size) - 1
-
-    @property
-    def reported_cause(self) -> int:
-        """Field ``cause`` of the record."""
-        if self.cause is not None:
-            return self.cause
-        return 0 if self.interrupt is None else CAUSE_INTERRUPT | self.interrupt
-
     def fields(self) -> dict[str, int]:
         """The fields of the record; those left out are zero."""
+        taken = 0 if self.interrupt is None else CAUSE_INTERRUPT | self.interrupt
         values = {
             "insn": self.raw,
             "trap": int(self.cause is not None),
             "intr": int(self.interrupt is not None),
-            "cause": self.reported_cause,
+            "cause": taken if self.cause is None else self.cause,
             "pc_rdata": self.pc,
             "pc_wdata": self.next_pc,
         }
@@ -66,7 +55,7 @@ class Retired:
             values |= {"base_we": 1, "base_addr": self.base, "base_wdata": self.base_value}
         if self.address is not None:
             mask, data = ("mem_wmask", "mem_wdata") if self.is_store else ("mem_rmask", "mem_rdata")
-            values |= {"mem_addr": self.address, mask: self.mask, data: self.data}
+            values |= {"mem_addr": self.address, mask: (1 << self.size) - 1, data: self.data}
         if self.activation is not None:
             values["nn_act_rdata"] = self.activation
         if self.weight is not None:

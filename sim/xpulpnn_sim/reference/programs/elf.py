@@ -11,7 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import Section, SymbolTableSection
+from elftools.elf.sections import SymbolTableSection
 from elftools.elf.segments import Segment as ElfSegment
 
 from xpulpnn.errors import InputError
@@ -124,15 +124,10 @@ def parse_ram(text: str) -> Window:
 
 def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window, ...]:
     """The memory of a run: segments rounded out to words and ``ram``, by address, touching pieces joined."""
-    return _joined([_rounded(segment) for segment in executable.segments] + list(ram))
-
-
-def _rounded(segment: Segment) -> Window:
-    first = segment.address // WORD_BYTES * WORD_BYTES
-    return first, -(-(segment.address + segment.size) // WORD_BYTES) * WORD_BYTES - first
-
-
-def _joined(pieces: Iterable[Window]) -> tuple[Window, ...]:
+    pieces = list(ram)
+    for segment in executable.segments:
+        first = segment.address // WORD_BYTES * WORD_BYTES
+        pieces.append((first, -(-(segment.address + segment.size) // WORD_BYTES) * WORD_BYTES - first))
     joined: list[Window] = []
     for base, size in sorted(pieces):
         if joined and base <= joined[-1][0] + joined[-1][1]:
@@ -216,7 +211,11 @@ def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
     if machine != "EM_RISCV":
         raise ElfError(f"{path} must be a RISC-V program, not for machine {machine}")
     sections = list(elf.iter_sections())
-    code = {number: _code(section) for number, section in enumerate(sections) if _is_code(section)}
+    code = {
+        number: (section["sh_addr"], section["sh_size"])
+        for number, section in enumerate(sections)
+        if section["sh_flags"] & _EXECUTABLE_SECTION and section["sh_size"]
+    }
     table = [
         symbol
         for section in sections
@@ -249,14 +248,6 @@ def _placed(segment: ElfSegment) -> Iterator[Segment]:
     else:
         pieces = [Segment(load_address, data, len(data)), Segment(address, b"", size)]
     yield from (piece for piece in pieces if piece.size)
-
-
-def _is_code(section: Section) -> bool:
-    return bool(section["sh_flags"] & _EXECUTABLE_SECTION) and section["sh_size"] > 0
-
-
-def _code(section: Section) -> Window:
-    return section["sh_addr"], section["sh_size"]
 
 
 def _symbols(entries: bytes, names: bytes, code: Mapping[int, Window]) -> Iterator[_Symbol]:

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -255,32 +255,24 @@ class _Reader:
             if program is None:
                 continue
             folder = unit.get_top_DIE().attributes.get("DW_AT_comp_dir")
-            files = _Files(program.header, folder.value.decode(errors="replace") if folder else "")
+            path = partial(_path, program.header, folder.value.decode(errors="replace") if folder else "")
             for entry in program.get_entries():
                 state = entry.state
                 if state is not None and not state.end_sequence and state.line:
-                    lines[state.address] = SourceLine(files.path(state.file), state.line)
+                    lines[state.address] = SourceLine(path(state.file), state.line)
         return lines
 
 
-class _Files:
-    """Names of the files of a line program, of both numberings."""
-
-    def __init__(self, header: Any, folder: str) -> None:
-        self._header, self._folder = header, folder
-        self._first = 0 if header["version"] >= _NUMBERED_FROM_ZERO else 1
-
-    def path(self, number: int) -> str:
-        entries = self._header["file_entry"]
-        if not 0 <= number - self._first < len(entries):
-            return "?"
-        entry = entries[number - self._first]
-        directories = [item.decode(errors="replace") for item in self._header["include_directory"]]
-        index = entry.dir_index
-        if self._first:
-            directories.insert(0, self._folder)
-        place = directories[index] if index < len(directories) else ""
-        return str(Path(self._folder, place, entry.name.decode(errors="replace")))
+def _path(header: Any, folder: str, number: int) -> str:
+    """Name of a file of a line program; up to version 4 of DWARF files count from 1, and directory 0 is the unit's."""
+    entries, directories = header["file_entry"], [item.decode(errors="replace") for item in header["include_directory"]]
+    if header["version"] < _NUMBERED_FROM_ZERO:
+        number, directories = number - 1, [folder, *directories]
+    if not 0 <= number < len(entries):
+        return "?"
+    entry = entries[number]
+    place = directories[entry.dir_index] if entry.dir_index < len(directories) else ""
+    return str(Path(folder, place, entry.name.decode(errors="replace")))
 
 
 _NUMBERED_FROM_ZERO = 5  # version of DWARF

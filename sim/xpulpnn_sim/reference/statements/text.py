@@ -85,11 +85,6 @@ class PythonValue:
         return self.low if self.low == self.high else None
 
     @property
-    def is_atom(self) -> bool:
-        """Return whether it costs nothing to write it again."""
-        return _ATOM.fullmatch(self.text) is not None or self.unpacked is not None
-
-    @property
     def unpacked(self) -> str | None:
         """Name of the unpacked elements that it is one of, None if it is computed on its own."""
         return None if self.element is None else self.element.elements
@@ -117,7 +112,8 @@ class PythonArithmetic:
 
     def bind(self, value: PythonValue) -> PythonValue:
         """Return the value under a name, bound once."""
-        if value.is_atom or value.known is not None:
+        if _ATOM.fullmatch(value.text) or value.unpacked or value.known is not None:
+            # it costs nothing to write it again
             return value
         name = self.bound.get(value.text)
         if name is None:
