@@ -389,10 +389,9 @@ def test_generate_writes_verilog_and_description(tmp_path, capsys):
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_cosim_records(tmp_path, capsys, jobs):
+def test_cosim_records(tmp_path, capsys):
     report = tmp_path / "records.json"
-    arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", "all", "--bits", "8,2", "--jobs", jobs]
+    arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", "all", "--bits", "8,2"]
     assert cli.main([*arguments, "--grant-stalls", "0.2", "--json", str(report)]) == 0
     records = read_results(report)
     assert len(records) == 20

@@ -6,7 +6,7 @@ parameter of the requantisation; of these the write that the vector's retirement
 vector's memory appear just before its instruction accesses them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -57,13 +57,9 @@ class _Frame:
         return len(self.before) + 1 + len(self.after)
 
 
-def _post_load(rd: int) -> tuple[Insn, int]:
-    row = find("p.lw", "rd,imm12(rs1!)")
-    return row, row.encode(rd=rd, imm12=WORD_BYTES, rs1=_POINTER)
-
-
 def _parameters() -> _Words:
-    return [_post_load(number) for number in VECTOR_REGISTERS.values()]
+    row = find("p.lw", "rd,imm12(rs1!)")
+    return [(row, row.encode(rd=rd, imm12=WORD_BYTES, rs1=_POINTER)) for rd in VECTOR_REGISTERS.values()]
 
 
 def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
@@ -82,13 +78,6 @@ def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
     return _Frame([*fill, *_parameters()], show, shown, len(fill) + len(VECTOR_REGISTERS))
 
 
-def _cu_frame(rows: Sequence[Insn]) -> _Frame:
-    """Frame of a core with the C&U form alone, where reading an entry also reloads it."""
-    products = [(row, row.encode(rd=0, rs1=_POINTER, rs2=0)) for row in rows]
-    shown = [("wgt", i, FIRST_WEIGHT + i) for i in range(len(rows))]
-    return _Frame([*products, *_parameters()], products, shown, 2 * len(rows) + len(VECTOR_REGISTERS))
-
-
 def _frame_with_entries(config: CoreConfig) -> _Frame | None:
     rows = enabled(config.extensions, config.widths)
     for row in rows:
@@ -103,7 +92,11 @@ def _frame_with_entries(config: CoreConfig) -> _Frame | None:
         for row in compute_update
         if (row.fmt, row.a_signed, row.b_signed) == (first.fmt, first.a_signed, first.b_signed)
     ]
-    return _cu_frame(sorted(same, key=lambda row: row.entry or 0))
+    # with the C&U form alone reading an entry also reloads it
+    ordered = sorted(same, key=lambda row: row.entry or 0)
+    products = [(row, row.encode(rd=0, rs1=_POINTER, rs2=0)) for row in ordered]
+    shown = [("wgt", i, FIRST_WEIGHT + i) for i in range(len(ordered))]
+    return _Frame([*products, *_parameters()], products, shown, 2 * len(ordered) + len(VECTOR_REGISTERS))
 
 
 class VectorBench:

@@ -112,22 +112,19 @@ class Lockstep:
         """Compare a block of records that follows those already compared; the first difference ends it for good."""
         levels = [None] * len(records) if lines is None else [int(level) for level in lines]
         for record, level in zip(records.tolist(), levels, strict=True):
-            try:
-                if level is not None and record[_INTR]:
-                    self._require_most_urgent(record, level)
-                self._advance(record)
-                if level is not None:
-                    self._watch_interrupts(level)
-            except MismatchError as mismatch:
-                return self.differs(record, mismatch)
-            self._history.append(record)
-            self.compared += 1
+            difference = self.follow(record, level)
+            if difference is not None:
+                return difference
         return None
 
-    def follow(self, record: Record) -> Difference | None:
-        """Compare the next record, whose interrupt lines are not known."""
+    def follow(self, record: Record, level: int | None = None) -> Difference | None:
+        """Compare the next record; ``level``: the interrupt lines, if they are known."""
         try:
+            if level is not None and record[_INTR]:
+                self._require_most_urgent(record, level)
             self._advance(record)
+            if level is not None:
+                self._watch_interrupts(level)
         except MismatchError as mismatch:
             return self.differs(record, mismatch)
         self._history.append(record)
