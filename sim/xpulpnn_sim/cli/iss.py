@@ -13,14 +13,14 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cli.command import arguments, command
-from xpulpnn_sim.cli.common import finish, output, progress_bar
+from xpulpnn_sim.cli.common import Columns, finish, output, progress_bar, record_table
 from xpulpnn_sim.cli.program import (
     DEFAULT_LIMIT,
     ProgramOptions,
+    address_text,
     by_function,
     dumps,
     load_program,
-    profile_table,
     replacing,
     report,
     show,
@@ -85,9 +85,17 @@ def run(options: IssOptions) -> int:
         record["instructions_of_cores"] = [iss.executed for iss in session.harts]
     if visits is not None:
         record["profile"] = by_function(executable, visits)
-        output().print(profile_table(record["profile"], "instructions"))
+        output().print(record_table(_PROFILE, record["profile"], title="instructions by function"))
     write_dumps(pieces, session.memory.read_bytes)
     return finish(options.json, record, good=ended.ok)
+
+
+_PROFILE: Columns = {
+    "function": "{[symbol]}",
+    "address": lambda row: address_text(row["address"]),
+    "instructions": "{[count]}",
+    "share": "{[share]:.1%}",
+}
 
 
 def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:

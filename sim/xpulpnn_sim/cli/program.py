@@ -5,17 +5,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter, Token
-from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.command import arguments
-from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT, Columns, record_table
+from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Cores, Json
 from xpulpnn_sim.cli.values import NewFile, Preset, Repeated
 from xpulpnn_sim.reference.programs.cluster_program import load_for
@@ -30,13 +29,7 @@ HART_LIMIT = 1 << 32
 _FILE_MODE = 0o644
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
-    """A piece of memory to write into a file after the run."""
-
-    address: int
-    size: int
-    path: Path
+Dump = tuple[int, int, Path]  # address and size of a piece of memory to write into a file after the run
 
 
 def _number(_kind: type, tokens: Sequence[Token]) -> int:
@@ -121,7 +114,7 @@ def dumps(options: ProgramOptions, executable: Executable, own: Sequence[Window]
             raise InputError(f"--dump must be inside memory, not 0x{address:08x} with {size} bytes")
         path = Path(name)
         require_writable(path, "--dump")
-        found.append(Dump(address, size, path))
+        found.append((address, size, path))
     return tuple(found)
 
 
@@ -142,9 +135,9 @@ def replacing(path: Path) -> Generator[Path]:
 
 def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> None:
     """Write every piece of memory."""
-    for piece in pieces:
-        with replacing(piece.path) as temporary:
-            temporary.write_bytes(read(piece.address, piece.size))
+    for address, size, path in pieces:
+        with replacing(path) as temporary:
+            temporary.write_bytes(read(address, size))
 
 
 def show(printed: Output) -> None:
@@ -199,17 +192,6 @@ def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[
         {"symbol": name, "address": address, "count": count, "share": round(count / total, 4)}
         for (name, address), count in ordered
     ]
-
-
-def profile_table(rows: Sequence[Mapping[str, Any]], unit: str) -> Table:
-    """The counts of :func:`by_function` for people."""
-    columns: Columns = {
-        "function": "{[symbol]}",
-        "address": lambda row: address_text(row["address"]),
-        unit: "{[count]}",
-        "share": "{[share]:.1%}",
-    }
-    return record_table(columns, rows, title=f"{unit} by function")
 
 
 def address_text(address: int | None) -> str:

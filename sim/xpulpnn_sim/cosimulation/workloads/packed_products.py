@@ -19,7 +19,6 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
     Compared,
-    Progress,
     Result,
     Workload,
     executable_of,
@@ -38,29 +37,15 @@ from xpulpnn_sw.layers.convolution import MatmulLayer
 from xpulpnn_sw.toolchain.core_note import core_name
 
 
-def run_function(
-    function: Function,
-    expected: NDArray[np.int64],
-    config: CoreConfig,
-    machine: Machine,
-    *,
-    check: bool = True,
-    progress: Progress | None = None,
-) -> Result:
-    """Call a function once on one core and compare its results with those expected. With ``check`` every retirement is
-    checked too. Raises :class:`InputError` if the core lacks instructions."""
-    missing = sorted(extension.value for extension in function.extensions - config.extensions)
-    if missing:
-        raise InputError(f"configuration must be one with {missing[0]}, not {core_name(config)}")
-    return FunctionWork(function, expected, config, machine, checked=check).run(progress)
-
-
 class FunctionWork(Workload):
-    """A function with the results it must have."""
+    """A function with the results it must have; raises :class:`InputError` if the core lacks instructions for it."""
 
     def __init__(
         self, function: Function, expected: NDArray[np.int64], config: CoreConfig, machine: Machine, *, checked: bool
     ) -> None:
+        missing = sorted(extension.value for extension in function.extensions - config.extensions)
+        if missing:
+            raise InputError(f"configuration must be one with {missing[0]}, not {core_name(config)}")
         self.function, self.expected = function, expected
         self.program = bare_program(function)
         super().__init__(config, machine, executable_of(self.program, function.name), checked=checked)
@@ -168,7 +153,7 @@ def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool
     else:
         function = gemm(point.plan, weights, activations, signed=point.signed)
     expected = layers.matmul(weights, activations).astype(np.int64)
-    result = run_function(function, expected, config, machine, check=check)
+    result = FunctionWork(function, expected, config, machine, checked=check).run()
     return _recorded(point, result, result.record["region_cycles"].get("im2col", 0))
 
 

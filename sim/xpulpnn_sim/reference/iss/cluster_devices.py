@@ -115,7 +115,8 @@ class ClusterMemory(Memory):
                 self.write(plain, size, -1)
                 return value
             if CONTROL <= address < _DEVICES_END:
-                return self._load(address, size)
+                word = self._access(address, size, None, kind)
+                return word >> BYTE_BITS * (address % WORD_BYTES) & ((1 << BYTE_BITS * size) - 1)
             self._require_something(address, size)
         return super()._read(address, size, kind)
 
@@ -123,7 +124,8 @@ class ClusterMemory(Memory):
         if _TEST_SET <= address and address + size <= _TEST_SET + self._tcdm_bytes:
             self.write(address - _VIEW, size, int.from_bytes(data, "little"))
         elif CONTROL <= address < _DEVICES_END:
-            self._store(address, size, data)
+            value = int.from_bytes(data, "little") << BYTE_BITS * (address % WORD_BYTES)
+            self._access(address, size, value, "store")
         else:
             self._require_something(address, size)
             super()._write(address, size, data)
@@ -132,14 +134,6 @@ class ClusterMemory(Memory):
         """Raise :class:`BusError` where the cluster has nothing and no memory was asked for."""
         if not self.inside(address, size) and destination(address, self._config) == "hole":
             raise BusError
-
-    def _load(self, address: int, size: int) -> int:
-        word = self._access(address, size, None, "load")
-        return word >> BYTE_BITS * (address % WORD_BYTES) & ((1 << BYTE_BITS * size) - 1)
-
-    def _store(self, address: int, size: int, data: bytes) -> None:
-        value = int.from_bytes(data, "little") << BYTE_BITS * (address % WORD_BYTES)
-        self._access(address, size, value, "store")
 
     def _access(self, address: int, size: int, value: int | None, kind: str) -> int:
         if not self.exact:
