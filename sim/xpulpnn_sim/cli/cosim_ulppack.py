@@ -14,7 +14,7 @@ from xpulpnn_sim.cli.option_groups import GrantStalls, Jobs, Json, Report, Seed,
 from xpulpnn_sim.cli.values import Count, Preset, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import run_points
-from xpulpnn_sim.exploration.report.packed_plots import Grid, bytes_cycles, grids, write_packed_plots
+from xpulpnn_sim.exploration.report.packed_plots import bytes_cycles, grids, write_packed_plots
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 from xpulpnn_sw.layers.convolution import MatmulLayer
 
@@ -88,7 +88,8 @@ def run(options: UlppackOptions) -> int:
         console.print(_table([record for record in records if record["sweep"] == "table"]))
     for grid in grids(records):
         tell(f"\n{grid.title}")
-        console.print(_grid(grid))
+        rows = ((name, *(grid.texts.get((name, heading), "-") for heading in grid.columns)) for name in grid.rows)
+        console.print(table((grid.corner, *grid.columns), rows))
     write_json(options.json, records)
     if plot is not None:
         write_packed_plots(plot, records)
@@ -125,8 +126,3 @@ def _table(records: list[dict[str, Any]]) -> Table:
         "set, without"
     )
     return record_table(columns, records, title=title)
-
-
-def _grid(grid: Grid) -> Table:
-    rows = ((name, *(grid.texts.get((name, heading), "-") for heading in grid.columns)) for name in grid.rows)
-    return table((grid.corner, *grid.columns), rows)

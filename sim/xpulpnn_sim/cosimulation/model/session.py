@@ -195,6 +195,8 @@ class Session:
             # where the run has got to meanwhile says nothing
             text = f"differences from the reference: {checks.mismatches}"
             end = replace(exits.difference(end.pc, name_of), text=text)
+        last = harts[int(self.model.status["hart"])]  # the one that the last event is about
+        cause, at = int(last["trap_cause"]), int(last["trap_pc"])
         return RunResult(
             exit=end,
             cycles=cycles,
@@ -204,15 +206,10 @@ class Session:
             mismatches=checks.mismatches,
             difference=checks.first,
             mismatch_position=checks.position,
-            trapped=self._trapped(memory),
+            trapped=Trapped(at, cause, fetched_word(Memory(memory).read, at)) if cause else None,
             memory=memory,
             activities=self.model.activities(),
         )
-
-    def _trapped(self, memory: dict[int, NDArray[np.uint8]]) -> Trapped | None:
-        hart = self.model.harts[int(self.model.status["hart"])]
-        cause, pc = int(hart["trap_cause"]), int(hart["trap_pc"])
-        return Trapped(pc, cause, fetched_word(Memory(memory).read, pc)) if cause else None
 
     def close(self) -> None:
         """Release the model and the thread of the checks."""

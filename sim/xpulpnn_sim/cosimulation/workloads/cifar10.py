@@ -50,7 +50,10 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
     normalisation, and the last layer's results are its sums.
     """
     rng = np.random.default_rng(seed)
-    signed, pixels = bits == _SIGNED.x, _random_pixels(rng)
+    # an image of patches
+    patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
+    pixels = ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
+    signed = bits == _SIGNED.x
     current = normalised(pixels) if signed else pixels.astype(np.int64)
     image, stages = current, []
     for number, filters in enumerate(_FILTERS):
@@ -104,11 +107,6 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
         Stage(name=f"conv{number + 1}", layer=convolution, precision=precision, tensors=tensors),
         Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=MapTensors(activations=results)),
     ]
-
-
-def _random_pixels(rng: np.random.Generator) -> NDArray[np.uint8]:
-    patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
-    return ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
 
 
 def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:

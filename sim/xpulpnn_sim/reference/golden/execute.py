@@ -86,10 +86,6 @@ SEQUENCER_OPS = (
 """Operations on state that belongs to the instruction-set simulator: CSRs, traps, hardware loops. No effect here."""
 
 
-def _no_effect(insn: Insn, src: Sources) -> Effects:
-    return Effects()
-
-
 def _all(ops: Iterable[str], handler: Handler) -> dict[str, Handler]:
     return dict.fromkeys(ops, handler)
 
@@ -121,7 +117,7 @@ HANDLERS: dict[str, Handler] = {
     "pv.cusdot": dotp.mac_load_cu,
     "pv.rqld": dotp.load_parameter,
     **_all(REQUANTISE_OPS, dotp.requantise),
-    **_all(SEQUENCER_OPS, _no_effect),
+    **_all(SEQUENCER_OPS, lambda insn, src: Effects()),
 }
 """Reference function of each table op but ``pv.qnt``, which needs a memory: see ``golden.quant``."""
 

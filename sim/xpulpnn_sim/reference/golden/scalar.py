@@ -102,23 +102,11 @@ def _div(a: U32, b: U32) -> U32:
     return low_word(np.where(divisor == 0, -1, quotient))
 
 
-def _divu(a: U32, b: U32) -> U32:
-    return np.where(b == 0, np.uint32(0xFFFF_FFFF), a // np.maximum(b, 1))
-
-
 def _rem(a: U32, b: U32) -> U32:
     dividend, divisor = exact(a), exact(b)
     magnitude = np.abs(dividend) % np.maximum(np.abs(divisor), 1)
     remainder = np.where(dividend < 0, -magnitude, magnitude)
     return low_word(np.where(divisor == 0, dividend, remainder))
-
-
-def _remu(a: U32, b: U32) -> U32:
-    return np.where(b == 0, a, a % np.maximum(b, 1))
-
-
-def _mulhu(a: U32, b: U32) -> U32:
-    return ((a.astype(np.uint64) * b) >> XLEN).astype(np.uint32)
 
 
 COMPARISONS: dict[str, Callable[[U32, U32], Bits]] = {
@@ -151,11 +139,11 @@ BINARY: dict[str, Callable[[U32, U32], U32]] = {
     "mul": lambda a, b: a * b,
     "mulh": lambda a, b: low_word((exact(a) * exact(b)) >> XLEN),
     "mulhsu": lambda a, b: low_word((exact(a) * b.astype(np.int64)) >> XLEN),
-    "mulhu": _mulhu,
+    "mulhu": lambda a, b: ((a.astype(np.uint64) * b) >> XLEN).astype(np.uint32),
     "div": _div,
-    "divu": _divu,
+    "divu": lambda a, b: np.where(b == 0, np.uint32(0xFFFF_FFFF), a // np.maximum(b, 1)),
     "rem": _rem,
-    "remu": _remu,
+    "remu": lambda a, b: np.where(b == 0, a, a % np.maximum(b, 1)),
 }
 """Operations of rs1 and a register or immediate."""
 
@@ -222,10 +210,6 @@ def _first_set(bits: NDArray[np.bool_], otherwise: int) -> U32:
     return np.where(bits.any(axis=1), bits.argmax(axis=1), otherwise).astype(np.uint32)
 
 
-def _ff1(value: U32) -> U32:
-    return _first_set(_bit_matrix(value), XLEN)
-
-
 def _fl1(value: U32) -> U32:
     from_top = _first_set(_bit_matrix(value)[:, ::-1], XLEN)
     return np.where(value == 0, np.uint32(XLEN), XLEN - 1 - from_top)
@@ -236,11 +220,12 @@ def _clb(value: U32) -> U32:
     return np.where(value == 0, np.uint32(0), _first_set(bits[:, 1:] != bits[:, :1], XLEN - 1))
 
 
-def _cnt(value: U32) -> U32:
-    return _bit_matrix(value).sum(axis=1, dtype=np.uint32)
-
-
-COUNTS: dict[str, Callable[[U32], U32]] = {"ff1": _ff1, "fl1": _fl1, "clb": _clb, "cnt": _cnt}
+COUNTS: dict[str, Callable[[U32], U32]] = {
+    "ff1": lambda value: _first_set(_bit_matrix(value), XLEN),
+    "fl1": _fl1,
+    "clb": _clb,
+    "cnt": lambda value: _bit_matrix(value).sum(axis=1, dtype=np.uint32),
+}
 """Searches and counts over the bits of rs1."""
 
 

@@ -16,10 +16,6 @@ def _average(a: I32, b: I32, width: int) -> I32:
     return ((a + b) << unused) >> (unused + 1)
 
 
-def _average_unsigned(a: I32, b: I32, width: int) -> I32:
-    return ((a + b) & ((1 << width) - 1)) >> 1
-
-
 def _all_ones(condition: Bits) -> I32:
     return -condition.astype(np.int32)
 
@@ -47,7 +43,7 @@ SIGNED_OPERATIONS: dict[str, LaneFunction] = {
 """Operations on lanes read as two's complement numbers, by table op."""
 
 UNSIGNED_OPERATIONS: dict[str, LaneFunction] = {
-    "pv.avgu": _average_unsigned,
+    "pv.avgu": lambda a, b, width: ((a + b) & ((1 << width) - 1)) >> 1,
     "pv.minu": lambda a, b, width: np.minimum(a, b),
     "pv.maxu": lambda a, b, width: np.maximum(a, b),
     "pv.srl": lambda a, b, width: a >> b % width,

@@ -172,15 +172,10 @@ class SettledEventUnit:
         found = self._answers.pop(core, None)
         return None if found is None else _data(found)
 
-    def shared_read(self, offset: int) -> int:
-        """Load from the shared view."""
-        self._pass({}, shared=Access(offset))
+    def shared(self, offset: int, value: int | None) -> int:
+        """A load from the shared view, or a store of ``value``."""
+        self._pass({}, shared=Access(offset, value is not None, value or 0))
         return _data(self._answers.pop(None))
-
-    def shared_write(self, offset: int, value: int) -> None:
-        """Store to the shared view."""
-        self._pass({}, shared=Access(offset, True, value))
-        _data(self._answers.pop(None))
 
     def pulse(self, core: int, line: int) -> None:
         """An event line of a core is high for a moment."""
@@ -284,10 +279,7 @@ class Devices:
         if self._config.icache_private and ICACHE_CONTROL <= address < DMA:
             return self._cached(address - ICACHE_CONTROL, value)
         if EVENT_UNIT <= address < ICACHE_CONTROL:
-            if value is None:
-                return self.events.shared_read(address - EVENT_UNIT)
-            self.events.shared_write(address - EVENT_UNIT, value)
-            return 0
+            return self.events.shared(address - EVENT_UNIT, value)
         raise LookupError
 
     def _private(self, core: int, address: int, value: int | None) -> int | None:

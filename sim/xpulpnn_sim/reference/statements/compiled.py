@@ -53,7 +53,16 @@ def maker(
         body = [statement for statement in body if _moves_base(statement)]
     effects = interpret(insn, body, texts, _Found(insn, texts, selector))
     written = [*_writes(texts, effects, zeros), *_stores(texts, effects, zeros), _return(texts, effects)]
-    parameters = ["regs", "nn", "read", "write", "pc", "size", "following", *_field_names(insn)]
+    parameters = [
+        "regs",
+        "nn",
+        "read",
+        "write",
+        "pc",
+        "size",
+        "following",
+        *(token.field.name for token in insn.tokens),
+    ]
     source = "\n".join(
         [
             f"def make({', '.join(parameters)}):",
@@ -66,10 +75,6 @@ def maker(
     namespace: dict[str, Any] = {**_NAMESPACE, "errors": errors}
     exec(compile(source, f"<{insn.mnemonic} {insn.operands}>", "exec"), namespace)
     return namespace["make"]
-
-
-def _field_names(insn: Insn) -> list[str]:
-    return [token.field.name for token in insn.tokens]
 
 
 def _moves_base(statement: ast.stmt) -> bool:

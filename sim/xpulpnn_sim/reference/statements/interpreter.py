@@ -208,7 +208,9 @@ class _Execution(Generic[V, C]):
             case ast.Call(func=ast.Name(id="sum"), args=[ast.GeneratorExp() as terms]):
                 return z.total([term for _, term in self._generated(terms)])
             case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp() as terms], keywords=[default]):
-                found = [(test, number) for (test, _), number in zip(*self._numbered(terms), strict=True)]
+                # conditions of the numbers that a generator gives as they are, and the numbers
+                pairs = zip(self._generated(terms), self._range(terms.generators[0].iter), strict=True)
+                found = [(test, number) for (test, _), number in pairs]
                 return z.chosen(name, found, self.value(default.value))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 return z.call(name, [self.value(argument) for argument in arguments])
@@ -231,9 +233,6 @@ class _Execution(Generic[V, C]):
         if decided is not None:
             return self.value(body if decided else orelse)
         return self._z.choose(condition, self.value(body), self.value(orelse))
-
-    def _numbered(self, terms: ast.GeneratorExp) -> tuple[list[tuple[C, V]], range]:
-        return self._generated(terms), self._range(terms.generators[0].iter)
 
     def _generated(self, terms: ast.GeneratorExp) -> list[tuple[C, V]]:
         """Condition and value of each term, for the values of the one variable."""

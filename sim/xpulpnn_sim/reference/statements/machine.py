@@ -21,10 +21,6 @@ def _quotient(a: int, b: int) -> int:
     return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
 
 
-def _remainder(a: int, b: int) -> int:
-    return a - b * _quotient(a, b)
-
-
 def zx(value: int, width: int) -> int:
     """Return the low ``width`` bits as an unsigned integer."""
     return value & ((1 << width) - 1)
@@ -41,7 +37,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "max": max,
     "min": min,
     "quotient": _quotient,
-    "remainder": _remainder,
+    "remainder": lambda a, b: a - b * _quotient(a, b),  # with the sign of a
     "sx": sx,
     "zx": zx,
 }
