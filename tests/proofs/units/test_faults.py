@@ -1,11 +1,11 @@
-"""Faults by structure: each has its place in the core, and says so if the place is gone."""
+"""Faults by structure, each with its place in the core, and what occurs at units, of instructions worked out by hand."""
 
 from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 
-from xpulpnn.config import PRESETS
+from xpulpnn.config import PRESETS, preset
 from xpulpnn.core.core import Core
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.errors import ToolError
@@ -14,8 +14,43 @@ from xpulpnn_sim.proofs.faults.core import CORE_FAULTS
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS, PARAMETER_FAULTS
 from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
+from xpulpnn_sim.proofs.units.situations import OCCURRING
 
-pytestmark = pytest.mark.unit
+
+@pytest.mark.unit
+def test_alu():
+    found = OCCURRING["alu"](preset("ri5cy")).situations
+    by_output = {output: one.values for one in found for output in one.outputs or () if "op_b" not in one.values}
+    assert by_output.keys() == {"result", "sum", "comparison"}
+    # a 32-bit addition is all zeros, and makes addresses
+    assert set(by_output["sum"]["ctrl"]) == {0}
+    assert 0 in by_output["result"]["ctrl"]
+    # beq, bne, blt, bge, bltu, bgeu, p.beqimm and p.bneimm: the last two as the first two
+    assert len(set(by_output["comparison"]["ctrl"])) == 6
+    zero = [one for one in found if set(one.values.get("op_b", ())) == {0}]
+    assert len(zero) == 1
+
+
+@pytest.mark.unit
+def test_requantiser():
+    found = OCCURRING["requantiser"](preset("xpulpnn2")).situations
+    lanes = sorted(len(set(one.values["lane"])) for one in found if "lane" in one.values)
+    assert lanes == [4, 4, 8, 8, 16, 16]
+
+
+@pytest.mark.unit
+def test_dotp():
+    (one,) = OCCURRING["dotp"](preset("ri5cy")).situations
+    # two formats; unsigned, mixed and signed; with and without an accumulator
+    assert len(set(one.values["ctrl"])) == 2 * 3 * 2
+
+
+@pytest.mark.unit
+def test_mult():
+    found = OCCURRING["mult"](preset("xpulpnn2")).situations
+    done = [one.values for one in found if one.values.get("done") == {1}]
+    # the field of the number of places is 1 in all instructions that do not shift
+    assert sorted(set(values.get("shamt", {-1})) == {1} for values in done) == [False, True]
 
 
 def modules(*faults: CoreFault) -> dict[str, str]:
@@ -25,6 +60,7 @@ def modules(*faults: CoreFault) -> dict[str, str]:
         return emit(Core(replace(PRESETS["xpulpnn2"], rvfi=True)), "core", config={}).modules
 
 
+@pytest.mark.unit
 def test_every_fault_has_its_place_and_changes_its_module_alone():
     faults = (*CORE_FAULTS, *INSTRUCTION_FAULTS, *PARAMETER_FAULTS, *SEQUENCE_FAULTS)
     right, wrong = modules(), modules(*faults)
@@ -32,6 +68,7 @@ def test_every_fault_has_its_place_and_changes_its_module_alone():
     assert modules() == right
 
 
+@pytest.mark.unit
 def test_the_value_that_is_assigned_is_another():
     (text,) = emit(Lsu(), "lsu", config={}).modules.values()
     with CoreFault("", Lsu, {"ex_granted": lambda right, u: right & u(".second")}, "").seeded():
@@ -42,6 +79,7 @@ def test_the_value_that_is_assigned_is_another():
     assert changed != text
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("path", "message"),
     [

@@ -1,12 +1,18 @@
-"""Mutants of hardware units: made, found by the benches, proved equivalent, and shown."""
+"""Mutants of hardware units: made, found by the benches, proved equivalent by what is known of ports, and shown."""
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
+import cocotb
 import pytest
 
+from xpulpnn_sim.benches import bench_mutants
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.proofs.units.mutant_proof import Held, Port, Situation
+from xpulpnn_sim.verification.mutants.provers import handshakes_of
 
 
 @pytest.mark.unit
@@ -57,3 +63,44 @@ def test_the_bench_of_the_control_registers_finds_its_mutants(
     assert unit in capsys.readouterr().out
     assert main(["mutate", "--summary", "-o", "out", "--json", str(report)]) == 0
     assert read_results(report)[0]["units"][unit] == found
+
+
+@pytest.mark.unit
+def test_tests_that_the_bench_leaves_out_judge_nothing(monkeypatch):
+    bench = ModuleType("bench_of_two")
+
+    @cocotb.test()
+    async def taken(dut):
+        pass
+
+    @cocotb.test(skip=True)
+    async def left_out(dut):
+        pass
+
+    vars(bench).update(left_out=left_out, taken=taken)
+    monkeypatch.setitem(sys.modules, bench.__name__, bench)
+    found = bench_mutants.tests_of(bench.__name__)
+    assert [test.name.rpartition(".")[2] for test in found] == ["taken"]
+
+
+INPUTS = ("core__req", "core__addr", "ext__gnt", "ext__rvalid", "ext__rdata", "run__gnt", "run__rvalid")
+OUTPUTS = ("core__gnt", "core__rvalid", "core__rdata", "ext__req", "ext__addr", "run__req", "run__beats", "busy")
+
+
+@pytest.mark.unit
+def test_what_goes_with_requests_and_answers() -> None:
+    found = handshakes_of("funnelled", INPUTS, OUTPUTS)
+    assert found.situations[0].outputs == ("core__gnt", "core__rvalid", "ext__req", "run__req", "busy")
+    assert list(found.situations[1:]) == [
+        Situation(values={"core__rvalid": {1}}, outputs=("core__rdata",)),
+        Situation(values={"ext__req": {1}}, outputs=("ext__addr",)),
+        Situation(values={"run__req": {1}}, outputs=("run__beats",)),
+    ]
+    assert found.held == [Held(words=("core__addr",), during="core__req", until=("core__gnt",))]
+    assert found.answered == [Port("ext__req", "ext__gnt", "ext__rvalid")]
+    assert found.alone == [Port("core__req", "core__gnt", "core__rvalid")]
+
+
+@pytest.mark.unit
+def test_initiators_of_other_benches_may_have_several_requests() -> None:
+    assert not handshakes_of("icache", INPUTS, OUTPUTS).alone

@@ -1,0 +1,317 @@
+"""What the properties see and find wrong: in records of instructions, on buses, in memories and words."""
+
+import itertools
+import random
+from types import SimpleNamespace
+
+import pytest
+from amaranth.hdl import Const, Module, Signal
+from amaranth.sim import Simulator
+
+from xpulpnn.config import preset
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.retirement import WIDTHS
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.proofs.pipeline.gates import seen_signals
+from xpulpnn_sim.proofs.pipeline.properties.fetching import HeldWord
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Word
+from xpulpnn_sim.proofs.pipeline.properties.register_values import HeldBit
+from xpulpnn_sim.proofs.pipeline.properties.scene import watch_bus, watch_progress
+from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
+
+pytestmark = pytest.mark.unit
+
+
+def simulate(module: Module, bench, *, clocked: bool = True) -> None:
+    simulator = Simulator(module)
+    if clocked:
+        simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def stepped(module: Module, inputs: dict[str, Signal], cycles: list[dict[str, int]], wrong) -> list[list[str]]:
+    """What is wrong in each cycle."""
+    shown: list[list[str]] = []
+
+    async def bench(ctx):
+        for values in cycles:
+            for name, signal in inputs.items():
+                ctx.set(signal, values.get(name, 0))
+            shown.append([name for name, value in wrong.items() if ctx.get(value)])
+            await ctx.tick()
+
+    simulate(module, bench)
+    return shown
+
+
+def test_bus():
+    module, port, under_way = Module(), ObiSignature().create(), Signal(3)
+    wrong = watch_bus(module, "data", port, under_way, 1)
+    names = ("req", "gnt", "addr", "we", "be", "wdata", "rvalid")
+    inputs = {name: getattr(port, name) for name in names} | {"under_way": under_way}
+    word = {"req": 1, "addr": 8, "be": 0b1111}
+    cycles = [word, word | {"gnt": 1}, {}, word, {}, word, word | {"wdata": 1}, word | {"gnt": 1}]
+    cycles += [word | {"under_way": 1, "gnt": 1}, word | {"under_way": 1, "rvalid": 1, "gnt": 1}]
+    cycles += [{"req": 1, "gnt": 1, "addr": 2, "be": 0b0101}]
+    assert stepped(module, inputs, cycles, wrong) == [
+        *([[]] * 4),
+        ["data request withdrawn", "data request changed"],
+        [],
+        ["data request changed"],
+        ["data request changed"],
+        ["data too many"],
+        [],
+        ["data address", "data bytes"],
+    ]
+
+
+def test_progress():
+    class Port:
+        rvfi_valid, irq_ack = Signal(), Signal()
+
+    names = (
+        "sleeping",
+        "any_pending",
+        "ex_valid",
+        "ex_access",
+        "ex_done",
+        "booted",
+        "fetch_running",
+        "late",
+        "gives_back",
+    )
+    module, seen = Module(), {name: Signal(name=name) for name in names}
+    watched = watch_progress(module, Port, seen, 3)
+    inputs = {"valid": Port.rvfi_valid, **seen}
+    computing, accessing = {"ex_valid": 1}, {"ex_valid": 1, "ex_access": 1}
+    cycles = [{"valid": 1}, *[{}] * 3, {"valid": 1}, *[{"sleeping": 1}] * 6, *[computing] * 6, *[accessing] * 5]
+    shown = stepped(module, inputs, cycles, watched.wrong)
+    assert shown == [*([[]] * 21), ["nothing retires"]]
+    cycles = [*[{"sleeping": 1, "any_pending": 1}] * 5]
+    assert stepped(module, inputs, cycles, watched.wrong)[-1] == ["nothing retires"]
+    cycles = [{"booted": 1}, {"booted": 1, "fetch_running": 1, "late": 1}]
+    assert stepped(module, inputs, cycles, watched.invariants) == [
+        ["what counts late is in EX"],
+        ["what is booted fetches"],
+    ]
+
+
+_BOOT = 0x1C00_0000
+_WRITE_MSCRATCH = {"insn": 0x3401_92F3, "rs1_rdata": 0x1234_5678}
+"""csrrw x5, mscratch, x3."""
+
+_READ_MSCRATCH, _READ_MSTATUS, _READ_MCAUSE, _READ_MEPC = (
+    {"insn": word} for word in (0x3400_22F3, 0x3000_22F3, 0x3420_22F3, 0x3410_22F3)
+)
+_ENABLE = {"insn": 0x3004_6073}
+"""csrsi mstatus, 8."""
+
+_ECALL, _EBREAK, _MRET = {"insn": 0x73, "trap": 1, "cause": 11}, {"insn": 0x9002, "trap": 1, "cause": 3}, 0x3020_0073
+_FENCE_I, _FENCE = 0x100F, 0xF
+
+
+def brings(value: int) -> dict[str, int]:
+    """x5 gets a value."""
+    return {"rd_we": 1, "rd_addr": 5, "rd_wdata": value}
+
+
+def found(cycles: list[dict[str, int]]) -> list[list[str]]:
+    """What is wrong in each cycle, given by fields of the record and signals of the core."""
+    module = Module()
+    core = SimpleNamespace(instr=ObiSignature().create(), irq_ack=Signal(), irq_id=Signal(5))
+    record = {name: Signal(width, name=f"rvfi_{name}") for name, width in WIDTHS.items()}
+    for name, signal in record.items():
+        setattr(core, f"rvfi_{name}", signal)
+    config = preset("ri5cy")
+    seen = {name: Signal(one.width, name=name) for name, one in seen_signals(config).items()}
+    under_way = Signal(3)
+    watched = watch_system(module, core, seen, Const(_BOOT, 32), under_way)
+    inputs = record | seen | {"irq_ack": core.irq_ack, "irq_id": core.irq_id, "under_way": under_way}
+    inputs |= {name: getattr(core.instr, name) for name in ("req", "gnt", "rvalid")}
+    return stepped(module, inputs, [{"booted": 1, **cycle} for cycle in cycles], watched.wrong)
+
+
+def test_registers():
+    retired = {"valid": 1}
+    cycles = [
+        {"booted": 0},
+        retired | _WRITE_MSCRATCH | brings(0),
+        retired | _READ_MSCRATCH | brings(0x1234_5678),
+        retired | _READ_MSCRATCH | brings(0x1234_5679),
+        retired | _READ_MSCRATCH,
+        retired | _READ_MSTATUS | brings(0x1800),
+        retired | _ENABLE,
+        retired | _READ_MSTATUS | brings(0x1808),
+        {"irq_ack": 1, "irq_id": 19, "enter_pc": 0x1C00_0101},
+        retired | _READ_MSTATUS | brings(0x1880),
+        retired | _READ_MCAUSE | brings(0x8000_0013),
+        retired | _READ_MEPC | brings(0x1C00_0100),
+        retired | _READ_MEPC | brings(0x1C00_0101),
+        retired | _READ_MEPC | {"trap": 1, "cause": 2, "pc_wdata": _BOOT},
+    ]
+    wrong = {3: ["reads mscratch"], 4: ["reads mscratch"], 12: ["reads mepc"], 13: ["exception"]}
+    assert found(cycles) == [wrong.get(number, []) for number in range(len(cycles))]
+
+
+def test_exceptions():
+    retired, trapped = {"valid": 1}, {"valid": 1, "pc_rdata": 0x1C00_0040, "pc_wdata": _BOOT}
+    cycles = [
+        {"booted": 0},
+        retired | _ENABLE,
+        trapped | _ECALL,
+        retired | _READ_MSTATUS | brings(0x1880),
+        retired | _READ_MCAUSE | brings(11),
+        retired | {"insn": _MRET, "pc_wdata": 0x1C00_0040},
+        retired | _READ_MSTATUS | brings(0x1888),
+        retired | {"insn": _MRET, "pc_wdata": 0x1C00_0044},
+        trapped | _EBREAK,
+        trapped | _EBREAK | {"cause": 11},
+        trapped | _EBREAK | {"trap": 0},
+        trapped | _ECALL | {"pc_wdata": _BOOT + 4},
+        trapped | _ECALL | brings(0),
+        trapped | {"insn": _MRET, "trap": 1, "cause": 2},
+        trapped | {"insn": _FENCE, "trap": 1, "cause": 2},
+        trapped | {"insn": 0x13, "trap": 1, "cause": 11},
+        # a word that the bus could not read, and an illegal one
+        trapped | {"insn": 0, "trap": 1, "cause": 1},
+        trapped | {"insn": 0xFFFF_FFFF, "trap": 1, "cause": 2},
+    ]
+    wrong = {7: ["mret"], 9: ["exception"], 10: ["exception"], 11: ["handler"], 12: ["effect of what traps"]}
+    wrong |= {13: ["exception", "mret"], 14: ["exception"], 15: ["exception"]}
+    assert found(cycles) == [wrong.get(number, []) for number in range(len(cycles))]
+
+
+def test_fence_i():
+    leaves = {"id_leaves": 1, "id_raw": _FENCE_I, "id_valid": 1}
+    dropped, stale = {"under_way": 2, "fetch_drops": 2}, {"req": 1, "fetch_held": 1, "fetch_stale": 1}
+    assert found([leaves | {"has_ex": 1}, leaves | {"has_wb": 1}, leaves | {"has_wb": 1, "valid": 1}, {}]) == [
+        ["fence.i"],
+        ["fence.i"],
+        # nothing of what was there may be there in the cycle behind
+        ["fence.i"],
+        [],
+    ]
+    assert found([leaves, {"id_valid": 1}, {}]) == [[], ["fence.i"], []]
+    assert found([leaves, {"fetch_count": 1}, {}]) == [[], ["fence.i"], []]
+    # two fetches under way: both are dropped, or one of them is used; what is asked for later is used
+    under_way = {"under_way": 2, "fetch_live": 2}
+    assert found([under_way, leaves | under_way, dropped, dropped | {"rvalid": 1}]) == [[]] * 4
+    assert found([under_way, leaves | under_way, {"under_way": 2, "fetch_drops": 1, "fetch_live": 1}])[2] == ["fence.i"]
+    asks = {"req": 1, "gnt": 1}
+    later = {"under_way": 2, "fetch_drops": 1, "fetch_live": 1}
+    assert found([leaves | {"under_way": 1}, {"under_way": 1, "fetch_drops": 1} | asks, later]) == [[]] * 3
+    # a request that waits for its grant is stale from then on, and its answer dropped
+    waiting = {"req": 1, "fetch_held": 1}
+    assert found([waiting, leaves | waiting, stale, stale | {"gnt": 1}, {"under_way": 1, "fetch_drops": 1}]) == [[]] * 5
+    assert found([leaves | waiting, waiting])[1] == ["fence.i"]
+    assert found([leaves | waiting, stale | {"gnt": 1}, {"under_way": 1, "fetch_live": 1}])[2] == ["fence.i"]
+
+
+_FREE = 0x5A5A_A5A5
+"""What memory answers with where nothing is held."""
+
+
+@pytest.mark.parametrize("address", [0x80, 0x82, 0xFFFF_FFFE])
+@pytest.mark.parametrize("halves", [(0x4503, 0x1234), (0x4501, 0x1234)])
+def test_an_instruction_is_held(address: int, halves: tuple[int, int]):
+    memory = {(address + 2 * index) & 0xFFFF_FFFF: half for index, half in enumerate(halves)}
+    wide = halves[0] & 3 == 3
+    module = Module()
+    fails, place = Signal(2), Signal(30)
+    held = HeldWord(module, Const(address, 32), Const(halves[0] | halves[1] << 16, 32), fails)
+    data, err = held.answered(held.parts(place), Const(_FREE, 32), Const(0, 1))
+
+    async def bench(ctx):
+        assert ctx.get(held.raw) == (halves[0] | halves[1] << 16 if wide else halves[0])
+        for first_fails, second_fails in itertools.product((0, 1), repeat=2):
+            if address & 2 == 0 and first_fails != second_fails:
+                # both are in one word
+                continue
+            ctx.set(fails, first_fails | second_fails << 1)
+            assert ctx.get(held.fault) == (first_fails | (wide and second_fails))
+            for word in ((address & ~3) - 4, address & ~3, (address + 2) & 0xFFFF_FFFC):
+                ctx.set(place, word >> 2)
+                low, high = memory.get(word, _FREE & 0xFFFF), memory.get(word + 2, _FREE >> 16)
+                failing = {address: first_fails, (address + 2) & 0xFFFF_FFFF: second_fails}
+                assert ctx.get(data) == low | high << 16
+                assert ctx.get(err) == max(failing.get(word, 0), failing.get(word + 2, 0))
+                assert ctx.get(held.is_in(place, data, err)) == 1
+                assert ctx.get(held.is_in(place, data ^ 1, err)) == (word not in memory)
+        assert ctx.get(held.is_at(Const(address, 32))) == 1
+        assert ctx.get(held.is_at(Const(address ^ 2, 32))) == 0
+
+    simulate(module, bench, clocked=False)
+
+
+def test_a_bit_of_data_is_held():
+    module, port = Module(), ObiSignature().create()
+    held = HeldBit(module, port, Const(0x46, 32), Const(0b01_101, 5), Const(0, 32))
+    bit = 1 << 5 + 16
+
+    async def bench(ctx):
+        async def access(address: int, *, store: int | None = None, be: int = 0b1111, err: int = 0) -> int:
+            values = {"req": 1, "gnt": 1, "addr": address, "we": store is not None, "be": be, "wdata": store or 0}
+            for name, value in values.items():
+                ctx.set(getattr(port, name), value)
+            await ctx.tick()
+            ctx.set(port.req, 0)
+            ctx.set(port.rvalid, 1)
+            ctx.set(port.err, err)
+            answer = ctx.get(held.rdata)
+            await ctx.tick()
+            ctx.set(port.rvalid, 0)
+            return answer
+
+        assert await access(0x44) == 0
+        for address, be, err in ((0x48, 0b1111, 0), (0x44, 0b1011, 0), (0x44, 0b1111, 1)):
+            await access(address, store=0xFFFF_FFFF, be=be, err=err)
+            assert await access(0x44) == 0
+        await access(0x44, store=bit, be=0b0100)
+        assert await access(0x44) == bit
+        assert await access(0x44, be=0b0011) == 0
+        assert await access(0x40) == 0
+
+    simulate(module, bench)
+
+
+KINDS = ("branches", "jumps", "returns", "sleeps", "calls", "breaks", "fences", "syncs", "accesses_csr")
+
+
+def words_of(row: Insn, draw: random.Random) -> list[int]:
+    """Some words that are an instruction."""
+    free = ((1 << 8 * row.size) - 1) & ~row.mask
+    drawn = [row.match | draw.getrandbits(32) & free for _ in range(6)]
+    return [word for word in drawn if row.matches(word)]
+
+
+def test_kinds_are_those_of_the_table():
+    config = preset("xpulpnn2")
+    draw = random.Random(3)
+    words = {word: row for row in enabled(config.extensions, config.widths) for word in words_of(row, draw)}
+    module, raw = Module(), Signal(32)
+    seen = {kind: Signal(name=kind) for kind in KINDS}
+    word = Word(raw)
+    module.d.comb += [signal.eq(getattr(word, kind)) for kind, signal in seen.items()]
+    found: list[tuple[int, str]] = []
+
+    async def bench(ctx):
+        for value, row in words.items():
+            ctx.set(raw, value)
+            wanted = {
+                "branches": row.is_branch,
+                "jumps": row.is_jump,
+                "returns": row.op == "mret",
+                "sleeps": row.op == "wfi",
+                "calls": row.op == "ecall",
+                "breaks": row.op in ("ebreak", "c.ebreak"),
+                "fences": row.op == "fence",
+                "syncs": row.op == "fence.i",
+                "accesses_csr": row.op.startswith("csr"),
+            }
+            found.extend((value, kind) for kind in KINDS if ctx.get(seen[kind]) != wanted[kind])
+
+    simulate(module, bench, clocked=False)
+    assert len(words) > 1000
+    assert found == []
