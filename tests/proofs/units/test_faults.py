@@ -1,4 +1,4 @@
-"""Faults by structure, each with its place in the core, and what occurs at units, of instructions worked out by hand."""
+"""Faults by structure, each with its place in the core; what occurs at units, of instructions worked out by hand."""
 
 from contextlib import ExitStack
 from dataclasses import replace
