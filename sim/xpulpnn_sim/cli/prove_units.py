@@ -1,9 +1,9 @@
 """``xpulpnn prove units``: units of the core against their definitions."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from typing import Annotated, Any, get_args
 
 from cyclopts import Parameter
@@ -11,22 +11,33 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, preset
 from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
-from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET
-from xpulpnn_sim.cli.prove_products import ProductOptions, prove_products
+from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Json, Timeout
+from xpulpnn_sim.cli.values import Seconds, Words, listed
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
 from xpulpnn_sim.proofs.units import cluster_parts
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
-from xpulpnn_sim.proofs.units.dotp import DOT_PRODUCTS
-from xpulpnn_sim.proofs.units.equivalence import structures
+from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DOT_PRODUCTS
+from xpulpnn_sim.proofs.units.equivalence import METHODS, Comparison, check, structures
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER, REQUANTISER
-from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, Unit, UnitProof, proofs
+from xpulpnn_sim.proofs.units.unit_proof import (
+    DIFFERENT,
+    EQUAL,
+    UNDECIDED,
+    Claim,
+    Definition,
+    Unit,
+    UnitProof,
+    proofs,
+)
+from xpulpnn_sim.tools.lists import chosen
 
 _TITLE = "each unit against its definition, for all inputs"
 _CLUSTER = "cluster"  # preset of the cluster whose parts are proved
@@ -113,7 +124,7 @@ DOTP, EVERY = "dotp", "all"
 
 
 @arguments
-class UnitOptions(ProductOptions):
+class UnitOptions(Configuration, Timeout, Json):
     """Options of the command."""
 
     unit: Annotated[str, Parameter(choices=(DOTP, *UNITS, EVERY), metavar="UNIT")] = field(default=DOTP, kw_only=False)
@@ -123,6 +134,98 @@ class UnitOptions(ProductOptions):
     one table."""
     preset: Annotated[str, Parameter(choices=(*PRESETS, EVERY), metavar="NAME")] = DEFAULT_PRESET
     """Configuration to start from; of all units but dotp also all."""
+    formats: Words = ()
+    """dotp: element formats out of h, b, n, c (default: all configured)."""
+    method: Annotated[tuple[str, ...], listed(METHODS, "dotp: methods, all of which run (default one decides)")] = ()
+    timeout: Seconds = 120.0
+    """Seconds for one method on one operation, or for one claim."""
+    all_widths: bool = False
+    """dotp: also units with every subset of the configured element widths."""
+
+
+_PRODUCTS_TITLE = "each structure against rd * accumulate + the sum of sign or zero extended products"
+_SIGNS = "signs: of factor a (rs1) and b (rs2), u unsigned, s signed"
+
+
+def prove_products(options: UnitOptions) -> int:
+    """Print the table; fails if a structure is different or could not be decided by any method."""
+    config = options.core
+    suffixes = [fmt.suffix for fmt in config.dotp.formats]
+    wanted = chosen("+".join(options.formats), suffixes, "--formats") if options.formats else suffixes
+    formats = [fmt for fmt in ElemFmt if fmt.suffix in wanted]
+    fixed = [text.partition("=")[0].removeprefix("dotp.").replace("-", "_") for text in options.settings]
+    found = structures(config, fixed, widths=options.all_widths)
+    outcomes: list[Comparison] = []
+    operations = sum(len({*one.dotp.formats}.intersection(formats)) for one in found.values()) * len(ALL_SIGNS)
+    with progress_bar("structures", operations) as bar:
+        for label, one in found.items():
+            verilog, manifest = cached_emission("dotp", one)
+
+            def advance(share: float, label: str = label) -> None:
+                bar.describe(f"{label} {share:.0%}")
+
+            for fmt, signs in product((fmt for fmt in one.dotp.formats if fmt in formats), ALL_SIGNS):
+                bar.describe(f"{label} {fmt.suffix} {signs}")
+                outcomes += check(
+                    verilog,
+                    manifest,
+                    structure=label,
+                    formats=[fmt],
+                    signs=[signs],
+                    methods=options.method,
+                    timeout_s=options.timeout,
+                    advance=advance,
+                )
+                bar.advance()
+    console = output()
+    console.print(_products_table(outcomes))
+    console.print(_SIGNS, soft_wrap=True)
+    for outcome in outcomes:
+        if outcome.verdict == DIFFERENT:
+            what = outcome.counterexample or "the result must stay until the next operation, not change"
+            text = f"{outcome.structure} {outcome.fmt.suffix} {outcome.signs}: {what}"
+            tell(text)
+    return finish(options.json, [_product_record(outcome) for outcome in outcomes], good=_all_shown(outcomes))
+
+
+def _all_shown(outcomes: list[Comparison]) -> bool:
+    """Say whether no operation is different and a method decided each, even if others gave up."""
+    operations: dict[tuple[str, ElemFmt, str], set[str]] = {}
+    for outcome in outcomes:
+        operations.setdefault((outcome.structure, outcome.fmt, str(outcome.signs)), set()).add(outcome.verdict)
+    return all(DIFFERENT not in verdicts and verdicts != {UNDECIDED} for verdicts in operations.values())
+
+
+def _products_table(outcomes: list[Comparison]) -> Table:
+    rows: list[tuple[object, ...]] = []
+
+    def row(outcome: Comparison) -> tuple[str, ...]:
+        return (outcome.structure, outcome.fmt.suffix, outcome.method, outcome.covered, outcome.verdict)
+
+    for (structure, suffix, method, covered, verdict), group in groupby(sorted(outcomes, key=_order), key=row):
+        same = list(group)
+        signs = " ".join(str(outcome.signs) for outcome in same)
+        seconds = f"{sum(one.seconds for one in same):.1f}"
+        rows.append((structure, suffix, signs, method, covered, seconds, verdict))
+    headings = ("structure", "format", "signs", "method", "covered", "seconds", "verdict")
+    return table(headings, rows, title=_PRODUCTS_TITLE)
+
+
+def _order(outcome: Comparison) -> tuple[Any, ...]:
+    return (outcome.structure, outcome.fmt, METHODS.index(outcome.method), outcome.covered, outcome.verdict)
+
+
+def _product_record(outcome: Comparison) -> dict[str, Any]:
+    return {
+        "structure": outcome.structure,
+        "format": outcome.fmt.suffix,
+        "signs": str(outcome.signs),
+        "method": outcome.method,
+        "covered": outcome.covered,
+        "seconds": round(outcome.seconds, 3),
+        "verdict": outcome.verdict,
+        "counterexample": outcome.counterexample and asdict(outcome.counterexample),
+    }
 
 
 def _subjects(options: UnitOptions, told: Callable[[str], None]) -> list[tuple[Subject, list[str]]]:

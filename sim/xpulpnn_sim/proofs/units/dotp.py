@@ -1,8 +1,6 @@
 """One operation of the dot-product unit as gates, what it is to be, and claims that it is."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +31,21 @@ ALL_SIGNS = tuple(Signs(a, b) for a in (False, True) for b in (False, True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DotpOperands:
-    """Values of one operation, or arrays of such."""
+class Counterexample:
+    """Operands for which a structure computes something else than defined."""
 
-    rs1: Any
-    rs2: Any
-    rd: Any
-    accumulate: Any
+    rs1: int
+    rs2: int
+    rd: int
+    accumulate: int
+    expected: int
+    result: int
+
+    def __str__(self) -> str:
+        return (
+            f"rs1=0x{self.rs1:08x} rs2=0x{self.rs2:08x} rd=0x{self.rd:08x} accumulate={self.accumulate}: "
+            f"result must be 0x{self.expected:08x}, not 0x{self.result:08x}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +88,12 @@ class DotpOperation:
             total = graph.add(total, extended(product, _WORD, signed=self.signs.a or self.signs.b))
         return total
 
-    def values(self, ones: Iterable[int]) -> tuple[DotpOperands, int]:
-        """Operands and result where the input literals ``ones`` are 1 and the others are 0."""
-        words = (self.rs1, self.rs2, self.rd, [self.accumulate], self.result)
-        known = frozenset(ones)
-        rs1, rs2, rd, accumulate, result = (self.graph.number(known, word) for word in words)
-        return DotpOperands(rs1=rs1, rs2=rs2, rd=rd, accumulate=accumulate), result
-
-    def expected(self, operands: DotpOperands) -> int:
-        """The result by the golden model."""
-        words = (np.array([word], np.uint32) for word in (operands.rs1, operands.rs2, operands.rd, operands.accumulate))
-        return int(golden(self.fmt, self.signs, *words)[0])
+    def case(self, ones: frozenset[int]) -> Counterexample:
+        """Operands, their sum by the golden model, and the result where the input literals ``ones`` are 1, others 0."""
+        words = {"rs1": self.rs1, "rs2": self.rs2, "rd": self.rd, "accumulate": [self.accumulate]}
+        given = {name: self.graph.number(ones, word) for name, word in words.items()}
+        expected = golden(self.fmt, self.signs, *(np.array([value], np.uint32) for value in given.values()))
+        return Counterexample(**given, expected=int(expected[0]), result=self.graph.number(ones, self.result))
 
     def sample(self, cases: int, seed: int) -> frozenset[int] | None:
         """Input literals that are 1 in the first of so many random cases in which the golden model differs, if any."""
@@ -168,9 +169,7 @@ def _claims(unit: Unit) -> list[Claim]:
         found = algebra.prove(one.graph, one.result, one.definition(), timeout_s=timeout_s)
         if found is None:
             return ""
-        given, result = one.values(found.ones)
-        operands = f"rs1={given.rs1:#x}, rs2={given.rs2:#x}, rd={given.rd:#x}, accumulate={given.accumulate}"
-        return f"{signs}: {operands}: must be 0x{one.expected(given):08x}, not 0x{result:08x}"
+        return f"{signs}: {one.case(found.ones)}"
 
     def of_format(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:

@@ -13,33 +13,17 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra, solvers
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
 from xpulpnn_sim.proofs.engine.exhaustive import simulate
-from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DotpOperands, DotpOperation, Signs, operation
-from xpulpnn_sim.proofs.units.unit_proof import Unit
+from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, Counterexample, DotpOperation, Signs, operation
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED, Unit
 
 METHODS = ("algebra", "sat", "exhaustive", "random")  # ways to compare a structure with the definition; see `check`
 
-EQUAL, LANES, SAMPLED, DIFFERENT, UNDECIDED = "equal", "equal lane by lane", "no difference", "different", "undecided"
-"""Verdicts: proved for all operands; shown for all operands of each lane alone; not refuted; refuted; not finished."""
+LANES, SAMPLED = "equal lane by lane", "no difference"
+"""Further verdicts: shown for all operands of each lane alone; not refuted by random operands."""
 
 _FIRST_CASES = 1024
 _RANDOM_BLOCKS = 1 << 18
 _SAT_WIDTH = 4  # Widest elements that SAT is tried on unless asked for: it takes minutes for products of 8 bits
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counterexample:
-    """Operands for which a structure computes something else than defined."""
-
-    operands: DotpOperands
-    expected: int
-    result: int
-
-    def __str__(self) -> str:
-        given = self.operands
-        return (
-            f"rs1=0x{given.rs1:08x} rs2=0x{given.rs2:08x} rd=0x{given.rd:08x} accumulate={given.accumulate}: "
-            f"result must be 0x{self.expected:08x}, not 0x{self.result:08x}"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +215,4 @@ class _Check:
         return _Found("random", covered, time.monotonic() - started, SAMPLED)
 
     def _refuted(self, method: str, covered: str, started: float, one: DotpOperation, ones: frozenset[int]) -> _Found:
-        operands, result = one.values(ones)
-        example = Counterexample(operands=operands, expected=one.expected(operands), result=result)
-        return _Found(method, covered, time.monotonic() - started, DIFFERENT, example)
+        return _Found(method, covered, time.monotonic() - started, DIFFERENT, one.case(ones))
