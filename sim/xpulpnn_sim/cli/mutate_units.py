@@ -167,11 +167,7 @@ def tell_survivors(found: Mapping[str, Sequence[Judged]]) -> None:
     for thing, judged in found.items():
         for each in judged:
             if each.alive:
-                tell(_survivor(thing, each))
-
-
-def _survivor(unit: str, each: Judged) -> str:
-    mutant = each.mutant
-    where = f"{mutant.source or 'no source'}: {unit} mutant {mutant.number}"
-    proof = f" ({each.proof}: {each.example})" if each.example else f" ({each.proof})" if each.proof else ""
-    return f"{where}: {mutant.module} {mutant.cell} {mutant.port}[{mutant.bit}] {mutant.change}{proof}"
+                mutant, proof = each.mutant, ": ".join(filter(None, (each.proof, each.example)))
+                where = f"{mutant.source or 'no source'}: {thing} mutant {mutant.number}"
+                place = f"{mutant.module} {mutant.cell} {mutant.port}[{mutant.bit}]"
+                tell(f"{where}: {place} {mutant.change}{f' ({proof})' if proof else ''}")

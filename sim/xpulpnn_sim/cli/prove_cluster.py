@@ -15,10 +15,9 @@ from xpulpnn_sim.cli.option_groups import Json, Settings, Timeout
 from xpulpnn_sim.cli.values import Seconds
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
-from xpulpnn_sim.proofs.engine.induction import PROVED, REFUTED, Finding, prove
+from xpulpnn_sim.proofs.engine.induction import Finding, prove
 
 _TITLE = "what holds in every cycle after a reset, by induction over the clock edges"
-_EXPECTED = "as must be"
 
 
 @arguments
@@ -49,14 +48,10 @@ def run(options: ClusterProofOptions) -> int:
             found.append((obligation, findings, time.monotonic() - began))
     output().print(_table(found))
     every = [(obligation, finding) for obligation, findings, _ in found for finding in findings]
-    wrong = [_shown(*each) for each in every if each[1].verdict != _wanted(*each)]
+    wrong = [_shown(*each) for each in every if each[1].verdict != each[0].expected(each[1].claim)]
     for text in wrong:
         tell(text)
     return finish(options.json, [_record(*each) for each in found], good=not wrong)
-
-
-def _wanted(obligation: Obligation, finding: Finding) -> str:
-    return REFUTED if finding.claim in obligation.refuted else PROVED
 
 
 def _table(found: list[tuple[Obligation, list[Finding], float]]) -> Table:
@@ -64,8 +59,9 @@ def _table(found: list[tuple[Obligation, list[Finding], float]]) -> Table:
     for obligation, findings, seconds in found:
         unit, spent = obligation.unit, f"{seconds:.1f}"
         for finding in findings:
-            expected = finding.claim in obligation.refuted and finding.verdict == REFUTED
-            verdict = f"{finding.verdict}, {_EXPECTED}" if expected else finding.verdict
+            verdict = finding.verdict
+            if finding.claim in obligation.refuted and verdict == obligation.expected(finding.claim):
+                verdict += ", as must be"
             rows.append((unit, obligation.claims[finding.claim], finding.cycles, spent, verdict))
             unit = spent = ""
     return table(("unit", "claim", "cycles", "seconds", "verdict"), rows, title=_TITLE)
@@ -94,7 +90,7 @@ def _record(obligation: Obligation, findings: list[Finding], seconds: float) -> 
                 "text": obligation.claims[finding.claim],
                 "cycles": finding.cycles,
                 "verdict": finding.verdict,
-                "expected": _wanted(obligation, finding),
+                "expected": obligation.expected(finding.claim),
                 "example": [dict(ports) for ports in finding.example],
             }
             for finding in findings

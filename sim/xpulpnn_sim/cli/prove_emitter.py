@@ -52,7 +52,9 @@ def run(options: EmitterOptions) -> int:
     outcomes: list[tuple[Source, Outcome]] = []
     presets: dict[Source, list[str]] = {}
     with progress_bar("emitting", len(designs)) as bar:
-        batches = [_new_modules(name, designs[name], options, presets) for name in bar.each(designs, _emitting)]
+        batches = [
+            _new_modules(name, designs[name], options, presets) for name in bar.each(designs, "emitting {}".format)
+        ]
         bar.restart(len(presets))
         for batch in batches:
             bar.describe("reading")
@@ -68,10 +70,6 @@ def run(options: EmitterOptions) -> int:
     tell(f"{equal} of {len(outcomes)} different modules equal, {seconds:.0f} s of proving")
     records = [_record(source, outcome, presets[source]) for source, outcome in outcomes]
     return finish(options.json, records, good=equal == len(outcomes))
-
-
-def _emitting(preset: str) -> str:
-    return f"emitting {preset}"
 
 
 def _new_modules(

@@ -10,8 +10,8 @@ from xpulpnn_sim.cli import prove_cluster
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute
 from xpulpnn_sim.proofs.cluster.cluster import PARTS, arbiter
-from xpulpnn_sim.proofs.cluster.obligation import Obligation
-from xpulpnn_sim.proofs.engine.induction import PROVED, REFUTED, UNDECIDED, Finding, prove
+from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, Obligation
+from xpulpnn_sim.proofs.engine.induction import UNDECIDED, Finding, prove
 
 pytestmark = pytest.mark.flow
 

@@ -25,6 +25,9 @@ class Surroundings(wiring.Component):
             m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
 
 
+PROVED, REFUTED = "proved", "refuted"  # verdicts: holds in every cycle after a reset; does not, as cycles show
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obligation:
     """Claims about a unit, each an output of a component that contains it: 1 in every cycle after a reset."""
@@ -36,6 +39,10 @@ class Obligation:
     registers: Mapping[str, str] = field(default_factory=dict)
     depth: int = 1  # cycles that a proof by induction looks back
     refuted: frozenset[str] = frozenset()  # claims that do not hold, and must not
+
+    def expected(self, claim: str) -> str:
+        """Verdict that the proof of a claim must end with."""
+        return REFUTED if claim in self.refuted else PROVED
 
     def emit(self) -> EmittedVerilog:
         """Verilog of component and unit, without initial values: proofs begin with a reset, or anywhere."""

@@ -108,15 +108,11 @@ def elaborate(wanted: Sequence[Source]) -> Iterator[Elaborated]:
 
 
 def _original(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Directions of ports by the names they have in the RTLIL."""
+    """Directions of ports by the names they may have in the RTLIL."""
     return {
-        module: {name: direction for port, direction in ports.items() for name in _originals(port)}
+        module: {port.removesuffix(end): direction for port, direction in ports.items() for end in ("_n", "_", "")}
         for module, ports in directions.items()
     }
-
-
-def _originals(port: str) -> tuple[str, ...]:
-    return (port, *(port.removesuffix(end) for end in ("_", "_n") if port.endswith(end)))
 
 
 def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> Outcome:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpulpnn_sim.proofs.cluster.obligation import Obligation
+from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, Obligation
 from xpulpnn_sim.tools.yosys import find_yosys
 
-PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
-"""Verdicts: holds in every cycle after a reset; does not, as a counterexample shows; neither was shown."""
+UNDECIDED = "undecided"  # verdict: neither was shown
 
 _START_S = 60  # seconds Yosys may take besides solving
 

@@ -96,16 +96,13 @@ class _Change:
         if isinstance(statement, Switch):
             cases = [(patterns, self.of(inner), place) for patterns, inner, place in statement.cases]
             return Switch(statement.test, cases, src_loc=statement.src_loc)
-        if isinstance(statement, Assign) and self._has(_place(statement.lhs)):
-            self.made = True
-            return Assign(statement.lhs, self._wrong(statement.rhs))
+        place = _place(statement.lhs) if isinstance(statement, Assign) else None
+        if isinstance(statement, Assign) and place and self._place:
+            signal, first, end = self._place
+            if place[0] == signal and first <= place[1] and place[2] <= end:
+                self.made = True
+                return Assign(statement.lhs, self._wrong(statement.rhs))
         return statement
-
-    def _has(self, place: _Place | None) -> bool:
-        if place is None or self._place is None:
-            return False
-        signal, first, end = self._place
-        return place[0] == signal and first <= place[1] and place[2] <= end
 
 
 def _place(value: Value) -> _Place | None:

@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Sequence
 
-from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.semantics import definition
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
@@ -14,6 +13,8 @@ from xpulpnn_sim.proofs.units.unit_proof import Equality
 
 _LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6)}
 """Codes of the set-up instructions that write each register of a loop."""
+
+_SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions that the controller hears of
 
 _FIELDS = {"rs1": 15, "rs2": 20, "rd": 7, "rs3": 7}  # Lowest bit of each register field
 
@@ -106,7 +107,7 @@ def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
     z = passage.integers
     follows = issue.word("info__next_pc")
     condition, target = effects.pc[-1] if effects.pc else (FALSE, follows)
-    jumps = TRUE if insn.is_jump else FALSE
+    jumps = int(insn.is_jump)
     found = [Equality("jump", [issue.bit("jump__valid")], [jumps])]
     if insn.is_jump:
         found.append(Equality("target", issue.word("jump__target"), target, condition))
@@ -117,12 +118,8 @@ def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
         Equality("target", execute.word("branch__target"), target, condition),
         Equality("next address", leave.word("rvfi__pc_wdata"), low(z.choose(condition, [*target], [*follows]), XLEN)),
         Equality("access of a CSR", [execute.bit("csr__valid")], [FALSE]),
-        Equality("system instruction", [issue.bit("system__valid")], [_is_system(insn)]),
+        Equality("system instruction", [issue.bit("system__valid")], [int(insn.op in _SYSTEM)]),
     ]
-
-
-def _is_system(insn: Insn) -> int:
-    return TRUE if insn.op in ("fence", "fence.i", "mret", "wfi") else FALSE
 
 
 def _loops(passage: Passage, effects: GateEffects) -> list[Equality]:

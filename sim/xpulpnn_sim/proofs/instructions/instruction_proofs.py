@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import xpulpnn_sim.proofs.instructions
-from xpulpnn.errors import EncodingError
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledger, Outcome
+from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledger, Outcome, spelt
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
 from xpulpnn_sim.proofs.instructions.backend import BackendGates, Source
 from xpulpnn_sim.proofs.instructions.claims import equalities
@@ -21,7 +20,6 @@ from xpulpnn_sim.proofs.instructions.passage import Layout, Passage, waiting
 from xpulpnn_sim.proofs.units.unit_proof import Equality
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import digest
-from xpulpnn_sw.assembly.disasm import disassemble
 
 _RARE = 0x5A3C_96F0  # value of a source in the one case that is wrong; even, since it may be an address
 
@@ -107,13 +105,9 @@ def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) 
         return passage.graph.number(ones, literals)
 
     word, leave = value(passage.word), passage.leave
-    try:
-        spelt = disassemble(word, 0)
-    except EncodingError:
-        spelt = "no instruction"
     sources = (f"{name}={value(leave.word(f'rvfi__{name}_rdata')):08x}" for name in ("rs1", "rs2", "rd"))
     loaded = f"loaded={value(leave.word('rvfi__mem_rdata')):08x}"
-    lines = [f"{word:08x} {spelt}: {' '.join((*sources, loaded))}"]
+    lines = [f"{word:08x} {spelt(word, 0)}: {' '.join((*sources, loaded))}"]
     for each in found:
         got, wanted = value(each.found), value(each.wanted)
         if value([each.condition]) and got != wanted:

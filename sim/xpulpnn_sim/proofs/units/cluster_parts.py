@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Out
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
-from xpulpnn_sim.proofs.engine.induction import PROVED, REFUTED, UNDECIDED, prove
+from xpulpnn_sim.proofs.engine.induction import UNDECIDED, prove
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.units.unit_proof import Claim
@@ -16,11 +16,7 @@ def claims(obligation: Obligation, text: str) -> list[Claim]:
 
     def decide(timeout_s: float) -> str:
         findings = prove(obligation, text, timeout_s=int(timeout_s))
-        wrong = [
-            finding
-            for finding in findings
-            if finding.verdict != (REFUTED if finding.claim in obligation.refuted else PROVED)
-        ]
+        wrong = [finding for finding in findings if finding.verdict != obligation.expected(finding.claim)]
         if any(finding.verdict != UNDECIDED for finding in wrong):
             return "; ".join(f"{finding.verdict}: {obligation.claims[finding.claim]}" for finding in wrong)
         if wrong:

@@ -152,7 +152,11 @@ def watch_system(m, core, seen, boot_addr, under_way):
 
     effects = (core.rvfi_rd_we, core.rvfi_base_we, core.rvfi_mem_rmask, core.rvfi_mem_wmask, core.rvfi_nn_we)
     handler = now["mtvec"] & MTVEC_BASE
-    wrong_reads = {f"reads {name}": wb.reads[name] & _reads_other(core, wb.word, old) for name, old in now.items()}
+    writes = core.rvfi_rd_we & (core.rvfi_rd_addr == wb.word.rd)
+    wrong_reads = {
+        f"reads {name}": wb.reads[name] & wb.word.rd.any() & ~(writes & (core.rvfi_rd_wdata == old))
+        for name, old in now.items()
+    }
     wrong_records = {
         "exception": wb.misjudged,
         "handler": core.rvfi_trap & (core.rvfi_pc_wdata != handler),
@@ -244,11 +248,6 @@ def _kept(name, value):
 def _stored(name, value):
     """The bits that the core has flip-flops for."""
     return Cat(value[bit] for bit in range(XLEN) if _REGISTERS[name].writable >> bit & 1)
-
-
-def _reads_other(core, word, value):
-    brings = core.rvfi_rd_we & (core.rvfi_rd_addr == word.rd) & (core.rvfi_rd_wdata == value)
-    return word.rd.any() & ~brings
 
 
 def _kinds(word):
