@@ -220,32 +220,14 @@ def emit(
 
     The same component and configuration give the same bytes. Elaborates ``component``, which can be done once only.
 
-    Parameters
-    ----------
-    component : wiring.Component
-        The top level.
-    name : str
-        Name of its module, before which ``prefix`` is put.
-    config : dataclass or mapping
-        What to echo as ``configuration`` in the manifest and in the header.
-    prefix : str
-        Begins the name of every module, so that designs with different prefixes fit into one.
-    reset : "sync" or "async-low"
-        Whether registers are reset at the clock edge by ``rst``, active high, or at once by ``rst_n``, active low.
-    initial : bool
-        Whether registers have their reset values before the first reset too.
-    command : str
-        Command line to name in the header, if there was one.
-    both_edges : bool
-        Whether every change of a clock is an edge: for simulators, which then have half the changes to follow. Needs
-        SystemVerilog.
+    ``config`` is echoed as ``configuration`` in the manifest and in the header, which also names the ``command`` line.
+    ``prefix`` begins the name of every module, so that designs with different prefixes fit into one. Registers are
+    reset at the clock edge by ``rst``, active high, or at once by ``rst_n``, active low (``async-low``); with
+    ``initial`` they have their reset values before the first reset too. With ``both_edges`` every change of a clock is
+    an edge: for simulators, which then have half the changes to follow; it needs SystemVerilog.
 
-    Raises
-    ------
-    InputError
-        If the prefix cannot begin an identifier.
-    ToolError
-        If the component has something in it that Verilog is not written for.
+    Raises :class:`InputError` if the prefix cannot begin an identifier, and :class:`ToolError` if the component has
+    something in it that Verilog is not written for.
     """
     if prefix and not IDENTIFIER.fullmatch(prefix):
         raise InputError(f"prefix must be letters, digits and underscores, a letter first, not {prefix}")

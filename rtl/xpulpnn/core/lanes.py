@@ -37,22 +37,13 @@ def reversed_bits(m: Module, name: str, word: Value, block: int = 1) -> Value:
     return word
 
 
-def widened_up(m: Module, name: str, bits: Value, width: int) -> Value:
-    """Every set bit copied to the ``width - 1`` bits above it; ``bits`` is 0 there. Wiring only."""
+def widened(m: Module, name: str, bits: Value, width: int, direction: str) -> Value:
+    """Every set bit copied to the ``width - 1`` bits "up" or "down" from it; ``bits`` is 0 there. Wiring only."""
     for step in steps(1):
         if step < width:
-            wider = Signal(XLEN, name=f"{name}_up_{2 * step}")
-            m.d.comb += wider.eq(bits | bits.shift_left(step)[:XLEN])
-            bits = wider
-    return bits
-
-
-def widened_down(m: Module, name: str, bits: Value, width: int) -> Value:
-    """Every set bit copied to the ``width - 1`` bits below it; ``bits`` is 0 there. Wiring only."""
-    for step in steps(1):
-        if step < width:
-            wider = Signal(XLEN, name=f"{name}_down_{2 * step}")
-            m.d.comb += wider.eq(bits | bits.shift_right(step))
+            wider = Signal(XLEN, name=f"{name}_{direction}_{2 * step}")
+            moved = bits.shift_left(step)[:XLEN] if direction == "up" else bits.shift_right(step)
+            m.d.comb += wider.eq(bits | moved)
             bits = wider
     return bits
 
@@ -100,4 +91,4 @@ class Lanes:
             further = Signal(XLEN, name=f"{name}_{step}")
             self._m.d.comb += further.eq(bits | (bits.shift_right(step) & reach))
             bits = further
-        return widened_down(self._m, name, bits, ElemFmt.C.width)
+        return widened(self._m, name, bits, ElemFmt.C.width, "down")

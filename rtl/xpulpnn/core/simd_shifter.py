@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import LaneFmt
-from xpulpnn.core.lanes import XLEN, Lanes, every, reversed_bits, steps, widened_down, widened_up
+from xpulpnn.core.lanes import XLEN, Lanes, every, reversed_bits, steps, widened
 from xpulpnn.isa.formats import ElemFmt
 
 
@@ -78,8 +78,8 @@ class SimdShifter(Component):
             # Lanes that move by this step are at least two steps wide, so their tops are tops of such blocks. An
             # arithmetic shift keeps the top bit, so the sign is read from the partly shifted word.
             block_tops = every(2 * step, 1 << (2 * step - 1))
-            above = widened_down(m, f"tops_{step}", lanes.msbs & block_tops, step)
-            signs = widened_down(m, f"signs_{step}", word & block_tops, step)
+            above = widened(m, f"tops_{step}", lanes.msbs & block_tops, step, "down")
+            signs = widened(m, f"signs_{step}", word & block_tops, step, "down")
             m.d.comb += [
                 moving.eq(self._moving(m, lanes, place, step)),
                 passing.eq(moving & ~above),
@@ -103,7 +103,7 @@ class SimdShifter(Component):
             by_one = self.by_one.replicate(XLEN)
             wanted = wanted & ~by_one if place else wanted | by_one
         bottoms = lanes.lsbs & every(width, 1) & lanes.at_least(width).replicate(XLEN)
-        spread = lanes.spread_up(name, widened_up(m, name, wanted & bottoms, width), width)
+        spread = lanes.spread_up(name, widened(m, name, wanted & bottoms, width, "up"), width)
         return Mux(self.mirror, reversed_bits(m, name, spread, width), spread)
 
     def _rotated(self, word: Value, step: int, moving: Value) -> Value:

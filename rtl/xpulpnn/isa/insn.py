@@ -12,9 +12,19 @@ STORE_OPS = frozenset({"sb", "sh", "sw"})
 BRANCH_OPS = frozenset({"beq", "bne", "blt", "bge", "bltu", "bgeu"})
 JUMP_OPS = frozenset({"jal", "jalr"})
 NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})  # Mac&Load with both factors from the NN-RF.
-
 MAC_LOAD_OPS = NN_FORM_OPS | {"pv.cusdot"}
 REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"})
+_KINDS = {
+    "is_load": LOAD_OPS,
+    "is_store": STORE_OPS,
+    "is_branch": BRANCH_OPS,
+    "is_jump": JUMP_OPS,
+    "is_mac_load": MAC_LOAD_OPS,
+    "is_nn_form": NN_FORM_OPS,
+    "requantises": REQUANTISE_OPS,
+    "loads_parameter": frozenset({"pv.rqld"}),
+}
+"""Operations for which a property of the row holds."""
 
 
 def pattern(
@@ -58,6 +68,19 @@ class Insn:
     match: int = field(init=False, repr=False, compare=False)
     tokens: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: The fields of the operands.
     restricted: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: Those with excluded values.
+    #: is_load: Memory is loaded into rd; false for Mac&Load, which loads into the NN-RF.
+    is_load: bool = field(init=False, repr=False, compare=False)
+    is_store: bool = field(init=False, repr=False, compare=False)  #: Memory is written.
+    is_branch: bool = field(init=False, repr=False, compare=False)  #: It is a conditional branch.
+    is_jump: bool = field(init=False, repr=False, compare=False)  #: It is an unconditional jump.
+    is_mac_load: bool = field(init=False, repr=False, compare=False)  #: It is a Mac&Load of either form.
+    is_nn_form: bool = field(init=False, repr=False, compare=False)  #: It is one with both factors from the NN-RF.
+    #: reloads_other: It is a Mac&Load that reloads the activation it does not use: both update bits are set.
+    reloads_other: bool = field(init=False, repr=False, compare=False)
+    #: loads_parameter: It loads a parameter of the requantisation into the NN-RF.
+    loads_parameter: bool = field(init=False, repr=False, compare=False)
+    #: requantises: It multiplies, adds, shifts, clips and puts the result into a lane of rd.
+    requantises: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         fixed = self.pattern.replace("0", "1").replace("-", "0")
@@ -66,6 +89,9 @@ class Insn:
         object.__setattr__(self, "match", int(self.pattern.replace("-", "0"), 2))
         object.__setattr__(self, "tokens", tokens)
         object.__setattr__(self, "restricted", tuple(token for token in tokens if token.restricted))
+        for name, ops in _KINDS.items():
+            object.__setattr__(self, name, self.op in ops)
+        object.__setattr__(self, "reloads_other", self.extension is Extension.XPULPML_CROSS)
 
     @property
     def size(self) -> int:
@@ -108,51 +134,6 @@ class Insn:
     def writes_base(self) -> bool:
         """Return whether the instruction writes its base register (post-increment, Mac&Load)."""
         return any(operand.increment for operand in self.forms)
-
-    @property
-    def is_load(self) -> bool:
-        """Return whether memory is loaded into rd; false for Mac&Load, which loads into the NN-RF."""
-        return self.op in LOAD_OPS
-
-    @property
-    def is_store(self) -> bool:
-        """Return whether memory is written."""
-        return self.op in STORE_OPS
-
-    @property
-    def is_branch(self) -> bool:
-        """Return whether it is a conditional branch."""
-        return self.op in BRANCH_OPS
-
-    @property
-    def is_jump(self) -> bool:
-        """Return whether it is an unconditional jump."""
-        return self.op in JUMP_OPS
-
-    @property
-    def is_mac_load(self) -> bool:
-        """Return whether it is a Mac&Load of either form."""
-        return self.op in MAC_LOAD_OPS
-
-    @property
-    def is_nn_form(self) -> bool:
-        """Return whether it is a Mac&Load with both factors from the NN-RF."""
-        return self.op in NN_FORM_OPS
-
-    @property
-    def reloads_other(self) -> bool:
-        """Return whether it is a Mac&Load that reloads the activation it does not use: both update bits are set."""
-        return self.extension is Extension.XPULPML_CROSS
-
-    @property
-    def loads_parameter(self) -> bool:
-        """Return whether it loads a parameter of the requantisation into the NN-RF."""
-        return self.op == "pv.rqld"
-
-    @property
-    def requantises(self) -> bool:
-        """Return whether it multiplies, adds, shifts, clips and puts the result into a lane of rd."""
-        return self.op in REQUANTISE_OPS
 
     @property
     def uses_nnrf(self) -> bool:
