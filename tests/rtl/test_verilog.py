@@ -12,7 +12,6 @@ from tests.rtl.replay import require_same, run, tool
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.emit.names import KEYWORDS, snake_case
-from xpulpnn.emit.tree import disjoint
 from xpulpnn.verilog import emit, plain
 
 LINT = ["--lint-only", "-Wall", "--top-module", "mixture"]
@@ -319,29 +318,6 @@ def test_same_configuration_gives_same_bytes():
 @pytest.mark.parametrize(("name", "expected"), [("DotpUnit", "dotp_unit"), ("NNRf", "nn_rf"), ("Lane2d", "lane2d")])
 def test_module_names_are_snake_case(name: str, expected: str):
     assert snake_case(name) == expected
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize("seed", range(20))
-def test_disjoint_patterns_keep_the_choice(seed: int):
-    rng = random.Random(seed)
-    cases = [
-        (tuple("".join(rng.choice("01--") for _ in range(5)) for _ in range(rng.randint(1, 3))), [str(index)])
-        for index in range(6)
-    ] + [((), ["default"])]
-
-    def chosen(table, word: str) -> list[list[str]]:
-        def hit(pattern: str) -> bool:
-            return all(a in ("-", b) for a, b in zip(pattern, word, strict=True))
-
-        return [body for patterns, body in table for pattern in patterns or ("-" * 5,) if hit(pattern)]
-
-    result = disjoint(cases)
-    for number in range(32):
-        word = f"{number:05b}"
-        got = chosen(result, word)
-        assert got[0] == chosen(cases, word)[0], (seed, word)
-        assert len(got) == 1 or got[1:] == [["default"]], (seed, word)
 
 
 @pytest.mark.flow

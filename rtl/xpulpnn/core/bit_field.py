@@ -10,11 +10,6 @@ from xpulpnn.isa.formats import ElemFmt
 INDEX_BITS = (XLEN - 1).bit_length()
 
 
-def bits_up_to(index: Value) -> Value:
-    """Mask of the bits from 0 to ``index``, a 5-bit number."""
-    return Const(ALL_ONES, XLEN) >> ~index
-
-
 def bits_below(index: Value) -> Value:
     """Mask of the bits below ``index``, a 5-bit number."""
     return Const(ALL_ONES >> 1, XLEN) >> ~index
@@ -63,7 +58,7 @@ class BitField(Component):
             # The sign is read before the shift, which takes an extracted field to bit 0.
             sign.eq(self.signed & self.op_a.bit_select(end, 1)),
             first.eq(Mux(extract, 0, self.start)),
-            self.inside.eq(bits_up_to(Mux(extract, width_m1, end)) & ~bits_below(first)),
+            self.inside.eq((Const(ALL_ONES, XLEN) >> ~Mux(extract, width_m1, end)) & ~bits_below(first)),
         ]
 
         outer = Signal(XLEN)

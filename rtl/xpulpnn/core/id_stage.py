@@ -92,10 +92,13 @@ class IdStage(Component):
         goes = Signal(name="id_goes")
         illegal = Signal()
         acts = Signal(name="id_acts")
+        id_ex, wb, rs1 = self.id_ex, self.wb, self.insn.payload.word[15:20]
+        pending = id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == rs1)
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
         m.d.comb += [
             late_operand.eq(Cat(waits).any()),
-            jalr_waits.eq(self._jalr_waits(ctrl)),
+            # jalr takes its base from the register file, so it waits for every write of it still under way
+            jalr_waits.eq(ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & (wb.addr == rs1)))),
             drains.eq(((ctrl.system == System.WFI) | (ctrl.system == System.FENCE_I)) & ~self.drained),
             acts.eq(illegal | (ctrl.system != System.NONE) | (ctrl.hwloop != HwLoopOp.NONE)),
             stall.eq(((late_operand | jalr_waits | drains) & ~decoder.illegal) | (acts & self.id_ex.lsu.valid)),
@@ -172,13 +175,6 @@ class IdStage(Component):
                 getattr(self, name).eq(read.value),
             ]
         return reads, regfile
-
-    def _jalr_waits(self, ctrl):
-        """jalr takes its base from the register file, so it waits for every write of it still under way."""
-        rs1 = self.insn.payload.word[15:20]
-        id_ex, wb = self.id_ex, self.wb
-        pending = id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == rs1)
-        return ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & (wb.addr == rs1)))
 
     def _constants(self, m, ctrl, rs1_stored):
         payload = self.insn.payload

@@ -100,7 +100,8 @@ class Quantiser(Component):
         code = Mux(pixel, codes[1], codes[0])
         steps = Signal(BLOCK_BITS - 1)
         for fmt in self.formats:
-            with m.If(self._is(fmt)), m.Switch(level):
+            crumbs = self.crumbs if fmt is ElemFmt.C else ~self.crumbs
+            with m.If(crumbs if len(self.formats) > 1 else C(1, 1)), m.Switch(level):
                 for bits in range(1, fmt.width):
                     with m.Case(bits):
                         zeros = C(0, fmt.width - 1 - bits)
@@ -116,11 +117,6 @@ class Quantiser(Component):
                 Cat(C(0, 1), (start[1:BLOCK_BITS] + steps)[: BLOCK_BITS - 1], start[BLOCK_BITS:], middle[HALF_BITS:])
             ),
         ]
-
-    def _is(self, fmt):
-        if len(self.formats) == 1:
-            return C(1, 1)
-        return self.crumbs if fmt is ElemFmt.C else ~self.crumbs
 
     def _for_format(self, value):
         """The value that belongs to the format of the codes."""

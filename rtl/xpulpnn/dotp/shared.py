@@ -23,11 +23,6 @@ def block_mask(fmt: ElemFmt, row: int, side: int) -> int:
     return ((1 << fmt.width) - 1) << (lane * fmt.width)
 
 
-def top_bits(fmt: ElemFmt, side: int) -> int:
-    """Mask of the top bits of all elements in ``side`` bits."""
-    return sum(1 << position for position in range(fmt.width - 1, side, fmt.width))
-
-
 class DotpShared(Component):
     """Sum of products on one set of multipliers for every configured format ("sum together").
 
@@ -79,7 +74,7 @@ class DotpShared(Component):
                         offset.eq(signed_offset(fmt, self.a_signed, self.b_signed) << weight),
                         self.result.eq(total[weight : weight + XLEN]),
                     ]
-                    tops = top_bits(fmt, side)
+                    tops = sum(1 << position for position in range(fmt.width - 1, side, fmt.width))
                     for row, invert in enumerate(inverted):
                         mask = Const(block_mask(fmt, row, side), side)
                         by_a = self.a_signed.replicate(side) & tops

@@ -43,23 +43,16 @@ def _fixed(insn: Insn) -> int:
 
 
 def _sometimes(insn: Insn) -> list[Cost]:
-    found: list[Cost] = []
-    if insn.is_branch:
-        found.append(Cost.TAKEN_BRANCH)
-    if insn.op == "jalr":
-        found.append(Cost.JUMP_REGISTER)
-    if insn.is_branch or insn.is_jump:
-        found.append(Cost.MISALIGNED_TARGET)
-    if (insn.is_load or insn.is_store or insn.is_mac_load or insn.loads_parameter) and insn.op not in _BYTES:
-        found.append(Cost.MISALIGNED_ACCESS)
-    if insn.is_load:
-        found.append(Cost.LOAD_USE)
-    if insn.is_mac_load:
-        found.append(Cost.MAC_LOAD_USE)
-    if insn.loads_parameter:
-        found.append(Cost.PARAMETER_USE)
-    if insn.requantises:
-        found.append(Cost.REQUANTISE_USE)
-    if insn.op in _CSR:
-        found.append(Cost.CSR_WRITE)
-    return found
+    accesses = insn.is_load or insn.is_store or insn.is_mac_load or insn.loads_parameter
+    due = {
+        Cost.TAKEN_BRANCH: insn.is_branch,
+        Cost.JUMP_REGISTER: insn.op == "jalr",
+        Cost.MISALIGNED_TARGET: insn.is_branch or insn.is_jump,
+        Cost.MISALIGNED_ACCESS: accesses and insn.op not in _BYTES,
+        Cost.LOAD_USE: insn.is_load,
+        Cost.MAC_LOAD_USE: insn.is_mac_load,
+        Cost.PARAMETER_USE: insn.loads_parameter,
+        Cost.REQUANTISE_USE: insn.requantises,
+        Cost.CSR_WRITE: insn.op in _CSR,
+    }
+    return [cost for cost, holds in due.items() if holds]

@@ -1,5 +1,8 @@
 """Dispatch queue of the event unit (guide, "The event unit")."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Array, Signal
 from amaranth.utils import ceil_log2
 
@@ -52,7 +55,8 @@ class Dispatch(Component):
         m.d.comb += self.pushed.eq(lowest(self.pushing) & (~full).replicate(self.cores))
 
         word = Signal(XLEN)
-        m.d.comb += word.eq(self._chosen())
+        offered = (value & self.pushed[core].replicate(XLEN) for core, value in enumerate(self.words))
+        m.d.comb += word.eq(reduce(or_, offered, 0))
         with m.If(self.pushed.any()):
             m.d.sync += [self._at(words, tail).eq(word), self._at(teams, tail).eq(self.team), tail.eq(tail + 1)]
 
@@ -71,9 +75,3 @@ class Dispatch(Component):
     def _at(self, entries, place):
         """The entry of a place, which may be the only one."""
         return Array(entries)[place[: ceil_log2(self.depth)]] if self.depth > 1 else entries[0]
-
-    def _chosen(self):
-        word = 0
-        for core, offered in enumerate(self.words):
-            word |= offered & self.pushed[core].replicate(XLEN)
-        return word

@@ -1,5 +1,8 @@
 """Event unit of the cluster (guide, "The event unit")."""
 
+from functools import reduce
+from operator import or_
+
 from xpulpnn.cluster.event_unit.barrier import BarrierUnit
 from xpulpnn.cluster.event_unit.core_unit import CoreUnit
 from xpulpnn.cluster.event_unit.dispatch import Dispatch
@@ -70,7 +73,8 @@ class EventUnit(Component):
                     unit.messages[number].eq(mutex.message),
                 ]
             m.d.comb += [
-                unit.summary.eq(self._any_status(barriers)),
+                # cores that have triggered a barrier which is not complete
+                unit.summary.eq(reduce(or_, (barrier.state.status for barrier in barriers), 0)),
                 unit.team.eq(dispatch.team),
                 dispatch.popping[core].eq(unit.popping),
                 unit.popped.eq(dispatch.popped[core]),
@@ -84,13 +88,10 @@ class EventUnit(Component):
             ]
 
     def _lines(self, m, core, unit, barriers, sw_events):
-        any_barrier = 0
-        for barrier in barriers:
-            any_barrier |= barrier.events[core]
         lines = {
             EventLine.TIMER_LOW: self.timer_events[0],
             EventLine.TIMER_HIGH: self.timer_events[1],
-            EventLine.BARRIER: any_barrier,
+            EventLine.BARRIER: reduce(or_, (barrier.events[core] for barrier in barriers), 0),
             EventLine.CLUSTER: self.cluster_events[0],
             EventLine.CLUSTER + 1: self.cluster_events[1],
         }
@@ -98,10 +99,3 @@ class EventUnit(Component):
             lines |= {EventLine.DMA: self.dma_events[core], EventLine.DMA_INTERRUPT: self.dma_interrupts[core]}
         m.d.comb += unit.events[: self.config.sw_events].eq(sw_events.events[core])
         m.d.comb += [unit.events[line].eq(value) for line, value in lines.items()]
-
-    def _any_status(self, barriers):
-        """Cores that have triggered a barrier which is not complete."""
-        found = 0
-        for barrier in barriers:
-            found |= barrier.state.status
-        return found
