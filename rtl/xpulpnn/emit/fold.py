@@ -153,6 +153,24 @@ def masked_once(cell: Cell, driver: Cell, port: str) -> None:
             return
 
 
+def unmasked(cell: Cell, driver: Cell, port: str) -> None:
+    """Compare the bits themselves where a value is masked with a literal and compared with one."""
+    other = "AB"[port == "A"]
+    literal = const_bits(cell.ports[other])
+    if cell.type not in ("$eq", "$ne") or driver.type != "$and" or literal is None:
+        return
+    for inner, kept in (("A", "B"), ("B", "A")):
+        mask = const_bits(driver.ports[inner])
+        if mask is None or len(mask) != len(literal) or any(m < bit for m, bit in zip(mask, literal, strict=True)):
+            continue
+        places = [place for place, bit in enumerate(reversed(mask)) if bit == "1"]
+        taken = joined(tuple(chunk for place in reversed(places) for chunk in bits(driver.ports[kept], place, 1)))
+        if places and len(taken) <= _MAX_PIECES:
+            cell.ports[port] = taken
+            cell.ports[other] = (Const("".join(bit for m, bit in zip(mask, literal, strict=True) if m == "1")),)
+            return
+
+
 def inverted(cell: Cell, driver: Cell) -> Sig | None:
     """The value that inverts another operator's result, if it is one; else may turn ``cell`` into an operator alike."""
     if cell.type != "$not" or sig_width(cell.ports["Y"]) != sig_width(cell.ports["A"]):
