@@ -197,28 +197,17 @@ class Module:
     connects: dict[str, Sig] = field(default_factory=dict)
 
 
-_TOKEN = re.compile(r"\{|\}|\[\d+(?::\d+)?\]|\d+'[01x-]*|[\\$][^\s]+|,")
+_CHUNK = re.compile(r"([\\$]\S+)(?: \[(\d+)(?::(\d+))?\])?|\d+'([01x-]*)")
 
 
 def _parse_sig(text: str, wires: dict[str, Wire]) -> Sig:
     chunks: list[Const | Slice] = []
-    wire = ""
-    for token in _TOKEN.findall(text):
-        if token in "{}":
-            continue
-        if token[0] == "[":
-            high, _, low = token[1:-1].partition(":")
-            low = low or high
-            chunks[-1] = Slice(wire, int(low), int(high) - int(low) + 1)
-        elif token[0] in "\\$":
-            wire = token
-            if wires[token].width:
-                chunks.append(Slice(token, 0, wires[token].width))
+    for wire, high, low, bits in _CHUNK.findall(text):
+        if high:
+            chunks.append(Slice(wire, int(low or high), int(high) - int(low or high) + 1))
         else:
-            bits = token.partition("'")[2]
-            if bits:
-                chunks.append(Const(bits))
-    return tuple(chunks)
+            chunks.append(Slice(wire, 0, wires[wire].width) if wire else Const(bits))
+    return tuple(chunk for chunk in chunks if chunk.width)
 
 
 def _parse_param(text: str) -> int | str:
@@ -302,12 +291,12 @@ class _Parser:
             if words[0] in stops:
                 return body, words
             if words[0] == "assign":
-                # The target is always one slice, so the value starts after its bracket.
-                wire, rest = words[1], words[2]
-                bounds, _, value = rest.partition("] ") if rest[0] == "[" else ("", "", rest)
-                (target,) = _parse_sig(f"{wire} {bounds}]" if bounds else wire, self.module.wires)
+                text = " ".join(words[1:])
+                slice_ = _CHUNK.match(text)
+                assert slice_
+                (target,) = _parse_sig(slice_[0], self.module.wires)
                 assert isinstance(target, Slice)
-                body.append(Assign(target, _parse_sig(value, self.module.wires)))
+                body.append(Assign(target, _parse_sig(text[slice_.end() :], self.module.wires)))
             elif words[0] == "switch":
                 body.append(self._switch(" ".join(words[1:])))
         raise ToolError("RTLIL process must be closed by end, not by the end of the text")
